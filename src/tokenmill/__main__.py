@@ -1,0 +1,5 @@
+"""`python -m tokenmill` is the command `tokenmill`."""
+
+from tokenmill.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Windows become arrays: gather, documents, state, prefetch, loader."""

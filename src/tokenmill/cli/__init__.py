@@ -1,0 +1,99 @@
+"""The command `tokenmill`: one file a command, loaded when it is called."""
+
+import importlib
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+from tokenmill import __version__
+from tokenmill.errors import TokenmillError
+
+# section -> command -> its one line; the command is `command` in tokenmill.cli.<name>
+COMMANDS = {
+    "Make a dataset": {
+        "prepare": "Tokenize text files into shards",
+        "pretokenize": "Tokenize one text file into one .npy beside it",
+        "download": "Fetch token shards from the Hugging Face hub",
+        "upload": "Push a dataset to the Hugging Face hub",
+        "convert": "Copy a dataset from or to another project's format",
+    },
+    "Look at a dataset": {
+        "inspect": "Print what a dataset holds and how it was made",
+        "show": "Decode documents, windows or the batch of a step",
+        "verify": "Read every shard again and compare it with the manifest",
+        "doctor": "Name what is wrong with token files, and the fix",
+        "report": "Write one HTML page about a dataset",
+        "view": "Browse a dataset in a local page",
+    },
+    "Train": {
+        "train": "Train a small GPT on token data",
+        "sample": "Generate text with a trained model",
+    },
+}
+
+
+class Commands(click.Group):
+    """A group that knows its commands by name and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of the help text."""
+        return [name for commands in COMMANDS.values() for name in commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the file of this command."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = importlib.import_module(f"tokenmill.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Commands by what one wants to do, without importing any."""
+        for section, commands in COMMANDS.items():
+            with formatter.section(section):
+                formatter.write_dl(list(commands.items()))
+
+
+@click.group(
+    cls=Commands,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        # Every flag may be written with `_` or `-`.
+        "token_normalize_func": lambda token: token.replace("_", "-"),
+        "max_content_width": 100,
+    },
+)
+@click.version_option(__version__, prog_name="tokenmill")
+def tokenmill() -> None:
+    """Tokenized text on disk, and the batches a training run reads from it."""
+
+
+def main(args: list[str] | None = None) -> NoReturn:
+    """Run the command; errors of ours become `error:` lines and exit codes, not tracebacks."""
+    try:
+        tokenmill.main(args=args, prog_name="tokenmill", standalone_mode=False)
+        sys.exit(0)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as misuse:
+        misuse.show()
+        sys.exit(misuse.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        print("stopped", file=sys.stderr)
+        sys.exit(75)
+    except TokenmillError as error:
+        _fail(error, error.exit_code)
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): not an error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except (ValueError, TypeError, OSError) as error:
+        if os.environ.get("TOKENMILL_TRACEBACK"):
+            raise
+        _fail(error, 2 if isinstance(error, ValueError) else 1)
+
+
+def _fail(error: Exception, code: int) -> NoReturn:
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,1 @@
+"""Where the tasks of a preparation run; these modules know only tasks."""

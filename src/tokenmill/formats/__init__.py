@@ -1,0 +1,1 @@
+"""Everybody else's token files seen as ours, one small module each."""

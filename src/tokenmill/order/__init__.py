@@ -1,0 +1,1 @@
+"""Which window comes when: integers in, integers out, no files."""

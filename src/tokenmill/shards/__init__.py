@@ -1,0 +1,1 @@
+"""Ids become files: layout, write, manifest, read, verify."""

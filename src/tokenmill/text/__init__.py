@@ -1,0 +1,1 @@
+"""Files become documents: find, cut into units, read, clean, dedup."""

@@ -1,0 +1,1 @@
+"""Documents become ids: the tokenizer protocol, loading one by name, encoding."""

@@ -1,0 +1,1 @@
+"""A small GPT and its training loop, fed by the loader."""

@@ -1,0 +1,63 @@
+"""Promise: folders form layers; imports follow this table and never point back."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "src" / "tokenmill"
+FOR_ALL = {"errors", "storage"}
+MAY_IMPORT = {
+    "storage": set(),
+    "text": set(),
+    "shards": set(),
+    "order": set(),
+    "executors": set(),
+    "tokens": {"text"},
+    "formats": {"shards"},
+    "dataset": {"shards", "formats", "tokens"},
+    "batches": {"order", "dataset"},
+    "torch": {"batches"},
+    "lightning": {"torch", "batches"},
+    "train": {"torch", "batches", "dataset", "tokens"},
+    "prepare": {"text", "tokens", "shards", "executors"},
+    "pretokenize": {"prepare", "text", "tokens", "shards", "executors"},
+}
+HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
+
+
+def sibling_imports(path: Path) -> set[str]:
+    """The rooms of our own package that a file imports from, at any depth of the file."""
+    targets = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+            if node.module == "tokenmill":
+                names = [f"tokenmill.{alias.name}" for alias in node.names]
+        targets |= {name.split(".")[1] for name in names if name.startswith("tokenmill.")}
+    return targets
+
+
+def test_folders_import_only_what_the_table_allows():
+    seen = 0
+    for room, allowed in MAY_IMPORT.items():
+        files = [PACKAGE / f"{room}.py", *(PACKAGE / room).rglob("*.py")]
+        for path in filter(Path.exists, files):
+            seen += 1
+            for target in sibling_imports(path):
+                assert target in allowed | FOR_ALL | {room}, f"{path} imports tokenmill.{target}"
+    assert seen > 20
+
+
+def test_importing_tokenmill_loads_nothing_heavy():
+    code = (
+        "import sys, tokenmill; tokenmill.open; tokenmill.BatchLoader; tokenmill.prepare;"
+        f"print(sorted(set(sys.modules) & {HEAVY!r}))"
+    )
+
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert out.stdout.strip() == "[]"
