@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.settings import Settings
 from tokenmill.text.clean import clean
 from tokenmill.text.dedup import lines_that_count
 from tokenmill.text.read import Chunk, Edge, read_unit
@@ -25,9 +26,15 @@ def cleaned_chunks(
         chunk_bytes=plan.chunk_bytes,
     )
     for chunk in chunks:
-        if plan.settings.normalize:
-            chunk = replace(chunk, texts=clean(chunk.texts, open_end=chunk.open is not Edge.NONE))
-        yield chunk
+        yield cleaned(chunk, plan.settings)
+
+
+def cleaned(chunk: Chunk, settings: Settings) -> Chunk:
+    """The chunk with its texts cleaned, unless they are to be left as they are."""
+    if not settings.normalize:
+        return chunk
+    texts = clean(chunk.texts, continues=chunk.continues, open=chunk.open)
+    return replace(chunk, texts=texts)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from tokenmill.preparation.encode import encode_checked
+from tokenmill.preparation.encode import encode_checked, join
 from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter, read_rows, read_tokens
 from tokenmill.preparation.plan import Plan
-from tokenmill.text.clean import join_edge
 
 Part = dict[str, Any]
 
@@ -37,7 +36,9 @@ def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedUnits:
     for unit, receipt in enumerate(receipts):
         head, tail = _texts(plan, unit, receipt)
         if receipt["begins_inside"]:
-            text = join_edge(pending, head) if plan.settings.normalize else pending + head
+            text = join(
+                pending, head, normalize=plan.settings.normalize, begins=not has_rows
+            )
             if receipt["head_complete"] or receipt["head_closes"]:
                 closes = receipt["head_closes"]
                 if closes and not has_rows and _is_empty(plan, text):

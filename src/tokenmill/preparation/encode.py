@@ -19,7 +19,7 @@ from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.repeats import Searched
 from tokenmill.preparation.workspace import new_file
-from tokenmill.text.clean import collapse_empty_lines, join_edge
+from tokenmill.text.clean import join_edge, squeeze_empty_lines
 from tokenmill.text.read import Chunk, Edge
 from tokenmill.tokens.protocol import Tokenizer
 
@@ -69,7 +69,9 @@ class LineDropper:
         if not len(here):
             return chunk.texts
         texts = without_lines(chunk, found, here)
-        return collapse_empty_lines(texts) if self.settings.normalize else texts
+        if self.settings.normalize:
+            texts = squeeze_empty_lines(texts, continues=chunk.continues, open=chunk.open)
+        return texts
 
 
 @dataclass
@@ -192,7 +194,7 @@ class UnitEncoder:
     def _take_head(self, text: bytes, *, closes: bool) -> bytes | None:
         """Put text aside up to the first place to cut; return what comes after it, if any."""
         self.begins_inside = True
-        head = text if self.head is None else self._join(self.head, text)
+        head = text if self.head is None else self._join(self.head, text, begins=False)
         cut = self.tokenizer.cuts.search(head) if self.tokenizer.cuts is not None else None
         if cut is None:
             self.head, self.head_closes = head, closes
@@ -200,8 +202,8 @@ class UnitEncoder:
         self.head, self.head_complete = head[: cut.end()], True
         return head[cut.end() :]
 
-    def _join(self, before: bytes, after: bytes) -> bytes:
-        return join_edge(before, after) if self.settings.normalize else before + after
+    def _join(self, before: bytes, after: bytes, *, begins: bool = True) -> bytes:
+        return join(before, after, normalize=self.settings.normalize, begins=begins)
 
     def _is_empty(self, text: bytes) -> bool:
         return not text or (self.settings.normalize and text.isspace())
@@ -232,6 +234,17 @@ class UnitEncoder:
             self.part.__exit__(None, None, None)
             self.parts.append(self.part.facts())
             self.part = None
+
+
+def join(before: bytes, after: bytes, *, normalize: bool, begins: bool) -> bytes:
+    """Two pieces of a document as one text.
+
+    `begins` says whether `before` can be the beginning of the document: where a document begins,
+    no empty line is kept.
+    """
+    if normalize:
+        after = join_edge(before if begins else b"." + before, after)
+    return before + after
 
 
 def encode_checked(plan: Plan, texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:

@@ -62,6 +62,7 @@ class Workspace:
         self, stage: str, name: str, files: list[str], facts: dict[str, Any]
     ) -> dict[str, Any]:
         """Say that a task is done; its files must be in place already."""
+        self.path(stage, "").mkdir(parents=True, exist_ok=True)
         sizes = {file: self.path(stage, file).stat().st_size for file in files}
         receipt = {**facts, "files": sizes}
         # Not synced: a receipt that a power loss took only means that its task is done again.
