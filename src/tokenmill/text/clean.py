@@ -111,3 +111,15 @@ def _squeeze_newlines(text: bytes) -> bytes:
     while b"\n\n\n" in text:
         text = text.replace(b"\n\n\n", b"\n\n")
     return text.replace(_BREAK + b"\n\n", _BREAK + b"\n")
+
+
+def squeeze_empty_lines(
+    texts: Sequence[bytes], *, continues: Edge = Edge.NONE, open: Edge = Edge.NONE
+) -> list[bytes]:
+    """Rule 7 alone, for texts that lost lines after they were cleaned."""
+    if not texts:
+        return []
+    first = _EDGE_BYTE if continues is not Edge.NONE else b""
+    last = _EDGE_BYTE if open is not Edge.NONE else b""
+    whole = _squeeze_newlines(_BREAK + first + _BREAK.join(texts) + last + _BREAK)
+    return whole.replace(_EDGE_BYTE, b"")[1:-1].split(_BREAK)
