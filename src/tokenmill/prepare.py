@@ -36,7 +36,7 @@ from tokenmill.preparation.fates import (
 from tokenmill.preparation.joined import JoinedParts, keep_joined
 from tokenmill.preparation.lock import hold_lock
 from tokenmill.preparation.memory import fit_into_memory
-from tokenmill.preparation.plan import Plan, begin, keep_tokenizer, make_plan
+from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
 from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.repeats import Searched, hash_lines, num_partitions, search_partition
 from tokenmill.preparation.signals import stop_on_signals
@@ -58,6 +58,7 @@ def prepare(
     overwrite: bool = False,
     break_lock: bool = False,
     progress: Progress | None = None,
+    unit_bytes: int = UNIT_BYTES,
     **settings: Any,
 ) -> Summary:
     """Tokenize text files into a new dataset at `out_dir`, or go on where a stopped run left off.
@@ -65,7 +66,8 @@ def prepare(
     `inputs` are files, folders or globs: .txt, .jsonl, .csv, .parquet, each also compressed, or
     "-" for standard input. `settings` are the fields of `preparation.settings.Settings`, such as
     `tokenizer="gpt2"`, `dedup="none"`, `val_fraction=0.1`. With `append=True` the documents are
-    added to the dataset that is there, whose own settings hold where none are given.
+    added to the dataset that is there, whose own settings hold where none are given. `unit_bytes`
+    is how much one task reads; like `workers`, it never changes the result.
     """
     started = time.monotonic()
     memory = fit_into_memory(workers, max_ram)
@@ -83,6 +85,7 @@ def prepare(
             wanted,
             sources,
             previous=target.previous_hash,
+            unit_bytes=unit_bytes,
             chunk_bytes=memory.chunk_bytes,
         )
         plan = begin(plan, load_tokenizer(wanted))
@@ -127,7 +130,11 @@ class Work:
         self.existing = shards_of(target.previous)
 
     def run(
-        self, what: str, function: Callable[..., Receipt], tasks: list[tuple[Any, ...]], **total: int
+        self,
+        what: str,
+        function: Callable[..., Receipt],
+        tasks: list[tuple[Any, ...]],
+        **total: int,
     ) -> list[Receipt]:
         """Run all tasks of a stage; their receipts in the order of the tasks."""
         receipts: list[Receipt] = [{}] * len(tasks)
@@ -174,7 +181,9 @@ class Work:
         if self.plan.settings.dedup == "documents":
             before = self._hash_existing("documents")
             tasks = [(part, len(before) + part) for part in range(len(joined.parts))]
-            searched = self._search("documents", before + self.run("documents", hash_documents, tasks))
+            searched = self._search(
+                "documents", before + self.run("documents", hash_documents, tasks)
+            )
         decision = Decision(by_hash=False, documents=searched, first_run=len(self.existing))
         fates = self._count(joined, decision)
         kept = sum(part["documents"][0] for part in fates)

@@ -24,8 +24,6 @@ from tokenmill.executors.protocol import Task
 ATTEMPTS = 3
 
 
-
-
 class LocalExecutor:
     """A fixed number of worker processes; with one worker, tasks run in this process."""
 
@@ -41,9 +39,7 @@ class LocalExecutor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(
-        self, function: Callable[..., Any], tasks: Iterable[Task]
-    ) -> Iterator[tuple[int, Any]]:
+    def run(self, function: Callable[..., Any], tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
         if self.workers == 1:
             for number, task in enumerate(tasks):

@@ -1,1 +1,1 @@
-"""The stages of `prepare.py`, one a file: settings, plan, lines, encode, edges, fates, assemble, commit."""
+"""The stages of `prepare.py`, one a file, and what they share."""

@@ -144,7 +144,9 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
     """The dataset that was there with the new shards, sources and counts after its own."""
     splits = dict(before.splits)
     for name, split in added.splits.items():
-        splits[name] = Split.of((*splits[name].shards, *split.shards) if name in splits else split.shards)
+        splits[name] = Split.of(
+            (*splits[name].shards, *split.shards) if name in splits else split.shards
+        )
     books = {
         name: dict(Counter(value) + Counter(added.books[name]))
         if isinstance(value, dict)

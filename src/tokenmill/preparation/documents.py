@@ -13,9 +13,7 @@ from tokenmill.text.dedup import lines_that_count
 from tokenmill.text.read import Chunk, Edge, read_unit
 
 
-def cleaned_chunks(
-    plan: Plan, unit: int, cuts: re.Pattern[bytes] | None
-) -> Iterator[Chunk]:
+def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Iterator[Chunk]:
     """Read one unit, and clean its texts unless asked not to."""
     where = plan.units[unit]
     chunks = read_unit(

@@ -36,9 +36,7 @@ def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedUnits:
     for unit, receipt in enumerate(receipts):
         head, tail = _texts(plan, unit, receipt)
         if receipt["begins_inside"]:
-            text = join(
-                pending, head, normalize=plan.settings.normalize, begins=not has_rows
-            )
+            text = join(pending, head, normalize=plan.settings.normalize, begins=not has_rows)
             if receipt["head_complete"] or receipt["head_closes"]:
                 closes = receipt["head_closes"]
                 if closes and not has_rows and _is_empty(plan, text):

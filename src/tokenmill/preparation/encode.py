@@ -26,9 +26,7 @@ from tokenmill.tokens.protocol import Tokenizer
 TOKENS_PER_PART = 16 << 20
 
 
-def encode_unit(
-    out_dir: str, unit: int, lines: Searched | None, number: int
-) -> dict[str, Any]:
+def encode_unit(out_dir: str, unit: int, lines: Searched | None, number: int) -> dict[str, Any]:
     """Task: leave the encoded documents of one unit, in one part or several.
 
     `lines` knows the repeated lines, of this unit as run `number`.
@@ -59,7 +57,7 @@ class LineDropper:
         """The texts of the next chunk, without repeated lines."""
         if self.ordinals is None or not len(self.ordinals):
             return chunk.texts
-        found = lines_of(chunk, self.settings.dedup_min_chars, self.settings.read_rules.long_line)
+        found = lines_of(chunk, self.settings.dedup_min_chars, self.settings.long_line)
         first, last = np.searchsorted(
             self.ordinals, (self.num_lines, self.num_lines + len(found.lines))
         )
@@ -273,5 +271,3 @@ def last_cut(cuts: "re.Pattern[bytes] | None", text: bytes) -> int:
             return found
         window *= 16
     return 0
-
-

@@ -113,5 +113,5 @@ def _hashes(chunk: Chunk, settings: Settings) -> np.ndarray:
         return np.empty(0, HASH)
     if settings.dedup == "documents":
         return hash_all(chunk.texts)
-    found = lines_of(chunk, settings.dedup_min_chars, settings.read_rules.long_line)
+    found = lines_of(chunk, settings.dedup_min_chars, settings.long_line)
     return hash_all([found.lines[at] for at in found.candidates.tolist()])

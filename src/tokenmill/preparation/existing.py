@@ -25,9 +25,7 @@ def shards_of(manifest: Manifest | None) -> list[tuple[str, int]]:
     if manifest is None:
         return []
     return [
-        (name, at)
-        for name, split in manifest.splits.items()
-        for at in range(len(split.shards))
+        (name, at) for name, split in manifest.splits.items() for at in range(len(split.shards))
     ]
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tokenmill.preparation.joined import load_joined
-from tokenmill.preparation.repeats import RunWriter, Searched
 from tokenmill.preparation.parts import CONTINUES, OPEN, read_rows
 from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.repeats import RunWriter, Searched
 from tokenmill.shards.layout import Stretch
 from tokenmill.text.dedup import HASH
 
@@ -100,9 +100,7 @@ def enough_documents(num_documents: int, val_fraction: float) -> bool:
     return val_fraction > 0 and num_documents * val_fraction >= ENOUGH_VAL_DOCUMENTS
 
 
-def stretches(
-    train: int, val: int, *, by_hash: bool, val_fraction: float
-) -> list[Stretch]:
+def stretches(train: int, val: int, *, by_hash: bool, val_fraction: float) -> list[Stretch]:
     """Which tokens of which axis make which split."""
     if by_hash or val_fraction == 0:
         found = [Stretch("train", TRAIN, 0, train), Stretch("val", VAL, 0, val)]

@@ -17,7 +17,7 @@ class JoinedParts:
     spans: list[dict[str, Any]]
 
     def spans_of(self, part: int) -> list[dict[str, Any]]:
-        """The spanning documents that touch a part, at most two; each says from where it is seen."""
+        """The spanning documents that touch a part, at most two, each with that part's number."""
         return [{**span, "part": part} for span in self._touching(part)]
 
     def _touching(self, part: int) -> list[dict[str, Any]]:

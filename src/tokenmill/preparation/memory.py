@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from tokenmill.preparation.plan import CHUNK_BYTES
 
 PER_DRIVER = 150 << 20
-PER_WORKER = 260 << 20  # interpreter, NumPy, gigatoken with a full word cache, a partition of hashes
+PER_WORKER = (
+    260 << 20
+)  # interpreter, NumPy, gigatoken with a full word cache, a partition of hashes
 PER_CHUNK_BYTE = 16  # measured: copies of a chunk alive at once, in its worst stage
 SMALLEST_CHUNK = 256 << 10
 

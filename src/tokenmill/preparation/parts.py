@@ -95,7 +95,7 @@ def _map(workspace: Workspace, part: dict[str, Any], kind: str, dtype: np.dtype[
 
 def _hash_rows(rows: np.ndarray, ids: np.ndarray, ends: np.ndarray, which: np.ndarray) -> None:
     """Hash the ids (as uint32, without end-of-text) of whole documents."""
-    view = memoryview(np.ascontiguousarray(ids, "<u4")).cast("B")
+    view = np.ascontiguousarray(ids, "<u4").data.cast("B")
     stops = (4 * ends).tolist()
     starts = [0, *stops[:-1]]
     slices = [

@@ -16,9 +16,7 @@ class Progress(Protocol):
     def say(self, text: str) -> None:
         """A sentence for people."""
 
-    def follow(
-        self, what: str, results: Results, *, bytes: int = 0, tasks: int = 0
-    ) -> Results:
+    def follow(self, what: str, results: Results, *, bytes: int = 0, tasks: int = 0) -> Results:
         """Pass results on as they come; so many bytes, or else tasks, are to be expected."""
 
 
@@ -34,9 +32,7 @@ class Silent:
     def say(self, text: str) -> None:
         """Nothing."""
 
-    def follow(
-        self, what: str, results: Results, *, bytes: int = 0, tasks: int = 0
-    ) -> Results:
+    def follow(self, what: str, results: Results, *, bytes: int = 0, tasks: int = 0) -> Results:
         """Pass results on."""
         yield from results
 
@@ -51,9 +47,7 @@ class Lines:
         """Print it."""
         print(text, file=self.file, flush=True)
 
-    def follow(
-        self, what: str, results: Results, *, bytes: int = 0, tasks: int = 0
-    ) -> Results:
+    def follow(self, what: str, results: Results, *, bytes: int = 0, tasks: int = 0) -> Results:
         """Pass results on; a line every ten seconds."""
         started = last = time.monotonic()
         read = tokens = 0
@@ -101,9 +95,7 @@ class Bar(Silent):
         """Print it above the bar."""
         self.bar.console.print(text, markup=False, highlight=False)
 
-    def follow(
-        self, what: str, results: Results, *, bytes: int = 0, tasks: int = 0
-    ) -> Results:
+    def follow(self, what: str, results: Results, *, bytes: int = 0, tasks: int = 0) -> Results:
         """Pass results on and move the bar."""
         task, tokens = self.bar.add_task(what, total=bytes or tasks, tokens=0), 0
         for result in results:

@@ -28,6 +28,8 @@ class Settings:
     separator: str | None = None
     text_field: str = "text"
     on_bad_input: Literal["error", "skip", "replace"] = "error"
+    long_line: int = 8 << 20
+    """Bytes beyond which a line is never a duplicate, and a document may be encoded in pieces."""
 
     def __post_init__(self) -> None:
         one_of("dedup", self.dedup, ("lines", "documents", "none"))
@@ -56,6 +58,7 @@ class Settings:
             separator=self.separator,
             text_field=self.text_field,
             on_bad_input=self.on_bad_input,
+            long_line=self.long_line,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Target:
         wanted = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
         if not wanted:
             raise ValueError("no input was given; name files, folders, globs, or - for stdin")
-        if "-" not in map(os.fspath, wanted):
+        if "-" not in wanted:
             return find_sources(wanted)
         if len(wanted) > 1:
             raise ValueError(f"standard input (-) cannot be mixed with other inputs: {wanted}")
@@ -137,7 +137,9 @@ class Target:
 
 
 @contextmanager
-def open_target(out_dir: str | os.PathLike[str], *, append: bool, overwrite: bool) -> Iterator[Target]:
+def open_target(
+    out_dir: str | os.PathLike[str], *, append: bool, overwrite: bool
+) -> Iterator[Target]:
     """Look at the folder before anything is done; leave nothing behind where nothing was begun."""
     out = Path(out_dir)
     if append and overwrite:

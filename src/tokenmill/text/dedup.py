@@ -30,7 +30,7 @@ def lines_that_count(lines: Sequence[bytes], min_chars: int) -> np.ndarray:
     num_bytes = np.fromiter(map(len, lines), np.int64, len(lines))
     long_enough = num_bytes >= max(1, min_chars)
     # A character takes up to four bytes: only lines near the limit need to be counted out.
-    for at in np.flatnonzero(long_enough & (num_bytes < 4 * min_chars)):
+    for at in np.flatnonzero(long_enough & (num_bytes < 4 * min_chars)).tolist():
         line = lines[at]
         if not line.isascii() and len(line.decode("utf-8")) < min_chars:
             long_enough[at] = False
@@ -66,9 +66,7 @@ class Duplicates(NamedTuple):
 def find_duplicates(runs: Sequence[tuple[int, np.ndarray, np.ndarray]]) -> Duplicates:
     """Search one partition: `runs` holds (unit, hashes, ordinals) in input order."""
     hashes = np.concatenate([run[1] for run in runs]) if runs else np.empty(0, HASH)
-    units = np.repeat(
-        np.array([run[0] for run in runs], np.uint32), [len(run[1]) for run in runs]
-    )
+    units = np.repeat(np.array([run[0] for run in runs], np.uint32), [len(run[1]) for run in runs])
     ordinals = np.concatenate([run[2] for run in runs]) if runs else np.empty(0, np.uint32)
     repeated = _values_that_repeat(np.ascontiguousarray(hashes["high"]))
     candidates = np.flatnonzero(repeated)
@@ -99,7 +97,7 @@ def slice_of(hashes: np.ndarray, bounds: tuple[int, int]) -> slice:
 
 def _stable_order(hashes: np.ndarray) -> np.ndarray:
     """Order by (high, low), equal ones in the order they came."""
-    order = np.argsort(hashes["high"], kind="stable")
+    order: np.ndarray = np.argsort(hashes["high"], kind="stable")
     high, low = hashes["high"][order], hashes["low"][order]
     if ((high[1:] == high[:-1]) & (low[1:] != low[:-1])).any():
         order = np.lexsort((hashes["low"], hashes["high"]))
@@ -108,7 +106,8 @@ def _stable_order(hashes: np.ndarray) -> np.ndarray:
 
 def _same_as_before(hashes: np.ndarray) -> np.ndarray:
     high, low = hashes["high"], hashes["low"]
-    return (high[1:] == high[:-1]) & (low[1:] == low[:-1])
+    same: np.ndarray = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
+    return same
 
 
 def _values_that_repeat(values: np.ndarray) -> np.ndarray:
@@ -121,4 +120,5 @@ def _values_that_repeat(values: np.ndarray) -> np.ndarray:
     table = np.zeros(1 << 24, np.bool_)
     low_bits = np.uint64((1 << 24) - 1)
     table[ordered[1:][ordered[1:] == ordered[:-1]] & low_bits] = True
-    return table[values & low_bits]
+    found: np.ndarray = table[values & low_bits]
+    return found
