@@ -14,6 +14,7 @@ counts a stage.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -38,12 +39,12 @@ class MixtureOrder:
 
     def __init__(self, stages: Sequence[Stage], *, seed: int) -> None:
         starts = [stage.start for stage in stages]
-        if not starts or starts[0] != 0 or any(a >= b for a, b in zip(starts, starts[1:])):  # noqa: B905
+        if not starts or starts[0] != 0 or any(a >= b for a, b in pairwise(starts)):
             raise ValueError(f"stages start at {starts}; they must start at 0 and rise")
         self.num_sources = len(stages[0].parts)
-        self._keys = round_keys(seed, 0, _OF_MIXTURE)
+        self._keys = [round_keys(seed, stage, _OF_MIXTURE) for stage in range(len(stages))]
         self._starts = np.array(starts, np.int64)
-        self._lengths = [b - a for a, b in zip(starts, starts[1:])] + [1 << 62]  # noqa: B905
+        self._lengths = [b - a for a, b in pairwise(starts)] + [1 << 62]
         self._shares = [Shares(stage.parts) for stage in stages]
         before = [[0] * self.num_sources]
         for shares, length in zip(self._shares[:-1], self._lengths, strict=False):
@@ -95,7 +96,8 @@ class MixtureOrder:
         number = blocks[:, None] * SAMPLES_PER_BLOCK + np.arange(SAMPLES_PER_BLOCK)
         numbered = number.astype(np.uint64)
         # Sort by a hash with the slot in its lowest bits; slots past the stage's end stay last.
-        ticket = mix(mix(numbered + self._keys[stage % 2]) ^ self._keys[2]) >> np.uint64(1)
+        keys = self._keys[stage]
+        ticket = mix(mix(numbered + keys[0]) ^ keys[1]) >> np.uint64(1)
         ticket[number >= self._lengths[stage]] = ~np.uint64(0)
         ticket = np.sort((ticket & ~_SLOT_BITS) | (numbered & _SLOT_BITS), axis=1)
         dealt = blocks[:, None] * SAMPLES_PER_BLOCK + (ticket & _SLOT_BITS).astype(np.int64)
