@@ -42,8 +42,15 @@ class Blocks:
     def window_at(self, position: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
         """The window at each position of this epoch."""
         place = self._within_groups(position, count, seed, epoch, inverse=False)
-        slot, inside, order_keys, num_blocks = self._slot_of(place, count, seed, epoch)
-        return permute(slot, num_blocks, order_keys) * self.windows_per_block + inside
+        keys = round_keys(seed, epoch, _OF_BLOCKS)
+        num_blocks, short, slot_of_short = self._shape(count, keys)
+        # Behind the short block all places are moved up, as if it were a full one.
+        place += (place >= slot_of_short * self.windows_per_block + short) * (
+            self.windows_per_block - short
+        )
+        slot, inside = np.divmod(place, self.windows_per_block)
+        window: np.ndarray = permute(slot, num_blocks, keys) * self.windows_per_block + inside
+        return window
 
     def position_of(self, window: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
         """The position of each window in this epoch."""
@@ -61,18 +68,6 @@ class Blocks:
         short = count - (num_blocks - 1) * self.windows_per_block
         last = np.array([num_blocks - 1])
         return num_blocks, short, int(permute(last, num_blocks, keys, inverse=True)[0])
-
-    def _slot_of(
-        self, place: np.ndarray, count: int, seed: int, epoch: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-        keys = round_keys(seed, epoch, _OF_BLOCKS)
-        num_blocks, short, slot_of_short = self._shape(count, keys)
-        # Behind the short block all places are moved up, as if it were a full one.
-        behind = place >= slot_of_short * self.windows_per_block + short
-        slot, inside = np.divmod(
-            place + behind * (self.windows_per_block - short), self.windows_per_block
-        )
-        return slot, inside, keys, num_blocks
 
     def _within_groups(
         self, place: np.ndarray, count: int, seed: int, epoch: int, *, inverse: bool

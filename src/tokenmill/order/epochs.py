@@ -36,7 +36,12 @@ class Arrangement(Protocol):
 
 def arrangement(order: "str | Arrangement") -> "Arrangement | None":
     """The arrangement of this name; None for `random`, which has none."""
-    known = {"sequential": Sequential(), "shuffle": Shuffled(), "blocks": Blocks(), "random": None}
+    known: dict[str, Arrangement | None] = {
+        "sequential": Sequential(),
+        "shuffle": Shuffled(),
+        "blocks": Blocks(),
+        "random": None,
+    }
     if not isinstance(order, str):
         return order
     if order not in known:
@@ -74,9 +79,7 @@ class SourceOrder:
         starts = np.empty(samples.shape, np.int64)
         for epoch in range(int(epochs.min()), int(epochs.max()) + 1) if samples.size else ():
             here = epochs == epoch
-            window = self.arrangement.window_at(
-                positions[here], windows.count, windows.seed, epoch
-            )
+            window = self.arrangement.window_at(positions[here], windows.count, windows.seed, epoch)
             starts[here] = windows.start_of(window, epoch)
         return starts
 

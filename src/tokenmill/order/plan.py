@@ -57,9 +57,11 @@ class Plan:
     def epoch_of(self, samples: np.ndarray) -> np.ndarray:
         """The epoch of its own source that each sample belongs to."""
         if self._mixture is None:
-            return samples // self.sources[0].samples_per_epoch
+            epochs: np.ndarray = samples // self.sources[0].samples_per_epoch
+            return epochs
         source, index = self._mixture.locate(samples)
-        return index // np.array([s.samples_per_epoch for s in self.sources])[source]
+        epochs = index // np.array([s.samples_per_epoch for s in self.sources])[source]
+        return epochs
 
     def samples_targeting(
         self, source: int, start: int, stop: int, epochs: Iterable[int]

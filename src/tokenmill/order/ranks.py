@@ -4,9 +4,9 @@ A step takes `world_size * batch_size` sample numbers; rank r takes the r-th run
 them; where a rank has several workers, they take the steps in turns. All ranks see the same number
 of steps because a step is all of them together.
 
-A run that was resumed with another batch size may start at a number that is no multiple of the new
-step. The remainder, `lead`, shifts every step: step k begins at lead + k * world_size * batch_size,
-and the numbers before `lead` were taken under the old size.
+Step k begins at sample origin + k * world_size * batch_size. The origin is 0, unless a run goes on
+with another batch size from a sample that is no multiple of the new step: then the remainder shifts
+every step, and the samples before the origin were taken under the old size.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Ranks:
     batch_size: int
     rank: int = 0
     world_size: int = 1
-    lead: int = 0
+    origin: int = 0
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -41,7 +41,7 @@ class Ranks:
 
     def first_sample(self, step: int) -> int:
         """The first sample number of a step, over all ranks."""
-        return self.lead + step * self.samples_per_step
+        return self.origin + step * self.samples_per_step
 
     def samples(self, step: int, num_steps: int = 1) -> np.ndarray:
         """This rank's sample numbers in `num_steps` steps from `step`: (num_steps, batch_size).
@@ -51,9 +51,7 @@ class Ranks:
         """
         steps = np.arange(step, step + num_steps, dtype=np.int64)[:, None]
         rows = np.arange(self.batch_size, dtype=np.int64)
-        return self.first_sample(0) + steps * self.samples_per_step + (
-            self.rank * self.batch_size + rows
-        )
+        return self.origin + steps * self.samples_per_step + (self.rank * self.batch_size + rows)
 
     def place_of(self, sample: int) -> tuple[int, int, int]:
         """The (step, rank, row) that takes a sample number; the inverse of `samples`.
@@ -61,7 +59,7 @@ class Ranks:
         >>> Ranks(batch_size=2, world_size=3).place_of(8)
         (1, 1, 0)
         """
-        step, inside = divmod(sample - self.lead, self.samples_per_step)
+        step, inside = divmod(sample - self.origin, self.samples_per_step)
         return step, *divmod(inside, self.batch_size)
 
 

@@ -118,7 +118,8 @@ class Shares:
 def _share(n: np.ndarray, a: int, b: int, rounding: int) -> np.ndarray:
     """(n * a + rounding) // b without overflow."""
     whole, rest = np.divmod(n, b)
-    return whole * a + (rest * a + rounding) // b
+    share: np.ndarray = whole * a + (rest * a + rounding) // b
+    return share
 
 
 def _huffman(parts: Sequence[int]) -> "_Node | int":
