@@ -40,8 +40,8 @@ def test_a_dry_run_lists_what_is_here_and_what_is_not(shards, tmp_path, capsys):
     assert run("-o", str(tmp_path / "d"), "--shards", "2", "--dry_run") == 0
 
     assert capsys.readouterr().out.splitlines() == [
-        f"here     9.0 kB  {FIRST_THREE[0]}",
-        f"fetch    9.0 kB  {FIRST_THREE[1]}",
+        f"here      9.0 kB  {FIRST_THREE[0]}",
+        f"fetch     9.0 kB  {FIRST_THREE[1]}",
     ]
 
 

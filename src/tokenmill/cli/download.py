@@ -70,7 +70,7 @@ def command(
     Examples:
         tokenmill download
         tokenmill download --shards 20 -o data/fineweb-edu
-        tokenmill download kjj0/fineweb10B-gpt2 -o data/fw --pattern '*_val_*' --pattern '*_00000?.bin'
+        tokenmill download kjj0/fineweb10B-gpt2 --pattern '*_val_*' --pattern '*_00000?.bin'
         tokenmill download ann/corpus -o data/corpus --revision v1.0
     """
     from tokenmill.hub import Retry, download

@@ -14,6 +14,7 @@ sample.py     the first documents of each split as Parquet, for the hub's viewer
 """
 
 from tokenmill.hub.pull import Download, download, download_tokenized_data
+from tokenmill.hub.push import Upload, upload
 from tokenmill.hub.retry import Retry
 
-__all__ = ["Download", "Retry", "download", "download_tokenized_data"]
+__all__ = ["Download", "Retry", "Upload", "download", "download_tokenized_data", "upload"]

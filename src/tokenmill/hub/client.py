@@ -63,7 +63,7 @@ class Hub:
         )
         self._token = token
         self._patience = patience
-        self._api = package.HfApi(
+        self.api = package.HfApi(
             endpoint=self.endpoint,
             token=token,
             library_name="tokenmill",
@@ -72,8 +72,8 @@ class Hub:
 
     def commit(self) -> str:
         """The commit that the revision names now."""
-        info = self._ask(
-            lambda: self._api.dataset_info(
+        info = self.ask(
+            lambda: self.api.dataset_info(
                 self.repo_id, revision=self.revision, timeout=self._patience.retry.timeout
             )
         )
@@ -83,9 +83,9 @@ class Hub:
 
     def files(self, commit: str) -> list[RemoteFile]:
         """Every file of a commit, with its size and its hash."""
-        tree = self._ask(
+        tree = self.ask(
             lambda: list(
-                self._api.list_repo_tree(
+                self.api.list_repo_tree(
                     self.repo_id, recursive=True, revision=commit, repo_type="dataset"
                 )
             )
@@ -130,7 +130,7 @@ class Hub:
     def __str__(self) -> str:
         return f"{self.repo_id} at revision {self.revision}"
 
-    def _ask(self, call: Callable[[], T]) -> T:
+    def ask(self, call: Callable[[], T]) -> T:
         """A question to the API, asked again while the failure may pass."""
         if is_offline():
             raise Unreachable(f"{self}: HF_HUB_OFFLINE is set, the hub was not asked")
