@@ -12,6 +12,7 @@ Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
 
 _SPACE, _TAB, _NEWLINE, _BREAK = 0x20, 0x09, 0x0A, 0xFF
+_DELETED = b"\xfd"  # in no UTF-8
 
 
 def squeeze_blanks(text: bytes) -> bytes:
@@ -25,13 +26,14 @@ def squeeze_blanks(text: bytes) -> bytes:
     # and adding one makes 0xFF zero: one comparison for all four.
     gone &= (data[1:] + np.uint8(1)) <= _SPACE + 1
     places = np.flatnonzero(gone)
-    if has_tabs and len(places):
+    if not len(places):
+        return text
+    data = data.copy()
+    if has_tabs:
         # What is left of a run is its last blank; let it be a space.
         last = places + 1
-        last = last[data[last] == _TAB]
-        data = data.copy()
-        data[last] = _SPACE
-    return _delete(data, text, places)
+        data[last[data[last] == _TAB]] = _SPACE
+    return _delete(data, places)
 
 
 def squeeze_newlines(text: bytes) -> bytes:
@@ -41,18 +43,14 @@ def squeeze_newlines(text: bytes) -> bytes:
     places = np.flatnonzero(newlines[1:] & newlines[:-1])
     two_before = data[places]
     places = places[(two_before == _NEWLINE) | (two_before == _BREAK)]
-    return _delete(data, text, places + 2)
+    return _delete(data.copy(), places + 2) if len(places) else text
 
 
-def _delete(data: Bytes, text: bytes, places: Places) -> bytes:
-    """The data without the bytes at these places; `text` is the same data if nothing changed."""
-    if not len(places):
-        return text
-    if len(places) * 64 > len(data):
-        keep = np.ones(len(data), np.bool_)
-        keep[places] = False
-        return data[keep].tobytes()
-    view = data.data
-    starts = [0, *(places + 1).tolist()]
-    stops = [*places.tolist(), len(data)]
-    return b"".join([view[a:b] for a, b in zip(starts, stops, strict=True) if a < b])
+def _delete(data: Bytes, places: Places) -> bytes:
+    """The data without the bytes at these places.
+
+    Marked and replaced: one byte is what `bytes.replace` finds fastest, twice as fast here as a
+    boolean index.
+    """
+    data[places] = _DELETED[0]
+    return data.tobytes().replace(_DELETED, b"")
