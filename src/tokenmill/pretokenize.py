@@ -6,8 +6,8 @@ with `separator` the documents between separators each get one. Reads and writes
 memory does not grow with the file. Stopped and started again, it goes on, and the bytes are the
 same. Beside the array lies `corpus.tokenizer_state.json`, enough to decode it elsewhere.
 
-About 0.8 of the speed of the bare tokenizer on one core. For many files, several cores, or a
-split for validation, `prepare` is the better tool.
+One core, about half as fast as the bare tokenizer: 28 MB of English at 220 MB/s where gigatoken
+alone does 430. For many files, several cores, or a split for validation, use `prepare`.
 """
 
 import dataclasses
