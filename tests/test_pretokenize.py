@@ -455,6 +455,7 @@ class TestCommand:
         tree = json.loads(result.stdout)
         assert tree["files"][0]["tokens"] == np.load(corpus.with_suffix(".npy")).size
         assert tree["files"][0]["documents"] == 2
+        assert tree["files"][0]["characters_per_token"] > 1
         assert np.load(corpus.with_suffix(".npy"))[-1] == END
         again = self.run(corpus, "--end_of_text", "</s>")
         assert "gpt2 has its own end-of-text id" in str(again.exception)
@@ -471,6 +472,23 @@ class TestCommand:
         result = self.run(corpus, "--quiet", "--tokenizer", "bytes")
 
         assert (result.exit_code, result.output) == (0, "")
+
+    def test_sigterm_ends_it_with_75_and_the_same_command_goes_on(self, corpus):
+        code = f"""if True:
+            import os, signal, sys
+            import tokenmill.cli.pretokenize as command
+            from tokenmill.cli import main
+            command._lines = lambda: lambda text, place: os.kill(os.getpid(), signal.SIGTERM)
+            main(["pretokenize", {str(corpus)!r}, "--tokenizer", "bytes"])
+        """
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+        again = self.run(corpus, "--tokenizer", "bytes")
+
+        assert (done.returncode, b"stopped" in done.stderr) == (75, True), done.stderr.decode()
+        assert again.exit_code == 0
+        assert np.load(corpus.with_suffix(".npy")).tolist() == list(TEXT.encode())
 
     def test_the_script_is_the_command(self, corpus):
         script = SOURCE.parent / "scripts" / "pretokenize_dataset.py"

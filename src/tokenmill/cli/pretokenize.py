@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -31,8 +32,14 @@ SECONDS_BETWEEN_LINES = 10.0
     show_default=True,
     help="`gpt2`, `bytes`, `chars`, or a tokenizer.json, .tiktoken or .model file",
 )
-@click.option("--pattern", help="Split pattern of a .tiktoken file: `gpt2`, `cl100k` or `o200k`")
-@click.option("--end-of-text", help="End-of-text token or id of a tokenizer file, if not clear")
+@click.option(
+    "--token-pattern",
+    metavar="NAME",
+    help="Split pattern of a .tiktoken file: `gpt2`, `cl100k` or `o200k`",
+)
+@click.option(
+    "--end-of-text", metavar="TOKEN", help="End-of-text token or id of a file that does not say"
+)
 @click.option("--dtype", type=click.Choice(DTYPES), help="Stored type  [default: by vocabulary]")
 @click.option(
     "--separator",
@@ -45,7 +52,7 @@ SECONDS_BETWEEN_LINES = 10.0
 def command(
     files: tuple[str, ...],
     tokenizer: str,
-    pattern: str | None,
+    token_pattern: str | None,
     end_of_text: str | None,
     dtype: str | None,
     separator: str | None,
@@ -61,10 +68,11 @@ def command(
     number: str | int | None = end_of_text
     if end_of_text is not None and end_of_text.isdecimal():
         number = int(end_of_text)
-    described = pattern is not None or end_of_text is not None
-    chosen: Any = load(tokenizer, pattern=pattern, end_of_text=number) if described else tokenizer
+    chosen: Any = tokenizer
+    if token_pattern is not None or end_of_text is not None:
+        chosen = load(tokenizer, pattern=token_pattern, end_of_text=number)
     started = time.monotonic()
-    with _shown(quiet) as progress:
+    with _stopped_by_sigterm(), _shown(quiet) as progress:
         results = pretokenize(
             files,
             tokenizer=chosen,
@@ -78,8 +86,11 @@ def command(
             click.echo(_summary(result), err=True)
     if as_json:
         seconds = round(time.monotonic() - started, 3)
-        tree = {"files": [dataclasses.asdict(r) for r in results], "seconds": seconds}
-        click.echo(orjson.dumps(tree))
+        entries = [
+            {**dataclasses.asdict(result), "characters_per_token": result.characters_per_token}
+            for result in results
+        ]
+        click.echo(orjson.dumps({"files": entries, "seconds": seconds}))
 
 
 def _summary(result: Pretokenized) -> str:
@@ -107,6 +118,16 @@ def _size(count: int) -> str:
         if count >= scale:
             return f"{count / scale:.2f} {unit}"
     return f"{count} bytes"
+
+
+@contextlib.contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """SIGTERM stops as Ctrl-C does: what was saved stays, and the exit code says so."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager
