@@ -18,12 +18,7 @@ from tokenmill.tokens.stream import Place
 SECONDS_BETWEEN_LINES = 10.0
 
 
-@click.command(
-    epilog="\b\nExamples:\n"
-    "  tokenmill pretokenize corpus.txt\n"
-    "  tokenmill pretokenize train.txt val.txt --dtype int32\n"
-    "  tokenmill pretokenize stories.txt --separator '<|endoftext|>'"
-)
+@click.command(short_help="Tokenize one text file into one .npy beside it")
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE.txt...")
 @click.option(
     "--tokenizer",
@@ -64,6 +59,12 @@ def command(
 
     The text is taken as it is. A .npy that is newer than its text is kept. A run that was stopped
     goes on when the same command is given again.
+
+    \b
+    Examples:
+      tokenmill pretokenize corpus.txt
+      tokenmill pretokenize train.txt val.txt --dtype int32
+      tokenmill pretokenize stories.txt --separator '<|endoftext|>'
     """
     number: str | int | None = end_of_text
     if end_of_text is not None and end_of_text.isdecimal():
