@@ -9,6 +9,7 @@ from tokenmill.look.doctor import Examination, Finding, examine
 from tokenmill.pages.html import Html, join, tag
 
 # Findings that end an examination: what is read wrongly is wrong in every other way too.
+MOST = 3  # findings of one kind that are written out
 READING = ("header-as-tokens", "wrong-dtype", "byte-order", "unreadable", "damaged")
 
 
@@ -112,13 +113,16 @@ def health_list(health: Health) -> Html:
     words = {"good": "good", "bad": "fault", "warn": "note", "unasked": "not asked"}
     lines = []
     for kind, question, findings in health.rows:
+        more = len(findings) - MOST
         evidence = [
             join(
                 tag("p", tag("b", f"{finding.name} "), f"{finding.where}: {finding.evidence}"),
                 tag("p", f"Fix: {finding.fix}", class_="fix"),
             )
-            for finding in findings
+            for finding in findings[:MOST]
         ]
+        if more > 0:
+            evidence.append(tag("p", f"And {more:,} more; `tokenmill doctor` names them all."))
         mark = tag("span", words[kind], class_=f"mark {kind}")
         lines.append(tag("li", mark, tag("span", question), *evidence))
     return tag("ul", *lines, class_="health")

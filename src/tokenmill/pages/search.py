@@ -16,7 +16,7 @@ from tokenmill.pages.site import View
 
 SECONDS = 1.0
 HITS = 20
-PART = 1 << 17  # tokens between two looks at the clock
+PART = 1 << 16  # tokens between two looks at the clock
 AROUND = 24  # tokens shown on each side
 
 
