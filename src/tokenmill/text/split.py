@@ -26,10 +26,10 @@ class Pieces:
     open: Edge
     offset: int
     """Where they begin."""
-    size: int
+    run: bytes
+    """The bytes they were cut from, beginning at `offset`; more may follow them."""
+    size: int = 0
     """Bytes that they cover, separators included."""
-    ascii: bool
-    """All ASCII, so certainly UTF-8."""
     too_large: int = 0
     """Documents left out here since they had more than `max_bytes`."""
 
@@ -58,8 +58,8 @@ class Splitter:
         """All pieces of the run that `read` gives, from its edge `first` to its edge `last`."""
         edge, rest, skipping = first, b"", False
         while data := read(max(block, min(len(rest), self._hold + 1 - len(rest)))):
-            out = Pieces([], edge, Edge.NONE, offset, 0, data.isascii() and rest.isascii())
             text = rest + data if rest else data
+            out = Pieces([], edge, Edge.NONE, offset, text)
             fresh = edge is Edge.NONE and not skipping
             out.texts, rest = self.documents.split(text, fresh=fresh)
             if out.texts:
@@ -86,7 +86,7 @@ class Splitter:
     def _end(
         self, rest: bytes, offset: int, edge: Edge, last: Edge, skipping: bool
     ) -> Iterator[Pieces]:
-        out = Pieces([], edge, last, offset, len(rest), rest.isascii())
+        out = Pieces([], edge, last, offset, rest, len(rest))
         if last is not Edge.NONE:
             if rest or edge is not last:
                 out.texts = [rest]
