@@ -91,6 +91,13 @@ def test_what_can_be_mended_in_json_lines_is_replaced(tmp_path):
     assert (len(documents), dropped) == (1, {"not UTF-8": 1, "not JSON": 1})
 
 
+def test_a_byte_order_mark_before_json_lines_is_not_text(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"text": "a"}\n{"text": "b"}\n')
+
+    assert read_all(path, ReadRules(), chunk_bytes=5)[0] == [b"a", b"b"]
+
+
 def test_the_field_is_a_name_or_a_dotted_path(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"doc": {"body": "inner"}}\n{"doc.body": "name", "doc": {"body": "x"}}\n')
@@ -162,8 +169,10 @@ def test_a_csv_field_may_be_large_but_not_without_limit(tmp_path):
 
     documents, _, _ = read_all(path, ReadRules())
     assert documents == [b"line\n" * 60_000]
-    with pytest.raises(BadInputError):
-        read_all(path, ReadRules(max_document_bytes=1000))
+    for policy in ("error", "skip"):
+        with pytest.raises(BadInputError, match="row 1: a field has more than 1,000 characters"):
+            read_all(path, ReadRules(max_document_bytes=1000, on_bad_input=policy))
+    assert csv.field_size_limit() == 131072
 
 
 TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())]

@@ -57,7 +57,7 @@ class Splitter:
     ) -> Iterator[Pieces]:
         """All pieces of the run that `read` gives, from its edge `first` to its edge `last`."""
         edge, rest, skipping = first, b"", False
-        while data := read(max(block, min(len(rest), self._hold + 1 - len(rest)))):
+        while data := read(self._read_size(block, len(rest))):
             text = rest + data if rest else data
             out = Pieces([], edge, Edge.NONE, offset, text)
             fresh = edge is Edge.NONE and not skipping
@@ -82,6 +82,11 @@ class Splitter:
             if out.size:
                 yield out
         yield from self._end(rest, offset, edge, last, skipping)
+
+    def _read_size(self, block: int, held: int) -> int:
+        """Twice the rest that is held, so that a long document is not scanned again and again."""
+        bound = self._hold if held <= self._hold else self._hold + CUT_BOUND
+        return max(block, min(held, bound + 1 - held))
 
     def _end(
         self, rest: bytes, offset: int, edge: Edge, last: Edge, skipping: bool
