@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from text.naive import one_source, read_all
-from tokenmill.errors import BadInputError
+from tokenmill.errors import BadInputError, MissingExtraError
 from tokenmill.text import ReadRules, Unit, cut_into_units, read_unit
 
 SETTINGS = settings(
@@ -241,6 +242,17 @@ def test_an_empty_parquet_file_holds_no_documents(tmp_path):
     documents, dropped, _ = read_all(path, ReadRules())
 
     assert (documents, dropped) == ([], {})
+
+
+def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a"]}), path)
+    source = one_source(path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    with pytest.raises(MissingExtraError, match=r"needs the package pyarrow") as missing:
+        cut_into_units([source], 100)
+    assert missing.value.hint == 'pip install "tokenmill[parquet]"'
 
 
 def test_rules_that_make_no_sense_are_refused():

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from text.naive import ANYWHERE, LETTERS, naive_documents, read_all
-from tokenmill.text import Edge, ReadRules
+from text.naive import ANYWHERE, LETTERS, naive_clean, naive_documents, read_all
+from tokenmill.text import Edge, ReadRules, clean, join_edge
 
 SETTINGS = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -113,6 +113,35 @@ def test_replacing_bad_bytes_does_not_depend_on_the_cuts(
     )
 
     assert documents == expected
+
+
+@SETTINGS
+@given(
+    text=TEXTS,
+    way=WAYS,
+    unit_bytes=st.sampled_from([1, 3, 20, 64]),
+    chunk_bytes=st.sampled_from([1, 5, 17, 100]),
+    long_line=st.sampled_from([1, 4, 9, 33]),
+)
+def test_pieces_cleaned_on_their_own_and_joined_are_the_documents_cleaned_whole(
+    tmp_path, text, way, unit_bytes, chunk_bytes, long_line
+):
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode())
+    rules = ReadRules(**way, long_line=long_line)
+    _, _, chunks = read_all(
+        path, rules, unit_bytes=unit_bytes, chunk_bytes=chunk_bytes, cuts=ANYWHERE
+    )
+
+    documents: list[bytes] = []
+    for chunk in chunks:
+        pieces = clean(chunk.texts, continues=chunk.continues, open=chunk.open)
+        if chunk.continues is not Edge.NONE:
+            documents[-1] += join_edge(documents[-1][-3:], pieces.pop(0))
+        documents += pieces
+
+    expected = [document for document in naive_documents(text.encode(), rules) if document]
+    assert documents == [naive_clean(document.decode()).encode() for document in expected]
 
 
 @pytest.mark.parametrize("way", [{"documents": "file"}, {"separator": "<|>"}])

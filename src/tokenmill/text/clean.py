@@ -31,7 +31,7 @@ from tokenmill.text.squeeze import squeeze_blanks, squeeze_newlines
 
 _BREAK = b"\xff"
 _EDGE = b"\xfe"
-_WINDOW = 1 << 18
+_WINDOW = 1 << 16  # larger ones make the allocator ask the system for pages again and again
 _SAFE_PLACE = re.compile(rb"\n(?=[!-~])|[!-~](?= [!-~])")
 _CONTROLS = bytes(set(range(0x20)) - {9, 10} | {0x7F})
 _CONTROLS_2 = re.compile(rb"\xc2[\x80-\x9f]")

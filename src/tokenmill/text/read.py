@@ -41,7 +41,7 @@ def read_unit(
     rules: ReadRules,
     *,
     cuts: re.Pattern[bytes] | None = None,
-    chunk_bytes: int = 4 << 20,
+    chunk_bytes: int = 1 << 20,
 ) -> Iterator[Chunk]:
     """The documents of one unit, chunk by chunk."""
     if chunk_bytes < 1:
