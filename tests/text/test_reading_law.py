@@ -170,6 +170,28 @@ def test_a_text_that_the_tokenizer_cannot_cut_is_held_whole_or_refused(tmp_path)
         read_all(path, small, chunk_bytes=64)
 
 
+@SETTINGS
+@given(
+    text=TEXTS,
+    way=WAYS,
+    unit_bytes=st.sampled_from([1, 3, 20, 1000]),
+    chunk_bytes=st.sampled_from([1, 5, 100, 4096]),
+    most=st.sampled_from([1, 3, 10, 40]),
+)
+def test_which_documents_are_too_large_does_not_depend_on_the_cuts(
+    tmp_path, text, way, unit_bytes, chunk_bytes, most
+):
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode())
+    rules = ReadRules(**way, max_document_bytes=most, on_bad_input="skip")
+    expected = [document for document in naive_documents(text.encode(), rules) if document]
+
+    documents, dropped, _ = read_all(path, rules, unit_bytes=unit_bytes, chunk_bytes=chunk_bytes)
+
+    assert documents == [document for document in expected if len(document) <= most]
+    assert dropped.get("too large", 0) == len(expected) - len(documents)
+
+
 def test_documents_too_large_are_left_out_and_counted(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"small\n" + b"x" * 5000 + b"\n" + b"also small\n" + b"y" * 5000)

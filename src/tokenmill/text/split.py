@@ -50,7 +50,11 @@ class Splitter:
 
     def __post_init__(self) -> None:
         self._ahead = max(self.documents.ahead, CUT_CONTEXT)
-        self._hold = self.long_line + self._ahead if self.cuts else self.max_bytes
+        # A rest of more than this is surely of a line, or a document, that is longer than allowed.
+        if self.cuts:
+            self._hold = self.long_line + self._ahead
+        else:
+            self._hold = self.max_bytes + self.documents.end_bytes
 
     def pieces(
         self, read: Callable[[int], bytes], block: int, offset: int, first: Edge, last: Edge
@@ -67,10 +71,12 @@ class Splitter:
                 if skipping:
                     del out.texts[0]
                     skipping = False
+                self._leave_out_large(out)
             if len(rest) > self._hold and not skipping:
                 if self.cuts is None:
                     self.on_too_large(offset + len(text) - len(rest))
-                    out.too_large, skipping = 1, True
+                    out.too_large += 1
+                    skipping = True
                 elif place := self._place_to_cut(rest, offset + len(text) - len(rest)):
                     at, edge = place
                     out.texts.append(rest[:at])
@@ -79,7 +85,7 @@ class Splitter:
                 rest = rest[-self.documents.behind :]
             out.size = len(text) - len(rest)
             offset += out.size
-            if out.size:
+            if out.size or out.too_large:
                 yield out
         yield from self._end(rest, offset, edge, last, skipping)
 
@@ -98,8 +104,17 @@ class Splitter:
         elif not skipping:
             text = self.documents.last(rest, fresh=edge is Edge.NONE)
             out.texts = [] if text is None else [text]
+            self._leave_out_large(out)
         if out.texts or out.size:
             yield out
+
+    def _leave_out_large(self, out: Pieces) -> None:
+        if self.cuts is None and len(out.run) > self.max_bytes:
+            for text in out.texts:
+                if len(text) > self.max_bytes:
+                    self.on_too_large(out.offset + out.run.find(text))
+                    out.too_large += 1
+            out.texts = [text for text in out.texts if len(text) <= self.max_bytes]
 
     def _place_to_cut(self, rest: bytes, offset: int) -> tuple[int, Edge] | None:
         """Where to cut an over-long rest, or None when more of it must be seen."""
