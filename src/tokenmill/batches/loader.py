@@ -351,7 +351,7 @@ class BatchLoader:
         ranks = self._maker.ranks
         low = 0 if self.epochs is None else self._bounds()[0]
         origin = low + (samples - low) % ranks.samples_per_step
-        self._maker = replace(self._maker, ranks=replace(ranks, origin=origin))
+        self._maker.ranks = replace(ranks, origin=origin)
 
     def _check_step(self, step: int) -> None:
         if step < 0 or (self.epochs is not None and step >= len(self)):
