@@ -40,7 +40,7 @@ loader = BatchLoader(from_array(np.arange(100_000, dtype=np.uint32)), block_size
 """
 
 
-@pytest.mark.parametrize("depth", [1, 2, 7])
+@pytest.mark.parametrize("depth", [0, 1, 2, 7])
 def test_items_come_in_order_and_then_end(depth):
     prefetcher = Prefetcher(iter(range(100)), depth)
 
@@ -48,7 +48,20 @@ def test_items_come_in_order_and_then_end(depth):
     with pytest.raises(StopIteration):
         next(prefetcher)
     prefetcher.close()
-    assert not prefetcher.thread.is_alive()
+    assert (prefetcher.thread is None) == (depth == 0)
+    assert depth == 0 or not prefetcher.thread.is_alive()
+
+
+def test_items_come_in_order_however_owner_and_thread_take_turns():
+    """An owner that is now away, now back at once: it takes from the thread or makes its own."""
+    prefetcher = Prefetcher(iter(range(400)), 3)
+    seen, pause = [], threading.Event()
+    for i in range(400):
+        seen.append(next(prefetcher))
+        if i % 7 == 0:
+            pause.wait(0.0003)
+
+    assert seen == list(range(400))
 
 
 def test_it_never_runs_further_ahead_than_asked():
@@ -57,16 +70,16 @@ def test_it_never_runs_further_ahead_than_asked():
     def items():
         for i in range(100):
             made.append(i)
-            if i == 4:
+            if i == 3:
                 enough.set()
             yield i
 
     prefetcher = Prefetcher(items(), 3)
-    assert [next(prefetcher), next(prefetcher)] == [0, 1]
-    enough.wait(10)
+    assert next(prefetcher) == 0
+    assert enough.wait(10)
     prefetcher.close()  # joins the thread: what it has made by now is all it will
 
-    assert made == [0, 1, 2, 3, 4]
+    assert made == [0, 1, 2, 3]
 
 
 def test_what_goes_wrong_in_the_thread_is_raised_where_the_item_is_asked_for():
