@@ -1,25 +1,25 @@
 """Tokenize text once, then train on it from disk.
 
- files --> text/ --> tokens/ --> shards/ --> (disk)                      prepare.py tells this half
-                                    |
-                                    v
-                   formats/ --> dataset.py --> order/ --> batches/ --> torch, lightning, train
-                 (anyone's files)            (integers only)           batches/loader.py tells it
+files --> text/ --> tokens/ --> shards/ --> (disk)                      prepare.py tells this half
+                                   |
+                                   v
+                  formats/ --> dataset.py --> order/ --> batches/ --> torch, lightning, train
+                (anyone's files)            (integers only)           batches/loader.py tells it
 
-  errors.py       our few exceptions; each carries what, where, and what to do
-  prepare.py      the offline half: plan, map, decide, layout, assemble, commit
-  text/           files become documents: read, clean, dedup
-  tokens/         documents become ids: the tokenizer protocol, loading one by name, encoding
-  shards/         ids become files: layout, write, manifest, read, verify
-  formats/        everybody else's token files seen as ours, one small module each
-  dataset.py      open(path) -> TokenDataset: any format as one axis of tokens
-  order/          which window comes when; integers in, integers out, no files
-  batches/        windows become arrays: gather, documents, state, prefetch, loader
-  torch.py        the loader as tensors; lightning.py the data module on top
-  hub.py          fetch shards from the Hugging Face hub
-  train/          a small GPT and its training loop, fed by the loader
-  executors/      where prepare's tasks run: local processes, Ray, numbered jobs; know only tasks
-  cli/            one file a command, loaded when called, no logic of its own
+ errors.py       our few exceptions; each carries what, where, and what to do
+ prepare.py      the offline half: plan, map, decide, layout, assemble, commit
+ text/           files become documents: read, clean, dedup
+ tokens/         documents become ids: the tokenizer protocol, loading one by name, encoding
+ shards/         ids become files: layout, write, manifest, read, verify
+ formats/        everybody else's token files seen as ours, one small module each
+ dataset.py      open(path) -> TokenDataset: any format as one axis of tokens
+ order/          which window comes when; integers in, integers out, no files
+ batches/        windows become arrays: gather, documents, state, prefetch, loader
+ torch.py        the loader as tensors; lightning.py the data module on top
+ hub.py          fetch shards from the Hugging Face hub
+ train/          a small GPT and its training loop, fed by the loader
+ executors/      where prepare's tasks run: local processes, Ray, numbered jobs; know only tasks
+ cli/            one file a command, loaded when called, no logic of its own
 """
 
 import importlib

@@ -1,0 +1,278 @@
+"""The manifest of a dataset: what it holds, file by file, and how it was made.
+
+It is written last, so a folder without one is not a dataset. It is untrusted input: every field
+is checked before anything is opened by it, and the sums in it must agree. It holds no clock, host
+name, worker count or absolute path: equal inputs and settings give equal bytes.
+
+docs/format.md is the specification; strict.py reads the JSON.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
+from tokenmill.shards.files import write_atomically
+from tokenmill.shards.strict import Reader, parse_object
+
+FILE_NAME = "dataset_metadata.json"
+STATE_FILE_NAME = "tokenizer_state.json"
+PREPARATION_FOLDER = ".preparation"
+FORMAT = "tokenmill"
+FORMAT_VERSION = 1
+MAX_BYTES = 64 << 20
+ITEM_SIZE = {"uint16": 2, "uint32": 4}
+
+
+def dtype_for(vocab_size: int) -> str:
+    """The smallest stored type that holds every id: uint16 up to 65,536 ids, else uint32."""
+    return "uint16" if vocab_size <= 1 << 16 else "uint32"
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The index of a shard: where documents end in it."""
+
+    file: str
+    documents: int
+    bytes: int
+    xxh3_128: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One file of ids and its index."""
+
+    file: str
+    tokens: int
+    bytes: int
+    xxh3_128: str
+    ends: Ends
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """`train` or `val`: shards in order, as one axis of tokens."""
+
+    tokens: int
+    documents: int
+    shards: tuple[Shard, ...]
+
+    @classmethod
+    def of(cls, shards: tuple[Shard, ...]) -> "Split":
+        """A split of these shards, with its sums."""
+        return cls(sum(s.tokens for s in shards), sum(s.ends.documents for s in shards), shards)
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """The stored tokenizer."""
+
+    file: str
+    bytes: int
+    xxh3_128: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerRecord:
+    """Which tokenizer the ids belong to."""
+
+    name: str
+    vocab_size: int
+    end_of_text_id: int
+    fingerprint: str
+    state: StateFile
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """A file the text came from. `name` is for people: it is never opened."""
+
+    name: str
+    """A byte of a file name that is not UTF-8 is written out, as in `caf\\xe9.txt`."""
+    bytes: int
+    documents: int
+
+    def __post_init__(self) -> None:
+        readable = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        object.__setattr__(self, "name", readable)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All of `dataset_metadata.json`."""
+
+    dtype: str
+    tokenizer: TokenizerRecord
+    tokens_per_shard: int
+    splits: Mapping[str, Split]
+    sources: tuple[SourceRecord, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    books: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """Canonical JSON: fixed order of keys, UTF-8, a newline at the end."""
+        tree = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "dtype": self.dtype,
+            "tokenizer": self.tokenizer,
+            "tokens_per_shard": self.tokens_per_shard,
+            "splits": dict(self.splits),
+            "sources": self.sources,
+            "settings": dict(self.settings),
+            "books": dict(self.books),
+        }
+        return orjson.dumps(tree, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+    def write(self, folder: Path | str) -> None:
+        """Check, then put the manifest into its folder, whole or not at all."""
+        data = self.to_bytes()
+        Manifest.parse(data, where=FILE_NAME)
+        write_atomically(Path(folder) / FILE_NAME, data)
+
+    @classmethod
+    def load(cls, folder: Path | str) -> "Manifest":
+        """Read and check the manifest of this folder."""
+        path = Path(folder) / FILE_NAME
+        try:
+            with open(path, "rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            raise _not_a_dataset(Path(folder)) from None
+        return cls.parse(data, where=str(path))
+
+    @classmethod
+    def parse(cls, data: bytes, *, where: str = FILE_NAME) -> "Manifest":
+        """Check these bytes; `where` is what errors call them."""
+        if len(data) > MAX_BYTES:
+            raise FormatError(f"{where} is larger than {MAX_BYTES >> 20} MB, so it is no manifest")
+        top = Reader(parse_object(data, where), where)
+        if top.text("format") != FORMAT:
+            raise FormatError(f"{where} says format {top.text('format')!r}, not {FORMAT!r}")
+        version = top.count("format_version", least=1)
+        if version > FORMAT_VERSION:
+            raise UnsupportedVersionError(
+                f"{where} is of format version {version}; this tokenmill reads up to "
+                f"{FORMAT_VERSION}",
+                hint="pip install --upgrade tokenmill",
+            )
+        dtype = top.text("dtype", among=ITEM_SIZE)
+        tokens_per_shard = top.count("tokens_per_shard", least=1)
+        manifest = cls(
+            dtype=dtype,
+            tokenizer=_read_tokenizer(top.object("tokenizer"), dtype),
+            tokens_per_shard=tokens_per_shard,
+            splits={
+                top.object("splits").checked_name(name): _read_split(
+                    top.object("splits").object(name), ITEM_SIZE[dtype], tokens_per_shard
+                )
+                for name in top.object("splits").names()
+            },
+            sources=tuple(_read_source(source) for source in top.objects("sources")),
+            settings=top.object("settings").fields,
+            books=top.object("books").fields,
+        )
+        top.no_more()
+        _check_no_file_comes_twice(manifest, where)
+        return manifest
+
+    def files(self) -> list[str]:
+        """Every file that the manifest answers for, in order; the manifest itself is not one."""
+        names = [self.tokenizer.state.file]
+        for split in self.splits.values():
+            for shard in split.shards:
+                names += [shard.file, shard.ends.file]
+        return names
+
+
+def _read_tokenizer(fields: Reader, dtype: str) -> TokenizerRecord:
+    vocab_size = fields.count("vocab_size", least=1)
+    end_of_text_id = fields.count("end_of_text_id")
+    if end_of_text_id >= vocab_size:
+        raise fields.wrong("end_of_text_id", end_of_text_id, f"less than vocab_size {vocab_size}")
+    if vocab_size > 256 ** ITEM_SIZE[dtype]:
+        raise fields.wrong("vocab_size", vocab_size, f"small enough for dtype {dtype}")
+    state = fields.object("state")
+    record = TokenizerRecord(
+        name=fields.text("name"),
+        vocab_size=vocab_size,
+        end_of_text_id=end_of_text_id,
+        fingerprint=fields.hex128("fingerprint"),
+        state=StateFile(state.file("file"), state.count("bytes"), state.hex128("xxh3_128")),
+    )
+    state.no_more()
+    fields.no_more()
+    return record
+
+
+def _read_split(fields: Reader, item_size: int, tokens_per_shard: int) -> Split:
+    shards = tuple(_read_shard(s, item_size, tokens_per_shard) for s in fields.objects("shards"))
+    split = Split(fields.count("tokens"), fields.count("documents"), shards)
+    sums = Split.of(shards)
+    if split.tokens != sums.tokens:
+        raise fields.wrong("tokens", split.tokens, f"{sums.tokens}, the sum of its shards")
+    if split.documents != sums.documents:
+        raise fields.wrong("documents", split.documents, f"{sums.documents}, the sum of its shards")
+    fields.no_more()
+    return split
+
+
+def _read_shard(fields: Reader, item_size: int, tokens_per_shard: int) -> Shard:
+    index = fields.object("ends")
+    ends = Ends(
+        index.file("file"),
+        index.count("documents"),
+        index.count("bytes"),
+        index.hex128("xxh3_128"),
+    )
+    shard = Shard(
+        file=fields.file("file"),
+        tokens=fields.count("tokens", least=1),
+        bytes=fields.count("bytes"),
+        xxh3_128=fields.hex128("xxh3_128"),
+        ends=ends,
+    )
+    if shard.tokens > tokens_per_shard:
+        raise fields.wrong("tokens", shard.tokens, f"at most tokens_per_shard {tokens_per_shard}")
+    if shard.bytes != shard.tokens * item_size:
+        raise fields.wrong("bytes", shard.bytes, f"{item_size} x {shard.tokens} tokens")
+    if ends.bytes != 8 * ends.documents:
+        raise index.wrong("bytes", ends.bytes, f"8 x {ends.documents} documents")
+    if ends.documents > shard.tokens:
+        raise index.wrong("documents", ends.documents, f"at most one for each of {shard.tokens}")
+    index.no_more()
+    fields.no_more()
+    return shard
+
+
+def _read_source(fields: Reader) -> SourceRecord:
+    record = SourceRecord(fields.text("name"), fields.count("bytes"), fields.count("documents"))
+    fields.no_more()
+    return record
+
+
+def _check_no_file_comes_twice(manifest: Manifest, where: str) -> None:
+    # Without regard to case: on some disks `A.bin` and `a.bin` are one file.
+    seen = {FILE_NAME.lower()}
+    for name in manifest.files():
+        if name.lower() in seen:
+            raise FormatError(f"{where} names the file {name!r} twice")
+        seen.add(name.lower())
+
+
+def _not_a_dataset(folder: Path) -> NotADatasetError:
+    if not folder.exists():
+        return NotADatasetError(f"{folder} does not exist")
+    if not folder.is_dir():
+        return NotADatasetError(f"{folder} is not a folder, so it is no dataset of tokenmill")
+    hint = "tokenmill prepare INPUT... -o OUT makes a dataset"
+    if (folder / PREPARATION_FOLDER).is_dir():
+        hint = (
+            "its preparation was stopped before it was done; "
+            "the same `tokenmill prepare` command goes on from there"
+        )
+    return NotADatasetError(f"{folder} has no {FILE_NAME}", hint=hint)

@@ -1,0 +1,58 @@
+r"""Where a text may be cut so that the ids of the parts, joined, are the ids of the whole.
+
+Byte-level BPE first splits a text into pieces by a pattern and merges only inside a piece, so a
+cut between two pieces changes nothing, as long as the pattern finds the same pieces when it
+cannot see across the cut. For the patterns of gpt2, cl100k and o200k two places are such:
+
+- before a single ASCII space between two characters that are not white space. No piece holds a
+  space after something else, and the only looking ahead (`\s+(?!\S)`) is done by white space.
+- before a fullwidth comma between two Chinese characters of U+5000..U+8FFF, for text that has no
+  spaces. A run of letters ends there, and the comma starts a piece of its own.
+
+White space beyond ASCII starts with the bytes C2, E1, E2 or E3, so a character with another
+first byte is known not to be white space without decoding it. Text without either place, such as
+a gigabyte of one letter, is never cut.
+
+tests/tokens/test_cuts.py compares with tiktoken's own patterns.
+"""
+
+import re
+
+_BLACK_BEFORE = rb"""
+    (?: (?<=[\x21-\x7e])
+      | (?<=[\xc3-\xdf][\x80-\xbf])
+      | (?<=[\xe0\xe4-\xef][\x80-\xbf]{2})
+      | (?<=[\xf0-\xf4][\x80-\xbf]{3}) )
+"""
+_BLACK_AFTER = rb"[\x21-\x7e\xc3-\xe0\xe4-\xf4]"
+
+AT_SPACES_AND_COMMAS = re.compile(
+    rb"(?=[\x20\xef])(?:"
+    + _BLACK_BEFORE
+    + rb"(?=\x20"
+    + _BLACK_AFTER
+    + rb")|(?<=[\xe5-\xe8][\x80-\xbf]{2})(?=\xef\xbc\x8c[\xe5-\xe8]))",
+    re.VERBOSE,
+)
+"""Safe for the patterns of gpt2, cl100k and o200k; each match is empty and stands at the cut."""
+
+AT_CHARACTERS = re.compile(rb"(?=[\x00-\x7f\xc2-\xf4])")
+"""Safe where every character has its own id: before any character."""
+
+_WINDOW = 4096
+
+
+def last_cut(cuts: re.Pattern[bytes], data: bytes, start: int, stop: int) -> int | None:
+    """The last cut strictly between start and stop, or None.
+
+    Looks backwards by windows, so the cost is that of the distance to the cut, not of the text.
+    """
+    high = stop
+    while high > start + 1:
+        low = max(start + 1, high - _WINDOW)
+        # A match looks at most four bytes ahead: those past `high` are seen, but no cut there.
+        ends = [m.end() for m in cuts.finditer(data, low, high + 4) if m.end() < high]
+        if ends:
+            return ends[-1]
+        high = low
+    return None

@@ -1,0 +1,92 @@
+"""A tokenizer by name, by path, or from the state a dataset keeps.
+
+Names: `gpt2` (bundled), `bytes`, `chars`, and of tiktoken's encodings those whose files are on
+this machine. Paths: `tokenizer.json`, `*.tiktoken`, a SentencePiece `*.model`. Nothing is fetched
+from a network and no code that comes with a tokenizer is run.
+"""
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+from tokenmill.errors import FormatError, TokenizerMismatchError
+from tokenmill.tokens import ranks
+from tokenmill.tokens.protocol import Tokenizer
+from tokenmill.tokens.raw import BytesTokenizer
+
+NAMES = ("bytes", "chars", *ranks.ENCODINGS)
+
+
+def load(
+    name_or_path: str, *, end_of_text: str | int | None = None, pattern: str | None = None
+) -> Tokenizer:
+    """The tokenizer of this name, or in this file.
+
+    `end_of_text` (a token or an id) and `pattern` say what some files do not; a name needs neither.
+    `chars` must first see the text: `CharsTokenizer.learn`.
+    """
+    name = str(name_or_path)
+    if name in NAMES:
+        if end_of_text is not None or pattern is not None:
+            raise ValueError(f"{name} has its own end-of-text id and pattern; leave both out")
+        if name == "bytes":
+            return BytesTokenizer()
+        if name == "chars":
+            raise ValueError(
+                "chars has no vocabulary before it has seen the text; "
+                "learn one: CharsTokenizer.learn(texts)"
+            )
+        return ranks.from_cache(name)
+    path = Path(name)
+    if path.is_dir() and (path / "tokenizer.json").is_file():
+        path = path / "tokenizer.json"
+    if not path.is_file():
+        raise _unknown(name)
+    if path.suffix == ".tiktoken":
+        if isinstance(end_of_text, str):
+            raise ValueError(
+                f"end_of_text={end_of_text!r}: a rank file names no special tokens; pass the id"
+            )
+        return ranks.from_file(path, pattern=pattern, end_of_text=end_of_text)
+    raise FormatError(
+        f"{path} is not a tokenizer file by its name",
+        hint="known are tokenizer.json, *.tiktoken and SentencePiece *.model",
+    )
+
+
+def from_state(state: dict[str, Any]) -> Tokenizer:
+    """The tokenizer that gave this state; refused when it would now give other ids."""
+    tokenizer = _rebuild(state)
+    expected = state.get("fingerprint")
+    if expected != tokenizer.fingerprint:
+        raise TokenizerMismatchError(
+            f"the stored tokenizer {tokenizer.name} has fingerprint {expected}, but on this "
+            f"machine it behaves as {tokenizer.fingerprint}",
+            hint="ids would mean different text; the state was edited, or a library that encodes "
+            "has changed: compare the versions of gigatoken, tokenizers and sentencepiece",
+        )
+    return tokenizer
+
+
+def _rebuild(state: dict[str, Any]) -> Tokenizer:
+    kind = state.get("kind") if isinstance(state, dict) else None
+    try:
+        if kind == "bytes":
+            return BytesTokenizer()
+        if kind == "ranks":
+            return ranks.from_state(state)
+    except (KeyError, TypeError, AttributeError, UnicodeEncodeError) as error:
+        raise FormatError(
+            f"the stored state of a {kind} tokenizer is not complete: {error!r}"
+        ) from error
+    raise FormatError(
+        f"a tokenizer of kind {kind!r} is not known", hint="a newer tokenmill may know it"
+    )
+
+
+def _unknown(name: str) -> ValueError:
+    close = difflib.get_close_matches(name, NAMES, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return ValueError(
+        f"no tokenizer {name!r}: neither a name ({', '.join(NAMES)}) nor a file here{hint}"
+    )

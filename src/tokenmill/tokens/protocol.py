@@ -1,0 +1,54 @@
+"""What a tokenizer is to tokenmill.
+
+Texts come as UTF-8 bytes and ids leave as one flat array with the end of each text, never as
+lists: a list of Python integers costs 8 to 36 bytes a token and most of the time of encoding.
+Nothing is added to a text (no begin, no end, no padding) and nothing in a text is special: the
+characters `<|endoftext|>` in a document are encoded like any others.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Ids = npt.NDArray[np.uint32]
+Ends = npt.NDArray[np.int64]
+
+
+class Tokenizer(Protocol):
+    """Texts to ids and back. Everything here pickles, and builds its encoder when first used."""
+
+    @property
+    def name(self) -> str:
+        """What `load` was given, without folders: `gpt2`, `bytes`, `tokenizer.json`."""
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the largest id, special ones included."""
+
+    @property
+    def end_of_text_id(self) -> int:
+        """The id that closes every document; `encode_batch` never gives it."""
+
+    @property
+    def end_of_text(self) -> str | None:
+        """How that id is written, `<|endoftext|>` for gpt2; None when it has no spelling."""
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hex digits: equal when vocabulary and behaviour are equal."""
+
+    @property
+    def cuts(self) -> re.Pattern[bytes] | None:
+        """Where a text may be cut without changing its ids: at `match.end()`. None: nowhere."""
+
+    def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
+        """All ids in one array, and where each text ends in it (exclusive, one a text)."""
+
+    def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
+        """The text of these ids; an id outside the vocabulary is a ValueError."""
+
+    def state(self) -> dict[str, Any]:
+        """JSON that `from_state` turns into this tokenizer on another machine."""
