@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from tokenmill.errors import SettingsMismatchError
 
@@ -159,7 +159,7 @@ def from_dict(values: Mapping[str, Any], *, where: str) -> TrainConfig:
             close = difflib.get_close_matches(name, known, 1)
             hint = f"\n\nhint: did you mean {close[0]!r}?" if close else ""
             raise ValueError(f"unknown setting {name!r} in {where}{hint}")
-        _check_type(name, value, str(known[name].type), where)
+        _check_type(name, value, known[name].type, where)
     return TrainConfig(**values)
 
 
@@ -178,13 +178,12 @@ def check_same_run(saved: TrainConfig, now: TrainConfig) -> None:
         )
 
 
-def _check_type(name: str, value: Any, wanted: str, where: str) -> None:
-    names = {"str": str, "int": int, "float": (int, float), "bool": bool, "None": type(None)}
-    kinds = [names[part.strip()] for part in wanted.split("|")]
-    if not any(isinstance(value, kind) for kind in kinds) or (
-        isinstance(value, bool) and "bool" not in wanted
-    ):
-        raise ValueError(f"{name} is {value!r} in {where}; expected {wanted}")
+def _check_type(name: str, value: Any, wanted: Any, where: str) -> None:
+    kinds = get_args(wanted) or (wanted,)
+    fits = isinstance(value, wanted) or (float in kinds and isinstance(value, int))
+    if not fits or (isinstance(value, bool) and bool not in kinds):
+        expected = " or ".join(kind.__name__.removesuffix("Type") for kind in kinds)
+        raise ValueError(f"{name} is {value!r} in {where}; expected {expected}")
 
 
 def _read_json(path: Path) -> dict[str, Any]:
