@@ -36,7 +36,7 @@ def open(
     split: str | None = "train",
     *,
     format: str | None = None,
-    dtype: npt.DTypeLike = None,
+    dtype: npt.DTypeLike | None = None,
     backend: str = "mmap",
     tokenizer: Any = None,
     end_of_text_id: int | None = None,

@@ -1,7 +1,7 @@
 """From a path, a list or a glob to shards: which format it is, and which files.
 
-A folder is asked first for the index of a format (ours, MDS, litdata), then for a folder of the split,
-then for token files. A file is told by its first bytes, then by its name and what lies beside it.
+A folder is asked first for the index of a format (ours, MDS, litdata), then for a folder of the
+split, then for token files. A file is told by its first bytes, then by its name and what lies beside it.
 All files of a dataset are of one format; a file that is not is an error, not skipped.
 """
 
@@ -16,15 +16,14 @@ from types import ModuleType
 import numpy as np
 
 from tokenmill.errors import FormatError, MismatchError, NotADatasetError
-from tokenmill.formats import files, nanogpt, npy
+from tokenmill.formats import files, nanogpt, npy, ours
 from tokenmill.formats.found import Ask, Found
 from tokenmill.formats.magic import OTHERS
 from tokenmill.formats.split import folder_of, take
-from tokenmill.shards.read import TokenFile
 
 # In the order of asking: what has a magic number first, what only a name tells last.
 FILE_FORMATS: dict[str, ModuleType] = {m.NAME: m for m in (npy, nanogpt)}
-FOLDER_FORMATS: dict[str, ModuleType] = {}
+FOLDER_FORMATS: dict[str, ModuleType] = {m.NAME: m for m in (ours,)}
 TOKEN_SUFFIXES = (".bin", ".npy", ".raw")
 
 Where = str | os.PathLike[str]
@@ -67,7 +66,7 @@ def _expand(where: Where) -> list[Path]:
         if Path(text + prefix_of).is_file() and Path(text + ".idx").is_file():
             return [Path(text + ".bin")]
     if globbing.has_magic(text):
-        found = sorted(globbing.glob(text, recursive=True), key=os.fsencode)
+        found = sorted(globbing.glob(text, recursive=True), key=os.fsencode)  # noqa: PTH207
         if found:
             return [Path(name) for name in found if not Path(name).is_dir()] or [Path(found[0])]
         raise NotADatasetError(f"no file matches {text!r} (looked in {Path.cwd()})")
@@ -172,7 +171,7 @@ def join(parts: Iterable[Found], where: str) -> Found:
             raise MismatchError(
                 f"{where} mixes {_dtype(first)} ({first.files[0].path}) and "
                 f"{_dtype(other)} ({other.files[0].path})",
-                hint="convert one of them first: tokenmill convert SRC DST --to tokenmill --dtype uint32",
+                hint="convert one of them: tokenmill convert SRC DST --to tokenmill --dtype uint32",
             )
     return first.with_files([file for found in parts for file in found.files])
 

@@ -5,16 +5,13 @@ from an index is used only when it stays inside the dataset.
 """
 
 import os
-import re
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
+from tokenmill.shards.files import check_name
+from tokenmill.shards.strict import Reader, parse_object
 
 JSON_CAP = 64 << 20
-NAME = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 
 
 def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
@@ -37,35 +34,26 @@ def read_whole(path: Path, *, cap: int = JSON_CAP) -> bytes:
     return data
 
 
-def read_json(path: Path) -> Any:
-    """A JSON object, or a typed error that names the file."""
-    try:
-        # orjson refuses NaN and lone surrogates, and nesting too deep for it without a crash.
-        value = orjson.loads(read_whole(path))
-    except orjson.JSONDecodeError as error:
-        raise CorruptShardError(
-            f"{path} is not JSON: {error}", hint="the file is damaged or cut; fetch it again"
-        ) from None
-    if not isinstance(value, dict):
-        raise CorruptShardError(f"{path} holds a {type(value).__name__}, not an object")
-    return value
+def read_json(path: Path) -> Reader:
+    """A JSON object whose fields are asked for by name and type."""
+    return Reader(parse_object(read_whole(path), str(path)), str(path))
 
 
-def inside(root: Path, name: object, index: Path) -> Path:
-    """The path of a file that an index names; refused when it could lie outside the dataset."""
-    problem = None
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        problem = "is not a plain relative name"
-    elif any(part in (".", "..") for part in name.split("/")):
-        problem = "leaves the dataset"
-    elif not (root / name).resolve().is_relative_to(root.resolve()):
-        problem = "is a link out of the dataset"
-    if problem:
+def inside(folder: Path, name: object, index: Path, root: Path | None = None) -> Path:
+    """The path of a file that an index names; refused when it could lie outside the dataset.
+
+    `root` is the resolved folder, for those who ask many times.
+    """
+    path = folder / check_name(name, str(index))
+    root = root or folder.resolve()
+    linked = path.is_symlink() or path.parent != folder
+    # A link may point elsewhere inside the dataset, not out of it.
+    if linked and not path.resolve().is_relative_to(root):
         raise FormatError(
-            f"{index} names the file {str(name)[:200]!r}, which {problem}",
-            hint="do not use this dataset: a name like this can make a program read other files",
+            f"{index} names the file {name!r}, which is a link out of {folder}",
+            hint="do not use this dataset: a link like this makes a program read other files",
         )
-    return root / str(name)
+    return path
 
 
 def file_size(path: Path, named_by: Path | None = None) -> int:
@@ -75,7 +63,8 @@ def file_size(path: Path, named_by: Path | None = None) -> int:
     except FileNotFoundError:
         by = f", which {named_by} names" if named_by else ""
         raise NotADatasetError(
-            f"there is no file {path}{by}", hint="fetch the missing file; nothing can stand in for it"
+            f"there is no file {path}{by}",
+            hint="fetch the missing file; nothing can stand in for it",
         ) from None
     return found.st_size
 

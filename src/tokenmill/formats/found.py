@@ -20,8 +20,8 @@ class Ask:
         """The dtype that a file states; an argument that says otherwise is refused."""
         if self.dtype is not None and self.dtype != dtype:
             raise MismatchError(
-                f"{path} holds {dtype.name} by its own header, but dtype={self.dtype.name!r} was asked",
-                hint=f"leave dtype out; to store another type, convert with --dtype {self.dtype.name}",
+                f"{path} holds {dtype.name} by its header, but dtype={self.dtype.name!r} was asked for",
+                hint=f"leave dtype out, or convert the data with --dtype {self.dtype.name}",
             )
         return dtype
 
@@ -59,8 +59,7 @@ def token_dtype(value: object) -> np.dtype[Any]:
     except TypeError:
         dtype = None
     if dtype is None or dtype.name not in INTEGERS or dtype.newbyteorder("<") != dtype:
-        raise ValueError(
-            f"dtype {value!r} cannot hold token ids; known are: {', '.join(INTEGERS)} (little-endian)"
-        )
+        known = ", ".join(INTEGERS)
+        raise ValueError(f"dtype {value!r} is none of token ids (little-endian {known})")
     result: np.dtype[Any] = dtype.newbyteorder("<")
     return result

@@ -1,6 +1,6 @@
 """`.npy` files of numpy: a header that states dtype and shape, then the values.
 
-Bytes: 93 "NUMPY", version (major, minor), header length (u16 in version 1, u32 in 2 and 3), a Python
+Bytes: 93 "NUMPY", version (major, minor), header length (u16 in version 1, u32 in 2 and 3), a
 literal {'descr': '<u2', 'fortran_order': False, 'shape': (n,)}, padding to 64, then the data.
 
 The header is parsed here, not by numpy: capped in length, read as a literal, and its claim compared
@@ -45,7 +45,7 @@ def read(path: Path, ask: Ask) -> Found:
     shape = _shape(header, path)
     if len(shape) > 1 and header["fortran_order"]:
         raise FormatError(
-            f"{path} is stored column by column (fortran_order), so its rows are not runs of tokens",
+            f"{path} is stored column by column (fortran_order): its rows are no runs of tokens",
             hint="write it again with np.save(path, np.ascontiguousarray(array))",
         )
     num_tokens = math.prod(shape)
@@ -93,7 +93,7 @@ def _dtype(header: dict[str, Any], path: Path) -> np.dtype[Any]:
             'np.save(path, array.astype("uint16"))',
         )
     try:
-        dtype = np.dtype(descr)
+        dtype: np.dtype[Any] = np.dtype(descr)
     except (TypeError, ValueError):
         dtype = np.dtype(object)
     if dtype.name not in INTEGERS or dtype.newbyteorder("<") != dtype:
@@ -105,7 +105,7 @@ def _dtype(header: dict[str, Any], path: Path) -> np.dtype[Any]:
 
 
 def _shape(header: dict[str, Any], path: Path) -> tuple[int, ...]:
-    shape = header["shape"]
+    shape: tuple[int, ...] = header["shape"]
     sane = isinstance(shape, tuple) and 1 <= len(shape) <= 2
     if not sane or not all(type(n) is int and 0 <= n < 1 << 63 for n in shape):
         raise FormatError(

@@ -19,13 +19,17 @@ FOLDERS = {
 }
 SPLITS = tuple(FOLDERS)
 # A word of its own in a file name: _train_, train.bin, -val., but not "trained" or "interval".
-_WORDS = {split: re.compile(rf"(?<![a-z])({'|'.join(FOLDERS[split])})(?![a-z])") for split in SPLITS}
+_WORDS = {
+    split: re.compile(rf"(?<![a-z])({'|'.join(FOLDERS[split])})(?![a-z])") for split in SPLITS
+}
 
 
 def check_split(split: object) -> None:
     """Refuse a split that no rule can give."""
     if split is not None and split not in SPLITS:
-        raise ValueError(f"unknown split {split!r}; known are: 'train', 'val', 'test', or None for all")
+        raise ValueError(
+            f"unknown split {split!r}; known are: 'train', 'val', 'test', or None for all"
+        )
 
 
 def mark(name: str) -> str | None:
@@ -81,8 +85,9 @@ def _by_name(
                 hint="pass the files by name or glob, and split=None",
             )
     if not chosen:
+        said = ", ".join(sorted({word or "nothing" for word in marks}))
         raise FormatError(
-            f"{where} has no {split} split: its file names say {', '.join(sorted(set(map(str, marks))))}",
+            f"{where} has no {split} split: its file names say {said}",
             hint=f'open split="{next(filter(None, marks))}", or split=None for everything',
         )
     return chosen

@@ -1,9 +1,9 @@
 """Where documents end on the axis of a dataset: from an index, or by looking for an id.
 
 A position e is an end when token e - 1 is the last of a document. With an index (`ends` of every
-file) ends are looked up; without one they are found by scanning for the end-of-text id, which stands
-`after` each document (ours, nanoGPT, datatrove) or `before` it (llm.c). Scans are vectorised, in
-blocks, and the number of ends in each block is remembered, so that a second question is cheap.
+file) ends are looked up; without one they are found by scanning for the end-of-text id, which
+stands `after` each document (ours, nanoGPT, datatrove) or `before` it (llm.c). Scans are vectorised,
+in blocks, and the number of ends in each block is remembered, so that a second question is cheap.
 
 Tokens after the last end (a document that a split cut) count as one more document: every token
 belongs to exactly one.
@@ -112,7 +112,11 @@ class ScannedDocuments:
     """Ends found by looking for the end-of-text id."""
 
     def __init__(
-        self, read: Callable[[int, int], np.ndarray], num_tokens: int, end_of_text_id: int, comes: str
+        self,
+        read: Callable[[int, int], np.ndarray],
+        num_tokens: int,
+        end_of_text_id: int,
+        comes: str,
     ) -> None:
         self._read = read
         self._num_tokens = num_tokens

@@ -1,4 +1,4 @@
-"""A range of a file seen as tokens: mapped or read when first touched, within a bound, never written.
+"""A range of a file seen as tokens: mapped or read when first touched, and never written.
 
 Opening ten thousand shards costs a stat of each. A shard is mapped (or its file opened) when it is
 first asked for, and at most `max_open` are kept, so that `ulimit -n 256` is enough for any dataset.
@@ -43,6 +43,7 @@ class Lazy:
     """Entries in the table, where the format says so without reading it."""
 
     def __call__(self) -> Any:
+        """The table."""
         return self.load(*self.args)
 
 
@@ -180,7 +181,7 @@ class ShardReader:
             piece += 1
 
     def _pread(self, i: int, byte: int, out: np.ndarray) -> None:
-        view = memoryview(out).cast("B")
+        view = memoryview(out.data).cast("B")
         done = 0
         while done < len(view):
             descriptor = self._descriptors[i]
@@ -197,7 +198,7 @@ class ShardReader:
             descriptor = _Descriptor(os.open(file.path, os.O_RDONLY | os.O_CLOEXEC))
         except FileNotFoundError:
             raise NotADatasetError(
-                f"{file.path} is gone; it had {file.file_bytes:,} bytes when the dataset was opened",
+                f"{file.path} is gone; it was there when the dataset was opened",
                 hint="put the file back, or open the dataset again",
             ) from None
         check_size(file, os.fstat(descriptor.number).st_size)
@@ -228,7 +229,7 @@ def check_size(file: TokenFile, found: int) -> None:
         raise cut_short(file, found)
     if found != file.file_bytes:
         raise CorruptShardError(
-            f"{file.path} is {found:,} bytes; it had {file.file_bytes:,} when the dataset was opened",
+            f"{file.path} is {found:,} bytes; at opening it had {file.file_bytes:,}",
             hint="something writes to this file; open the dataset again when it is finished",
         )
 
@@ -236,6 +237,6 @@ def check_size(file: TokenFile, found: int) -> None:
 def cut_short(file: TokenFile, found: int) -> TruncatedShardError:
     """The error for a file that is shorter than it was."""
     return TruncatedShardError(
-        f"{file.path} is {found:,} bytes; it had {file.file_bytes:,} when the dataset was opened",
-        hint="the file was cut short while it was in use; fetch it again and open the dataset again",
+        f"{file.path} is {found:,} bytes; at opening it had {file.file_bytes:,}",
+        hint="the file was cut short while it was in use; fetch it again, then open the dataset again",
     )
