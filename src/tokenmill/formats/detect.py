@@ -1,7 +1,8 @@
 """From a path, a list or a glob to shards: which format it is, and which files.
 
 A folder is asked first for the index of a format (ours, MDS, litdata), then for a folder of the
-split, then for token files. A file is told by its first bytes, then by its name and what lies beside it.
+split, then for token files. A file is told by its first bytes, then by its name and what lies
+beside it.
 All files of a dataset are of one format; a file that is not is an error, not skipped.
 """
 
@@ -16,15 +17,30 @@ from types import ModuleType
 import numpy as np
 
 from tokenmill.errors import FormatError, MismatchError, NotADatasetError
-from tokenmill.formats import files, nanogpt, npy, ours
+from tokenmill.formats import (
+    datatrove,
+    dolma,
+    files,
+    litdata,
+    litpkds,
+    llmc,
+    mds,
+    megatron,
+    modalities,
+    nanogpt,
+    npy,
+    ours,
+)
 from tokenmill.formats.found import Ask, Found
 from tokenmill.formats.magic import OTHERS
 from tokenmill.formats.split import folder_of, take
 
 # In the order of asking: what has a magic number first, what only a name tells last.
-FILE_FORMATS: dict[str, ModuleType] = {m.NAME: m for m in (npy, nanogpt)}
-FOLDER_FORMATS: dict[str, ModuleType] = {m.NAME: m for m in (ours,)}
-TOKEN_SUFFIXES = (".bin", ".npy", ".raw")
+FILE_FORMATS: dict[str, ModuleType] = {
+    m.NAME: m for m in (llmc, npy, litpkds, megatron, datatrove, modalities, dolma, nanogpt)
+}
+FOLDER_FORMATS: dict[str, ModuleType] = {m.NAME: m for m in (ours, mds, litdata)}
+TOKEN_SUFFIXES = (".bin", ".npy", ".raw", ".ds", ".pbin")
 
 Where = str | os.PathLike[str]
 
@@ -91,11 +107,20 @@ def _of_folder(folder: Path, split: str | None, format: str | None, ask: Ask) ->
     folders = {name: folder_of(folder, name) for name in ("train", "val", "test")}
     if folders["train"] or folders["val"]:
         return _of_split_folders(folder, folders, split, format, ask)
-    paths = [entry for entry in folder.iterdir() if entry.suffix in TOKEN_SUFFIXES]
+    paths = [entry for entry in folder.iterdir() if _is_token_file(entry)]
     paths = _whole_files(sorted(paths, key=lambda path: os.fsencode(path.name)))
     if not paths:
         raise _nothing_here(folder)
     return _of_files(paths, split, format, ask, str(folder))
+
+
+def _is_token_file(path: Path) -> bool:
+    """By its name; an index whose tokens are missing counts too, so that the loss is noticed."""
+    if path.suffix == ".idx":
+        return not path.with_suffix(".bin").exists()
+    if path.name.endswith((".ds.index", ".ds.metadata")):
+        return not path.with_suffix("").exists()
+    return path.suffix in TOKEN_SUFFIXES
 
 
 def _of_split_folders(

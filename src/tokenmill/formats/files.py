@@ -69,18 +69,25 @@ def file_size(path: Path, named_by: Path | None = None) -> int:
     return found.st_size
 
 
-def expect_size(path: Path, found: int, expected: int, why: str) -> None:
+def expect_size(path: Path, found: int, expected: int, why: str, hint: str | None = None) -> None:
     """A file must be exactly as long as what it claims to hold."""
     if found < expected:
-        raise TruncatedShardError(
-            f"{path} is {found:,} bytes; {why} promises {expected:,}",
-            hint="the file was cut short or its header lies; fetch this file again",
-        )
+        raise too_short(path, found, expected, why, hint)
     if found > expected:
         raise CorruptShardError(
             f"{path} is {found:,} bytes; {why} promises {expected:,}",
-            hint="there are bytes that nothing accounts for; fetch this file again",
+            hint=hint or "there are bytes that nothing accounts for; fetch this file again",
         )
+
+
+def too_short(
+    path: Path, found: int, expected: int, why: str, hint: str | None = None
+) -> TruncatedShardError:
+    """The error for a file that holds less than it should."""
+    return TruncatedShardError(
+        f"{path} is {found:,} bytes; {why} promises {expected:,}",
+        hint=hint or "the file was cut short, or its header lies; fetch this file again",
+    )
 
 
 def whole_tokens(path: Path, num_bytes: int, itemsize: int, dtype_name: str) -> int:

@@ -19,9 +19,10 @@ class Ask:
     def agreed(self, dtype: np.dtype[Any], path: Path) -> np.dtype[Any]:
         """The dtype that a file states; an argument that says otherwise is refused."""
         if self.dtype is not None and self.dtype != dtype:
+            asked = self.dtype.name
             raise MismatchError(
-                f"{path} holds {dtype.name} by its header, but dtype={self.dtype.name!r} was asked for",
-                hint=f"leave dtype out, or convert the data with --dtype {self.dtype.name}",
+                f"{path} holds {dtype.name} by its own word, but {asked} was asked for",
+                hint=f"leave dtype out, or convert the data with --dtype {asked}",
             )
         return dtype
 

@@ -238,5 +238,5 @@ def cut_short(file: TokenFile, found: int) -> TruncatedShardError:
     """The error for a file that is shorter than it was."""
     return TruncatedShardError(
         f"{file.path} is {found:,} bytes; at opening it had {file.file_bytes:,}",
-        hint="the file was cut short while it was in use; fetch it again, then open the dataset again",
+        hint="the file was cut short while in use; fetch it again, then open the dataset again",
     )
