@@ -99,6 +99,8 @@ class RankTokenizer:
             raise ValueError(
                 f"unknown pattern {self.pattern!r}; known are: {', '.join(sorted(PATTERNS))}"
             )
+        if self.end_of_text not in self.specials:
+            raise ValueError(f"end of text {self.end_of_text!r} is not among {self.specials}")
         build = functools.partial(_build, self.data, PATTERNS[self.pattern])
         object.__setattr__(self, "_encoder", Encoder(build))
 
