@@ -55,7 +55,9 @@ def test_exactly_one_source_of_data(given, words):
 
 
 def test_another_source_replaces_the_saved_one():
-    config = load_config(None, {"dataset_dir": "d"}, saved={"train_data_path": "t", "val_data_path": "v"})
+    config = load_config(
+        None, {"dataset_dir": "d"}, saved={"train_data_path": "t", "val_data_path": "v"}
+    )
 
     assert config.source == "dataset_dir"
 
@@ -63,7 +65,9 @@ def test_another_source_replaces_the_saved_one():
 def test_a_resumed_run_may_not_change_its_course():
     saved = TrainConfig(block_size=64, device="cpu").resolved()
 
-    check_same_run(saved, load_config(None, {"max_iters": 99, "device": "auto"}, saved=saved.as_dict()))
+    check_same_run(
+        saved, load_config(None, {"max_iters": 99, "device": "auto"}, saved=saved.as_dict())
+    )
     with pytest.raises(SettingsMismatchError, match=r"block_size +64 -> 128"):
         check_same_run(saved, load_config(None, {"block_size": 128}, saved=saved.as_dict()))
 

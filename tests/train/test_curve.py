@@ -1,5 +1,6 @@
 """The loss curve is a picture any browser shows, on light and dark pages."""
 
+import itertools
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -22,7 +23,7 @@ def test_a_falling_loss_falls_on_the_page():
 
     corners = coordinates(svg, "train")
     assert len(corners) == 50
-    assert all(a[0] < b[0] and a[1] < b[1] for a, b in zip(corners, corners[1:], strict=False))
+    assert all(a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(corners))
     assert "prefers-color-scheme: dark" in svg.find(SVG + "style").text
 
 

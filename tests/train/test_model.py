@@ -1,8 +1,10 @@
 """The GPT: causal, blind across documents when told so, and small enough to learn by heart."""
 
-import pytest
-import torch
+import itertools
 
+import pytest
+
+import torch
 from tokenmill.train.model import GPT, ModelConfig, generate
 from tokenmill.train.schedule import learning_rate_at, make_optimizer
 
@@ -109,5 +111,5 @@ def test_the_learning_rate_rises_falls_and_stays():
     assert rates[0] == pytest.approx(0.1)
     assert rates[9] == rates[10] == 1.0
     assert rates[60] == pytest.approx(0.55)  # half-way down a cosine is the middle
-    assert all(a >= b for a, b in zip(rates[10:], rates[11:], strict=False))
+    assert all(a >= b for a, b in itertools.pairwise(rates))
     assert rates[110:] == [0.1] * 20

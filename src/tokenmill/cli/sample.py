@@ -8,7 +8,9 @@ import click
 @click.option("--prompt", default="", help="Text to continue  [default: a new document]")
 @click.option("--max-new-tokens", default=200, show_default=True, help="At most so many")
 @click.option("--temperature", default=0.8, show_default=True, help="0 takes the likeliest token")
-@click.option("--top-k", default=200, show_default=True, help="Draw from the likeliest K; 0 from all")
+@click.option(
+    "--top-k", default=200, show_default=True, help="Draw from the likeliest K; 0 from all"
+)
 @click.option("--seed", default=0, show_default=True, help="Equal seeds give equal text")
 @click.option("--num-samples", default=1, show_default=True, help="With seeds SEED, SEED+1, ...")
 @click.option("--device", default="auto", show_default=True)
@@ -52,4 +54,6 @@ def command(
 
 def _without_controls(text: str) -> str:
     """A model may draw escape sequences; a terminal must not obey them."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )

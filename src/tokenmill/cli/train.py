@@ -1,11 +1,14 @@
 """`tokenmill train`: train a small GPT on token data."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 
-def _setting(name: str, kind: Any, help_text: str) -> Any:
+
+def _setting(name: str, kind: Any, help_text: str) -> Callable[[Command], Command]:
     return click.option(f"--{name.replace('_', '-')}", type=kind, default=None, help=help_text)
 
 
@@ -17,12 +20,22 @@ def _setting(name: str, kind: Any, help_text: str) -> Any:
 @_setting("val_data_path", str, "Token files to validate on  [default: the last tenth held out]")
 @_setting("tokenizer", str, "For data that does not name its own  [default: gpt2]")
 @_setting("dtype", click.Choice(["uint16", "uint32", "int32"]), "Token type of raw .bin files")
-@_setting("documents", click.Choice(["auto", "on", "off"]), "Keep attention within documents  [default: auto]")
-@_setting("order", click.Choice(["shuffle", "sequential", "random", "blocks"]), "Order of windows  [default: shuffle]")
+@_setting(
+    "documents",
+    click.Choice(["auto", "on", "off"]),
+    "Keep attention within documents  [default: auto]",
+)
+@_setting(
+    "order",
+    click.Choice(["shuffle", "sequential", "random", "blocks"]),
+    "Order of windows  [default: shuffle]",
+)
 # The run
 @_setting("model_name", str, "The run's folder is OUT_DIR/MODEL_NAME  [default: gpt]")
 @_setting("out_dir", str, "Where runs are kept  [default: runs]")
-@click.option("--config-file", default=None, help="JSON settings, e.g. configs/150M_1024.json; flags win")
+@click.option(
+    "--config-file", default=None, help="JSON settings, e.g. configs/150M_1024.json; flags win"
+)
 @click.option("--resume", is_flag=True, help="Go on from the run's last checkpoint, or start it")
 @_setting("max_iters", int, "Optimizer steps  [default: 10,000]")
 @_setting("seed", int, "Of weights, order and dropout  [default: 1337]")
@@ -36,7 +49,9 @@ def _setting(name: str, kind: Any, help_text: str) -> Any:
 @_setting("vocab_size", int, "Ids the model knows  [default: the tokenizer's]")
 # Optimization
 @_setting("batch_size", int, "Windows per step over all ranks  [default: 32]")
-@_setting("micro_batch_size", int, "Windows per forward pass on a rank  [default: all of its share]")
+@_setting(
+    "micro_batch_size", int, "Windows per forward pass on a rank  [default: all of its share]"
+)
 @_setting("learning_rate", float, "Peak  [default: 0.0006]")
 @_setting("min_learning_rate", float, "At the end of the cosine  [default: a tenth of the peak]")
 @_setting("warmup_iters", int, "[default: 100]")
@@ -44,7 +59,11 @@ def _setting(name: str, kind: Any, help_text: str) -> Any:
 @_setting("weight_decay", float, "[default: 0.1]")
 @_setting("grad_clip", float, "0 for none  [default: 1]")
 @_setting("precision", click.Choice(["auto", "bf16", "fp32"]), "[default: auto]")
-@_setting("compile", click.Choice(["auto", "on", "off"]), "torch.compile; `auto`: on a GPU  [default: auto]")
+@_setting(
+    "compile",
+    click.Choice(["auto", "on", "off"]),
+    "torch.compile; `auto`: on a GPU  [default: auto]",
+)
 # Watching
 @_setting("eval_interval", int, "Steps between validations, 0 for none  [default: 250]")
 @_setting("eval_batches", int, "Fixed batches to validate on  [default: 20]")

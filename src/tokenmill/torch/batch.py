@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
+import numpy as np
+
 import torch
+from tokenmill.batches.batch import Batch
 from torch import Tensor
 
 IGNORED = -100  # the label that cross-entropy leaves out, here and in Hugging Face models
@@ -44,7 +47,8 @@ class TorchBatch:
             return [self]
         whole = replace(self, cu_seqlens=None, max_seqlen=None)
         return [
-            whole._each(lambda tensor, at=at: tensor[at : at + rows]) for at in range(0, total, rows)
+            whole._each(lambda tensor, at=at: tensor[at : at + rows])
+            for at in range(0, total, rows)
         ]
 
     def _each(self, change: Any) -> Self:
@@ -77,3 +81,23 @@ class TorchBatch:
             labels = whole.clone()
             labels[:, 1:].masked_fill_(~self.loss_mask, IGNORED)
         return {"input_ids": whole, "labels": labels}
+
+
+def from_arrays(batch: Batch, tokens: Tensor) -> TorchBatch:
+    """A batch of arrays around its tokens, which are on their device already; the rest follows."""
+    device = tokens.device
+
+    def moved(array: np.ndarray | None) -> Tensor | None:
+        return None if array is None else torch.from_numpy(array).to(device, non_blocking=True)
+
+    mask = batch.loss_mask
+    return TorchBatch(
+        inputs=tokens[:, :-1],
+        targets=tokens[:, 1:],
+        document_ids=moved(batch.document_ids),
+        positions=moved(batch.positions),
+        loss_mask=moved(mask),
+        cu_seqlens=moved(batch.cu_seqlens),
+        max_seqlen=batch.max_seqlen,
+        num_targets=batch.targets.size if mask is None else int(mask.sum()),
+    )

@@ -96,7 +96,9 @@ class TrainConfig:
             ("compile", ("auto", "on", "off")),
         ):
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; known are: {', '.join(allowed)}")
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}; known are: {', '.join(allowed)}"
+                )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; expected 0 <= dropout < 1")
         if Path(self.model_name).name != self.model_name or self.model_name in ("", ".", ".."):

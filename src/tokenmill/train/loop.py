@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+import torch
 from tokenmill.errors import Stopped, TokenmillError
-from tokenmill.torch.loader import TorchBatch, TorchLoader
+from tokenmill.torch.batch import TorchBatch
+from tokenmill.torch.loader import TorchLoader
 from tokenmill.torch.ranks import Ranks
 from tokenmill.train import checkpoint, metrics
 from tokenmill.train.config import TrainConfig
@@ -34,6 +34,7 @@ from tokenmill.train.ranks import barrier, sum_over_ranks
 from tokenmill.train.schedule import learning_rate_at, make_optimizer
 from tokenmill.train.signals import StopRequest
 from tokenmill.train.validation import Validation
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,11 @@ class Trainer:
         wrapped = self._wrap()
         if self.step == 0:
             self._evaluate()
-        self._window_start, self._window_step, self._window_waited = time.perf_counter(), self.step, 0.0
+        self._window_start, self._window_step, self._window_waited = (
+            time.perf_counter(),
+            self.step,
+            0.0,
+        )
         try:
             while self.step < self.config.max_iters:
                 asked = self._train_step(wrapped, stop)
@@ -193,7 +198,7 @@ class Trainer:
         self.step += 1
         self._unchecked.append((self.step, loss))
         self._window_waited += waited
-        return asked > 0
+        return bool(asked > 0)
 
     def _sum_of_losses(self, model: nn.Module, batch: TorchBatch) -> Tensor:
         with self._precision():
@@ -283,7 +288,11 @@ class Trainer:
             data_wait=wait,
             seconds_left=(self.config.max_iters - self.step) * seconds / max(steps, 1),
         )
-        self._window_start, self._window_step, self._window_waited = time.perf_counter(), self.step, 0.0
+        self._window_start, self._window_step, self._window_waited = (
+            time.perf_counter(),
+            self.step,
+            0.0,
+        )
 
     def _evaluate(self) -> None:
         """Validation loss and a sample of text; their time is not counted as training."""
@@ -331,9 +340,7 @@ class Trainer:
         run_dir, config = self.config.run_dir, self.config
         self.loggers.append(metrics.JsonLines(run_dir / "metrics.jsonl", from_step=self.step))
         if config.tensorboard:
-            self.loggers.append(
-                metrics.TensorBoard(run_dir / "tensorboard", from_step=self.step)
-            )
+            self.loggers.append(metrics.TensorBoard(run_dir / "tensorboard", from_step=self.step))
         if config.wandb:
             self.loggers.append(
                 metrics.WeightsAndBiases(run_dir, name=config.model_name, config=config.as_dict())

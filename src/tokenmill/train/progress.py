@@ -19,7 +19,13 @@ class Progress:
         self._line_is_open = False
 
     def step(
-        self, step: int, *, loss: float, tokens_per_second: float, data_wait: float, seconds_left: float
+        self,
+        step: int,
+        *,
+        loss: float,
+        tokens_per_second: float,
+        data_wait: float,
+        seconds_left: float,
     ) -> None:
         """Show where the run is; off a terminal at most every few seconds, and at the end."""
         now = time.monotonic()

@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import torch
-from torch import Tensor, distributed
-
 from tokenmill.torch.ranks import Ranks, find_ranks
+from torch import Tensor, distributed
 
 
 @contextmanager

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 from tokenmill.errors import FormatError, LockedError
 from tokenmill.train import checkpoint
 from tokenmill.train.config import TrainConfig, check_same_run, from_dict, load_config
@@ -79,7 +78,9 @@ def _saved(run_dir: Path) -> _Saved | None:
 
 def _check_is_new(config: TrainConfig, resume: bool) -> None:
     run_dir = config.run_dir
-    if checkpoint.latest(run_dir) is not None or (not resume and (run_dir / "metrics.jsonl").exists()):
+    if checkpoint.latest(run_dir) is not None or (
+        not resume and (run_dir / "metrics.jsonl").exists()
+    ):
         raise LockedError(
             f"{run_dir} holds a run already",
             hint="--resume goes on with it; another --model_name starts a new one",

@@ -8,10 +8,10 @@ loss has the same bits on 1, 2 or 512 ranks of one kind of machine.
 from collections.abc import Callable
 
 import torch
-
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
-from tokenmill.torch.loader import TorchBatch, TorchLoader
+from tokenmill.torch.batch import TorchBatch
+from tokenmill.torch.loader import TorchLoader
 from tokenmill.train.ranks import sum_over_ranks
 
 SEED = 0  # of the fixed shuffle; not the run's seed, so that runs can be compared
