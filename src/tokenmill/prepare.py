@@ -90,6 +90,7 @@ def prepare(
         )
         plan = begin(plan, load_tokenizer(wanted))
         target.workspace.clean_temporary()
+        target.workspace.distrust_after_reboot()
         with LocalExecutor(memory.workers) as executor:
             summary = run_stages(plan, target, executor, progress or Silent())
         target.finish()

@@ -118,7 +118,7 @@ def _check_edges(
         os.close(descriptor)
     if (first_bound, last_bound) != (0, sequences):
         raise CorruptShardError(
-            f"{index} has document bounds {first_bound:,} .. {last_bound:,}, not 0 .. {sequences:,}",
+            f"{index} has bounds {first_bound:,} to {last_bound:,}, not 0 to {sequences:,}",
             hint="the index is damaged; fetch or write it again",
         )
     if begin != 0:

@@ -1,19 +1,14 @@
 """MDS shards by MosaicML Streaming: documents of every length, packed rows, several columns, bytes.
 
-Streaming imports torchvision for its image columns only; an empty module stands in for it.
+Streaming imports torchvision, for its image columns only; a package of that name with empty
+modules `transforms.functional` and `datasets` (with a class VisionDataset) is enough.
 """
 
 import importlib.metadata
-import sys
-import types
 
-for name in ("torchvision", "torchvision.transforms", "torchvision.transforms.functional", "torchvision.datasets"):
-    module = types.ModuleType(name)
-    module.to_tensor = module.VisionDataset = object
-    sys.modules[name] = module
-import numpy as np  # noqa: E402
-from documents import documents, fresh  # noqa: E402
-from streaming import MDSWriter  # noqa: E402
+import numpy as np
+from documents import documents, fresh
+from streaming import MDSWriter
 
 
 def write(name, columns, samples, **settings):
