@@ -110,7 +110,7 @@ def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progres
     shards = work.assemble(layout)
     outcome = Outcome(
         splits=splits_of(shards),
-        books=make_books(units, joined.dropped, fates),
+        books=make_books(units, joined, fates),
         documents_by_source=work.documents_by_source(units),
         by_hash=decision.by_hash,
         cut_documents=sum(shard["cut_document"] for shard in shards),

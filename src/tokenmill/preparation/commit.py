@@ -13,6 +13,7 @@ from typing import Any
 import xxhash
 
 from tokenmill.errors import PrepareError
+from tokenmill.preparation.edges import JoinedUnits
 from tokenmill.preparation.fates import DUPLICATE
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
@@ -55,11 +56,10 @@ class Outcome:
 
 
 def make_books(
-    units: list[dict[str, Any]], edges: Counter[str], fates: list[dict[str, Any]]
+    units: list[dict[str, Any]], edges: JoinedUnits, fates: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """What went in, and what became of it."""
-    counts: Counter[str] = Counter()
-    dropped = Counter(edges)
+    counts, dropped = Counter(edges.counts), Counter(edges.dropped)
     for unit in units:
         counts.update(unit["counts"])
         dropped.update(unit["dropped"])

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,16 @@ from tokenmill.text.dedup import lines_that_count
 from tokenmill.text.read import Chunk, Edge, read_unit
 
 
-def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Iterator[Chunk]:
+@dataclass
+class CleanChunk(Chunk):
+    """A chunk whose texts are cleaned, or meant to stay as they are."""
+
+    huge: dict[int, list[int]] = field(default_factory=dict)
+    """For texts with lines of more than `long_line` bytes before cleaning: which they are, counted
+    among the lines of the text that are not empty now."""
+
+
+def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Iterator[CleanChunk]:
     """Read one unit, and clean its texts unless asked not to."""
     where = plan.units[unit]
     chunks = read_unit(
@@ -27,12 +36,33 @@ def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Ite
         yield cleaned(chunk, plan.settings)
 
 
-def cleaned(chunk: Chunk, settings: Settings) -> Chunk:
+def cleaned(chunk: Chunk, settings: Settings) -> CleanChunk:
     """The chunk with its texts cleaned, unless they are to be left as they are."""
-    if not settings.normalize:
-        return chunk
-    texts = clean(chunk.texts, continues=chunk.continues, open=chunk.open)
-    return replace(chunk, texts=texts)
+    texts = chunk.texts
+    if settings.normalize:
+        texts = clean(texts, continues=chunk.continues, open=chunk.open)
+    huge = {} if settings.dedup != "lines" else _huge_lines(chunk.texts, settings)
+    return CleanChunk(**{**vars(chunk), "texts": texts}, huge=huge)
+
+
+def _huge_lines(texts: list[bytes], settings: Settings) -> dict[int, list[int]]:
+    """Lines that other units might have had to cut, found before cleaning makes them shorter.
+
+    Cleaning joins no lines and takes only empty ones out, so a line keeps its number among those
+    that are not empty.
+    """
+    huge: dict[int, list[int]] = {}
+    for number, text in enumerate(texts):
+        if len(text) <= settings.long_line:
+            continue
+        lines = text.split(b"\n")
+        long = [len(line) > settings.long_line for line in lines]
+        if any(long):
+            left = clean(lines) if settings.normalize else lines
+            huge[number] = np.flatnonzero(
+                [is_long for is_long, line in zip(long, left, strict=True) if line]
+            ).tolist()
+    return huge
 
 
 @dataclass(frozen=True)
@@ -46,7 +76,7 @@ class Lines:
     """Ordinals of lines that can be duplicates: long enough, not blank, not cut, not huge."""
 
 
-def lines_of(chunk: Chunk, min_chars: int, long_line: int) -> Lines:
+def lines_of(chunk: CleanChunk, min_chars: int) -> Lines:
     """Cut the texts of a chunk into lines. A text of n newlines has n + 1 lines, the last without.
 
     A line that was cut because it is longer than `long_line` cannot be compared as a whole; so
@@ -59,11 +89,12 @@ def lines_of(chunk: Chunk, min_chars: int, long_line: int) -> Lines:
         counts[0] = False
     if chunk.open is Edge.INSIDE:
         counts[-1] = False
-    candidates = np.flatnonzero(counts)
-    if max(map(len, chunk.texts), default=0) > long_line:
-        huge = [at for at in candidates if len(lines[at]) > long_line]
-        candidates = np.setdiff1d(candidates, huge)
-    return Lines(lines, num_of_text, candidates)
+    for text, which in chunk.huge.items():
+        first = int(num_of_text[:text].sum())
+        stop = first + int(num_of_text[text])
+        filled = [at for at in range(first, stop) if lines[at]]
+        counts[[filled[at] for at in which]] = False
+    return Lines(lines, num_of_text, np.flatnonzero(counts))
 
 
 def without_lines(chunk: Chunk, found: Lines, dropped: np.ndarray) -> list[bytes]:

@@ -36,7 +36,7 @@ def hash_lines(out_dir: str, unit: int, number: int) -> dict[str, Any]:
     settings, num_lines, bytes_in = plan.settings, 0, 0
     with RunWriter(plan.workspace, "lines", str(number)) as writer:
         for chunk in cleaned_chunks(plan, unit, plan.tokenizer.cuts):
-            found = lines_of(chunk, settings.dedup_min_chars, settings.long_line)
+            found = lines_of(chunk, settings.dedup_min_chars)
             candidates = [found.lines[at] for at in found.candidates.tolist()]
             writer.add(hash_all(candidates), found.candidates + num_lines)
             num_lines += len(found.lines)
