@@ -17,6 +17,8 @@ from tokenmill.preparation.edges import JoinedUnits
 from tokenmill.preparation.fates import DUPLICATE
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.target import manifest_hash
+from tokenmill.preparation.workspace import new_file
 from tokenmill.shards.card import dataset_card
 from tokenmill.shards.files import sync_folder, write_atomically
 from tokenmill.shards.manifest import (
@@ -136,6 +138,8 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
     write_atomically(out / "README.md", dataset_card(manifest, _command(plan)).encode())
     for name in outcome.splits:
         sync_folder(out / name)
+    with new_file(plan.workspace.published_file) as file:
+        file.write(manifest_hash(manifest).encode())
     manifest.write(out)
     return manifest
 

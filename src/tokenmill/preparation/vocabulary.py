@@ -15,9 +15,10 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
     """The tokenizer by name or path; None when it is yet to be learned from the input."""
     if settings.tokenizer == "chars":
         return None
-    end_of_text: str | int | None = settings.end_of_text
-    if end_of_text and settings.tokenizer.endswith(".tiktoken") and end_of_text.isdecimal():
-        end_of_text = int(end_of_text)  # a rank file spells no special tokens: theirs are numbers
+    given = settings.end_of_text
+    # A rank file spells no special tokens: there the end of text is given by its number.
+    is_number = settings.tokenizer.endswith(".tiktoken") and given is not None and given.isdecimal()
+    end_of_text = int(given) if given is not None and is_number else given
     return load(settings.tokenizer, end_of_text=end_of_text, pattern=settings.token_pattern)
 
 
