@@ -38,7 +38,9 @@ def test_training_shows_loss_speed_waiting_and_time_left(trained):
 def test_sample_writes_to_stdout(trained):
     run_dir, _ = trained
 
-    said = invoke("sample", str(run_dir), "--prompt", "the", "--max_new_tokens", "5", "--device", "cpu")
+    said = invoke(
+        "sample", str(run_dir), "--prompt", "the", "--max_new_tokens", "5", "--device", "cpu"
+    )
 
     assert said.exit_code == 0, said.output
     assert said.stdout.startswith("the")

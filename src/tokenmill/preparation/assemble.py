@@ -92,7 +92,8 @@ def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
     for written_file, expected in files.items():
         if (found := receipt["files"][written_file][1]) != expected:
             raise CorruptShardError(
-                f"{out / written_file[6:]} was written with hash {expected} but reads back as {found}",
+                f"{out / written_file[6:]} was written with hash {expected}, "
+                f"but reads back as {found}",
                 hint="the disk or the memory of this machine is failing; check it, then go on",
             )
     return receipt
