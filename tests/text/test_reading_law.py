@@ -5,8 +5,8 @@ import re
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-
 from text.naive import ANYWHERE, LETTERS, naive_clean, naive_documents, read_all
+
 from tokenmill.text import Edge, ReadRules, clean, join_edge
 
 SETTINGS = settings(

@@ -4,8 +4,8 @@ import json
 import pickle
 
 import pytest
-
 import torch
+
 from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
 from tokenmill.train import checkpoint
 

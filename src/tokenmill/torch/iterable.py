@@ -13,9 +13,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-import torch
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.errors import MismatchError, OrderMismatchError
 from tokenmill.torch.batch import from_arrays

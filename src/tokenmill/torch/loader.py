@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-
 import torch
+
 from tokenmill.batches.batch import Batch
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.errors import MismatchError

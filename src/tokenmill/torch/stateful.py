@@ -12,9 +12,9 @@ built around DataLoader and its workers.
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader, Dataset
 
-import torch
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.torch.batch import TorchBatch, from_arrays
 from tokenmill.torch.ranks import find_ranks

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
-import torch
 from tokenmill.batches.loader import BatchLoader
-from torch import Tensor
 
 KINDS = ("pair", "dict", "hugging_face")
 _NO_END = 1 << 62

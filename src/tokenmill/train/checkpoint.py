@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 import xxhash
 
-import torch
 from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
 
 VERSION = 1

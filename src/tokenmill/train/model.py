@@ -9,10 +9,9 @@ no biases. Attention stays inside documents when document ids are given: the mas
 import math
 from dataclasses import dataclass
 
-from torch.nn import functional
-
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 @dataclass(frozen=True)

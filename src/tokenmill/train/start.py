@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 from tokenmill.errors import FormatError, LockedError
 from tokenmill.train import checkpoint
 from tokenmill.train.config import TrainConfig, check_same_run, from_dict, load_config
