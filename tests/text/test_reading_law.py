@@ -10,7 +10,7 @@ from text.naive import ANYWHERE, LETTERS, naive_clean, naive_documents, read_all
 from tokenmill.text import Edge, ReadRules, clean, join_edge
 
 SETTINGS = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 ATOMS = [
     "a", "b c", " ", "  ", "\n", "\n\n", "\n \t\r\n", "\r\n", "\t", "ab", "aa", "aba", "<|>", "<|",
@@ -71,6 +71,7 @@ def test_units_and_chunks_of_any_size_give_the_same_documents(
     long_line=st.sampled_from([1, 4, 9, 33]),
     cuts=st.sampled_from([LETTERS, ANYWHERE]),
 )
+@example("a b\n" * 200, 20, 17, 3, ANYWHERE)
 def test_only_documents_longer_than_long_line_are_left_open(
     tmp_path, text, unit_bytes, chunk_bytes, long_line, cuts
 ):
@@ -152,6 +153,50 @@ def test_pieces_cleaned_on_their_own_and_joined_are_the_documents_cleaned_whole(
 
     expected = [document for document in naive_documents(text.encode(), rules) if document]
     assert documents == [naive_clean(document.decode()).encode() for document in expected]
+
+
+HARD = [
+    ("x" * 40 + "\n\n" + "b c") * 6,
+    ("x" * 150 + "\n \n" + "a b c d " * 25 + "<|><|>\n\n\n" + "y" * 90 + "\n<|>") * 2,
+    ("no aba" * 30 + "ababa" + "word " * 40 + "\n") * 2,
+]
+
+
+@pytest.mark.parametrize("text", HARD)
+@pytest.mark.parametrize(
+    "way",
+    [{"documents": "line"}, {"documents": "paragraph"}]
+    + [{"separator": separator} for separator in ("\n\n", "<|>", "aba")],
+)
+@pytest.mark.parametrize("cuts", [None, LETTERS, ANYWHERE])
+def test_every_place_of_a_cut_gives_the_same_documents(tmp_path, text, way, cuts):
+    """Units and chunks of consecutive sizes end inside every separator and blank line."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode())
+    rules = ReadRules(**way, long_line=4, max_document_bytes=120, on_bad_input="skip")
+    expected = [document for document in naive_documents(text.encode(), rules) if document]
+    if cuts is None:
+        expected = [document for document in expected if len(document) <= 120]
+
+    for unit_bytes, chunk_bytes in [
+        *((n, 50) for n in range(30, 45)),
+        *((999, n) for n in range(1, 24)),
+    ]:
+        documents, _, _ = read_all(
+            path, rules, unit_bytes=unit_bytes, chunk_bytes=chunk_bytes, cuts=cuts
+        )
+        assert documents == expected, (unit_bytes, chunk_bytes)
+
+
+def test_a_long_run_of_overlapping_separators_needs_no_place_to_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr("tokenmill.text.align.CUT_BOUND", 10)
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"a" + b"\n" * 501 + b"b")
+    rules = ReadRules(separator="\n\n", long_line=5)
+
+    documents, dropped, _ = read_all(path, rules, unit_bytes=50, chunk_bytes=50, cuts=ANYWHERE)
+
+    assert (documents, dropped) == ([b"a", b"\nb"], {"empty": 249})
 
 
 @pytest.mark.parametrize("way", [{"documents": "file"}, {"separator": "<|>"}])
