@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.errors import FormatError, TokenizerMismatchError
-from tokenmill.tokens import ranks
+from tokenmill.tokens import huggingface, pieces, ranks
+from tokenmill.tokens.chars import CharsTokenizer
 from tokenmill.tokens.protocol import Tokenizer
 from tokenmill.tokens.raw import BytesTokenizer
 
@@ -48,6 +49,12 @@ def load(
                 f"end_of_text={end_of_text!r}: a rank file names no special tokens; pass the id"
             )
         return ranks.from_file(path, pattern=pattern, end_of_text=end_of_text)
+    if pattern is not None:
+        raise ValueError(f"pattern={pattern!r} is for .tiktoken files; {path} has its own")
+    if path.suffix == ".json":
+        return huggingface.from_file(path, end_of_text=end_of_text)
+    if path.suffix == ".model":
+        return pieces.from_file(path, end_of_text=end_of_text)
     raise FormatError(
         f"{path} is not a tokenizer file by its name",
         hint="known are tokenizer.json, *.tiktoken and SentencePiece *.model",
@@ -75,7 +82,13 @@ def _rebuild(state: dict[str, Any]) -> Tokenizer:
             return BytesTokenizer()
         if kind == "ranks":
             return ranks.from_state(state)
-    except (KeyError, TypeError, AttributeError, UnicodeEncodeError) as error:
+        if kind == "chars":
+            return CharsTokenizer(str(state["characters"]))
+        if kind == "tokenizer.json":
+            return huggingface.from_state(state)
+        if kind == "sentencepiece":
+            return pieces.from_state(state)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise FormatError(
             f"the stored state of a {kind} tokenizer is not complete: {error!r}"
         ) from error

@@ -1,0 +1,104 @@
+"""Making batches: from a step number to arrays. Knows no position; a loader or a thread asks it.
+
+Positions are computed for many steps at a time: the arithmetic of the order costs about 70 NumPy
+calls however many positions it is given. The first batch is computed alone, so that it comes at
+once, then twice as many each time up to `POSITIONS_AT_ONCE`.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tokenmill.batches.batch import Batch
+from tokenmill.batches.documents import first_of_document, mark_documents
+from tokenmill.batches.gather import RowReader
+from tokenmill.dataset import TokenDataset
+from tokenmill.order.plan import Plan
+from tokenmill.order.ranks import Ranks
+
+POSITIONS_AT_ONCE = 1 << 16
+_EPOCHS_AT_ONCE = 32  # a tiny dataset has many epochs in few steps, and each has keys of its own
+
+
+class Maker:
+    """Everything a batch is made from."""
+
+    def __init__(
+        self,
+        datasets: Sequence[TokenDataset],
+        plan: Plan,
+        ranks: Ranks,
+        dtype: np.dtype[Any],
+        max_documents: int | None = None,
+    ) -> None:
+        """`max_documents`: room for documents a row in `cu_seqlens`; None: no such fields."""
+        self.datasets = datasets
+        self.plan = plan
+        self.ranks = ranks
+        self.dtype = dtype
+        self.max_documents = max_documents
+        self._readers = [RowReader(data, plan.block_size + 1) for data in datasets]
+
+    def batch(self, step: int) -> Batch:
+        """The batch of one step."""
+        return next(self.run(step, step + 1))
+
+    def run(self, first_step: int, stop_step: int | None = None) -> Iterator[Batch]:
+        """The batches of the steps from `first_step` on, before `stop_step` if there is one."""
+        step, num_steps = first_step, 1
+        most = self._most_steps_at_once()
+        while stop_step is None or step < stop_step:
+            if stop_step is not None:
+                num_steps = min(num_steps, stop_step - step)
+            samples = self.ranks.samples(step, num_steps)
+            sources, starts = self.plan.locate(samples)
+            shards, offsets = self._place(sources, starts)
+            for i in range(num_steps):
+                tokens, first = self._rows(sources[i], starts[i], shards[i], offsets[i])
+                batch = Batch(tokens, step + i, samples[i], starts[i], sources[i])
+                if first is not None and self.max_documents is not None:
+                    batch.set_marks(*mark_documents(first, self.max_documents))
+                yield batch
+            step += num_steps
+            num_steps = min(2 * num_steps, most)
+
+    def rows(self, samples: np.ndarray) -> np.ndarray:
+        """The tokens of these samples, (n, block_size + 1)."""
+        sources, starts = self.plan.locate(samples)
+        return self._rows(sources, starts, *self._place(sources, starts))[0]
+
+    def _place(self, sources: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The shard, and the token within it, of each start."""
+        if len(self._readers) == 1:
+            return self._readers[0].place(starts)
+        shards, offsets = np.empty_like(starts), np.empty_like(starts)
+        for s, reader in enumerate(self._readers):
+            mine = sources == s
+            shards[mine], offsets[mine] = reader.place(starts[mine])
+        return shards, offsets
+
+    def _rows(
+        self, sources: np.ndarray, starts: np.ndarray, shards: np.ndarray, offsets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """The tokens of each row and, if asked for, what `first_of_document` says of them."""
+        with_documents = self.max_documents is not None
+        if len(self._readers) == 1:
+            stored = self._readers[0].take(shards, offsets)
+            first = first_of_document(self.datasets[0], stored, starts) if with_documents else None
+            return stored.astype(self.dtype, copy=False), first
+        shape = len(starts), self.plan.block_size
+        tokens = np.empty((shape[0], shape[1] + 1), self.dtype)
+        first = np.empty(shape, bool) if with_documents else None
+        for s, reader in enumerate(self._readers):
+            mine = np.flatnonzero(sources == s)
+            stored = reader.take(shards[mine], offsets[mine])
+            tokens[mine] = stored
+            if first is not None:
+                first[mine] = first_of_document(self.datasets[s], stored, starts[mine])
+        return tokens, first
+
+    def _most_steps_at_once(self) -> int:
+        smallest = min(source.samples_per_epoch for source in self.plan.sources)
+        by_epochs = _EPOCHS_AT_ONCE * smallest // self.ranks.samples_per_step
+        return max(1, min(POSITIONS_AT_ONCE // self.ranks.batch_size, by_epochs))

@@ -1,0 +1,37 @@
+"""The other end of `local.py`: a process that runs one task after another until its parent goes."""
+
+import ctypes
+import pickle
+import signal
+import sys
+import traceback
+from multiprocessing.connection import Connection
+
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Serve tasks from the socket whose number is the first argument."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    if sys.platform == "linux":
+        # A parent that was killed cannot tell us; the kernel can.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    connection = Connection(int(sys.argv[1]))
+    while True:
+        try:
+            function, task = connection.recv()
+        except (EOFError, ConnectionError):
+            return
+        try:
+            answer = (False, function(*task))
+        except Exception as error:
+            error.add_note(traceback.format_exc())
+            answer = (True, error)
+        try:
+            connection.send(answer)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            connection.send((True, RuntimeError(f"cannot send {answer[1]!r}: {error}")))
+
+
+if __name__ == "__main__":
+    main()

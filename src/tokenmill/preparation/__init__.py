@@ -1,0 +1,1 @@
+"""The stages of `prepare.py`, one a file, and what they share."""

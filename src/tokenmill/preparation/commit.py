@@ -1,0 +1,185 @@
+"""commit: the books must balance, then the manifest is written, last.
+
+Documents in = written + dropped, by reason; tokens encoded = written + dropped. The two sides are
+counted in different places: what went in by the readers and the encoder, what came out by the
+tables of the finished shards.
+"""
+
+import shlex
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
+
+import xxhash
+
+from tokenmill.errors import PrepareError
+from tokenmill.preparation.fates import DUPLICATE
+from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.settings import Settings
+from tokenmill.shards.card import dataset_card
+from tokenmill.shards.files import sync_file, sync_folder, write_atomically
+from tokenmill.shards.manifest import (
+    STATE_FILE_NAME,
+    Ends,
+    Manifest,
+    Shard,
+    SourceRecord,
+    Split,
+    StateFile,
+    TokenizerRecord,
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the stages made, ready to be published."""
+
+    splits: dict[str, Split]
+    books: dict[str, Any]
+    documents_by_source: list[int]
+    by_hash: bool
+    cut_documents: int
+    """Documents that stand in both splits, the held-out end having cut them in two."""
+
+    def notes(self, settings: Settings) -> list[str]:
+        """Sentences for people."""
+        found = []
+        if settings.val_fraction > 0 and not self.by_hash and "val" in self.splits:
+            found.append(
+                f"too few documents ({self.books['documents_written']:,}) to choose some for "
+                f"validation: the last {settings.val_fraction:.0%} of the tokens are held out"
+            )
+        if literal := self.books["literal_end_of_text"]:
+            found.append(f"{literal:,} literal end-of-text strings in the text were kept as text")
+        return found
+
+
+def make_books(
+    units: list[dict[str, Any]], edges: Counter[str], fates: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """What went in, and what became of it."""
+    counts: Counter[str] = Counter()
+    dropped = Counter(edges)
+    for unit in units:
+        counts.update(unit["counts"])
+        dropped.update(unit["dropped"])
+        counts["lines_dropped"] += unit["dropped_lines"]
+    duplicates = sum(part["documents"][DUPLICATE] for part in fates)
+    if duplicates:
+        dropped["duplicate"] += duplicates
+    return {
+        "bytes_in": counts["bytes_in"],
+        "documents_in": counts["documents_in"],
+        "documents_written": sum(sum(part["documents"][:2]) for part in fates),
+        "dropped": dict(sorted(dropped.items())),
+        "lines_dropped": counts["lines_dropped"],
+        "texts_replaced": counts["replaced"],
+        "literal_end_of_text": counts["literal_end_of_text"],
+        "tokens_written": sum(sum(part["tokens"][:2]) for part in fates),
+        "tokens_dropped": sum(part["tokens"][DUPLICATE] for part in fates),
+    }
+
+
+def check_books(outcome: Outcome) -> None:
+    """Raise unless every document and every token is accounted for."""
+    books, splits = outcome.books, outcome.splits
+    documents = sum(split.documents for split in splits.values()) - outcome.cut_documents
+    tokens = sum(split.tokens for split in splits.values())
+    for what, left, right in (
+        ("documents in", books["documents_in"], documents + sum(books["dropped"].values())),
+        ("documents written", books["documents_written"], documents),
+        ("tokens written", books["tokens_written"], tokens),
+    ):
+        if left != right:
+            raise PrepareError(
+                f"the books do not balance: {what} {left:,}, accounted for {right:,}; {books}",
+                hint="this is a fault of tokenmill, and nothing was published; please report it",
+            )
+
+
+def splits_of(shards: list[dict[str, Any]]) -> dict[str, Split]:
+    """The finished shards by split, in the order of their numbers."""
+    splits: dict[str, list[Shard]] = {}
+    for entry in shards:
+        ends = Ends(**entry["ends"])
+        shard = Shard(entry["file"], entry["tokens"], entry["bytes"], entry["xxh3_128"], ends)
+        splits.setdefault(entry["split"], []).append(shard)
+    return {name: Split.of(tuple(found)) for name, found in splits.items()}
+
+
+def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
+    """Write tokenizer, card and manifest, the last one last."""
+    out, tokenizer = plan.workspace.out_dir, plan.tokenizer
+    state = (plan.workspace.root / "tokenizer.json").read_bytes()
+    sources = tuple(
+        SourceRecord(source.name, source.size, documents)
+        for source, documents in zip(plan.sources, outcome.documents_by_source, strict=True)
+    )
+    manifest = Manifest(
+        dtype=plan.dtype.name,
+        tokenizer=TokenizerRecord(
+            tokenizer.name,
+            tokenizer.vocab_size,
+            tokenizer.end_of_text_id,
+            tokenizer.fingerprint,
+            StateFile(STATE_FILE_NAME, len(state), xxhash.xxh3_128_hexdigest(state)),
+        ),
+        tokens_per_shard=plan.settings.tokens_per_shard,
+        splits=outcome.splits,
+        sources=sources,
+        settings={**plan.settings.to_record(), "split": "hash" if outcome.by_hash else "end"},
+        books=outcome.books,
+    )
+    if previous is not None:
+        manifest = _together(previous, manifest)
+    write_atomically(out / STATE_FILE_NAME, state)
+    write_atomically(out / "README.md", dataset_card(manifest, _command(plan)).encode())
+    for name, split in outcome.splits.items():
+        for shard in split.shards:
+            sync_file(out / shard.file)
+            sync_file(out / shard.ends.file)
+        sync_folder(out / name)
+    manifest.write(out)
+    return manifest
+
+
+def _together(before: Manifest, added: Manifest) -> Manifest:
+    """The dataset that was there with the new shards, sources and counts after its own."""
+    splits = dict(before.splits)
+    for name, split in added.splits.items():
+        splits[name] = Split.of(
+            (*splits[name].shards, *split.shards) if name in splits else split.shards
+        )
+    books = {
+        name: dict(Counter(value) + Counter(added.books[name]))
+        if isinstance(value, dict)
+        else value + added.books[name]
+        for name, value in before.books.items()
+    }
+    return replace(
+        before,
+        splits=splits,
+        sources=(*before.sources, *added.sources),
+        settings={
+            **before.settings,
+            "added": [*before.settings.get("added", ()), dict(added.settings)],
+        },
+        books=books,
+    )
+
+
+def _command(plan: Plan) -> str:
+    """The command that makes this dataset again, with the settings that are not the usual ones."""
+    usual = Settings().to_record()
+    flags = []
+    for name, value in plan.settings.to_record().items():
+        if value == usual[name]:
+            continue
+        if name == "normalize":
+            flags.append("--no_normalize")
+        else:
+            flags.append(f"--{name} {shlex.quote(str(value))}")
+    inputs = [shlex.quote(source.name) for source in plan.sources[:8]]
+    if len(plan.sources) > 8:
+        inputs.append("...")
+    return " ".join(["tokenmill prepare", *inputs, "-o OUT", *flags])

@@ -1,0 +1,75 @@
+"""Documents of a unit, cleaned, chunk by chunk: what both passes over the text begin with."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.settings import Settings
+from tokenmill.text.clean import clean
+from tokenmill.text.dedup import lines_that_count
+from tokenmill.text.read import Chunk, Edge, read_unit
+
+BREAK = b"\xff"  # in no UTF-8
+NEWLINE = ord("\n")
+
+
+def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Iterator[Chunk]:
+    """Read one unit, and clean its texts unless asked not to."""
+    where = plan.units[unit]
+    chunks = read_unit(
+        plan.sources[where.source],
+        where,
+        plan.settings.read_rules,
+        cuts=cuts,
+        chunk_bytes=plan.chunk_bytes,
+    )
+    for chunk in chunks:
+        yield cleaned(chunk, plan.settings)
+
+
+def cleaned(chunk: Chunk, settings: Settings) -> Chunk:
+    """The chunk with its texts cleaned, unless they are to be left as they are."""
+    if not settings.normalize:
+        return chunk
+    texts = clean(chunk.texts, continues=chunk.continues, open=chunk.open)
+    return replace(chunk, texts=texts)
+
+
+def lines_of(chunk: Chunk, settings: Settings) -> tuple[list[bytes], np.ndarray]:
+    """The lines of all texts, numbered through, and which of them may be duplicates.
+
+    A text of n newlines has n + 1 lines. A line that was cut, being longer than `long_line`, is
+    not known whole; so that the size of units does not matter, none of that length counts.
+    """
+    if not chunk.texts:
+        return [], np.zeros(0, np.bool_)
+    lines = b"\n".join(chunk.texts).split(b"\n")
+    counts = lines_that_count(lines, settings.dedup_min_chars, settings.long_line)
+    if chunk.continues is Edge.INSIDE:
+        counts[0] = False
+    if chunk.open is Edge.INSIDE:
+        counts[-1] = False
+    return lines, counts
+
+
+def num_lines(chunk: Chunk) -> int:
+    """How many lines `lines_of` finds."""
+    return sum(text.count(b"\n") + 1 for text in chunk.texts)
+
+
+def without_lines(texts: list[bytes], dropped: np.ndarray) -> list[bytes]:
+    """The texts without the lines of these numbers, each going with its own newline."""
+    whole = BREAK.join(texts)
+    codes = np.frombuffer(whole, np.uint8)
+    stops = np.flatnonzero((codes == NEWLINE) | (codes == BREAK[0]))
+    starts = np.concatenate(([0], stops + 1))
+    # The newline goes with its line; what stands at the end of a text is not the line's to take.
+    after = np.concatenate((stops + (codes[stops] == NEWLINE), [len(whole)]))
+    kept_from = np.concatenate(([0], after[dropped]))
+    kept_to = np.concatenate((starts[dropped], [len(whole)]))
+    some = kept_to > kept_from
+    pieces = zip(kept_from[some].tolist(), kept_to[some].tolist(), strict=True)
+    return b"".join([whole[start:stop] for start, stop in pieces]).split(BREAK)

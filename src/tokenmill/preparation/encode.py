@@ -1,0 +1,274 @@
+"""map(unit): read, clean, drop lines, encode, write. Pure, idempotent, harmless if run twice.
+
+A document may be larger than a chunk, and larger than a unit. It is then encoded in pieces that
+end where cutting cannot change the ids (`tokenizer.cuts`). What stands between the last such place
+of one unit and the first of the next is kept as text, head and tail, and is encoded when both
+neighbours are known (`edges.py`).
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tokenmill.errors import PrepareError
+from tokenmill.preparation.documents import cleaned_chunks, num_lines, without_lines
+from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter
+from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.repeats import Searched
+from tokenmill.preparation.workspace import new_file
+from tokenmill.text.clean import join_edge, squeeze_empty_lines
+from tokenmill.text.read import Chunk, Edge
+from tokenmill.tokens.protocol import Tokenizer
+
+TOKENS_PER_PART = 16 << 20
+
+
+def encode_unit(out_dir: str, unit: int, lines: Searched | None, number: int) -> dict[str, Any]:
+    """Task: leave the encoded documents of one unit, in one part or several.
+
+    `lines` knows the repeated lines, of this unit as run `number`.
+    """
+    plan = load_plan(out_dir)
+    if receipt := plan.workspace.receipt("units", str(unit)):
+        return receipt
+    encoder = UnitEncoder(plan, unit)
+    repeated = lines.repeated(plan.workspace, number) if lines is not None else None
+    dropper = LineDropper(plan, repeated)
+    with encoder:
+        for chunk in cleaned_chunks(plan, unit, plan.tokenizer.cuts):
+            encoder.add(dropper.drop(chunk), chunk)
+        receipt = encoder.finish()
+    receipt["dropped_lines"] = dropper.num_dropped
+    files = [f"{part['name']}.{kind}" for part in receipt["parts"] for kind in ("tokens", "rows")]
+    return plan.workspace.leave_receipt("units", str(unit), [f"{unit}.edges", *files], receipt)
+
+
+class LineDropper:
+    """Takes the lines out of the chunks of a unit that an earlier pass found to be repeated."""
+
+    def __init__(self, plan: Plan, ordinals: np.ndarray | None) -> None:
+        self.settings, self.ordinals = plan.settings, ordinals
+        self.num_lines = self.num_dropped = 0
+
+    def drop(self, chunk: Chunk) -> list[bytes]:
+        """The texts of the next chunk, without repeated lines."""
+        if self.ordinals is None or not len(self.ordinals):
+            return chunk.texts
+        begin, end = self.num_lines, self.num_lines + num_lines(chunk)
+        first, last = np.searchsorted(self.ordinals, (begin, end))
+        here = self.ordinals[first:last].astype(np.int64) - begin
+        self.num_lines = end
+        self.num_dropped += len(here)
+        if not len(here):
+            return chunk.texts
+        texts = without_lines(chunk.texts, here)
+        if self.settings.normalize:
+            texts = squeeze_empty_lines(texts, continues=chunk.continues, open=chunk.open)
+        return texts
+
+
+@dataclass
+class Piece:
+    """A text on its way to the encoder, and whether the document began before or goes on."""
+
+    text: bytes
+    flags: int
+
+
+@dataclass
+class OpenDocument:
+    """The document at the end of what was read so far, when it goes on."""
+
+    pending: bytes = b""
+    """Text after the last place to cut: not encoded yet."""
+    has_rows: bool = False
+    """Whether a part of it was encoded already (here or, for a head, in an earlier unit)."""
+
+
+class UnitEncoder:
+    """Encodes the chunks of one unit and remembers what its neighbours must know."""
+
+    def __init__(self, plan: Plan, unit: int) -> None:
+        self.plan, self.unit = plan, unit
+        self.tokenizer: Tokenizer = plan.tokenizer
+        self.settings = plan.settings
+        self.hashed = plan.settings.val_fraction > 0 or plan.settings.dedup == "documents"
+        self.counts: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
+        self.parts: list[dict[str, Any]] = []
+        self.part: PartWriter | None = None
+        self.document: OpenDocument | None = None
+        self.head: bytes | None = None
+        """Text before the first place to cut, when the unit begins inside a document."""
+        self.head_complete = False
+        self.head_closes = False
+        self.begins_inside = False
+
+    def __enter__(self) -> "UnitEncoder":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self.part is not None:
+            self.part.__exit__(*error)
+            self.part = None
+
+    def add(self, texts: list[bytes], chunk: Chunk) -> None:
+        """Encode the texts of one chunk."""
+        self.counts["bytes_in"] += chunk.bytes_in
+        self.counts["replaced"] += chunk.replaced
+        self.dropped.update(chunk.dropped)
+        self.counts["documents_in"] += sum(chunk.dropped.values())
+        pieces: list[Piece] = []
+        last = len(texts) - 1
+        for at, text in enumerate(texts):
+            continues = at == 0 and chunk.continues is not Edge.NONE
+            goes_on = at == last and chunk.open is not Edge.NONE
+            if not continues:
+                self.counts["documents_in"] += 1
+            if continues or goes_on:
+                pieces += self._piece_of_long_document(text, continues, goes_on)
+            elif self._is_empty(text):
+                self.dropped["empty"] += 1
+            else:
+                pieces.append(Piece(text, 0))
+        self._encode(pieces)
+
+    def finish(self) -> dict[str, Any]:
+        """Close the parts; what the receipt of the unit says."""
+        self._close_part()
+        tail = self.document.pending if self.document is not None else b""
+        with new_file(self.plan.workspace.path("units", f"{self.unit}.edges")) as file:
+            file.write(self.head or b"")
+            file.write(tail)
+        return {
+            "parts": self.parts,
+            "counts": dict(self.counts),
+            "dropped": dict(self.dropped),
+            "begins_inside": self.begins_inside,
+            "head": len(self.head or b""),
+            "head_complete": self.head_complete,
+            "head_closes": self.head_closes,
+            "tail": len(tail),
+            "open": self.document is not None or (self.begins_inside and self._all_is_head),
+            "open_has_rows": self.document is not None and self.document.has_rows,
+        }
+
+    @property
+    def _all_is_head(self) -> bool:
+        return not self.head_complete and not self.head_closes
+
+    def _piece_of_long_document(self, text: bytes, continues: bool, goes_on: bool) -> list[Piece]:
+        if continues and self.document is None:
+            rest = self._take_head(text, closes=not goes_on)
+            if rest is None:
+                return []
+            self.document = OpenDocument(has_rows=True)
+            text = rest
+        elif continues:
+            assert self.document is not None
+            text = self._join(self.document.pending, text)
+        else:
+            self.document = OpenDocument()
+        assert self.document is not None
+        if goes_on:
+            cut = last_cut(self.tokenizer.cuts, text)
+            self.document.pending = text[cut:]
+            if not cut:
+                return []
+            flags = OPEN | (CONTINUES if self.document.has_rows else 0)
+            self.document.has_rows = True
+            return [Piece(text[:cut], flags)]
+        has_rows, self.document = self.document.has_rows, None
+        if not has_rows and self._is_empty(text):
+            self.dropped["empty"] += 1
+            return []
+        return [Piece(text, CONTINUES if has_rows else 0)]
+
+    def _take_head(self, text: bytes, *, closes: bool) -> bytes | None:
+        """Put text aside up to the first place to cut; return what comes after it, if any."""
+        self.begins_inside = True
+        head = text if self.head is None else self._join(self.head, text, begins=False)
+        cut = self.tokenizer.cuts.search(head) if self.tokenizer.cuts is not None else None
+        if cut is None:
+            self.head, self.head_closes = head, closes
+            return None
+        self.head, self.head_complete = head[: cut.end()], True
+        return head[cut.end() :]
+
+    def _join(self, before: bytes, after: bytes, *, begins: bool = True) -> bytes:
+        return join(before, after, normalize=self.settings.normalize, begins=begins)
+
+    def _is_empty(self, text: bytes) -> bool:
+        return not text or (self.settings.normalize and text.isspace())
+
+    def _encode(self, pieces: list[Piece]) -> None:
+        if not pieces:
+            return
+        if self.part is None:
+            self.part = PartWriter(
+                self.plan.workspace,
+                f"{self.unit}.{len(self.parts)}",
+                self.plan.dtype,
+                self.tokenizer.end_of_text_id,
+            )
+        flags = np.array([piece.flags for piece in pieces], np.uint32)
+        ids, ends = encode_checked(self.plan, [piece.text for piece in pieces])
+        marker = self.tokenizer.end_of_text
+        if marker:
+            literal = marker.encode()
+            # Looking for one byte first: most texts do not have it, and that is soon known.
+            self.counts["literal_end_of_text"] += sum(
+                piece.text.count(literal) for piece in pieces if literal[:1] in piece.text
+            )
+        self.counts["bytes_encoded"] += sum(len(piece.text) for piece in pieces)
+        self.part.add(ids, ends, flags, hashed=self.hashed)
+        if self.part.num_tokens >= TOKENS_PER_PART:
+            self._close_part()
+
+    def _close_part(self) -> None:
+        if self.part is not None:
+            self.part.__exit__(None, None, None)
+            self.parts.append(self.part.facts())
+            self.part = None
+
+
+def join(before: bytes, after: bytes, *, normalize: bool, begins: bool) -> bytes:
+    """Two pieces of a document as one text.
+
+    `begins` says whether `before` can be the beginning of the document: where a document begins,
+    no empty line is kept.
+    """
+    if normalize:
+        after = join_edge(before if begins else b"." + before, after)
+    return before + after
+
+
+def encode_checked(plan: Plan, texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """Encode, and make sure that every id is one of the vocabulary: nothing ever wraps."""
+    tokenizer = plan.tokenizer
+    ids, ends = tokenizer.encode_batch(texts)
+    largest = int(ids.max(initial=0))
+    if largest >= tokenizer.vocab_size:
+        raise PrepareError(
+            f"token id {largest} is beyond the vocabulary of {tokenizer.name} "
+            f"({tokenizer.vocab_size:,} ids)",
+            hint="the tokenizer file contradicts itself; check where it comes from",
+        )
+    return ids, ends
+
+
+def last_cut(cuts: "re.Pattern[bytes] | None", text: bytes) -> int:
+    """The last place where this text may be cut, 0 when there is none."""
+    window = 4096
+    while cuts is not None:
+        start = max(0, len(text) - window)
+        found = 0
+        for match in cuts.finditer(text, start):
+            found = match.end()
+        if found or start == 0:
+            return found
+        window *= 16
+    return 0

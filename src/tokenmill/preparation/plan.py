@@ -1,0 +1,170 @@
+"""The plan: a function of the inputs and the settings, never of the workers.
+
+It is written before any work is done, and every later run of the same command compares itself
+with it: other settings or changed inputs are refused with a list of what differs.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from tokenmill.errors import SettingsMismatchError
+from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.workspace import Workspace, new_file, remember
+from tokenmill.shards.manifest import dtype_for
+from tokenmill.text.sources import Source
+from tokenmill.text.units import Unit, cut_into_units
+from tokenmill.tokens.load import from_state
+from tokenmill.tokens.protocol import Tokenizer
+
+PLAN_VERSION = 1
+UNIT_BYTES = 32 << 20
+CHUNK_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a task needs to know, besides the number of its unit."""
+
+    workspace: Workspace
+    settings: Settings
+    sources: tuple[Source, ...]
+    units: tuple[Unit, ...]
+    chunk_bytes: int
+    previous: str | None
+    """Hash of the manifest that is being added to, or None for a new dataset."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What stands in plan.json."""
+        return {
+            "version": PLAN_VERSION,
+            "settings": self.settings.to_json(),
+            "sources": [asdict(source) for source in self.sources],
+            "units": [[unit.source, unit.start, unit.stop] for unit in self.units],
+            "chunk_bytes": self.chunk_bytes,
+            "previous": self.previous,
+        }
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer, from the state kept in the workspace; one a process."""
+        return _tokenizer(self.workspace.root / "tokenizer.json")
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """How wide an id is on disk."""
+        return choose_dtype(self.tokenizer, self.settings.dtype)
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes to be read, as they lie on disk."""
+        return sum(source.size for source in self.sources)
+
+
+def make_plan(
+    workspace: Workspace,
+    settings: Settings,
+    sources: list[Source],
+    *,
+    previous: str | None = None,
+    unit_bytes: int = UNIT_BYTES,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Plan:
+    """Cut the sources into units. Nothing is written."""
+    units = cut_into_units(sources, unit_bytes)
+    return Plan(workspace, settings, tuple(sources), tuple(units), chunk_bytes, previous)
+
+
+def begin(plan: Plan, tokenizer: Tokenizer | None) -> Plan:
+    """Write the plan, or, where one is written already, check that it is the same and use that."""
+    found = read_plan(plan.workspace)
+    if found is not None:
+        refuse_differences(plan, found)
+        return found
+    if tokenizer is not None:
+        keep_tokenizer(plan.workspace, tokenizer)
+    with new_file(plan.workspace.plan_file) as file:
+        file.write(orjson.dumps(plan.to_json()))
+    return plan
+
+
+def keep_tokenizer(workspace: Workspace, tokenizer: Tokenizer) -> None:
+    """Put the tokenizer where every task finds it."""
+    with new_file(workspace.root / "tokenizer.json") as file:
+        file.write(orjson.dumps(tokenizer.state(), option=orjson.OPT_INDENT_2))
+
+
+def load_plan(out_dir: str) -> Plan:
+    """The plan of a preparation that was begun; tasks ask for it by the output folder."""
+    return _load(Workspace(out_dir).plan_file)
+
+
+def read_plan(workspace: Workspace) -> Plan | None:
+    """The plan that stands in the workspace, or None."""
+    return _load(workspace.plan_file) if workspace.plan_file.exists() else None
+
+
+@remember
+def _load(path: Path) -> Plan:
+    found = orjson.loads(path.read_bytes())
+    return Plan(
+        Workspace(path.parent.parent),
+        Settings(**found["settings"]),
+        tuple(Source(**source) for source in found["sources"]),
+        tuple(Unit(*unit) for unit in found["units"]),
+        found["chunk_bytes"],
+        found["previous"],
+    )
+
+
+def refuse_differences(wanted: Plan, found: Plan) -> None:
+    """Raise unless both plans have the same settings and the same inputs."""
+    differences = list_differences(wanted, found.settings.to_json(), found.sources)
+    if wanted.previous != found.previous:
+        differences.append(f"dataset added to   {found.previous} -> {wanted.previous}")
+    if differences:
+        raise SettingsMismatchError(
+            f"{wanted.workspace.out_dir} holds a preparation of other settings or inputs\n"
+            + "\n".join(f"       {line}" for line in differences),
+            hint="use another folder, repeat the first command, or pass --overwrite to start anew",
+        )
+
+
+def list_differences(
+    wanted: Plan, settings: dict[str, Any], sources: tuple[Source, ...]
+) -> list[str]:
+    """What differs, a line each: first settings, then inputs."""
+    differences = [
+        f"{name}   {settings.get(name)!r} -> {value!r}"
+        for name, value in wanted.settings.to_json().items()
+        if settings.get(name) != value
+    ]
+    before = {source.name: source for source in sources}
+    now = {source.name: source for source in wanted.sources}
+    differences += [f"input {name}   is new" for name in now if name not in before]
+    differences += [f"input {name}   is gone" for name in before if name not in now]
+    for name in now.keys() & before.keys():
+        for field in ("size", "mtime_ns", "kind", "compression"):
+            old, new = getattr(before[name], field), getattr(now[name], field)
+            if old != new:
+                differences.append(f"input {name}   {field} {old} -> {new}")
+    return differences
+
+
+def choose_dtype(tokenizer: Tokenizer, wanted: str | None) -> np.dtype[Any]:
+    """The smaller type that holds every id, or the one asked for when it does."""
+    smallest = dtype_for(tokenizer.vocab_size)
+    if wanted == "uint16" and smallest != "uint16":
+        raise ValueError(
+            f"dtype is uint16, but ids of {tokenizer.name} go up to {tokenizer.vocab_size - 1:,}; "
+            'pass dtype="uint32"'
+        )
+    return np.dtype(wanted or smallest).newbyteorder("<")
+
+
+@remember
+def _tokenizer(path: Path) -> Tokenizer:
+    return from_state(orjson.loads(path.read_bytes()))

@@ -1,0 +1,37 @@
+"""Which tokenizer a preparation uses; `chars` learns its vocabulary from the input first."""
+
+from typing import Any
+
+from tokenmill.preparation.documents import cleaned_chunks
+from tokenmill.preparation.plan import load_plan
+from tokenmill.preparation.settings import Settings
+from tokenmill.tokens.chars import CharsTokenizer, chars_of
+from tokenmill.tokens.cuts import AT_CHARACTERS
+from tokenmill.tokens.load import load
+from tokenmill.tokens.protocol import Tokenizer
+
+
+def load_tokenizer(settings: Settings) -> Tokenizer | None:
+    """The tokenizer by name or path; None when it is yet to be learned from the input."""
+    if settings.tokenizer == "chars":
+        return None
+    return load(
+        settings.tokenizer, end_of_text=settings.end_of_text, pattern=settings.token_pattern
+    )
+
+
+def find_characters(out_dir: str, unit: int) -> dict[str, Any]:
+    """Task: the characters of one unit."""
+    plan = load_plan(out_dir)
+    if receipt := plan.workspace.receipt("characters", str(unit)):
+        return receipt
+    found: set[str] = set()
+    for chunk in cleaned_chunks(plan, unit, AT_CHARACTERS):
+        found |= chars_of(chunk.texts)
+    facts = {"characters": "".join(sorted(found))}
+    return plan.workspace.leave_receipt("characters", str(unit), [], facts)
+
+
+def build_tokenizer(receipts: list[dict[str, Any]]) -> Tokenizer:
+    """One vocabulary from the characters of all units."""
+    return CharsTokenizer.build(set().union(*(receipt["characters"] for receipt in receipts)))

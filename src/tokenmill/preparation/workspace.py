@@ -1,0 +1,136 @@
+"""The folder `.preparation/` inside the output: everything a stopped preparation needs to go on.
+
+    plan.json            inputs, settings, units; written first
+    lock                 who is writing
+    lines/N.runs         hashes of the lines of unit N (only with line deduplication)
+    units/N.edges        text of unit N that its neighbours must see before it can be encoded
+    units/N.M.tokens     encoded documents of unit N, with N.M.rows, a table of them
+    joined.json          all of these in order
+    shards/              receipts of finished shards; the shards themselves are in their places
+    */N.json             the receipt of each of these: written after it, so it proves it is whole
+
+A task writes under a name of its own, renames, then leaves the receipt: it can be killed
+anywhere, run twice, or run by two machines at once, and the result is the same.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import orjson
+
+from tokenmill.shards.files import hash_file, temporary_beside
+from tokenmill.shards.manifest import PREPARATION_FOLDER
+
+Loaded = TypeVar("Loaded")
+
+
+class Workspace:
+    """Paths and receipts of one preparation."""
+
+    def __init__(self, out_dir: str | Path) -> None:
+        self.out_dir = Path(out_dir)
+        self.root = self.out_dir / PREPARATION_FOLDER
+
+    @property
+    def plan_file(self) -> Path:
+        """The plan: its presence says that a preparation was started."""
+        return self.root / "plan.json"
+
+    def path(self, stage: str, name: str) -> Path:
+        """A file of a stage, such as `parts/12.part`."""
+        return self.root / stage / name
+
+    def receipt(self, stage: str, name: str) -> dict[str, Any] | None:
+        """The receipt of a finished task, or None when there is none that can be trusted.
+
+        A receipt names its files with size and hash: what is gone or cut is made again.
+        """
+        try:
+            found: dict[str, Any] = orjson.loads(self.path(stage, f"{name}.json").read_bytes())
+            for file, (size, _) in found["files"].items():
+                if self.path(stage, file).stat().st_size != size:
+                    return None
+        except (FileNotFoundError, orjson.JSONDecodeError, KeyError):
+            return None
+        return found
+
+    def leave_receipt(
+        self, stage: str, name: str, files: list[str], facts: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Say that a task is done; its files must be in place already."""
+        self.path(stage, "").mkdir(parents=True, exist_ok=True)
+        known = {}
+        for file in files:
+            path = self.path(stage, file)
+            known[file] = (path.stat().st_size, hash_file(path))
+        receipt = {**facts, "files": known}
+        with new_file(self.path(stage, f"{name}.json")) as out:
+            out.write(orjson.dumps(receipt))
+        return receipt
+
+    def distrust_after_reboot(self) -> None:
+        """Take back receipts whose files are not what they say, if the machine was down since.
+
+        Files here are not synced one by one, which would cost as much as encoding them: a killed
+        process loses nothing that was written, only a machine that stops does.
+        """
+        stamp = self.root / "boot"
+        if stamp.exists() and stamp.read_text() == _boot_id():
+            return
+        for path in self.root.glob("*/*.json"):
+            receipt = self.receipt(path.parent.name, path.stem)
+            if receipt is None or any(
+                hash_file(path.parent / file) != known
+                for file, (_, known) in receipt["files"].items()
+            ):
+                path.unlink()
+        stamp.write_text(_boot_id())
+
+    def clean_temporary(self) -> None:
+        """Remove what killed tasks left half written."""
+        for path in self.out_dir.rglob(".*.tmp"):
+            path.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """The preparation is over."""
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file that appears under its name only when it is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_beside(path)
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"unknown {os.getpid()}"  # never the same twice: then files are always checked
+
+
+def remember(load: Callable[[Path], Loaded]) -> Callable[[Path], Loaded]:
+    """Read a file once a process, and again when it was replaced."""
+    kept: dict[Path, tuple[tuple[int, ...], Loaded]] = {}
+
+    def remembered(path: Path) -> Loaded:
+        stat = os.stat(path)
+        stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+        if path not in kept or kept[path][0] != stamp:
+            kept.clear()
+            kept[path] = (stamp, load(path))
+        return kept[path][1]
+
+    return remembered

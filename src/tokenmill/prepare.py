@@ -1,0 +1,237 @@
+"""The offline half: text files become a dataset of token shards.
+
+One rule: the plan is a function of the inputs and the settings, never of the workers. So one
+worker or sixty-four, run through or killed and started again: the same bytes.
+
+  plan       list inputs, cut them into units                            preparation/plan.py
+  map        read, clean, drop repeated lines, encode, a unit at a time  preparation/encode.py
+  decide     duplicates and splits, by hash                              preparation/fates.py
+  layout     prefix sums give every document its shard and place         shards/layout.py
+  assemble   copy documents into shards, hash them, read them back       preparation/assemble.py
+  commit     balance the books, then write the manifest                  preparation/commit.py
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tokenmill.executors.local import LocalExecutor
+from tokenmill.executors.protocol import Executor
+from tokenmill.preparation.assemble import Layout, assemble_shard, keep_layout
+from tokenmill.preparation.commit import Outcome, check_books, commit, make_books, splits_of
+from tokenmill.preparation.edges import JoinedUnits, join_edges
+from tokenmill.preparation.encode import encode_unit
+from tokenmill.preparation.existing import check_gives_text_back, hash_existing, shards_of
+from tokenmill.preparation.fates import (
+    Decision,
+    count_fates,
+    enough_documents,
+    hash_documents,
+    stretches,
+)
+from tokenmill.preparation.joined import JoinedParts, keep_joined
+from tokenmill.preparation.lock import hold_lock
+from tokenmill.preparation.memory import fit_into_memory
+from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
+from tokenmill.preparation.progress import Progress, Silent
+from tokenmill.preparation.repeats import Searched, hash_lines, num_partitions, search_partition
+from tokenmill.preparation.signals import stop_on_signals
+from tokenmill.preparation.summary import Summary, summarize
+from tokenmill.preparation.target import Inputs, Target, open_target
+from tokenmill.preparation.vocabulary import build_tokenizer, find_characters, load_tokenizer
+from tokenmill.shards.layout import lay_out
+
+Receipt = dict[str, Any]
+
+
+def prepare(
+    inputs: Inputs,
+    out_dir: str | os.PathLike[str],
+    *,
+    workers: int | None = None,
+    max_ram: int | str | None = None,
+    append: bool = False,
+    overwrite: bool = False,
+    break_lock: bool = False,
+    progress: Progress | None = None,
+    unit_bytes: int = UNIT_BYTES,
+    **settings: Any,
+) -> Summary:
+    """Tokenize text files into a new dataset at `out_dir`, or go on where a stopped run left off.
+
+    `inputs` are files, folders or globs: .txt, .jsonl, .csv, .parquet, each also compressed, or
+    "-" for standard input. `settings` are the fields of `preparation.settings.Settings`, such as
+    `tokenizer="gpt2"`, `dedup="none"`, `val_fraction=0.1`. With `append=True` the documents are
+    added to the dataset that is there, whose own settings hold where none are given. `unit_bytes`
+    is how much one task reads; like `workers`, it never changes the result.
+    """
+    started = time.monotonic()
+    memory = fit_into_memory(workers, max_ram)
+    with (
+        stop_on_signals(),
+        open_target(out_dir, append=append, overwrite=overwrite) as target,
+        hold_lock(target.workspace.root / "lock", break_lock=break_lock),
+    ):
+        wanted = target.settings(settings)
+        sources = target.sources(inputs)
+        if done := target.already_done(wanted, sources):
+            return done
+        plan = make_plan(
+            target.workspace,
+            wanted,
+            sources,
+            previous=target.previous_hash,
+            unit_bytes=unit_bytes,
+            chunk_bytes=memory.chunk_bytes,
+        )
+        plan = begin(plan, load_tokenizer(wanted))
+        target.workspace.clean_temporary()
+        target.workspace.distrust_after_reboot()
+        with LocalExecutor(memory.workers) as executor:
+            summary = run_stages(plan, target, executor, progress or Silent())
+        target.finish()
+    summary.seconds = round(time.monotonic() - started, 3)
+    return summary
+
+
+def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progress) -> Summary:
+    """All the work, stage by stage; finished tasks are known by their receipts and not repeated."""
+    work = Work(plan, target, executor, progress)
+    if plan.settings.tokenizer == "chars":
+        work.learn_characters()
+    lines = work.find_repeated_lines()
+    units = work.encode(lines)
+    joined = work.join(units)
+    decision, fates = work.decide(joined)
+    layout = work.lay_out(fates, decision)
+    shards = work.assemble(layout)
+    outcome = Outcome(
+        splits=splits_of(shards),
+        books=make_books(units, joined.dropped, fates),
+        documents_by_source=work.documents_by_source(units),
+        by_hash=decision.by_hash,
+        cut_documents=sum(shard["cut_document"] for shard in shards),
+    )
+    check_books(outcome)
+    manifest = commit(plan, target.previous, outcome)
+    return summarize(str(target.out_dir), manifest, outcome.notes(plan.settings))
+
+
+class Work:
+    """One preparation under way: what to do, who runs the tasks, who watches."""
+
+    def __init__(self, plan: Plan, target: Target, executor: Executor, progress: Progress) -> None:
+        self.plan, self.executor, self.progress = plan, executor, progress
+        self.previous = target.previous
+        self.name = str(plan.workspace.out_dir)
+        self.existing = shards_of(target.previous)
+
+    def run(
+        self,
+        what: str,
+        function: Callable[..., Receipt],
+        tasks: list[tuple[Any, ...]],
+        **total: int,
+    ) -> list[Receipt]:
+        """Run all tasks of a stage; their receipts in the order of the tasks."""
+        receipts: list[Receipt] = [{}] * len(tasks)
+        total = total or {"tasks": len(tasks)}
+        results = self.executor.run(function, [(self.name, *task) for task in tasks])
+        for number, receipt in self.progress.follow(what, results, **total):
+            receipts[number] = receipt
+        return receipts
+
+    def learn_characters(self) -> None:
+        """The tokenizer `chars` knows the characters of the input, and no others."""
+        if self.previous is not None:
+            return  # begun with the vocabulary that is there
+        tasks = [(unit,) for unit in range(len(self.plan.units))]
+        found = self.run("characters", find_characters, tasks)
+        keep_tokenizer(self.plan.workspace, build_tokenizer(found))
+
+    def find_repeated_lines(self) -> Searched | None:
+        """Hash all lines, those of a dataset that is added to first, and search for repetitions."""
+        if self.plan.settings.dedup != "lines":
+            return None
+        if self.existing:
+            check_gives_text_back(self.plan.tokenizer)
+        before = self._hash_existing("lines")
+        tasks = [(unit, len(before) + unit) for unit in range(len(self.plan.units))]
+        ours = self.run("lines", hash_lines, tasks, bytes=self.plan.bytes_in)
+        return self._search("lines", before + ours)
+
+    def encode(self, lines: Searched | None) -> list[Receipt]:
+        """Read, clean, encode: where the time goes."""
+        first = len(self.existing)
+        tasks = [(unit, lines, first + unit) for unit in range(len(self.plan.units))]
+        return self.run("tokenizing", encode_unit, tasks, bytes=self.plan.bytes_in)
+
+    def join(self, units: list[Receipt]) -> JoinedUnits:
+        """Put documents that were cut by the edge of a unit together again."""
+        joined = join_edges(self.plan, units)
+        keep_joined(self.plan.workspace, JoinedParts(joined.parts, joined.spans))
+        return joined
+
+    def decide(self, joined: JoinedUnits) -> tuple[Decision, list[Receipt]]:
+        """Which documents are dropped as duplicates, and which split each goes to."""
+        searched = None
+        if self.plan.settings.dedup == "documents":
+            before = self._hash_existing("documents")
+            tasks = [(part, len(before) + part) for part in range(len(joined.parts))]
+            searched = self._search(
+                "documents", before + self.run("documents", hash_documents, tasks)
+            )
+        decision = Decision(by_hash=False, documents=searched, first_run=len(self.existing))
+        fates = self._count(joined, decision)
+        kept = sum(part["documents"][0] for part in fates)
+        if enough_documents(kept, self.plan.settings.val_fraction):
+            decision = Decision(by_hash=True, documents=searched, first_run=len(self.existing))
+            fates = self._count(joined, decision)
+        return decision, fates
+
+    def lay_out(self, fates: list[Receipt], decision: Decision) -> Layout:
+        """Prefix sums over the parts give every shard its range of the axis."""
+        per_part = np.array([part["tokens"] for part in fates], np.int64).reshape(-1, 3)
+        part_starts = [np.concatenate(([0], np.cumsum(per_part[:, axis]))) for axis in (0, 1)]
+        train, val = (int(starts[-1]) for starts in part_starts)
+        settings = self.plan.settings
+        layout = Layout(
+            lay_out(
+                stretches(train, val, by_hash=decision.by_hash, val_fraction=settings.val_fraction),
+                settings.tokens_per_shard,
+                first=len(self.existing),
+            ),
+            part_starts,
+            decision,
+        )
+        keep_layout(self.plan.workspace, layout)
+        return layout
+
+    def assemble(self, layout: Layout) -> list[Receipt]:
+        """Write the shards."""
+        tasks = [(number,) for number in range(len(layout.shards))]
+        return self.run("shards", assemble_shard, tasks)
+
+    def documents_by_source(self, units: list[Receipt]) -> list[int]:
+        """How many documents each source was read as."""
+        documents: Counter[int] = Counter()
+        for unit, receipt in zip(self.plan.units, units, strict=True):
+            documents[unit.source] += receipt["counts"].get("documents_in", 0)
+        return [documents[source] for source in range(len(self.plan.sources))]
+
+    def _hash_existing(self, stage: str) -> list[Receipt]:
+        tasks = [(stage, *shard, number) for number, shard in enumerate(self.existing)]
+        return self.run("dataset", hash_existing, tasks)
+
+    def _search(self, stage: str, receipts: list[Receipt]) -> Searched:
+        partitions = num_partitions(receipts)
+        tasks = [(stage, at, partitions, len(receipts)) for at in range(partitions)]
+        self.run("duplicates", search_partition, tasks)
+        return Searched(stage, len(receipts), partitions)
+
+    def _count(self, joined: JoinedUnits, decision: Decision) -> list[Receipt]:
+        return [count_fates(self.plan, part, decision) for part in range(len(joined.parts))]

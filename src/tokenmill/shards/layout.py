@@ -1,0 +1,65 @@
+"""Where every token goes: prefix sums over the parts give each shard its range of the axis.
+
+A *part* is one file of encoded documents, in input order. For every split the tokens of the
+parts, put end to end, form one axis; shard number k holds `tokens_per_shard` of it. Only totals
+a part are needed here, so that the layout of a trillion tokens is a few megabytes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """One shard to be: which stretch of which axis it holds, and its name."""
+
+    file: str
+    split: str
+    axis: int
+    start: int
+    stop: int
+    ends_split: bool
+    """True for the last shard of a split whose end may cut a document."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The tokens [start, stop) of an axis that make one split."""
+
+    split: str
+    axis: int
+    start: int
+    stop: int
+    cuts_document: bool = False
+
+
+def shard_name(split: str, number: int) -> str:
+    """`train/shard_00000.bin`; numbering goes on from split to split."""
+    return f"{split}/shard_{number:05d}.bin"
+
+
+def lay_out(stretches: list[Stretch], tokens_per_shard: int, first: int = 0) -> list[ShardPlan]:
+    """Cut each stretch into shards of `tokens_per_shard`, the last of a split fewer."""
+    plans: list[ShardPlan] = []
+    for stretch in stretches:
+        for start in range(stretch.start, stretch.stop, tokens_per_shard):
+            stop = min(start + tokens_per_shard, stretch.stop)
+            plans.append(
+                ShardPlan(
+                    file=shard_name(stretch.split, first + len(plans)),
+                    split=stretch.split,
+                    axis=stretch.axis,
+                    start=start,
+                    stop=stop,
+                    ends_split=stretch.cuts_document and stop == stretch.stop,
+                )
+            )
+    return plans
+
+
+def parts_between(part_starts: np.ndarray, start: int, stop: int) -> range:
+    """The parts that hold tokens of [start, stop); `part_starts` are prefix sums with the total."""
+    first = int(np.searchsorted(part_starts, start, side="right")) - 1
+    last = int(np.searchsorted(part_starts, stop, side="left"))
+    return range(max(first, 0), last)

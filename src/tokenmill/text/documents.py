@@ -1,0 +1,181 @@
+"""Where documents begin and end inside a text: four rules with one interface.
+
+    file        the whole file is one document, byte for byte
+    separator   the text between two separators; found from left to right, not overlapping; a
+                separator at the very end of the file begins no further document
+    line        the text between two newlines; the newline is not part of it, a CR is
+    paragraph   consecutive lines that are not blank, without the last newline; a blank line is
+                empty or holds up to 1,000 spaces, tabs and CRs; blank lines are in no document
+
+All questions are put to a window of bytes and are answered from at most `behind` bytes before and
+`ahead` bytes after a place, so that two readers who see different windows agree.
+
+`clear(window, at)` tells whether a document may be left open at a place: not inside a separator,
+and not before a blank line (whose newline would then have been given away with the text).
+"""
+
+import re
+from typing import Protocol
+
+BLANK_LIMIT = 1000
+_BLANK = rb"[ \t\r]{0,%d}" % BLANK_LIMIT
+_BLANK_LINES = re.compile(rb"\n(?:" + _BLANK + rb"\n)+")
+_LEADING_BLANK_LINES = re.compile(rb"(?:" + _BLANK + rb"\n)+")
+_BLANK_END = re.compile(rb"\n(?=(" + _BLANK + rb"\n))")
+_BLANK_LAST_LINE = re.compile(rb"(?:\A|\n)" + _BLANK + rb"\Z")
+_NO_BLANK = re.compile(_BLANK + rb"[^ \t\r\n]|[ \t\r]{%d}" % (BLANK_LIMIT + 1))
+
+
+class Documents(Protocol):
+    """One rule for documents."""
+
+    behind: int
+    ahead: int
+    end_bytes: int
+    """At most so many bytes stand between a document and the place where it has ended."""
+
+    def first_end(self, window: bytes, low: int, high: int) -> int:
+        """The first document end in low..high that can be told from its surroundings, or -1."""
+
+    def settled(self, window: bytes, low: int, high: int) -> int:
+        """The first place in low..high that is not inside a separator, or -1."""
+
+    def clear(self, window: bytes, at: int) -> bool:
+        """Whether a document may be left open here."""
+
+    def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
+        """The documents that end in the text, and the rest; `fresh`: none is open before it."""
+
+    def last(self, rest: bytes, *, fresh: bool) -> bytes | None:
+        """What the rest is when the file ends behind it: the last document's end, or None."""
+
+
+class _Plain:
+    """What most rules share: no place is inside a separator, each is clear."""
+
+    behind = 1
+    ahead = 1
+    end_bytes = 1
+
+    def settled(self, window: bytes, low: int, high: int) -> int:
+        return low
+
+    def clear(self, window: bytes, at: int) -> bool:
+        return True
+
+    def last(self, rest: bytes, *, fresh: bool) -> bytes | None:
+        return rest if rest or not fresh else None
+
+
+class ByFile(_Plain):
+    """The whole file is one document; only the end of the file ends it."""
+
+    def first_end(self, window: bytes, low: int, high: int) -> int:
+        """-1: no place inside a file is one."""
+        return -1
+
+    def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
+        """All of it is rest."""
+        return [], text
+
+
+class ByLine(_Plain):
+    """Every line is a document."""
+
+    def first_end(self, window: bytes, low: int, high: int) -> int:
+        """Right after the first newline."""
+        at = window.find(b"\n", max(0, low - 1), high)
+        return at + 1 if at >= 0 else -1
+
+    def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
+        """The lines without their newlines."""
+        lines = text.split(b"\n")
+        return lines, lines.pop()
+
+
+class BySeparator(_Plain):
+    """Text between separators.
+
+    A separator like "\\n\\n" can overlap itself, and which of the overlapping ones count depends
+    on where the run of them begins. Only the first of such a run can be told locally, so units
+    are cut there and nowhere else in it; inside a unit the order of reading settles it.
+    """
+
+    def __init__(self, separator: bytes) -> None:
+        self._separator = separator
+        self._size = size = len(separator)
+        self._overlaps = any(separator[:n] == separator[-n:] for n in range(1, size))
+        self.behind = 2 * size
+        self.ahead = self.end_bytes = size
+
+    def first_end(self, window: bytes, low: int, high: int) -> int:
+        """Behind the first separator that no earlier one overlaps."""
+        at = window.find(self._separator, max(0, low - self._size), high)
+        while at >= 0:
+            if not self._overlaps or not self._before(window, at):
+                return at + self._size
+            at = window.find(self._separator, at + 1, high)
+        return -1
+
+    def _before(self, window: bytes, at: int) -> bool:
+        start = max(0, at - self._size + 1)
+        return window.find(self._separator, start, at + self._size - 1) >= 0
+
+    def settled(self, window: bytes, low: int, high: int) -> int:
+        """Behind the run of overlapping separators that `low` is in."""
+        at = low
+        while at <= high:
+            straddling = self._straddling(window, at)
+            if straddling < 0:
+                return at
+            at = straddling + self._size
+        return -1
+
+    def _straddling(self, window: bytes, at: int) -> int:
+        start = max(0, at - self._size + 1)
+        return window.rfind(self._separator, start, at + self._size - 1)
+
+    def clear(self, window: bytes, at: int) -> bool:
+        """Not inside a separator."""
+        return self._straddling(window, at) < 0
+
+    def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
+        """As bytes.split does: from left to right, not overlapping."""
+        parts = text.split(self._separator)
+        return parts, parts.pop()
+
+
+class ByParagraph(_Plain):
+    """Text between blank lines."""
+
+    behind = BLANK_LIMIT + 2
+    ahead = BLANK_LIMIT + 2
+    end_bytes = BLANK_LIMIT + 2
+
+    def first_end(self, window: bytes, low: int, high: int) -> int:
+        """Right after the first blank line that follows another line."""
+        for match in _BLANK_END.finditer(window, max(0, low - self.behind)):
+            end = match.end(1)
+            if end > high:
+                return -1
+            if end >= low:
+                return end
+        return -1
+
+    def clear(self, window: bytes, at: int) -> bool:
+        """Not before a blank line, where the document ends."""
+        return window[at - 1] != 10 or _NO_BLANK.match(window, at) is not None
+
+    def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
+        """The paragraphs without their last newlines."""
+        if fresh and (blank := _LEADING_BLANK_LINES.match(text)):
+            text = text[blank.end() :]
+        parts = _BLANK_LINES.split(text)
+        return parts, parts.pop()
+
+    def last(self, rest: bytes, *, fresh: bool) -> bytes | None:
+        """The paragraph without its last newline; a blank rest is no document."""
+        blank = _BLANK_LAST_LINE.search(rest, max(0, len(rest) - self.behind))
+        if blank and (fresh or blank.start() or rest[:1] == b"\n"):
+            rest = rest[: blank.start()]
+        return rest if rest or not fresh else None

@@ -1,0 +1,144 @@
+"""Text files, plain or compressed, as chunks of documents."""
+
+import re
+from collections.abc import Iterator
+
+from tokenmill.errors import BadInputError
+from tokenmill.text import files, utf8
+from tokenmill.text.align import Aligner
+from tokenmill.text.chunks import Chunk, ReadRules, bad_input
+from tokenmill.text.documents import Documents
+from tokenmill.text.edges import Edge
+from tokenmill.text.sources import Source
+from tokenmill.text.split import Pieces, Splitter
+from tokenmill.text.streams import Stream
+from tokenmill.text.units import Unit
+
+EMPTY, NOT_UTF8, TOO_LARGE = "empty", "not UTF-8", "too large"
+
+
+def read_text(
+    source: Source,
+    unit: Unit,
+    rules: ReadRules,
+    cuts: re.Pattern[bytes] | None,
+    chunk_bytes: int,
+) -> Iterator[Chunk]:
+    """The documents of one unit of a text file; an empty file is one empty document."""
+    documents = rules.document_rule()
+    length = 0
+    for pieces, bytes_in in pieces_of(source, unit, rules, documents, cuts, chunk_bytes):
+        length += pieces.size
+        chunk = Chunk(
+            pieces.texts,
+            pieces.continues,
+            pieces.open,
+            bytes_in=bytes_in,
+            offset=pieces.offset,
+        )
+        if pieces.too_large:
+            chunk.dropped[TOO_LARGE] = pieces.too_large
+        _check_utf8(chunk, pieces, source, rules)
+        _drop_empty(chunk)
+        yield chunk
+    if length == 0 and unit.start == 0 and (source.compression or source.size == 0):
+        yield Chunk([], dropped={EMPTY: 1})
+
+
+def pieces_of(
+    source: Source,
+    unit: Unit,
+    rules: ReadRules,
+    documents: Documents,
+    cuts: re.Pattern[bytes] | None,
+    chunk_bytes: int,
+) -> Iterator[tuple[Pieces, int]]:
+    """Pieces of one unit with the bytes of the file that each covers."""
+    hint = "raise the limit on memory, or cut the file into documents another way"
+
+    def too_large(offset: int) -> None:
+        if rules.on_bad_input == "error":
+            what = f"the document from here has more than {rules.max_document_bytes:,} bytes"
+            raise bad_input(source, f" at byte {offset:,}", what, hint)
+
+    splitter = Splitter(
+        documents, cuts, source.name, rules.long_line, rules.max_document_bytes, too_large
+    )
+    if source.compression:
+        with Stream(source.path, source.compression, source.name) as stream:
+            seen = 0
+            for pieces in splitter.pieces(stream.read, chunk_bytes, 0, Edge.NONE, Edge.NONE):
+                yield pieces, stream.raw_position - seen
+                seen = stream.raw_position
+            if seen < stream.raw_position:
+                end = Pieces([], Edge.NONE, Edge.NONE, stream.position, b"")
+                yield end, stream.raw_position - seen
+        return
+    aligner = Aligner(source.path, source.name, source.size, documents, cuts, rules.long_line)
+    start, first = aligner.align(unit.start)
+    stop, last = aligner.align(unit.stop)
+    if start >= stop:
+        return
+    with files.open_binary(source.path) as file:
+        file.seek(start)
+        left = stop - start
+
+        def read(size: int) -> bytes:
+            nonlocal left
+            data = files.read_full(file, min(size, left))
+            left -= len(data)
+            return data
+
+        for pieces in splitter.pieces(read, chunk_bytes, start, first, last):
+            yield pieces, pieces.size
+
+
+def _check_utf8(chunk: Chunk, pieces: Pieces, source: Source, rules: ReadRules) -> None:
+    """Deal with texts that are not UTF-8, as the rules say."""
+    if utf8.first_error(pieces.run, pieces.size) < 0:
+        return
+    kept = []
+    for number, text in enumerate(chunk.texts):
+        at = utf8.first_error(text)
+        if at < 0:
+            kept.append(text)
+        elif rules.on_bad_input == "replace":
+            kept.append(utf8.replace(text))
+            chunk.replaced += 1
+        else:
+            is_open = (number == 0 and chunk.continues is not Edge.NONE) or (
+                number == len(chunk.texts) - 1 and chunk.open is not Edge.NONE
+            )
+            if rules.on_bad_input == "error" or is_open or len(text) > rules.long_line:
+                offset = pieces.offset + pieces.run.find(text) + at
+                raise _not_utf8(source, rules, offset, text[at : at + 4])
+            chunk.dropped[NOT_UTF8] = chunk.dropped.get(NOT_UTF8, 0) + 1
+    chunk.texts = kept
+
+
+def _not_utf8(source: Source, rules: ReadRules, offset: int, found: bytes) -> BadInputError:
+    what = f"not UTF-8 (bytes {found.hex(' ')})"
+    hint = "convert the file, or pass --on_bad_input replace (or skip)"
+    if rules.on_bad_input == "skip":
+        what += f" in a document of more than {rules.long_line:,} bytes, too large to leave out"
+        hint = "pass --on_bad_input replace, or cut the file into smaller documents"
+    return bad_input(source, f" at byte {offset:,}", what, hint)
+
+
+def _drop_empty(chunk: Chunk) -> None:
+    """Leave out documents without a byte; pieces of an open document stay."""
+    texts = chunk.texts
+    if b"" not in texts:
+        return
+    keep_first = chunk.continues is not Edge.NONE
+    keep_last = chunk.open is not Edge.NONE
+    last = len(texts) - 1
+    kept = [
+        text
+        for number, text in enumerate(texts)
+        if text or (number == 0 and keep_first) or (number == last and keep_last)
+    ]
+    chunk.dropped[EMPTY] = len(texts) - len(kept)
+    if not chunk.dropped[EMPTY]:
+        del chunk.dropped[EMPTY]
+    chunk.texts = kept

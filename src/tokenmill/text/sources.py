@@ -1,0 +1,184 @@
+"""Which files are the input: files, folders and quoted globs become one ordered list.
+
+A file named outright or by a glob is always taken (a glob gives files, never folders). In a folder,
+searched to the bottom, files are taken by suffix, those of `sniff.KIND_OF_SUFFIX`, also with .gz
+.zst .xz .bz2 behind; others are passed over and listed in `Found.passed_over`, and so are hidden
+files and folders; links to folders are not followed. A folder with nothing to take is an error.
+
+Names are relative to the closest folder that holds all files, with "/" between parts, and
+percent-encoded where they are not printable UTF-8: they say the same on every machine, wherever the
+corpus lies. The order is the byte order of those names.
+"""
+
+import glob
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tokenmill.errors import PrepareError
+from tokenmill.text import files
+from tokenmill.text.sniff import KIND_OF_SUFFIX, suffixes, tell_kind
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input file."""
+
+    path: str
+    """Where to open it; not part of any output."""
+    name: str
+    """What it is called in manifests and messages; unique, never absolute."""
+    size: int
+    mtime_ns: int
+    kind: str
+    """`text`, `jsonl`, `csv` or `parquet`."""
+    compression: str | None
+    """None, `gzip`, `zstd`, `xz` or `bzip2`."""
+
+
+@dataclass
+class Found:
+    """What a search for inputs came to."""
+
+    sources: list[Source]
+    passed_over: list[str] = field(default_factory=list)
+    """Files in folders that were not taken, by path."""
+
+
+def find_sources(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Source]:
+    """All input files, in byte order of their names."""
+    return search(inputs).sources
+
+
+def search(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Found:
+    """The same, with the files that were passed over."""
+    if isinstance(inputs, (str, os.PathLike)):
+        inputs = [inputs]
+    found = Found([])
+    given_by: dict[str, str] = {}
+    for entry in inputs:
+        text = os.fspath(entry)
+        for path in _expand(text, found):
+            if path in given_by:
+                raise _twice(path, given_by[path], text)
+            given_by[path] = text
+    if not given_by:
+        raise PrepareError("no input was given", hint="name files, folders or quoted globs")
+    found.sources = _make_sources(list(given_by), given_by)
+    return found
+
+
+def _expand(text: str, found: Found) -> list[str]:
+    """Absolute paths of the files that one input stands for."""
+    if os.path.isdir(text):
+        return _in_folder(text, found)
+    if os.path.lexists(text):
+        return [os.path.abspath(text)]
+    if not glob.has_magic(text):
+        raise _missing(text)
+    matches = glob.glob(text, recursive=True)  # noqa: PTH207 - sorted by name later
+    paths = [os.path.abspath(path) for path in matches if not os.path.isdir(path)]
+    if not paths:
+        raise _missing(text)
+    return list(dict.fromkeys(paths))
+
+
+def _in_folder(folder: str, found: Found) -> list[str]:
+    paths: list[str] = []
+    others: list[str] = []
+
+    def stop(error: OSError) -> None:
+        raise files.cannot_read(os.fspath(error.filename or folder), error) from error
+
+    for parent, folders, names in os.walk(os.path.abspath(folder), onerror=stop):
+        hidden = [name for name in folders if name.startswith(".")]
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        others += [os.path.join(parent, name) for name in hidden]
+        for name in names:
+            known = not name.startswith(".") and suffixes(name)[0] in KIND_OF_SUFFIX
+            (paths if known else others).append(os.path.join(parent, name))
+    if not paths:
+        raise PrepareError(
+            f"no file of a known kind in the folder {files.printable(folder)}",
+            hint=(_count_suffixes(others) or "it is empty")
+            + "; to take files of any name, give a quoted glob such as "
+            + repr(os.path.join(files.printable(folder), "*")),
+        )
+    found.passed_over += sorted(others, key=os.fsencode)
+    return paths
+
+
+def _make_sources(paths: list[str], given_by: dict[str, str]) -> list[Source]:
+    names = _names(paths)
+    first_with: dict[tuple[int, int], str] = {}
+    sources = []
+    for path in sorted(paths, key=lambda path: names[path].encode()):
+        try:
+            about = os.stat(path)
+            if not os.path.isfile(path):
+                raise OSError(0, "it is not a regular file")
+        except OSError as error:
+            raise files.cannot_read(path, error) from error
+        same = first_with.setdefault((about.st_dev, about.st_ino), path)
+        if same != path:
+            raise _twice(path, same, given_by[path])
+        kind, compression = tell_kind(path, about.st_size)
+        sources.append(
+            Source(path, names[path], about.st_size, about.st_mtime_ns, kind, compression)
+        )
+    return sources
+
+
+def _names(paths: list[str]) -> dict[str, str]:
+    parent = os.path.commonpath([os.path.dirname(path) for path in paths])
+    return {path: _encode_name(os.path.relpath(path, parent)) for path in paths}
+
+
+def _encode_name(relative: str) -> str:
+    """Percent-encode what is not printable UTF-8, and "%" itself, so that names stay apart."""
+    parts = []
+    for character in relative.replace(os.sep, "/"):
+        if character.isprintable() and character != "%":
+            parts.append(character)
+        else:
+            parts += [f"%{byte:02X}" for byte in os.fsencode(character)]
+    return "".join(parts)
+
+
+def _twice(path: str, first: str, second: str) -> PrepareError:
+    return PrepareError(
+        f"{files.printable(path)} is given twice: by {files.printable(first)!r} "
+        f"and by {files.printable(second)!r}",
+        hint="name each file once; its text would be in the dataset twice",
+        source=files.printable(path),
+    )
+
+
+def _missing(text: str) -> PrepareError:
+    shown = files.printable(text)
+    what = f"no file matches {shown!r}" if glob.has_magic(text) else f"no such file: {shown!r}"
+    folder = os.path.dirname(text)
+    while glob.has_magic(folder) or (folder and not os.path.isdir(folder)):
+        folder = os.path.dirname(folder)
+    here = files.printable(folder) or "."
+    try:
+        with os.scandir(folder or ".") as entries:
+            held = _count_suffixes(e.name for e in entries if e.is_file())
+    except OSError:
+        held = ""
+    return PrepareError(
+        f"{what} (looked in {files.printable(os.getcwd())})",
+        hint=f"the folder {here.rstrip('/')}/ holds {held or 'no files'}",
+        source=shown,
+    )
+
+
+def _count_suffixes(names: Iterable[str]) -> str:
+    """ "12 .jsonl files, 1 .md file", the most frequent first."""
+    counts = Counter("".join(suffixes(name)) or "other" for name in names)
+    shown = [
+        f"{n:,} {files.printable(suffix)} file{'s' if n > 1 else ''}"
+        for suffix, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return ", ".join(shown[:5]) + (", ..." if len(shown) > 5 else "")

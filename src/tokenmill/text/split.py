@@ -1,0 +1,144 @@
+"""A run of bytes becomes pieces of documents: the streaming heart of reading text.
+
+Blocks are read and split at document ends; what is left waits for the next block. When the rest
+has outgrown `long_line` it is given away as an open piece, cut at its last line end, or inside
+its line where `cuts` allow. So memory stays near one block plus `long_line`, and text is touched
+a few times only, always as whole buffers.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tokenmill.text.align import CUT_BOUND, CUT_CONTEXT, may_cut_inside, no_place_to_cut
+from tokenmill.text.documents import Documents
+from tokenmill.text.edges import Edge
+
+_TAIL = 1 << 12  # bytes at the end of a rest in which a place to cut is looked for first
+
+
+@dataclass
+class Pieces:
+    """Pieces of documents cut from one run of bytes."""
+
+    texts: list[bytes]
+    continues: Edge
+    open: Edge
+    offset: int
+    """Where they begin."""
+    run: bytes
+    """The bytes they were cut from, beginning at `offset`; more may follow them."""
+    size: int = 0
+    """Bytes that they cover, separators included."""
+    too_large: int = 0
+    """Documents left out here since they had more than `max_bytes`."""
+
+
+@dataclass
+class Splitter:
+    """Splits runs of bytes; memory is bounded by `long_line`, or without `cuts` by `max_bytes`."""
+
+    documents: Documents
+    cuts: re.Pattern[bytes] | None
+    name: str
+    """Of the source, for errors."""
+    long_line: int
+    max_bytes: int
+    on_too_large: Callable[[int], None]
+    """Called with the offset of a document of more than `max_bytes`; if it returns, the document
+    is left out."""
+
+    def __post_init__(self) -> None:
+        self._ahead = max(self.documents.ahead, CUT_CONTEXT)
+        # A rest of more than this is surely of a line, or a document, that is longer than allowed.
+        if self.cuts:
+            self._hold = self.long_line + self._ahead
+        else:
+            self._hold = self.max_bytes + self.documents.end_bytes
+
+    def pieces(
+        self, read: Callable[[int], bytes], block: int, offset: int, first: Edge, last: Edge
+    ) -> Iterator[Pieces]:
+        """All pieces of the run that `read` gives, from its edge `first` to its edge `last`."""
+        edge, rest, skipping = first, b"", False
+        while data := read(self._read_size(block, len(rest))):
+            text = rest + data if rest else data
+            out = Pieces([], edge, Edge.NONE, offset, text)
+            fresh = edge is Edge.NONE and not skipping
+            out.texts, rest = self.documents.split(text, fresh=fresh)
+            if out.texts:
+                edge = Edge.NONE
+                if skipping:
+                    del out.texts[0]
+                    skipping = False
+                self._leave_out_large(out)
+            if len(rest) > self._hold and not skipping:
+                if self.cuts is None:
+                    self.on_too_large(offset + len(text) - len(rest))
+                    out.too_large += 1
+                    skipping = True
+                elif place := self._place_to_cut(rest, offset + len(text) - len(rest)):
+                    at, edge = place
+                    out.texts.append(rest[:at])
+                    out.open, rest = edge, rest[at:]
+            if skipping:
+                rest = rest[-self.documents.behind :]
+            out.size = len(text) - len(rest)
+            offset += out.size
+            if out.size or out.too_large:
+                yield out
+        yield from self._end(rest, offset, edge, last, skipping)
+
+    def _read_size(self, block: int, held: int) -> int:
+        """Twice the rest that is held, so that a long document is not scanned again and again."""
+        bound = self._hold if held <= self._hold else self._hold + CUT_BOUND
+        return max(block, min(held, bound + 1 - held))
+
+    def _end(
+        self, rest: bytes, offset: int, edge: Edge, last: Edge, skipping: bool
+    ) -> Iterator[Pieces]:
+        out = Pieces([], edge, last, offset, rest, len(rest))
+        if last is not Edge.NONE:
+            if rest or edge is not last:
+                out.texts = [rest]
+        elif not skipping:
+            text = self.documents.last(rest, fresh=edge is Edge.NONE)
+            out.texts = [] if text is None else [text]
+            self._leave_out_large(out)
+        if out.texts or out.size:
+            yield out
+
+    def _leave_out_large(self, out: Pieces) -> None:
+        if self.cuts is None and len(out.run) > self.max_bytes:
+            for text in out.texts:
+                if len(text) > self.max_bytes:
+                    self.on_too_large(out.offset + out.run.find(text))
+                    out.too_large += 1
+            out.texts = [text for text in out.texts if len(text) <= self.max_bytes]
+
+    def _place_to_cut(self, rest: bytes, offset: int) -> tuple[int, Edge] | None:
+        """Where to cut an over-long rest, or None when more of it must be seen."""
+        high = len(rest) - self._ahead
+        at = newline = rest.rfind(b"\n", 0, high)
+        while at >= 0:
+            if self.documents.clear(rest, at + 1):
+                return at + 1, Edge.LINE
+            at = rest.rfind(b"\n", 0, at)
+        if newline < 0 and (at := self._last_inside(rest, high)) > 0:
+            return at, Edge.INSIDE
+        if len(rest) > self._hold + CUT_BOUND:
+            raise no_place_to_cut(self.name, offset, len(rest))
+        return None
+
+    def _last_inside(self, rest: bytes, high: int) -> int:
+        """The last place up to `high` that `cuts` allow, or 0."""
+        assert self.cuts is not None
+        stop, size = high, _TAIL
+        while stop > 0:
+            start = max(0, stop - size)
+            places = [m.end() for m in self.cuts.finditer(rest, start, stop + self._ahead)]
+            for at in reversed(places):
+                if at <= stop and may_cut_inside(rest, at) and self.documents.clear(rest, at):
+                    return at
+            stop, size = start, 4 * size
+        return 0

@@ -1,0 +1,117 @@
+"""What a `tokenizer.json` says about itself: its spellings, its form, where it may be cut."""
+
+import functools
+import re
+from typing import Any
+
+from tokenmill.errors import FormatError
+from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
+
+# Split patterns as published files write them; for each of them the argument of cuts.py holds.
+_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+_CASED = r"[^\r\n\p{L}\p{N}]?"
+_LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|" + _CASED + r"\p{L}+"
+_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_SUFFIX = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+KNOWN_PATTERNS = {
+    "gpt2": _GPT2,
+    "llama3": _LETTERS + r"|\p{N}{1,3}" + _REST,
+    "qwen2": _LETTERS + r"|\p{N}" + _REST,
+    "o200k": (
+        f"{_CASED}{_UPPER}*{_LOWER}+{_SUFFIX}{_CASED}{_UPPER}+{_LOWER}*{_SUFFIX}"
+        r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+}
+
+
+def has_fast_form(tree: dict[str, Any]) -> bool:
+    """Byte-level BPE without options that gigatoken might not know."""
+    model = tree["model"]
+    return (
+        model.get("type") == "BPE"
+        and not model.get("dropout")
+        and not model.get("byte_fallback")
+        and not model.get("continuing_subword_prefix")
+        and not model.get("end_of_word_suffix")
+        and tree.get("normalizer") is None
+        and split_pattern(tree) is not None
+    )
+
+
+def split_pattern(tree: dict[str, Any]) -> str | None:
+    """The pattern that splits a text before byte-level BPE; None for any other form."""
+    step = tree.get("pre_tokenizer")
+    if not isinstance(step, dict):
+        return None
+    steps = step.get("pretokenizers") if step.get("type") == "Sequence" else [step]
+    if not isinstance(steps, list) or not steps or steps[-1].get("type") != "ByteLevel":
+        return None
+    last = steps[-1]
+    if last.get("add_prefix_space", True):
+        return None
+    if len(steps) == 1:
+        return _GPT2 if last.get("use_regex", True) else None
+    first = steps[0]
+    plain = (
+        len(steps) == 2
+        and first.get("type") == "Split"
+        and first.get("behavior") == "Isolated"
+        and not first.get("invert")
+        and not last.get("use_regex", True)
+        and isinstance(first.get("pattern"), dict)
+    )
+    return first["pattern"].get("Regex") if plain else None
+
+
+def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
+    """Safe cuts for the known patterns, unless an added token could lie across one."""
+    if not has_fast_form(tree) or split_pattern(tree) not in KNOWN_PATTERNS.values():
+        return None
+    for token in tree.get("added_tokens") or []:
+        if token.get("special"):
+            continue  # never looked for in a text
+        if token.get("lstrip") or token.get("rstrip") or token.get("single_word"):
+            return None
+        if str(token["content"]).strip():
+            return None
+    return AT_SPACES_AND_COMMAS
+
+
+def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
+    """id -> bytes. Byte-level spellings become the bytes they stand for, others their UTF-8."""
+    vocab = tree["model"]["vocab"]
+    to_bytes = _from_byte_level if has_fast_form(tree) else _from_text
+    try:
+        if isinstance(vocab, dict):
+            spellings = {int(number): to_bytes(text) for text, number in vocab.items()}
+        else:
+            spellings = {number: to_bytes(entry[0]) for number, entry in enumerate(vocab)}
+        for token in tree.get("added_tokens") or []:
+            spellings[int(token["id"])] = _from_text(token["content"])
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise FormatError(f"{where} has a vocabulary that cannot be read: {error!r}") from None
+    if not spellings or min(spellings) < 0 or max(spellings) >= 2**31:
+        raise FormatError(f"{where} has an empty vocabulary, or ids that are out of range")
+    return spellings
+
+
+def _from_text(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _from_byte_level(text: str) -> bytes:
+    letters = _byte_letters()
+    try:
+        return bytes(letters[letter] for letter in text)
+    except KeyError:
+        return _from_text(text)  # a special token that stands in the vocabulary as it is
+
+
+@functools.cache
+def _byte_letters() -> dict[str, int]:
+    """GPT-2's way to write a byte as a letter: printable ones as they are, others from U+0100."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    letters = {chr(byte): byte for byte in printable}
+    return {**letters, **{chr(0x100 + rank): byte for rank, byte in enumerate(others)}}

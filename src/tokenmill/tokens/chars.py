@@ -1,0 +1,132 @@
+"""`chars`: one id a character, numbered by code point, learned from the text itself.
+
+Two passes: `chars_of` over all the text (parts may be done apart and the sets joined), then
+encoding by a table of all code points, 4 MB. On one core 150 MB/s to learn, 350 MB/s to encode. The
+vocabulary is stored with the dataset; a character it has not seen is an error, never replaced.
+
+Not for many scripts at once: Chinese text alone has thousands of characters, each a row of the
+embedding.
+"""
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tokenmill.errors import BadInputError
+from tokenmill.tokens.cuts import AT_CHARACTERS
+from tokenmill.tokens.fingerprint import PROBE, fingerprint
+from tokenmill.tokens.protocol import Ends, Ids
+from tokenmill.tokens.text import decoded
+from tokenmill.tokens.vocabulary import Vocabulary
+
+_CODE_POINTS = 0x110000
+_UNKNOWN = np.uint32(0xFFFFFFFF)
+
+
+def chars_of(texts: Iterable[bytes]) -> set[str]:
+    """The characters that occur. The union of two results is that of the two texts together."""
+    seen = np.zeros(_CODE_POINTS, bool)
+    for text in texts:
+        seen[_code_points(decoded([text], "chars"))] = True
+    return set(map(chr, np.flatnonzero(seen).tolist()))
+
+
+@dataclass(frozen=True)
+class CharsTokenizer:
+    """One id a character; the id after the last is the end of a text."""
+
+    characters: str
+    """Sorted, each once; the place of a character is its id."""
+    name: str = "chars"
+    end_of_text: str | None = None
+
+    def __post_init__(self) -> None:
+        if "".join(sorted(set(self.characters))) != self.characters:
+            raise ValueError("the characters of a vocabulary must be sorted, each once")
+
+    @classmethod
+    def learn(cls, texts: Iterable[bytes]) -> "CharsTokenizer":
+        """A vocabulary of all characters in these texts."""
+        return cls.build(chars_of(texts))
+
+    @classmethod
+    def build(cls, characters: Iterable[str]) -> "CharsTokenizer":
+        """A vocabulary of these characters."""
+        return cls("".join(sorted(set(characters))))
+
+    @property
+    def vocab_size(self) -> int:
+        """The characters and the end of a text."""
+        return len(self.characters) + 1
+
+    @property
+    def end_of_text_id(self) -> int:
+        """The id after the last character."""
+        return len(self.characters)
+
+    @property
+    def cuts(self) -> re.Pattern[bytes]:
+        """Before any character."""
+        return AT_CHARACTERS
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Hash of the vocabulary and of those of the probe's characters that are in it."""
+        known = set(self.characters)
+        probe = "".join(c for c in PROBE.decode() if c in known).encode()
+        return fingerprint(self._vocabulary, self.encode_batch([probe])[0])
+
+    @functools.cached_property
+    def _vocabulary(self) -> Vocabulary:
+        spellings = {number: c.encode() for number, c in enumerate(self.characters)}
+        return Vocabulary({**spellings, self.end_of_text_id: b""}, name=self.name)
+
+    @functools.cached_property
+    def _table(self) -> Ids:
+        table = np.full(_CODE_POINTS, _UNKNOWN, np.uint32)
+        table[_code_points([self.characters])] = np.arange(len(self.characters), dtype=np.uint32)
+        return table
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in ("_table", "_vocabulary")}
+
+    def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
+        """Look every code point up; one that was not learned is a BadInputError."""
+        strings = decoded(texts, self.name)
+        ends = np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)), dtype=np.int64)
+        points = _code_points(strings)
+        ids = self._table[points]
+        unknown = ids == _UNKNOWN
+        if unknown.any():
+            at = int(unknown.argmax())
+            number = int(np.searchsorted(ends, at, side="right"))
+            place = at - (int(ends[number - 1]) if number else 0)
+            raise BadInputError(
+                f"character {chr(points[at])!r} (U+{int(points[at]):04X}, character {place} of "
+                f"text {number}) is not in the vocabulary of {len(self.characters)} characters",
+                hint="the vocabulary was learned from other text; "
+                "prepare the old and the new text together",
+            )
+        return ids, ends
+
+    def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
+        """The characters; end-of-text decodes to nothing."""
+        return self._vocabulary.decode(ids)
+
+    def state(self) -> dict[str, Any]:
+        """The vocabulary is all it takes."""
+        return {
+            "kind": "chars",
+            "name": self.name,
+            "characters": self.characters,
+            "fingerprint": self.fingerprint,
+        }
+
+
+def _code_points(strings: Sequence[str]) -> Ids:
+    return np.frombuffer("".join(strings).encode("utf-32-le"), "<u4").astype(np.uint32, copy=False)

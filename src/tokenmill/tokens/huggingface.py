@@ -1,0 +1,261 @@
+"""`tokenizer.json`, the file of the Hugging Face `tokenizers` package.
+
+Byte-level BPE of a form that gigatoken has exactly is encoded by gigatoken, anything else by the
+`tokenizers` package itself, 20 to 100 times slower. Which of the two is decided once, when the
+file is loaded: both encode a probe, and a single other id rules gigatoken out. The choice is
+stored in the state.
+
+What text means here:
+- nothing is added: the templates of BOS and EOS tokens are not applied;
+- tokens marked special, and the end of a text, are not looked for: `</s>` in a document is text;
+- added tokens that are not special (runs of spaces in GPT-NeoX) are vocabulary, as for everybody;
+- truncation and padding in the file are ignored, and no code is ever loaded beside it.
+"""
+
+import functools
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tokenmill.errors import FormatError, MissingExtraError
+from tokenmill.tokens.bytelevel import cuts_of, has_fast_form, spellings_of
+from tokenmill.tokens.fingerprint import PROBE, fingerprint
+from tokenmill.tokens.gigatoken import Encoder
+from tokenmill.tokens.protocol import Ends, Ids
+from tokenmill.tokens.text import decoded
+from tokenmill.tokens.vocabulary import Vocabulary
+
+# How published tokenizers spell the end of a document.
+END_OF_TEXT_NAMES = (
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "</s>",
+    "<eos>",
+    "<|eos|>",
+    "[EOS]",
+    "<EOS>",
+    "<\uff5cend\u2581of\u2581sentence\uff5c>",
+)
+
+
+@dataclass(frozen=True)
+class JsonTokenizer:
+    """What a `tokenizer.json` says, encoded by gigatoken or by tokenizers."""
+
+    name: str
+    content: str = field(repr=False)
+    """The file."""
+    end_of_text_id: int
+    end_of_text: str | None
+    backend: str
+    """`gigatoken` or `tokenizers`."""
+    _encoder: Encoder = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        build = functools.partial(_build_fast, self.content, self.end_of_text_id)
+        object.__setattr__(self, "_encoder", Encoder(build))
+
+    @functools.cached_property
+    def _tree(self) -> dict[str, Any]:
+        return parse(self.content, self.name)
+
+    @functools.cached_property
+    def _vocabulary(self) -> Vocabulary:
+        return Vocabulary(spellings_of(self._tree, self.name), name=self.name)
+
+    @functools.cached_property
+    def _slow(self) -> Any:
+        return _build_slow(self.content, self.end_of_text_id, self.name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        built = ("_tree", "_vocabulary", "_slow")
+        return {key: value for key, value in self.__dict__.items() if key not in built}
+
+    @functools.cached_property
+    def vocab_size(self) -> int:
+        """One more than the largest id, added tokens included."""
+        return self._vocabulary.size
+
+    @functools.cached_property
+    def cuts(self) -> re.Pattern[bytes] | None:
+        """Safe cuts when the split pattern is a known one, else None."""
+        return cuts_of(self._tree)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Hash of the vocabulary and of the probe's ids."""
+        return fingerprint(self._vocabulary, self.encode_batch([PROBE])[0])
+
+    def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
+        """Flat ids and the end of each text."""
+        if self.backend == "gigatoken":
+            return self._encoder.encode_batch(texts)
+        return encode_slowly(self._slow, decoded(texts, self.name))
+
+    def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
+        """The text of these ids, special tokens spelled out."""
+        if has_fast_form(self._tree):
+            return self._vocabulary.decode(ids)
+        numbers = np.asarray(ids).ravel()
+        for number in np.unique(numbers).tolist():
+            if number not in self._vocabulary:
+                raise ValueError(f"id {number} is not in the vocabulary of {self.name}")
+        text: str = self._slow.decode(numbers.tolist(), skip_special_tokens=False)
+        return text.encode()
+
+    def state(self) -> dict[str, Any]:
+        """The whole file, and how it is encoded."""
+        return {
+            "kind": "tokenizer.json",
+            "name": self.name,
+            "backend": self.backend,
+            "end_of_text_id": self.end_of_text_id,
+            "end_of_text": self.end_of_text,
+            "json": self.content,
+            "fingerprint": self.fingerprint,
+        }
+
+
+def from_file(path: Path, *, end_of_text: str | int | None) -> JsonTokenizer:
+    """A `tokenizer.json`; the end of a text is found among its added tokens, or named."""
+    try:
+        content = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path} is not a tokenizer.json: {error}") from None
+    tree = parse(content, str(path))
+    spellings = spellings_of(tree, str(path))
+    number, text = _end_of_text(tree, spellings, end_of_text, str(path))
+    slow = _build_slow(content, number, str(path))
+    backend = "gigatoken" if _fast_is_exact(content, number, slow) else "tokenizers"
+    return JsonTokenizer(path.name, content, number, text, backend)
+
+
+def from_state(state: dict[str, Any]) -> JsonTokenizer:
+    """The tokenizer of a stored state."""
+    backend = str(state["backend"])
+    if backend not in ("gigatoken", "tokenizers"):
+        raise FormatError(f"the stored tokenizer is encoded by {backend!r}, which is not known")
+    return JsonTokenizer(
+        str(state["name"]),
+        str(state["json"]),
+        int(state["end_of_text_id"]),
+        state["end_of_text"],
+        backend,
+    )
+
+
+def parse(content: str, where: str) -> dict[str, Any]:
+    """The JSON tree of a tokenizer; FormatError if it is something else."""
+    try:
+        tree = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{where} is not a tokenizer.json: {error}") from None
+    model = tree.get("model") if isinstance(tree, dict) else None
+    if not isinstance(tree, dict) or not isinstance(model, dict) or "vocab" not in model:
+        raise FormatError(f"{where} is JSON, but not a tokenizer.json: it has no model.vocab")
+    return tree
+
+
+def encode_slowly(tokenizer: Any, strings: Sequence[str]) -> tuple[Ids, Ends]:
+    """Encode with the `tokenizers` package, text by text.
+
+    Its own batches would start a thread for each core in every one of our processes.
+    """
+    parts = [
+        np.array(tokenizer.encode(string, add_special_tokens=False).ids, np.uint32)
+        for string in strings
+    ]
+    ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)), dtype=np.int64)
+    return np.concatenate(parts) if parts else np.empty(0, np.uint32), ends
+
+
+def _end_of_text(
+    tree: dict[str, Any], spellings: dict[int, bytes], given: str | int | None, where: str
+) -> tuple[int, str | None]:
+    added = {str(token["content"]): int(token["id"]) for token in tree.get("added_tokens") or []}
+    if isinstance(given, int):
+        if given not in spellings:
+            raise ValueError(f"end_of_text={given} is not an id of {where}")
+        return given, spellings[given].decode("utf-8", "replace")
+    if given is not None:
+        if given not in added:
+            raise ValueError(
+                f"end_of_text={given!r} is not one of the added tokens of {where}: "
+                f"{', '.join(sorted(added)[:20])}"
+            )
+        return added[given], given
+    found = [name for name in END_OF_TEXT_NAMES if name in added]
+    if len(found) == 1:
+        return added[found[0]], found[0]
+    what = f"has several: {', '.join(found)}" if found else "names none that is known"
+    raise FormatError(
+        f"which token ends a text is not clear: {where} {what}",
+        hint='name it: load("...", end_of_text="</s>"); '
+        f"its added tokens are: {', '.join(sorted(added)[:20]) or 'none'}",
+    )
+
+
+def _fast_is_exact(content: str, end_of_text_id: int, slow: Any) -> bool:
+    """Whether gigatoken has this form and gives the ids of `tokenizers` on every probe."""
+    tree = json.loads(content)
+    if not has_fast_form(tree):
+        return False
+    added = [str(token["content"]) for token in tree.get("added_tokens") or []]
+    probes = [PROBE.decode(), *added, *_WIDE_PROBES]
+    probes += [f"word{token}word {token} {token}" for token in added]
+    try:
+        fast = Encoder(functools.partial(_build_fast, content, end_of_text_id))
+        ids, ends = fast.encode_batch([probe.encode() for probe in probes])
+    except (ValueError, RuntimeError, OSError):
+        return False  # a form that gigatoken does not have; the slow way is the exact one
+    slow_ids, slow_ends = encode_slowly(slow, probes)
+    return np.array_equal(ids, slow_ids) and np.array_equal(ends, slow_ends)
+
+
+_WIDE_PROBES = [
+    " ".join(map(chr, range(0x21, 0x3000, 5))),
+    "".join(map(chr, range(0x20, 0xD7FF, 11))),
+    "".join(map(chr, range(0x10000, 0x20000, 37))),
+    "".join(f"{a}{b}{c}" for a in "a1.\n \t" for b in "  \n\r\u3000'" for c in "Zs9\n /-"),
+    "I'll I'LL don't DON'T we've WE'VE he'd 's'S'T'Re'vE'M'lL",
+    "0 12 123 1234 12345 123456789 1,000.00 \u0661\u0662\u0663\u0664 \u00bd\u2167",
+]
+
+
+def _with_special_end(content: str, end_of_text_id: int) -> dict[str, Any]:
+    """The tree, with the end of a text marked special even where the file does not."""
+    tree: dict[str, Any] = json.loads(content)
+    for token in tree.get("added_tokens") or []:
+        if token["id"] == end_of_text_id:
+            token["special"] = True
+    return tree
+
+
+def _build_fast(content: str, end_of_text_id: int) -> Any:
+    """gigatoken without the special tokens, so that their spellings in a text stay text."""
+    from gigatoken.gigatoken_rs import load_hf_json
+
+    tree = _with_special_end(content, end_of_text_id)
+    tree["added_tokens"] = [t for t in tree.get("added_tokens") or [] if not t.get("special")]
+    return load_hf_json(json.dumps(tree))
+
+
+def _build_slow(content: str, end_of_text_id: int, where: str) -> Any:
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise MissingExtraError(where, package="tokenizers", extra="tokenizers") from None
+    try:
+        tokenizer = Tokenizer.from_str(json.dumps(_with_special_end(content, end_of_text_id)))
+    except Exception as error:  # the package raises bare Exceptions
+        raise FormatError(f"{where} is not a tokenizer.json: {error}") from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
+    return tokenizer

@@ -1,0 +1,131 @@
+"""Loading by name and by path: what is known is found, what is not is refused with a way out."""
+
+import hashlib
+
+import pytest
+
+from tokenmill.errors import FormatError
+from tokenmill.tokens import ranks
+from tokenmill.tokens.load import from_state, load
+
+URL = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"
+
+
+def test_an_unknown_name_lists_the_known_ones_and_the_nearest():
+    with pytest.raises(ValueError, match=r"no tokenizer 'gtp2'.*bytes.*did you mean 'gpt2'"):
+        load("gtp2")
+
+
+def test_chars_says_that_it_must_learn_first():
+    with pytest.raises(ValueError, match=r"CharsTokenizer\.learn"):
+        load("chars")
+
+
+def test_a_file_of_unknown_kind_is_refused(tmp_path):
+    (tmp_path / "vocab.txt").write_text("a")
+
+    with pytest.raises(FormatError, match="not a tokenizer file by its name"):
+        load(str(tmp_path / "vocab.txt"))
+
+
+def test_a_published_rank_file_is_known_by_its_hash_under_any_name(tmp_path, rank_file):
+    (tmp_path / "whatever.tiktoken").write_bytes(rank_file)
+
+    tokenizer = load(str(tmp_path / "whatever.tiktoken"))
+
+    assert tokenizer == load("gpt2")
+
+
+@pytest.mark.parametrize("stated", [{}, {"pattern": "cl100k"}, {"end_of_text": 50256}])
+def test_an_unknown_rank_file_must_be_described(tmp_path, rank_file, stated):
+    """A published name on other content is no description."""
+    (tmp_path / "cl100k_base.tiktoken").write_bytes(rank_file + b"\n")
+
+    with pytest.raises(FormatError, match="not one of the published rank files") as caught:
+        load(str(tmp_path / "cl100k_base.tiktoken"), **stated)
+
+    assert 'pattern="cl100k", end_of_text=100257' in caught.value.hint
+
+
+def test_an_unknown_pattern_lists_the_known_ones(tmp_path, rank_file):
+    (tmp_path / "a.tiktoken").write_bytes(rank_file)
+
+    with pytest.raises(ValueError, match="unknown pattern 'gpt5'; known are: cl100k, gpt2, o200k"):
+        load(str(tmp_path / "a.tiktoken"), pattern="gpt5", end_of_text=50256)
+
+
+def test_an_end_of_text_that_is_a_token_already_is_refused(tmp_path, rank_file):
+    (tmp_path / "a.tiktoken").write_bytes(rank_file)
+
+    with pytest.raises(ValueError, match="end-of-text id 64 is already a token"):
+        load(str(tmp_path / "a.tiktoken"), pattern="gpt2", end_of_text=64)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"not base64! 1\n", "line 1: .* is not a token and its rank"),
+        (b"YQ== 0\nYg== 0\n", "line 2: rank 0 is out of range or comes twice"),
+        (b"YQ== -1\n", "line 1: rank -1"),
+        (b"YQ== 0\n", "255 of the 256 single bytes have no rank"),
+        (b"", "256 of the 256 single bytes"),
+    ],
+)
+def test_a_damaged_rank_file_is_refused_by_line(tmp_path, content, message):
+    (tmp_path / "a.tiktoken").write_bytes(content)
+
+    with pytest.raises(FormatError, match=message):
+        load(str(tmp_path / "a.tiktoken"), pattern="gpt2", end_of_text=300)
+
+
+@pytest.mark.parametrize("variable", ["TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"])
+def test_a_named_encoding_is_read_from_the_cache_of_tiktoken(
+    tmp_path, monkeypatch, rank_file, variable
+):
+    """The file in the cache is checked: here it is one of GPT-2 under the name of cl100k."""
+    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
+    monkeypatch.setenv(variable, str(tmp_path))
+    (tmp_path / hashlib.sha1(URL.encode()).hexdigest()).write_bytes(rank_file)
+
+    with pytest.raises(FormatError, match="is damaged: its sha256 is 306cd27f"):
+        load("cl100k_base")
+
+
+def test_an_encoding_that_is_not_on_this_machine_says_where_it_looked(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+
+    with pytest.raises(FormatError, match=str(tmp_path)) as caught:
+        load("cl100k_base")
+
+    assert URL in caught.value.hint
+
+
+def test_the_published_table_agrees_with_tiktoken():
+    import inspect
+
+    from tiktoken_ext import openai_public
+
+    for name in ("r50k_base", "p50k_base", "cl100k_base", "o200k_base"):
+        source = inspect.getsource(getattr(openai_public, name))
+        encoding = ranks.ENCODINGS[name]
+        assert encoding.sha256 in source
+        assert encoding.url in source
+        assert f"ENDOFTEXT: {encoding.specials['<|endoftext|>']}" in source
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        [],
+        {"kind": "future"},
+        {"kind": "ranks"},
+        {"kind": "ranks", "name": "a", "pattern": "gpt2", "specials": {}, "end_of_text": "x"},
+        {"kind": "chars"},
+        {"kind": "tokenizer.json", "name": "a"},
+        {"kind": "sentencepiece", "name": "a", "model": "%%"},
+    ],
+)
+def test_a_state_that_is_not_whole_is_refused(state):
+    with pytest.raises(FormatError):
+        from_state(state)
