@@ -9,7 +9,6 @@ copy has passed. The stream that uses the tensors waits for that event and not t
 from typing import Any
 
 import numpy as np
-
 import torch
 from torch import Tensor
 

@@ -9,10 +9,9 @@ no biases. Attention stays inside documents when document ids are given: the mas
 import math
 from dataclasses import dataclass
 
-from torch.nn import functional
-
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,8 @@ class GPT(nn.Module):
         cos, sin = rotary_table(config.block_size, config.n_embd // config.n_head)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
+        self.cos: Tensor
+        self.sin: Tensor
         self.apply(self._init)
         for name, weight in self.named_parameters():
             if name.endswith("project.weight"):  # two per block write to the residual stream
