@@ -42,11 +42,13 @@ def check(train: Patient, val: Patient) -> Iterator[Finding]:
                 if first is None:
                     first = block.start + low
     if shared and first is not None:
+        held_out = val.data.num_tokens
+        of_val = min(held_out, shared * train.data.num_tokens // pieces)
         yield Finding(
             "train-val-overlap",
             f"{train.split} and {val.split}",
             f"{shared:,} of {pieces:,} pieces of train looked at ({percent(shared, pieces)}) are "
-            f"also in val, the first at token {first:,}",
+            f"also in val, about {percent(of_val, held_out)} of it; the first at token {first:,}",
             "the validation loss is of text that was trained on: split again, by document, before "
             "writing, and remove doubled documents",
         )
