@@ -127,6 +127,17 @@ def test_four_byte_ids_of_a_large_vocabulary_read_as_two_are_named(tmp_path, doc
     assert set(names(path, dtype="uint16")) == {"wrong-dtype"}
 
 
+def test_a_sample_of_a_large_file_shows_the_same_as_the_whole(tmp_path, docs):
+    """Blocks of the sample begin at odd places, where high and low halves change their seats."""
+    ids = np.tile(stream(docs, "<u4"), 4)
+    path = one_file(tmp_path, ids.tobytes())
+
+    result = examine(path, dtype="uint16", budget=5 * 65_536)
+
+    assert {f.name for f in result.findings} == {"wrong-dtype"}
+    assert result.tokens_looked_at < result.tokens
+
+
 @pytest.mark.parametrize(("written", "expected"), [("<u2", "uint16"), ("<u4", "uint32")])
 def test_a_dtype_that_no_file_states_is_told_by_the_look_of_the_data(
     tmp_path, docs, written, expected
@@ -296,6 +307,13 @@ def test_held_out_documents_that_are_in_train_are_named(tmp_path, docs, format):
     path = write(tmp_path / "d", leaked)
 
     assert names(path, **settings) == ["train-val-overlap"]
+
+
+def test_one_document_that_is_in_both_is_only_a_note(tmp_path, docs):
+    train = [*docs["train"], *([docs["val"][0]] if len(docs["val"][0]) > 100 else [docs["val"][1]])]
+    build.ours(tmp_path / "d", {"train": train, "val": docs["val"]})
+
+    assert not examine(tmp_path / "d").has_faults
 
 
 def test_a_validation_file_that_is_the_end_of_train_is_named(tmp_path, docs):
