@@ -20,7 +20,6 @@ from tokenmill.preparation.parts import OPEN, read_rows, read_tokens
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.repeats import Searched
 from tokenmill.preparation.workspace import Workspace, new_file, remember
-from tokenmill.shards.files import hash_file
 from tokenmill.shards.layout import ShardPlan, parts_between
 
 
@@ -74,12 +73,6 @@ def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
     with new_file(out / index_file) as file:
         file.write(ends.astype("<u8").data)
     ends_hash = xxhash.xxh3_128_hexdigest(ends.astype("<u8").data)
-    for path, expected in ((out / shard.file, tokens_hash), (out / index_file, ends_hash)):
-        if (found := hash_file(path)) != expected:
-            raise CorruptShardError(
-                f"{path} was written with hash {expected} but reads back as {found}",
-                hint="the disk or its memory is failing; check it before you go on",
-            )
     num_tokens = shard.stop - shard.start
     entry = {
         "file": shard.file,
@@ -93,9 +86,16 @@ def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
             "xxh3_128": ends_hash,
         },
     }
-    files = [f"../../{shard.file}", f"../../{index_file}"]
+    files = {f"../../{shard.file}": tokens_hash, f"../../{index_file}": ends_hash}
     facts = {"split": shard.split, "cut_document": cut, **entry}
-    return plan.workspace.leave_receipt("shards", name, files, facts)
+    receipt = plan.workspace.leave_receipt("shards", name, list(files), facts)
+    for written, expected in files.items():
+        if (found := receipt["files"][written][1]) != expected:
+            raise CorruptShardError(
+                f"{out / written[6:]} was written with hash {expected} but reads back as {found}",
+                hint="the disk or the memory of this machine is failing; check it, then go on",
+            )
+    return receipt
 
 
 def _write_tokens(

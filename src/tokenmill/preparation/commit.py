@@ -20,7 +20,7 @@ from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.target import manifest_hash
 from tokenmill.preparation.workspace import new_file
 from tokenmill.shards.card import dataset_card
-from tokenmill.shards.files import sync_folder, write_atomically
+from tokenmill.shards.files import sync_file, sync_folder, write_atomically
 from tokenmill.shards.manifest import (
     STATE_FILE_NAME,
     Ends,
@@ -43,6 +43,12 @@ class Outcome:
     by_hash: bool
     cut_documents: int
     """Documents that stand in both splits, the held-out end having cut them in two."""
+
+    def split(self, settings: Settings) -> str:
+        """How the splits were made, for the manifest."""
+        if settings.val_fraction == 0:
+            return "none"
+        return "hash" if self.by_hash else "end"
 
     def notes(self, settings: Settings) -> list[str]:
         """Sentences for people."""
@@ -129,14 +135,17 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
         tokens_per_shard=plan.settings.tokens_per_shard,
         splits=outcome.splits,
         sources=sources,
-        settings={**plan.settings.to_record(), "split": "hash" if outcome.by_hash else "end"},
+        settings={**plan.settings.to_record(), "split": outcome.split(plan.settings)},
         books=outcome.books,
     )
     if previous is not None:
         manifest = _together(previous, manifest)
     write_atomically(out / STATE_FILE_NAME, state)
     write_atomically(out / "README.md", dataset_card(manifest, _command(plan)).encode())
-    for name in outcome.splits:
+    for name, split in outcome.splits.items():
+        for shard in split.shards:
+            sync_file(out / shard.file)
+            sync_file(out / shard.ends.file)
         sync_folder(out / name)
     with new_file(plan.workspace.published_file) as file:
         file.write(manifest_hash(manifest).encode())

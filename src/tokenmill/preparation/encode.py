@@ -17,7 +17,8 @@ from tokenmill.errors import PrepareError
 from tokenmill.preparation.documents import (
     CleanChunk,
     cleaned_chunks,
-    lines_of,
+    naming_source,
+    num_lines,
     without_lines,
 )
 from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter
@@ -43,7 +44,7 @@ def encode_unit(out_dir: str, unit: int, lines: Searched | None, number: int) ->
     encoder = UnitEncoder(plan, unit)
     repeated = lines.repeated(plan.workspace, number) if lines is not None else None
     dropper = LineDropper(plan, repeated)
-    with encoder:
+    with naming_source(plan, unit), encoder:
         for chunk in cleaned_chunks(plan, unit, plan.tokenizer.cuts):
             encoder.add(dropper.drop(chunk), chunk)
         receipt = encoder.finish()
@@ -63,16 +64,14 @@ class LineDropper:
         """The texts of the next chunk, without repeated lines."""
         if self.ordinals is None or not len(self.ordinals):
             return chunk.texts
-        found = lines_of(chunk, self.settings.dedup_min_chars)
-        first, last = np.searchsorted(
-            self.ordinals, (self.num_lines, self.num_lines + len(found.lines))
-        )
-        here = self.ordinals[first:last].astype(np.int64) - self.num_lines
-        self.num_lines += len(found.lines)
+        begin, end = self.num_lines, self.num_lines + num_lines(chunk)
+        first, last = np.searchsorted(self.ordinals, (begin, end))
+        here = self.ordinals[first:last].astype(np.int64) - begin
+        self.num_lines = end
         self.num_dropped += len(here)
         if not len(here):
             return chunk.texts
-        texts = without_lines(chunk, found, here)
+        texts = without_lines(chunk.texts, here)
         if self.settings.normalize:
             texts = squeeze_empty_lines(texts, continues=chunk.continues, open=chunk.open)
         return texts
@@ -281,7 +280,8 @@ def count_literals(tokenizer: Tokenizer, texts: list[bytes]) -> int:
     if not tokenizer.end_of_text:
         return 0
     literal = tokenizer.end_of_text.encode()
-    return sum(text.count(literal) for text in texts)
+    # Looking for one byte first: most texts do not have it, and that is soon known.
+    return sum(text.count(literal) for text in texts if literal[:1] in text)
 
 
 def last_cut(cuts: "re.Pattern[bytes] | None", text: bytes) -> int:

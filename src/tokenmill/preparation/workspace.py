@@ -10,7 +10,7 @@
     shards/              receipts of finished shards; the shards themselves are in their places
     */N.json             the receipt of each of these: written after it, so it proves it is whole
 
-A task writes under a name of its own, syncs, renames, then leaves the receipt: it can be killed
+A task writes under a name of its own, renames, then leaves the receipt: it can be killed
 anywhere, run twice, or run by two machines at once, and the result is the same.
 """
 
@@ -23,7 +23,7 @@ from typing import IO, Any, TypeVar
 
 import orjson
 
-from tokenmill.shards.files import is_temporary, temporary_beside
+from tokenmill.shards.files import hash_file, is_temporary, temporary_beside
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 
 Loaded = TypeVar("Loaded")
@@ -65,13 +65,13 @@ class Workspace:
     def receipt(self, stage: str, name: str) -> dict[str, Any] | None:
         """The receipt of a finished task, or None when there is none that can be trusted.
 
-        A receipt names the sizes of its files: one that a power loss took or cut is made again.
+        A receipt names its files with size and hash: what is gone or cut is made again.
         """
         try:
             found: dict[str, Any] = orjson.loads(self.path(stage, f"{name}.json").read_bytes())
-            files: dict[str, int] = found["files"]
-            if any(self.path(stage, at).stat().st_size != size for at, size in files.items()):
-                return None
+            for file, (size, _) in found["files"].items():
+                if self.path(stage, file).stat().st_size != size:
+                    return None
         except (FileNotFoundError, orjson.JSONDecodeError, KeyError):
             return None
         return found
@@ -81,12 +81,32 @@ class Workspace:
     ) -> dict[str, Any]:
         """Say that a task is done; its files must be in place already."""
         self.path(stage, "").mkdir(parents=True, exist_ok=True)
-        sizes = {file: self.path(stage, file).stat().st_size for file in files}
-        receipt = {**facts, "files": sizes}
-        # Not synced: a receipt that a power loss took only means that its task is done again.
-        with new_file(self.path(stage, f"{name}.json"), sync=False) as file:
-            file.write(orjson.dumps(receipt))
+        known = {}
+        for file in files:
+            path = self.path(stage, file)
+            known[file] = (path.stat().st_size, hash_file(path))
+        receipt = {**facts, "files": known}
+        with new_file(self.path(stage, f"{name}.json")) as out:
+            out.write(orjson.dumps(receipt))
         return receipt
+
+    def distrust_after_reboot(self) -> None:
+        """Take back receipts whose files are not what they say, if the machine was down since.
+
+        Files here are not synced one by one, which would cost as much as encoding them: a killed
+        process loses nothing that was written, only a machine that stops does.
+        """
+        stamp = self.root / "boot"
+        if stamp.exists() and stamp.read_text() == _boot_id():
+            return
+        for path in self.root.glob("*/*.json"):
+            receipt = self.receipt(path.parent.name, path.stem)
+            if receipt is None or any(
+                hash_file(path.parent / file) != known
+                for file, (_, known) in receipt["files"].items()
+            ):
+                path.unlink()
+        stamp.write_text(_boot_id())
 
     def clean_temporary(self) -> None:
         """Remove what killed tasks left half written."""
@@ -130,20 +150,24 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def new_file(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
-    """A file that appears under its name only when it is whole and, unless told not to, on disk."""
+def new_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file that appears under its name only when it is whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_beside(path)
     try:
         with open(temporary, "xb") as file:
             yield file
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"unknown {os.getpid()}"  # never the same twice: then files are always checked
 
 
 def remember(load: Callable[[Path], Loaded]) -> Callable[[Path], Loaded]:
