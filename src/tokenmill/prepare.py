@@ -15,6 +15,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,15 +35,15 @@ from tokenmill.preparation.fates import (
     stretches,
 )
 from tokenmill.preparation.joined import JoinedParts, keep_joined
-from tokenmill.preparation.lock import hold_lock
 from tokenmill.preparation.memory import fit_into_memory
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
 from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.repeats import Searched, hash_lines, num_partitions, search_partition
 from tokenmill.preparation.signals import stop_on_signals
+from tokenmill.preparation.space import check_space, explain_full_disk
 from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.target import Inputs, Target, open_target
-from tokenmill.preparation.vocabulary import build_tokenizer, find_characters, load_tokenizer
+from tokenmill.preparation.vocabulary import build_tokenizer, find_characters
 from tokenmill.shards.layout import lay_out
 
 Receipt = dict[str, Any]
@@ -73,8 +74,8 @@ def prepare(
     memory = fit_into_memory(workers, max_ram)
     with (
         stop_on_signals(),
-        open_target(out_dir, append=append, overwrite=overwrite) as target,
-        hold_lock(target.workspace.root / "lock", break_lock=break_lock),
+        explain_full_disk(Path(out_dir)),
+        open_target(out_dir, append=append, overwrite=overwrite, break_lock=break_lock) as target,
     ):
         wanted = target.settings(settings)
         sources = target.sources(inputs)
@@ -88,9 +89,10 @@ def prepare(
             unit_bytes=unit_bytes,
             chunk_bytes=memory.chunk_bytes,
         )
-        plan = begin(plan, load_tokenizer(wanted))
+        plan = begin(plan, target.tokenizer(settings), anew=overwrite)
         target.workspace.clean_temporary()
         target.workspace.distrust_after_reboot()
+        check_space(plan)
         with LocalExecutor(memory.workers) as executor:
             summary = run_stages(plan, target, executor, progress or Silent())
         target.finish()
@@ -111,7 +113,7 @@ def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progres
     shards = work.assemble(layout)
     outcome = Outcome(
         splits=splits_of(shards),
-        books=make_books(units, joined.dropped, fates),
+        books=make_books(units, joined, fates),
         documents_by_source=work.documents_by_source(units),
         by_hash=decision.by_hash,
         cut_documents=sum(shard["cut_document"] for shard in shards),

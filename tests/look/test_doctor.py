@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from look import build
 from look.build import ALL_FORMATS, EOT, joined
+
 from tokenmill.cli import main
 from tokenmill.errors import NotADatasetError
 from tokenmill.look.doctor import examine
