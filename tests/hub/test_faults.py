@@ -293,6 +293,63 @@ def test_killed_in_the_middle_the_next_run_goes_on(hub, tmp_path):
     assert int(last.removeprefix("bytes=").removesuffix("-")) > 250_000
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_by_a_signal_on_a_dead_line_it_ends_at_once_and_can_go_on(hub, tmp_path, number):
+    big = llmc_shard(1, 400_000)
+    hub.commit(REPO, {SHARD: big})
+    hold = hub.fault(SHARD, "hold", at=600_000)
+    command = [sys.executable, "-m", "tokenmill", "download", "--shards", "1", "-o", tmp_path / "d"]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    child = subprocess.Popen(command, env=env, stderr=subprocess.PIPE)
+    assert hold.reached.wait(20)
+    wait_until(lambda: any(p.stat().st_size > 250_000 for p in partials(tmp_path / "d")))
+
+    child.send_signal(number)
+
+    assert child.wait(10) == 75  # though the server is silent and the timeout 30 s
+    assert child.stderr.read().endswith(b"stopped\n")
+    hold.release.set()
+    assert visible(tmp_path / "d") == {}
+    get(tmp_path / "d", shards=1)
+    assert visible(tmp_path / "d") == {SHARD: big}
+    assert "range" in hub.bodies(SHARD)[-1].headers
+
+
+FULL = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+from tokenmill.errors import DownloadError
+from tokenmill.hub import download
+try:
+    download(sys.argv[1], shards=1, progress=False)
+except DownloadError as error:
+    sys.exit(str(error))
+"""
+
+
+def test_a_disk_that_fills_up_is_an_error_and_leaves_nothing(hub, tmp_path):
+    """A limit on the size of files stands in for the end of a disk."""
+    hub.commit(REPO, {SHARD: llmc_shard(1, 400_000)})
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path / "d")], env=env, capture_output=True, text=True
+    )
+
+    assert done.returncode == 1
+    assert f"{SHARD} (801,024 bytes): File too large" in done.stderr
+    assert visible(tmp_path / "d") == {}
+    assert partials(tmp_path / "d") == []
+
+
+def test_a_deadline_ends_even_a_line_that_moves(hub, shards, tmp_path):
+    hub.fault(SHARD, "cut", at=1, times=FOREVER)
+    patient = Retry(first_wait=0.01, longest_wait=0.01, deadline=0.5)
+
+    with pytest.raises(DownloadError, match="deadline"):
+        get(tmp_path / "d", shards=1, retry=patient)
+
+
 def wait_until(condition, seconds=10.0):
     end = time.monotonic() + seconds
     while not condition():
