@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tokenmill.preparation.documents import cleaned_chunks
+from tokenmill.preparation.documents import cleaned_chunks, naming_source
 from tokenmill.preparation.plan import load_plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.tokens.chars import CharsTokenizer, chars_of
@@ -28,8 +28,9 @@ def find_characters(out_dir: str, unit: int) -> dict[str, Any]:
     if receipt := plan.workspace.receipt("characters", str(unit)):
         return receipt
     found: set[str] = set()
-    for chunk in cleaned_chunks(plan, unit, AT_CHARACTERS):
-        found |= chars_of(chunk.texts)
+    with naming_source(plan, unit):
+        for chunk in cleaned_chunks(plan, unit, AT_CHARACTERS):
+            found |= chars_of(chunk.texts)
     facts = {"characters": "".join(sorted(found))}
     return plan.workspace.leave_receipt("characters", str(unit), [], facts)
 
