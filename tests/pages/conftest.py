@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-
 from look.build import EOT, documents, encoded, ours
 from pages.read import Read
+
 from tokenmill.pages.server import Server
 from tokenmill.pages.site import Site
 

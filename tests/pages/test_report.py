@@ -8,15 +8,16 @@ import shutil
 import numpy as np
 import pytest
 from click.testing import CliRunner
-
 from look.build import ALL_FORMATS, EOT, documents, encoded, ours, raw
 from pages.conftest import SCRIPT
 from pages.read import Read
+
 from tokenmill.cli import tokenmill
 from tokenmill.look.inspect import open_splits
 from tokenmill.pages.facts import compression, count_ids, lengths_of, repeated_documents
 from tokenmill.pages.health import QUESTIONS
 from tokenmill.pages.report import report
+from tokenmill.prepare import prepare
 from tokenmill.shards.manifest import Manifest
 from tokenmill.tokens.load import load
 
@@ -106,11 +107,8 @@ def test_bytes_a_token_by_source_where_the_manifest_settles_it(tmp_path):
     sources = {"a.txt": b"aaaa " * 900, "b.txt": "\u4e2d\u6587\n".encode() * 300}
     for name, data in sources.items():
         (made / name).write_bytes(data)
-    import tokenmill as package
-
-    package.prepare(
-        made, tmp_path / "data", val_fraction=0, dedup="none", normalize=False, workers=1
-    )
+    settings = {"val_fraction": 0, "dedup": "none", "normalize": False}
+    prepare(made, tmp_path / "data", workers=1, **settings)
     manifest = Manifest.load(tmp_path / "data")
     tokenizer = load("gpt2")
 

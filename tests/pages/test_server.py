@@ -9,7 +9,6 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-
 from pages.read import Read
 
 ROOT = Path(__file__).parents[2]

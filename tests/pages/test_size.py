@@ -9,9 +9,9 @@ import resource
 
 import numpy as np
 import pytest
-
 from look.build import EOT, named
 from pages.conftest import serving
+
 from tokenmill.pages.report import report
 from tokenmill.tokens.load import load
 

@@ -4,11 +4,11 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-
-import tokenmill
 from look.build import ALL_FORMATS, EOT, documents, encoded, ours, raw
 from pages.conftest import SCRIPT, serving
 from pages.read import Read
+
+import tokenmill
 from tokenmill.tokens.load import load
 
 
