@@ -286,3 +286,12 @@ def test_ids_beyond_the_vocabulary_are_loud(tmp_path):
     assert "<60000>" in page.text
     classes = [a.get("class") for a in page.named("span") if "data-id" in a]
     assert [kind == "t special" for kind in classes] == [False, True, False, True]
+
+
+def test_a_file_cut_short_while_it_is_browsed_is_an_error_on_the_page(tmp_path):
+    folder = raw(tmp_path / "cut", {"train": encoded(documents(20))})
+
+    with serving(folder, dtype="uint16", tokenizer="gpt2", end_of_text_id=EOT) as client:
+        assert client.page("/document?at=0").ids
+        (folder / "train.bin").write_bytes(b"")
+        assert "train.bin" in client.page("/document?at=0", status=400).text

@@ -171,7 +171,7 @@ def _visits(view: View, extent: Extent, settings: OrderSettings, epoch: int) -> 
     if not lines:
         return tag("p", "In no step: it lies behind the last whole window.", class_="note")
     more = len(visits) - len(lines)
-    words = f"{count(len(visits), 'row')} have tokens of it as targets"
+    words = f"{count(len(visits), 'row')} with tokens of it as targets"
     if more:
         words += f"; the first {len(lines)} of them"
     return join(tag("p", words + ":"), table(("step", "rank", "row"), lines, class_="visits"))

@@ -93,7 +93,7 @@ def message(title: str, words: str, *, status: int) -> Page:
 def pager(before: str | None, after: str | None, between: object) -> Html:
     """Links to the pages before and after."""
     return tag(
-        "p",
+        "div",
         tag("a", "< before", href=before, rel="prev", data_key="p")
         if before
         else tag("i", "< before"),

@@ -40,7 +40,12 @@ class Site:
 
     @classmethod
     def open(cls, path: str, **settings: Any) -> "Site":
-        """Open every split; tokens are read when a page shows them."""
+        """Open every split; tokens are read when a page shows them.
+
+        Read, not mapped: a file that another process cuts short is then an error on a page, not
+        the end of this process, and scattered places of cold files come sooner.
+        """
+        settings = {"backend": "pread"} | settings
         return cls(path, open_splits(path, **settings), settings)
 
     @cached_property
