@@ -98,7 +98,8 @@ class BatchLoader:
             plan=self._plan,
             ranks=Ranks(batch_size, rank, world_size),
             dtype=np.dtype(dtype),
-            max_documents=(max_documents or block_size) if documents else None,
+            documents=documents,
+            max_documents=max_documents,
         )
         self._samples = 0  # consumed, over all ranks
         self._pass = 0
