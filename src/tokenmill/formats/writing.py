@@ -140,7 +140,7 @@ def fitting(tokens: np.ndarray, dtype: np.dtype[Any], position: int) -> np.ndarr
         at = position + int(np.argmax(tokens == bad))
         raise FormatError(
             f"token id {bad} at position {at:,} does not fit into {dtype.name}",
-            hint=f'pass dtype="{"uint32" if bad >= 0 else "int32"}"; files will be larger'
+            hint=f'pass to_dtype="{"uint32" if bad >= 0 else "int32"}"; files will be larger'
             if dtype.itemsize < 4
             else "this is no token id: the source is damaged or was opened with a wrong dtype",
         )
