@@ -135,6 +135,8 @@ class _Plan:
             indexed=self.indexed,
             vocab_size=self.tokenizer.vocab_size if self.tokenizer else None,
         )
+        # llm.c has the end-of-text id before each document.
+        self.turns = to == "llmc" and end_of_text_id is not None
         if to == "llmc":
             self._check_llmc(first)
 
@@ -169,15 +171,15 @@ class _Plan:
 
     def compare(self, folder: Path) -> None:
         """Read everything back: the same tokens, the same documents."""
-        how = {} if self.to != "dolma" else {"dtype": self.dtype.name}
         written = _splits_of(
             dataset.open(
                 folder,
                 None,
                 format=self.to,
-                end_of_text_id=None if self.to == "llmc" else self.rules.end_of_text_id,
+                dtype=self.dtype if self.to == "dolma" else None,
+                end_of_text_id=self.rules.end_of_text_id,
+                end_of_text_comes="before" if self.turns else "after",
                 backend="pread",
-                **how,
             )
         )
         for (split, data), copy in zip(self.splits.items(), written.values(), strict=True):
@@ -206,9 +208,10 @@ class _Plan:
 
     def _fed(self, data: TokenDataset) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         fed = stream(data, self.rules)
-        if self.to == "llmc" and data.knows_documents and self.rules.end_of_text_id is not None:
-            return turned(fed, self.rules.end_of_text_id)
-        return fed
+        if not self.turns:
+            return fed
+        assert self.rules.end_of_text_id is not None
+        return turned(fed, self.rules.end_of_text_id)
 
     def _choose_dtype(self, whole: TokenDataset, asked: str | None) -> np.dtype[Any]:
         allowed: tuple[str, ...] = self.module.DTYPES

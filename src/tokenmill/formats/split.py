@@ -78,6 +78,8 @@ def stated(files: Sequence[TokenFile], where: object) -> dict[str | None, Sequen
         folder = Path(file.name).parts[0] if "/" in file.name else ""
         words = [split for split in SPLITS if folder.lower() in FOLDERS[split]]
         by_split.setdefault(words[0] if words else mark(file.name), []).append(file)
+    if set(by_split) == {None, "train"}:
+        return {"train": files}
     if None in by_split and len(by_split) > 1:
         if "train" in by_split:
             take(files, "train", where)  # says which file belongs to no split
