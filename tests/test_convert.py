@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from backports import zstd
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -106,6 +107,43 @@ def test_no_size_of_shard_chunk_or_document_matters(tmp_path_factory, lengths, s
     data = tokenmill.open(folder / "there", None, **OPTIONS.get(to, {"end_of_text_id": None}))
     turned = [[50256, *document[:-1]] for document in documents]
     assert documents_of(data) == (turned if to == "llmc" else documents)
+
+
+class TestCompressedMds:
+    def test_converting_unpacks_it(self, tmp_path):
+        with pytest.raises(FormatError) as caught:
+            tokenmill.open(DATA / "mds_zstd")
+        assert "tokenmill convert" in caught.value.hint
+
+        convert(DATA / "mds_zstd", tmp_path / "out", to="mds")
+
+        assert documents_of(tokenmill.open(tmp_path / "out", None)) == DOCUMENTS
+        assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+    @pytest.mark.parametrize("fault", ["bomb", "cut", "flip", "hash", "codec"])
+    def test_what_does_not_unpack_to_what_the_index_says_is_refused(self, tmp_path, fault):
+        folder = shutil.copytree(DATA / "mds_zstd", tmp_path / "src")
+        index = json.loads((folder / "index.json").read_text())
+        shard = index["shards"][0]
+        packed = folder / shard["zip_data"]["basename"]
+        if fault == "bomb":
+            packed.write_bytes(zstd.compress(bytes(100_000_000)))
+        if fault == "cut":
+            packed.write_bytes(packed.read_bytes()[:1000])
+        if fault == "flip":
+            data = bytearray(packed.read_bytes())
+            data[4:12] = bytes(8)
+            packed.write_bytes(data)
+        if fault == "hash":
+            shard["raw_data"]["hashes"]["xxh3_128"] = "0" * 32
+        if fault == "codec":
+            shard["compression"] = "br:11"
+        shard["zip_data"]["bytes"] = packed.stat().st_size
+        (folder / "index.json").write_text(json.dumps(index))
+
+        with pytest.raises(FormatError, match=r"shard\.00000\.mds"):
+            convert(folder, tmp_path / "out", to="npy", allow_lost_documents=True)
+        assert [path.name for path in tmp_path.iterdir()] == ["src"]
 
 
 class TestRefusals:

@@ -28,6 +28,7 @@ from tokenmill.formats.detect import nearest
 from tokenmill.formats.found import token_dtype
 from tokenmill.formats.llmc import KINDS
 from tokenmill.formats.llmc_write import MAGIC
+from tokenmill.formats.mds_unpack import unpack
 from tokenmill.formats.split import stated
 from tokenmill.formats.writing import Target, fitting
 from tokenmill.shards.files import sync_folder, temporary_beside
@@ -83,19 +84,21 @@ def convert(
         raise FormatError(
             f"{target} exists already", hint="pass overwrite=True (--overwrite) to replace it"
         )
-    whole = dataset.open(src, None, **how_to_open)
-    plan = _Plan(whole, to, to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents)
-    temporary = temporary_beside(target)
     target.absolute().parent.mkdir(parents=True, exist_ok=True)
-    temporary.mkdir()
+    temporary, unpacked = temporary_beside(target), temporary_beside(target)
     try:
+        if isinstance(src, (str, os.PathLike)) and unpack(Path(src), unpacked):
+            src = unpacked
+        whole = dataset.open(src, None, **how_to_open)
+        plan = _Plan(whole, to, to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents)
+        temporary.mkdir()
         done = plan.write(temporary)
         plan.compare(temporary)
         _sync(temporary)
         _put(temporary, target)
-    except BaseException:
+    finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise
+        shutil.rmtree(unpacked, ignore_errors=True)
     return Converted(str(target), to, plan.dtype.name, done)
 
 

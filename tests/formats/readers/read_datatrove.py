@@ -9,7 +9,8 @@ from datatrove.tools.check_dataset import load_dataset_bytes, load_doc_ends
 
 documents = []
 for path in sorted(Path(sys.argv[1]).glob("*.ds")):
-    ends = load_doc_ends(Path(f"{path}.index").open("rb"))
+    with Path(f"{path}.index").open("rb") as file:
+        ends = load_doc_ends(file)
     width = int(Path(f"{path}.metadata").read_text().splitlines()[0].split("|")[1])
     for data in load_dataset_bytes(path.open("rb"), ends, width):
         documents.append(
