@@ -211,6 +211,11 @@ class TokenDataset:
             return self._found.vocab_size
         return int(self.tokenizer.vocab_size)
 
+    @property
+    def max_open(self) -> int:
+        """How many shards are kept mapped or open at a time."""
+        return self._reader.max_open
+
     def of_files(self, files: Sequence[TokenFile], split: str | None) -> "TokenDataset":
         """The same dataset with only these of its files."""
         return TokenDataset(

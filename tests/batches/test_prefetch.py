@@ -12,8 +12,8 @@ import weakref
 
 import numpy as np
 import pytest
-
 from batches.numbered import numbered
+
 from tokenmill import BatchLoader
 from tokenmill.batches.prefetch import Prefetcher
 from tokenmill.errors import TruncatedShardError

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from batches.numbered import numbered
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from batches.numbered import numbered
 from tokenmill import BatchLoader, Mixture
 from tokenmill.errors import OrderMismatchError
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 import torch
+
 from tokenmill.torch.copy import bits_of, widen
 
 

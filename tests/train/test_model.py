@@ -3,8 +3,8 @@
 import itertools
 
 import pytest
-
 import torch
+
 from tokenmill.train.model import GPT, ModelConfig, generate
 from tokenmill.train.schedule import learning_rate_at, make_optimizer
 

@@ -13,8 +13,8 @@ import pytest
 from train_runs import TINY, command, losses, text, val_losses
 
 from tokenmill.errors import OrderMismatchError, SettingsMismatchError
-from tokenmill.torch.text_file import encode_text
 from tokenmill.tokens.load import load
+from tokenmill.torch.text_file import encode_text
 from tokenmill.train import train
 
 STEPS = 60

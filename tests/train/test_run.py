@@ -9,8 +9,8 @@ from train_runs import TINY, losses, text, val_losses
 
 from tokenmill.dataset import open as open_tokens
 from tokenmill.errors import LockedError, MismatchError, TokenmillError
-from tokenmill.torch.text_file import encode_text
 from tokenmill.tokens.load import load
+from tokenmill.torch.text_file import encode_text
 from tokenmill.train import sample, train
 
 
@@ -32,7 +32,9 @@ def corpus(tmp_path):
 
 
 def run(corpus, name, **settings):
-    return train({**TINY, "out_dir": str(corpus / "runs"), "model_name": name, **settings}, quiet=True)
+    return train(
+        {**TINY, "out_dir": str(corpus / "runs"), "model_name": name, **settings}, quiet=True
+    )
 
 
 def test_equal_tokens_give_equal_losses_however_they_are_stored(corpus):
@@ -60,7 +62,9 @@ def test_equal_tokens_give_equal_losses_however_they_are_stored(corpus):
 
 
 def test_the_validation_loss_falls_below_60_percent(corpus):
-    result = run(corpus, "learns", train_data_path=str(corpus / "files" / "tokens.npy"), max_iters=120)
+    result = run(
+        corpus, "learns", train_data_path=str(corpus / "files" / "tokens.npy"), max_iters=120
+    )
 
     curve = val_losses(result.run_dir)
     assert curve[0][0] == 0
@@ -117,7 +121,9 @@ def test_the_first_token_of_a_document_is_not_asked_for(tmp_path):
     settings = {**TINY, "out_dir": str(tmp_path), "train_data_path": str(tmp_path / "x.npy")}
 
     within = train({**settings, "model_name": "in", "max_iters": 80}, quiet=True)
-    across = train({**settings, "model_name": "off", "documents": "off", "max_iters": 80}, quiet=True)
+    across = train(
+        {**settings, "model_name": "off", "documents": "off", "max_iters": 80}, quiet=True
+    )
 
     assert within.val_loss < 0.3
     assert across.val_loss > 0.9 * np.log(20) / 3  # a third of the targets are r

@@ -5,10 +5,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
-
 import torch
-from tokenmill.batches.batch import Batch
 from torch import Tensor
+
+from tokenmill.batches.batch import Batch
 
 IGNORED = -100  # the label that cross-entropy leaves out, here and in Hugging Face models
 

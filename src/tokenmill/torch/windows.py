@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
-import torch
 from tokenmill.batches.loader import BatchLoader
-from torch import Tensor
 
 KINDS = ("pair", "dict", "hugging_face")
 _NO_END = 1 << 62
@@ -38,6 +38,13 @@ def present(window: Tensor, kind: str) -> Any:
         return {"input_ids": window, "labels": window}
     inputs, targets = window[..., :-1], window[..., 1:]
     return (inputs, targets) if kind == "pair" else {"input_ids": inputs, "labels": targets}
+
+
+def shared_number(value: int) -> Tensor:
+    """A number that worker processes see change: in shared memory, without a global name."""
+    number = torch.full((), value, dtype=torch.int64)
+    number.share_memory_()  # type: ignore[no-untyped-call]
+    return number
 
 
 class WindowsDataset(Dataset[Any]):
@@ -65,8 +72,7 @@ class WindowsDataset(Dataset[Any]):
         )
         self._length = len(loader.windows())
         self._windows = loader.windows(_NO_END)
-        # Shared with worker processes without a name, so that set_epoch reaches living workers.
-        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
+        self._epoch = shared_number(0)
 
     def __len__(self) -> int:
         return self._length

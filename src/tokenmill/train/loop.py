@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-import torch
 from tokenmill.errors import Stopped, TokenmillError
 from tokenmill.torch.batch import TorchBatch
 from tokenmill.torch.loader import TorchLoader
@@ -34,7 +35,6 @@ from tokenmill.train.ranks import barrier, sum_over_ranks
 from tokenmill.train.schedule import learning_rate_at, make_optimizer
 from tokenmill.train.signals import StopRequest
 from tokenmill.train.validation import Validation
-from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -257,8 +257,8 @@ class Trainer:
             raise TokenmillError(
                 f"the loss of step {step:,} is {float(values[bad][0])}; its windows:\n"
                 + "\n".join(f"       {line}" for line in windows[:8]),
-                hint="the last checkpoint is from before it; a lower --learning_rate, or "
-                f"`tokenmill show` on those windows, and the list in {self.config.run_dir}/metrics.jsonl",
+                hint="the last checkpoint is from before it; look at those windows with "
+                "`tokenmill show` (metrics.jsonl lists them all), or lower --learning_rate",
             )
 
     def _log(self) -> None:

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import torch
-from tokenmill.torch.ranks import Ranks, find_ranks
 from torch import Tensor, distributed
+
+from tokenmill.torch.ranks import Ranks, find_ranks
 
 
 @contextmanager

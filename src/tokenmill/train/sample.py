@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-
 import torch
+
 from tokenmill.errors import NotADatasetError
 from tokenmill.tokens import load
 from tokenmill.train import checkpoint

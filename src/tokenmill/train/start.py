@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 from tokenmill.errors import FormatError, LockedError
 from tokenmill.train import checkpoint
 from tokenmill.train.config import TrainConfig, check_same_run, from_dict, load_config
@@ -52,8 +53,9 @@ def train(
         if ranks.rank == 0:
             _write_description(config, data)
         progress.say(
-            f"{config.model_name}: {trainer.model.num_parameters / 1e6:.1f} M parameters on {device}; "
-            f"{ranks}" + (f"; going on from step {trainer.step:,}" if trainer.step else "")
+            f"{config.model_name}: {trainer.model.num_parameters / 1e6:.1f} M parameters "
+            f"on {device}; {ranks}"
+            + (f"; going on from step {trainer.step:,}" if trainer.step else "")
         )
         return trainer.run(stop)
 

@@ -8,6 +8,7 @@ loss has the same bits on 1, 2 or 512 ranks of one kind of machine.
 from collections.abc import Callable
 
 import torch
+
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 from tokenmill.torch.batch import TorchBatch

@@ -3,8 +3,9 @@
 from typing import Any
 
 import torch
-from tokenmill.torch.loader import TorchLoader
 from torch import Tensor
+
+from tokenmill.torch.loader import TorchLoader
 
 
 def pick_device(device: str | torch.device) -> torch.device:

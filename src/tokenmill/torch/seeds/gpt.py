@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from tokenmill import dataset
 from tokenmill.dataset import TokenDataset
@@ -12,7 +13,6 @@ from tokenmill.errors import NotADatasetError
 from tokenmill.tokens import load
 from tokenmill.torch.seeds.drawn import Drawn
 from tokenmill.torch.text_file import encode_text, split_array
-from torch import Tensor
 
 
 class GPTDataLoader:

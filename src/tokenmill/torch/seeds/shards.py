@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from tokenmill import dataset
 from tokenmill.torch.seeds.drawn import Drawn
-from torch import Tensor
 
 
 class TokenizedDataset:
