@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from backports import zstd
 from click.testing import CliRunner
+from formats.conformance import DATA, DOCUMENTS
+from formats.our_files import write_ours
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tokenmill
-from formats.conformance import DATA, DOCUMENTS
-from formats.our_files import write_ours
 from tokenmill.cli import main
 from tokenmill.convert import WRITERS, convert
 from tokenmill.dataset import TokenDataset
@@ -107,6 +107,20 @@ def test_no_size_of_shard_chunk_or_document_matters(tmp_path_factory, lengths, s
     data = tokenmill.open(folder / "there", None, **OPTIONS.get(to, {"end_of_text_id": None}))
     turned = [[50256, *document[:-1]] for document in documents]
     assert documents_of(data) == (turned if to == "llmc" else documents)
+
+
+def test_splits_of_any_name_stay_apart(tmp_path):
+    """A held-out split that is not called val must not become training data."""
+    source = write_ours(tmp_path / "ours", {"train": DOCUMENTS[:9], "held": DOCUMENTS[9:]}, 100)
+
+    convert(source, tmp_path / "out", to="ours")
+
+    assert documents_of(tokenmill.open(tmp_path / "out", "train")) == DOCUMENTS[:9]
+    manifest = json.loads((tmp_path / "out" / "dataset_metadata.json").read_text())
+    assert {name: split["documents"] for name, split in manifest["splits"].items()} == {
+        "train": 9,
+        "held": 6,
+    }
 
 
 class TestCompressedMds:

@@ -1,5 +1,6 @@
 """open(), splits, documents, backends and bounds, on files written here by hand."""
 
+import errno
 import json
 import os
 import pickle
@@ -239,6 +240,24 @@ class TestOpening:
             tokenmill.open(path, None, dtype="uint16", tokenizer="bytes").decode([72, 105]) == "Hi"
         )
 
+    def test_a_dataset_whose_preparation_was_stopped_is_refused(self, tmp_path):
+        """Its shards are there already, and look like raw files."""
+        raw(tmp_path / "train", shard_00000__bin=[1, 2, 3])
+        (tmp_path / ".preparation").mkdir()
+
+        with pytest.raises(NotADatasetError, match="no dataset_metadata") as caught:
+            tokenmill.open(tmp_path, dtype="uint16")
+        assert "tokenmill prepare" in caught.value.hint
+
+    def test_the_tokenizer_beside_a_pretokenized_npy_is_found(self, tmp_path):
+        (tmp_path / "a.txt").write_text("Hello world")
+        tokenmill.pretokenize(tmp_path / "a.txt", tokenizer="gpt2")
+
+        data = tokenmill.open(tmp_path / "a.npy", None)
+
+        assert data.decode(data.tokens(0, data.num_tokens)) == "Hello world"
+        assert data.vocab_size == 50257
+
 
 class TestDocuments:
     @given(
@@ -369,6 +388,22 @@ class TestBackends:
             thread.join()
 
         assert not wrong
+
+    def test_a_file_that_the_network_lost_is_opened_once_more(self, tmp_path, monkeypatch):
+        path = raw(tmp_path, x__bin=list(range(50))) / "x.bin"
+        data = tokenmill.open(path, None, dtype="uint16", backend="pread")
+        true, calls = os.preadv, []
+
+        def preadv(descriptor, buffers, offset):
+            calls.append(descriptor)
+            if len(calls) == 1:
+                raise OSError(errno.ESTALE, "Stale file handle")
+            return true(descriptor, buffers, offset)
+
+        monkeypatch.setattr(os, "preadv", preadv)
+
+        assert data.tokens(0, 50).tolist() == list(range(50))
+        assert len(calls) == 2
 
 
 class TestBounds:
