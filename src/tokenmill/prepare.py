@@ -79,7 +79,8 @@ def prepare(
         open_target(out_dir, append=append, overwrite=overwrite, break_lock=break_lock) as target,
     ):
         wanted = target.settings(settings)
-        sources = target.sources(inputs)
+        progress = progress or Silent()
+        sources = target.sources(inputs, progress)
         if done := target.already_done(wanted, sources):
             return done
         plan = make_plan(
@@ -95,7 +96,7 @@ def prepare(
         check_space(plan)
         target.workspace.distrust_after_reboot()
         with LocalExecutor(memory.workers) as executor:
-            summary = run_stages(plan, target, executor, progress or Silent())
+            summary = run_stages(plan, target, executor, progress)
         target.finish()
     summary.seconds = round(time.monotonic() - started, 3)
     return summary

@@ -24,7 +24,7 @@ from tokenmill.tokens.protocol import Tokenizer
 
 PLAN_VERSION = 1
 UNIT_BYTES = 32 << 20
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 1 << 20  # what fits a cache goes through it twice as fast
 
 
 @dataclass(frozen=True)
