@@ -207,8 +207,9 @@ class TokenDataset:
     @property
     def vocab_size(self) -> int | None:
         """Ids are below this, where the data or the tokenizer says so."""
-        if self._found.vocab_size is not None or self._tokenizer is None:
-            return self._found.vocab_size
+        found = self._found
+        if found.vocab_size is not None or (self._tokenizer or found.tokenizer_state) is None:
+            return found.vocab_size
         return int(self.tokenizer.vocab_size)
 
     @property
