@@ -14,13 +14,13 @@ def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     topics = pydoc_data.topics.topics
     texts = [topics[name] for name in sorted(topics)]
-    (folder / "one.txt").write_text("\n\n".join(texts[:20]), "utf-8")
-    rows = [{"text": text[:2000]} for text in (*texts[20:], *texts[:30])]
+    (folder / "one.txt").write_text("\n\n".join(texts[:20])[:60_000], "utf-8")
+    rows = [{"text": text[:900]} for text in (*texts[20:90], *texts[:20])]
     (folder / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     ranks = tmp_path_factory.mktemp("ranks") / "small.tiktoken"
     ranks.write_bytes(b"\n".join(RANK_FILE.read_bytes().splitlines()[:1000]))
     tokenizer = {"tokenizer": str(ranks), "token_pattern": "gpt2", "end_of_text": "1000"}
-    return {"inputs": folder, "tokens_per_shard": 20_000, **tokenizer}
+    return {"inputs": folder, "tokens_per_shard": 4000, **tokenizer}
 
 
 @pytest.mark.parametrize(

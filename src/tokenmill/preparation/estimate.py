@@ -25,7 +25,7 @@ from tokenmill.tokens.protocol import Tokenizer
 
 SHARE = 0.01
 STRIDE_BYTES = 256 << 10  # read so much here and there, rather than one stretch
-FEWEST, MOST = 32, 1024  # pieces read: all of a small input, 256 MB of a large one
+FEWEST, MOST = 16, 1024  # pieces read: all of a small input, 256 MB of a large one
 WHOLE_FILE_BYTES = 4 << 20  # read so much of a file that can only be read from its start
 
 
