@@ -91,9 +91,9 @@ def prepare(
             unit_bytes=unit_bytes,
             chunk_bytes=memory.chunk_bytes,
         )
+        check_space(plan)
         plan = begin(plan, target.tokenizer(settings), anew=overwrite)
         target.workspace.clean_temporary()
-        check_space(plan)
         target.workspace.distrust_after_reboot()
         with LocalExecutor(memory.workers) as executor:
             summary = run_stages(plan, target, executor, progress)

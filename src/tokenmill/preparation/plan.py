@@ -4,6 +4,7 @@ It is written before any work is done, and every later run of the same command c
 with it: other settings or changed inputs are refused with a list of what differs.
 """
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -99,7 +100,7 @@ def begin(plan: Plan, tokenizer: Tokenizer | None, *, anew: bool = False) -> Pla
     if tokenizer is not None:
         keep_tokenizer(plan.workspace, tokenizer)
     with new_file(plan.workspace.plan_file) as file:
-        file.write(orjson.dumps(plan.to_json()))
+        file.write(json.dumps(plan.to_json()).encode())  # not orjson: paths may not be UTF-8
     return plan
 
 
@@ -121,7 +122,7 @@ def read_plan(workspace: Workspace) -> Plan | None:
 
 @remember
 def _load(path: Path) -> Plan:
-    found = orjson.loads(path.read_bytes())
+    found = json.loads(path.read_bytes())
     return Plan(
         Workspace(path.parent.parent),
         Settings(**found["settings"]),
