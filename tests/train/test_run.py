@@ -1,5 +1,6 @@
 """A whole run: it learns, whichever way its tokens are stored, and leaves what it promises."""
 
+import importlib.util
 import json
 import os
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from tokenmill.dataset import open as open_tokens
-from tokenmill.errors import LockedError, MismatchError, TokenmillError
+from tokenmill.errors import LockedError, MismatchError, MissingExtraError, TokenmillError
 from tokenmill.tokens.load import load
 from tokenmill.torch.text_file import encode_text
 from tokenmill.train import sample, train
@@ -151,6 +152,26 @@ def test_a_loss_that_is_not_a_number_stops_and_names_its_windows(corpus):
     rows = [json.loads(r) for r in (corpus / "runs/nan/metrics.jsonl").read_text().splitlines()]
     assert "tokens.npy from token" in rows[-1]["windows"][0]
     assert not (corpus / "runs/nan/checkpoints").exists()
+
+
+def test_a_skipped_step_of_the_data_is_not_trained_on(corpus):
+    """Steps 0 1 2 3 4 without 1 and 2 are 0 3 4: the first loss is the same, the next is not."""
+    source = {"train_data_path": str(corpus / "files" / "tokens.npy"), "learning_rate": 1e-9}
+    whole = run(corpus, "whole", max_iters=5, **source)
+    fewer = run(corpus, "fewer", max_iters=3, skip_steps="1-2", **source)
+
+    # At this learning rate the weights hardly move, so a loss tells its batch.
+    kept = [losses(whole.run_dir)[i][1] for i in (0, 3, 4)]
+    assert [loss for _, loss in losses(fewer.run_dir)] == pytest.approx(kept, abs=1e-5)
+    state = json.loads((fewer.run_dir / "checkpoints/step_00000003/state.json").read_text())
+    assert state["loader"]["samples"] == 5 * 8
+
+
+def test_wandb_that_is_not_installed_is_named(corpus):
+    if importlib.util.find_spec("wandb"):
+        pytest.skip("wandb is installed")
+    with pytest.raises(MissingExtraError, match=r"(?s)--wandb needs .*tokenmill\[wandb\]"):
+        run(corpus, "w", train_data_path=str(corpus / "files" / "tokens.npy"), wandb=True)
 
 
 def test_a_second_run_of_one_name_is_refused(corpus):
