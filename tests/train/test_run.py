@@ -40,8 +40,7 @@ def run(corpus, name, **settings):
 
 def test_equal_tokens_give_equal_losses_however_they_are_stored(corpus):
     files = corpus / "files"
-    with pytest.warns(UserWarning, match=r"No .npy file found"):
-        memory = run(corpus, "memory", input_file=str(corpus / "text.txt"))
+    memory = run(corpus, "memory", input_file=str(corpus / "text.txt"))
     others = {
         "npy": {"train_data_path": str(files / "tokens.npy")},
         "bin": {"train_data_path": str(files / "tokens.bin"), "dtype": "uint16"},
