@@ -40,7 +40,7 @@ def run(corpus, name, **settings):
 
 def test_equal_tokens_give_equal_losses_however_they_are_stored(corpus):
     files = corpus / "files"
-    memory = run(corpus, "memory", input_file=str(corpus / "text.txt"))
+    memory = run(corpus, "memory", max_iters=20, input_file=str(corpus / "text.txt"))
     others = {
         "npy": {"train_data_path": str(files / "tokens.npy")},
         "bin": {"train_data_path": str(files / "tokens.bin"), "dtype": "uint16"},
@@ -54,11 +54,11 @@ def test_equal_tokens_give_equal_losses_however_they_are_stored(corpus):
     others["beside"] = {"input_file": str(corpus / "text.txt")}
 
     for name, source in others.items():
-        result = run(corpus, name, **source)
+        result = run(corpus, name, max_iters=20, **source)
 
         assert losses(result.run_dir) == losses(memory.run_dir), name
         assert val_losses(result.run_dir) == val_losses(memory.run_dir), name
-    assert len(losses(memory.run_dir)) == 40
+    assert len(losses(memory.run_dir)) == 20
 
 
 def test_the_validation_loss_falls_below_60_percent(corpus):
@@ -120,9 +120,9 @@ def test_the_first_token_of_a_document_is_not_asked_for(tmp_path):
     np.save(tmp_path / "x.npy", ids.reshape(-1))
     settings = {**TINY, "out_dir": str(tmp_path), "train_data_path": str(tmp_path / "x.npy")}
 
-    within = train({**settings, "model_name": "in", "max_iters": 80}, quiet=True)
+    within = train({**settings, "model_name": "in", "max_iters": 50}, quiet=True)
     across = train(
-        {**settings, "model_name": "off", "documents": "off", "max_iters": 80}, quiet=True
+        {**settings, "model_name": "off", "documents": "off", "max_iters": 50}, quiet=True
     )
 
     assert within.val_loss < 0.3
