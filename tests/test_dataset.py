@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from formats.our_files import write_ours
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenmill
-from formats.our_files import write_ours
 from tokenmill.dataset import from_array
 from tokenmill.errors import (
     CorruptShardError,

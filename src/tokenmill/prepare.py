@@ -15,12 +15,14 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tokenmill.errors import PrepareError
 from tokenmill.executors.local import LocalExecutor
-from tokenmill.executors.protocol import Executor
+from tokenmill.executors.protocol import Executor, WorkerDiedError
 from tokenmill.preparation.assemble import Layout, assemble_shard, keep_layout
 from tokenmill.preparation.commit import Outcome, check_books, commit, make_books, splits_of
 from tokenmill.preparation.edges import JoinedUnits, join_edges
@@ -34,15 +36,15 @@ from tokenmill.preparation.fates import (
     stretches,
 )
 from tokenmill.preparation.joined import JoinedParts, keep_joined
-from tokenmill.preparation.lock import hold_lock
 from tokenmill.preparation.memory import fit_into_memory
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
 from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.repeats import Searched, hash_lines, num_partitions, search_partition
 from tokenmill.preparation.signals import stop_on_signals
+from tokenmill.preparation.space import check_space, explain_full_disk
 from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.target import Inputs, Target, open_target
-from tokenmill.preparation.vocabulary import build_tokenizer, find_characters, load_tokenizer
+from tokenmill.preparation.vocabulary import build_tokenizer, find_characters
 from tokenmill.shards.layout import lay_out
 
 Receipt = dict[str, Any]
@@ -73,11 +75,12 @@ def prepare(
     memory = fit_into_memory(workers, max_ram)
     with (
         stop_on_signals(),
-        open_target(out_dir, append=append, overwrite=overwrite) as target,
-        hold_lock(target.workspace.root / "lock", break_lock=break_lock),
+        explain_full_disk(Path(out_dir)),
+        open_target(out_dir, append=append, overwrite=overwrite, break_lock=break_lock) as target,
     ):
         wanted = target.settings(settings)
-        sources = target.sources(inputs)
+        progress = progress or Silent()
+        sources = target.sources(inputs, progress)
         if done := target.already_done(wanted, sources):
             return done
         plan = make_plan(
@@ -88,11 +91,12 @@ def prepare(
             unit_bytes=unit_bytes,
             chunk_bytes=memory.chunk_bytes,
         )
-        plan = begin(plan, load_tokenizer(wanted))
+        plan = begin(plan, target.tokenizer(settings), anew=overwrite)
         target.workspace.clean_temporary()
+        check_space(plan)
         target.workspace.distrust_after_reboot()
         with LocalExecutor(memory.workers) as executor:
-            summary = run_stages(plan, target, executor, progress or Silent())
+            summary = run_stages(plan, target, executor, progress)
         target.finish()
     summary.seconds = round(time.monotonic() - started, 3)
     return summary
@@ -107,11 +111,12 @@ def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progres
     units = work.encode(lines)
     joined = work.join(units)
     decision, fates = work.decide(joined)
+    refuse_nothing(plan, make_books(units, joined, fates))
     layout = work.lay_out(fates, decision)
     shards = work.assemble(layout)
     outcome = Outcome(
         splits=splits_of(shards),
-        books=make_books(units, joined.dropped, fates),
+        books=make_books(units, joined, fates),
         documents_by_source=work.documents_by_source(units),
         by_hash=decision.by_hash,
         cut_documents=sum(shard["cut_document"] for shard in shards),
@@ -119,6 +124,18 @@ def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progres
     check_books(outcome)
     manifest = commit(plan, target.previous, outcome)
     return summarize(str(target.out_dir), manifest, outcome.notes(plan.settings))
+
+
+def refuse_nothing(plan: Plan, books: dict[str, Any]) -> None:
+    """A dataset without a document is a mistake: publish nothing, and leave nothing behind."""
+    if books["documents_written"]:
+        return
+    plan.workspace.forget()
+    raise PrepareError(
+        f"none of {books['documents_in']:,} documents is left to write "
+        f"(dropped: {books['dropped']}, lines dropped: {books['lines_dropped']:,})",
+        hint="nothing was written; are these the right files, and the right settings?",
+    )
 
 
 class Work:
@@ -141,8 +158,15 @@ class Work:
         receipts: list[Receipt] = [{}] * len(tasks)
         total = total or {"tasks": len(tasks)}
         results = self.executor.run(function, [(self.name, *task) for task in tasks])
-        for number, receipt in self.progress.follow(what, results, **total):
-            receipts[number] = receipt
+        try:
+            for number, receipt in self.progress.follow(what, results, **total):
+                receipts[number] = receipt
+        except WorkerDiedError as died:
+            if function in (encode_unit, hash_lines, find_characters):
+                unit = self.plan.units[died.task]
+                died.source = self.plan.sources[unit.source].name
+                died.message += f", reading {died.source} from {unit.start:,} to {unit.stop:,}"
+            raise
         return receipts
 
     def learn_characters(self) -> None:
@@ -188,10 +212,15 @@ class Work:
         decision = Decision(by_hash=False, documents=searched, first_run=len(self.existing))
         fates = self._count(joined, decision)
         kept = sum(part["documents"][0] for part in fates)
-        if enough_documents(kept, self.plan.settings.val_fraction):
+        if self._splits_by_hash or enough_documents(kept, self.plan.settings.val_fraction):
             decision = Decision(by_hash=True, documents=searched, first_run=len(self.existing))
             fates = self._count(joined, decision)
         return decision, fates
+
+    @property
+    def _splits_by_hash(self) -> bool:
+        """Whether a dataset is added to whose documents were split so: each keeps its split."""
+        return self.previous is not None and self.previous.settings.get("split") == "hash"
 
     def lay_out(self, fates: list[Receipt], decision: Decision) -> Layout:
         """Prefix sums over the parts give every shard its range of the axis."""

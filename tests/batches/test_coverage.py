@@ -4,8 +4,8 @@ import logging
 
 import numpy as np
 import pytest
-
 from batches.numbered import numbered
+
 from tokenmill import BatchLoader
 from tokenmill.order.ranks import steps_of_worker
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from batches.numbered import numbered
+
 from tokenmill import BatchLoader, Mixture
 from tokenmill.dataset import from_array
 from tokenmill.order.blocks import Blocks

@@ -5,8 +5,8 @@ import pickle
 
 import numpy as np
 import pytest
-
 from batches.numbered import numbered
+
 from tokenmill import BatchLoader
 
 BLOCK = 4

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-import tokenmill
 from formats.conformance import DATA, DOCUMENTS
 from formats.our_files import write_ours
+
+import tokenmill
 from tokenmill.errors import FormatError, TokenmillError
 
 # Twice as many tokens of half the size: only the ids themselves would tell.

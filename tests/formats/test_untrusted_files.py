@@ -8,10 +8,10 @@ import struct
 
 import numpy as np
 import pytest
-
-import tokenmill
 from formats.conformance import DATA, DOCUMENTS
 from formats.our_files import write_ours
+
+import tokenmill
 from tokenmill.errors import FormatError
 
 

@@ -1,5 +1,4 @@
 import pytest
-
 from look.build import documents, encoded
 
 

@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
-
 from look import build
 from look.build import ALL_FORMATS, EOT
+
 from tokenmill.cli import main
 from tokenmill.errors import NotADatasetError
 from tokenmill.look.check import check

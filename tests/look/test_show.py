@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-
-import tokenmill
 from look import build
 from look.build import EOT, joined
+
+import tokenmill
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.cli import main
 from tokenmill.dataset import from_array

@@ -24,6 +24,8 @@ MAY_IMPORT = {
     "preparation": {"text", "tokens", "shards"},
     "prepare": {"preparation", "text", "tokens", "shards", "executors"},
     "pretokenize": {"preparation", "text", "tokens", "shards"},
+    "hub": {"shards", "dataset"},
+    "look": {"shards", "formats", "dataset", "batches", "hub"},
 }
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
 

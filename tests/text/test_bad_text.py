@@ -10,8 +10,8 @@ import pytest
 from backports import zstd
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from text.naive import ANYWHERE, LETTERS, naive_documents, read_all
+
 from tokenmill.errors import BadInputError
 from tokenmill.text import Edge, ReadRules, Unit, cut_into_units, find_sources, read_unit
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from text.naive import naive_clean
+
 from tokenmill.text import Edge, clean, join_edge
 from tokenmill.text.align import may_cut_inside
 from tokenmill.text.normal import may_change

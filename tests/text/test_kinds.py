@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from text.naive import one_source, read_all
+
 from tokenmill.errors import BadInputError, MissingExtraError
 from tokenmill.text import ReadRules, Unit, cut_into_units, read_unit
 

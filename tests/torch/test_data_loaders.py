@@ -6,10 +6,10 @@ import pickle
 import pytest
 import torch
 from torch.utils.data import DataLoader, SequentialSampler
+from torch_data import numbered, with_documents
 
 from tokenmill.errors import OrderMismatchError
 from tokenmill.torch import StatefulTokenLoader, TorchLoader, WindowsDataset, WindowsIterable
-from torch_data import numbered, with_documents
 
 SHAPE = {"batch_size": 4, "block_size": 16, "seed": 5}
 PER_EPOCH = 15  # 62 windows of 16 in 1,000 tokens: 15 batches of 4, and 2 windows left out

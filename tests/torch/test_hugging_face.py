@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch.nn import functional
 from torch.utils.data import DataLoader
+from torch_data import numbered, with_documents
 
 from tokenmill.errors import MismatchError
 from tokenmill.torch import StatefulTokenLoader, TorchLoader, WindowsDataset, WindowsIterable
-from torch_data import numbered, with_documents
 
 transformers = pytest.importorskip("transformers")
 data_loader = pytest.importorskip("accelerate.data_loader")

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from torch_data import numbered, with_documents
 
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.errors import MismatchError, OrderMismatchError
 from tokenmill.torch import TorchLoader
-from torch_data import numbered, with_documents
 
 
 def test_the_tensors_are_the_arrays_of_the_core():

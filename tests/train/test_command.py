@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from train_runs import ROOT, TINY, flags, text
 
 from tokenmill.cli import main, tokenmill
-from train_runs import ROOT, TINY, flags, text
 
 
 def invoke(*args):

@@ -10,12 +10,12 @@ import socket
 import numpy as np
 import pytest
 import torch
+from train_runs import TINY, command, losses, text, val_losses
 
 from tokenmill.errors import OrderMismatchError, SettingsMismatchError
 from tokenmill.tokens.load import load
 from tokenmill.torch.text_file import encode_text
 from tokenmill.train import train
-from train_runs import TINY, command, losses, text, val_losses
 
 STEPS = 60
 SETTINGS = {**TINY, "max_iters": STEPS, "checkpoint_interval": 4, "dropout": 0.1}

@@ -6,13 +6,13 @@ import os
 
 import numpy as np
 import pytest
+from train_runs import TINY, losses, text, val_losses
 
 from tokenmill.dataset import open as open_tokens
 from tokenmill.errors import LockedError, MismatchError, MissingExtraError, TokenmillError
 from tokenmill.tokens.load import load
 from tokenmill.torch.text_file import encode_text
 from tokenmill.train import sample, train
-from train_runs import TINY, losses, text, val_losses
 
 
 @pytest.fixture

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from tokenmill.dataset import TokenDataset
 
-_MOST_KEPT = 64  # shards whose maps are kept at hand; the dataset has a bound of its own
-
 
 def gather(
     data: TokenDataset,
@@ -88,7 +86,7 @@ class RowReader:
 
     def _join(self, shards: list[int], offsets: list[int]) -> np.ndarray:
         length, maps = self.length, self._maps
-        if len(maps) > _MOST_KEPT:
+        if len(maps) > self.data.max_open:
             maps.clear()
         for shard in set(shards) - maps.keys():
             maps[shard] = self._map(shard)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.batches.batch import Batch
-from tokenmill.batches.documents import first_of_document, mark_documents
+from tokenmill.batches.documents import cuts_of, mark_documents
 from tokenmill.batches.gather import RowReader
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.plan import Plan
@@ -30,13 +30,16 @@ class Maker:
         plan: Plan,
         ranks: Ranks,
         dtype: np.dtype[Any],
+        *,
+        documents: bool = False,
         max_documents: int | None = None,
     ) -> None:
-        """`max_documents`: room for documents a row in `cu_seqlens`; None: no such fields."""
+        """`documents`: whether batches say where documents lie; see `mark_documents`."""
         self.datasets = datasets
         self.plan = plan
         self.ranks = ranks
         self.dtype = dtype
+        self.documents = documents
         self.max_documents = max_documents
         self._readers = [RowReader(data, plan.block_size + 1) for data in datasets]
 
@@ -55,10 +58,10 @@ class Maker:
             sources, starts = self.plan.locate(samples)
             shards, offsets = self._place(sources, starts)
             for i in range(num_steps):
-                tokens, first = self._rows(sources[i], starts[i], shards[i], offsets[i])
+                tokens, cuts = self._rows(sources[i], starts[i], shards[i], offsets[i])
                 batch = Batch(tokens, step + i, samples[i], starts[i], sources[i])
-                if first is not None and self.max_documents is not None:
-                    batch.set_marks(*mark_documents(first, self.max_documents))
+                if cuts is not None:
+                    batch.set_marks(*mark_documents(cuts, self.max_documents))
                 yield batch
             step += num_steps
             num_steps = min(2 * num_steps, most)
@@ -81,22 +84,21 @@ class Maker:
     def _rows(
         self, sources: np.ndarray, starts: np.ndarray, shards: np.ndarray, offsets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """The tokens of each row and, if asked for, what `first_of_document` says of them."""
-        with_documents = self.max_documents is not None
+        """The tokens of each row and, if asked for, what `cuts_of` says of them."""
         if len(self._readers) == 1:
             stored = self._readers[0].take(shards, offsets)
-            first = first_of_document(self.datasets[0], stored, starts) if with_documents else None
-            return stored.astype(self.dtype, copy=False), first
+            cuts = cuts_of(self.datasets[0], stored, starts) if self.documents else None
+            return stored.astype(self.dtype, copy=False), cuts
         shape = len(starts), self.plan.block_size
         tokens = np.empty((shape[0], shape[1] + 1), self.dtype)
-        first = np.empty(shape, bool) if with_documents else None
+        cuts = np.empty(shape, bool) if self.documents else None
         for s, reader in enumerate(self._readers):
             mine = np.flatnonzero(sources == s)
             stored = reader.take(shards[mine], offsets[mine])
             tokens[mine] = stored
-            if first is not None:
-                first[mine] = first_of_document(self.datasets[s], stored, starts[mine])
-        return tokens, first
+            if cuts is not None:
+                cuts[mine] = cuts_of(self.datasets[s], stored, starts[mine])
+        return tokens, cuts
 
     def _most_steps_at_once(self) -> int:
         smallest = min(source.samples_per_epoch for source in self.plan.sources)

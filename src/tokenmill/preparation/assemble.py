@@ -89,10 +89,10 @@ def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
     files = {f"../../{shard.file}": tokens_hash, f"../../{index_file}": ends_hash}
     facts = {"split": shard.split, "cut_document": cut, **entry}
     receipt = plan.workspace.leave_receipt("shards", name, list(files), facts)
-    for written_file, expected in files.items():
-        if (found := receipt["files"][written_file][1]) != expected:
+    for written, expected in files.items():
+        if (found := receipt["files"][written][1]) != expected:
             raise CorruptShardError(
-                f"{out / written_file[6:]} was written with hash {expected} but reads back as {found}",
+                f"{out / written[6:]} was written with hash {expected} but reads back as {found}",
                 hint="the disk or the memory of this machine is failing; check it, then go on",
             )
     return receipt

@@ -13,9 +13,12 @@ from typing import Any
 import xxhash
 
 from tokenmill.errors import PrepareError
+from tokenmill.preparation.edges import JoinedUnits
 from tokenmill.preparation.fates import DUPLICATE
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.target import manifest_hash
+from tokenmill.preparation.workspace import new_file
 from tokenmill.shards.card import dataset_card
 from tokenmill.shards.files import sync_file, sync_folder, write_atomically
 from tokenmill.shards.manifest import (
@@ -41,6 +44,12 @@ class Outcome:
     cut_documents: int
     """Documents that stand in both splits, the held-out end having cut them in two."""
 
+    def split(self, settings: Settings) -> str:
+        """How the splits were made, for the manifest."""
+        if settings.val_fraction == 0:
+            return "none"
+        return "hash" if self.by_hash else "end"
+
     def notes(self, settings: Settings) -> list[str]:
         """Sentences for people."""
         found = []
@@ -55,11 +64,10 @@ class Outcome:
 
 
 def make_books(
-    units: list[dict[str, Any]], edges: Counter[str], fates: list[dict[str, Any]]
+    units: list[dict[str, Any]], edges: JoinedUnits, fates: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """What went in, and what became of it."""
-    counts: Counter[str] = Counter()
-    dropped = Counter(edges)
+    counts, dropped = Counter(edges.counts), Counter(edges.dropped)
     for unit in units:
         counts.update(unit["counts"])
         dropped.update(unit["dropped"])
@@ -127,7 +135,7 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
         tokens_per_shard=plan.settings.tokens_per_shard,
         splits=outcome.splits,
         sources=sources,
-        settings={**plan.settings.to_record(), "split": "hash" if outcome.by_hash else "end"},
+        settings={**plan.settings.to_record(), "split": outcome.split(plan.settings)},
         books=outcome.books,
     )
     if previous is not None:
@@ -139,6 +147,8 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
             sync_file(out / shard.file)
             sync_file(out / shard.ends.file)
         sync_folder(out / name)
+    with new_file(plan.workspace.published_file) as file:
+        file.write(manifest_hash(manifest).encode())
     manifest.write(out)
     return manifest
 

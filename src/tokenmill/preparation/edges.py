@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from tokenmill.preparation.encode import encode_checked, join
+from tokenmill.preparation.encode import count_literals, encode_checked
 from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter, read_rows, read_tokens
 from tokenmill.preparation.plan import Plan
+from tokenmill.text.clean import join_edge
 
 Part = dict[str, Any]
 
@@ -29,26 +30,42 @@ class JoinedUnits:
     counts: Counter[str] = field(default_factory=Counter)
 
 
+@dataclass
+class _Open:
+    """The document that the units so far left open."""
+
+    text: bytes
+    has_rows: bool
+    before: bytes
+
+    def and_then(self, head: bytes, *, normalize: bool) -> bytes:
+        """Its text that is not encoded yet, with the head of the next unit."""
+        return self.text + (join_edge(self.before + self.text, head) if normalize else head)
+
+
 def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedUnits:
     """Walk over the units in order; memory is that of one edge."""
     joined = JoinedUnits()
-    pending, has_rows = b"", False
+    document: _Open | None = None
     for unit, receipt in enumerate(receipts):
         head, tail = _texts(plan, unit, receipt)
-        if receipt["begins_inside"]:
-            text = join(pending, head, normalize=plan.settings.normalize, begins=not has_rows)
-            if receipt["head_complete"] or receipt["head_closes"]:
-                closes = receipt["head_closes"]
-                if closes and not has_rows and _is_empty(plan, text):
-                    joined.dropped["empty"] += 1
-                else:
-                    flags = (CONTINUES if has_rows else 0) | (0 if closes else OPEN)
-                    joined.parts.append(_encode_edge(plan, unit, text, flags, joined.counts))
+        if document is not None:
+            if not receipt["begins_inside"]:
+                continue  # an empty unit: its text went to a neighbour
+            document.text = document.and_then(head, normalize=plan.settings.normalize)
+            if not receipt["head_complete"] and not receipt["head_closes"]:
+                continue  # no place to cut in the whole unit
+            closes = receipt["head_closes"]
+            if closes and not document.has_rows and _is_empty(plan, document.text):
+                joined.dropped["empty"] += 1
             else:
-                pending = text  # no place to cut in the whole unit
-                continue
+                flags = (CONTINUES if document.has_rows else 0) | (0 if closes else OPEN)
+                joined.parts.append(_encode_edge(plan, unit, document.text, flags, joined.counts))
         joined.parts += receipt["parts"]
-        pending, has_rows = tail, bool(receipt["open_has_rows"])
+        document = None
+        if receipt["open"]:
+            before = bytes.fromhex(receipt["before_tail"])
+            document = _Open(tail, receipt["open_has_rows"], before)
     joined.spans = _spans(plan, joined.parts)
     return joined
 
@@ -69,7 +86,7 @@ def _encode_edge(plan: Plan, unit: int, text: bytes, flags: int, counts: Counter
     end_of_text = plan.tokenizer.end_of_text_id
     with PartWriter(plan.workspace, f"{unit}.edge", plan.dtype, end_of_text) as part:
         part.add(ids, ends, np.array([flags], np.uint32), hashed=flags == 0)
-    counts["bytes_encoded"] += len(text)
+    counts["literal_end_of_text"] += count_literals(plan.tokenizer, [text])
     return part.facts()
 
 

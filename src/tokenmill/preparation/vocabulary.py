@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tokenmill.preparation.documents import cleaned_chunks
+from tokenmill.preparation.documents import cleaned_chunks, naming_source
 from tokenmill.preparation.plan import load_plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.tokens.chars import CharsTokenizer, chars_of
@@ -15,9 +15,11 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
     """The tokenizer by name or path; None when it is yet to be learned from the input."""
     if settings.tokenizer == "chars":
         return None
-    return load(
-        settings.tokenizer, end_of_text=settings.end_of_text, pattern=settings.token_pattern
-    )
+    given = settings.end_of_text
+    # A rank file spells no special tokens: there the end of text is given by its number.
+    is_number = settings.tokenizer.endswith(".tiktoken") and given is not None and given.isdecimal()
+    end_of_text = int(given) if given is not None and is_number else given
+    return load(settings.tokenizer, end_of_text=end_of_text, pattern=settings.token_pattern)
 
 
 def find_characters(out_dir: str, unit: int) -> dict[str, Any]:
@@ -26,8 +28,9 @@ def find_characters(out_dir: str, unit: int) -> dict[str, Any]:
     if receipt := plan.workspace.receipt("characters", str(unit)):
         return receipt
     found: set[str] = set()
-    for chunk in cleaned_chunks(plan, unit, AT_CHARACTERS):
-        found |= chars_of(chunk.texts)
+    with naming_source(plan, unit):
+        for chunk in cleaned_chunks(plan, unit, AT_CHARACTERS):
+            found |= chars_of(chunk.texts)
     facts = {"characters": "".join(sorted(found))}
     return plan.workspace.leave_receipt("characters", str(unit), [], facts)
 
