@@ -14,7 +14,6 @@ worker or sixty-four, run through or killed and started again: the same bytes.
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.protocol import Executor
 from tokenmill.preparation.assemble import Layout, assemble_shard, keep_layout
 from tokenmill.preparation.commit import Outcome, check_books, commit, make_books, splits_of
-from tokenmill.preparation.edges import JoinedUnits, join_edges
+from tokenmill.preparation.edges import join_units
 from tokenmill.preparation.encode import encode_unit
 from tokenmill.preparation.existing import check_gives_text_back, hash_existing, shards_of
 from tokenmill.preparation.fates import (
@@ -33,7 +32,7 @@ from tokenmill.preparation.fates import (
     hash_documents,
     stretches,
 )
-from tokenmill.preparation.joined import JoinedParts, keep_joined
+from tokenmill.preparation.joined import JoinedParts, load_joined
 from tokenmill.preparation.lock import hold_lock
 from tokenmill.preparation.memory import fit_into_memory
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
@@ -42,10 +41,9 @@ from tokenmill.preparation.repeats import Searched, hash_lines, num_partitions, 
 from tokenmill.preparation.signals import stop_on_signals
 from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.target import Inputs, Target, open_target
+from tokenmill.preparation.tasks import Receipt, TaskWithReceipt
 from tokenmill.preparation.vocabulary import build_tokenizer, find_characters, load_tokenizer
 from tokenmill.shards.layout import lay_out
-
-Receipt = dict[str, Any]
 
 
 def prepare(
@@ -98,26 +96,31 @@ def prepare(
 
 
 def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progress) -> Summary:
-    """All the work, stage by stage; finished tasks are known by their receipts and not repeated."""
+    """All the work, then the manifest."""
+    outcome = make_all(plan, target, executor, progress)
+    check_books(outcome)
+    manifest = commit(plan, target.previous, outcome)
+    return summarize(target.name, manifest, outcome.notes(plan.settings))
+
+
+def make_all(plan: Plan, target: Target, executor: Executor, progress: Progress) -> Outcome:
+    """Stage by stage; finished tasks are known by their receipts and not repeated."""
     work = Work(plan, target, executor, progress)
     if plan.settings.tokenizer == "chars":
         work.learn_characters()
     lines = work.find_repeated_lines()
     units = work.encode(lines)
-    joined = work.join(units)
+    joined = work.join()
     decision, fates = work.decide(joined)
     layout = work.lay_out(fates, decision)
     shards = work.assemble(layout)
-    outcome = Outcome(
+    return Outcome(
         splits=splits_of(shards),
-        books=make_books(units, joined.dropped, fates),
+        books=make_books(units, Counter(joined.dropped), fates),
         documents_by_source=work.documents_by_source(units),
         by_hash=decision.by_hash,
         cut_documents=sum(shard["cut_document"] for shard in shards),
     )
-    check_books(outcome)
-    manifest = commit(plan, target.previous, outcome)
-    return summarize(str(target.out_dir), manifest, outcome.notes(plan.settings))
 
 
 class Work:
@@ -126,13 +129,13 @@ class Work:
     def __init__(self, plan: Plan, target: Target, executor: Executor, progress: Progress) -> None:
         self.plan, self.executor, self.progress = plan, executor, progress
         self.previous = target.previous
-        self.name = str(plan.workspace.out_dir)
+        self.name = str(plan.workspace.out_dir.absolute())  # tasks may run in other folders
         self.existing = shards_of(target.previous)
 
     def run(
         self,
         what: str,
-        function: Callable[..., Receipt],
+        function: TaskWithReceipt,
         tasks: list[tuple[Any, ...]],
         **total: int,
     ) -> list[Receipt]:
@@ -169,13 +172,12 @@ class Work:
         tasks = [(unit, lines, first + unit) for unit in range(len(self.plan.units))]
         return self.run("tokenizing", encode_unit, tasks, bytes=self.plan.bytes_in)
 
-    def join(self, units: list[Receipt]) -> JoinedUnits:
+    def join(self) -> JoinedParts:
         """Put documents that were cut by the edge of a unit together again."""
-        joined = join_edges(self.plan, units)
-        keep_joined(self.plan.workspace, JoinedParts(joined.parts, joined.spans))
-        return joined
+        self.run("joining", join_units, [()])
+        return load_joined(self.name)
 
-    def decide(self, joined: JoinedUnits) -> tuple[Decision, list[Receipt]]:
+    def decide(self, joined: JoinedParts) -> tuple[Decision, list[Receipt]]:
         """Which documents are dropped as duplicates, and which split each goes to."""
         searched = None
         if self.plan.settings.dedup == "documents":
@@ -232,5 +234,6 @@ class Work:
         self.run("duplicates", search_partition, tasks)
         return Searched(stage, len(receipts), partitions)
 
-    def _count(self, joined: JoinedUnits, decision: Decision) -> list[Receipt]:
-        return [count_fates(self.plan, part, decision) for part in range(len(joined.parts))]
+    def _count(self, joined: JoinedParts, decision: Decision) -> list[Receipt]:
+        tasks = [(part, decision) for part in range(len(joined.parts))]
+        return self.run("splits", count_fates, tasks)

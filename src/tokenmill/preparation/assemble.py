@@ -19,7 +19,8 @@ from tokenmill.preparation.joined import load_joined
 from tokenmill.preparation.parts import OPEN, read_rows, read_tokens
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.repeats import Searched
-from tokenmill.preparation.workspace import Workspace, new_file, remember
+from tokenmill.preparation.tasks import leaves_receipt
+from tokenmill.preparation.workspace import Workspace, keep, new_file, remember
 from tokenmill.shards.files import hash_file
 from tokenmill.shards.layout import ShardPlan, parts_between
 
@@ -35,17 +36,13 @@ class Layout:
 
 def keep_layout(workspace: Workspace, layout: Layout) -> None:
     """Write the layout where the tasks find it."""
-    with new_file(workspace.root / "layout.json") as file:
-        file.write(
-            orjson.dumps(
-                {
-                    "shards": [asdict(shard) for shard in layout.shards],
-                    "part_starts": layout.part_starts,
-                    "decision": asdict(layout.decision),
-                },
-                option=orjson.OPT_SERIALIZE_NUMPY,
-            )
-        )
+    found = {
+        "shards": [asdict(shard) for shard in layout.shards],
+        "part_starts": layout.part_starts,
+        "decision": asdict(layout.decision),
+    }
+    data = orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY)
+    keep(workspace.root / "layout.json", data)
 
 
 @remember
@@ -60,14 +57,17 @@ def _load_layout(path: Path) -> Layout:
     )
 
 
+def _receipt_name(out_dir: str, number: int) -> tuple[str, str]:
+    layout = _load_layout(Workspace(out_dir).root / "layout.json")
+    return "shards", layout.shards[number].file.replace("/", "-")
+
+
+@leaves_receipt(_receipt_name)
 def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
     """Task: write one shard and its index; return its entry in the manifest."""
     plan = load_plan(out_dir)
     layout = _load_layout(plan.workspace.root / "layout.json")
     shard = layout.shards[number]
-    name = shard.file.replace("/", "-")
-    if receipt := plan.workspace.receipt("shards", name):
-        return receipt
     out = plan.workspace.out_dir
     index_file = shard.file.removesuffix(".bin") + ".ends"
     tokens_hash, ends, cut = _write_tokens(plan, layout, shard, out / shard.file)
@@ -95,7 +95,7 @@ def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
     }
     files = [f"../../{shard.file}", f"../../{index_file}"]
     facts = {"split": shard.split, "cut_document": cut, **entry}
-    return plan.workspace.leave_receipt("shards", name, files, facts)
+    return plan.workspace.leave_receipt(*_receipt_name(out_dir, number), files, facts)
 
 
 def _write_tokens(

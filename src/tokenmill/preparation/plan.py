@@ -13,7 +13,7 @@ import orjson
 
 from tokenmill.errors import SettingsMismatchError
 from tokenmill.preparation.settings import Settings
-from tokenmill.preparation.workspace import Workspace, new_file, remember
+from tokenmill.preparation.workspace import Workspace, keep, new_file, remember
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.sources import Source
 from tokenmill.text.units import Unit, cut_into_units
@@ -93,8 +93,8 @@ def begin(plan: Plan, tokenizer: Tokenizer | None) -> Plan:
 
 def keep_tokenizer(workspace: Workspace, tokenizer: Tokenizer) -> None:
     """Put the tokenizer where every task finds it."""
-    with new_file(workspace.root / "tokenizer.json") as file:
-        file.write(orjson.dumps(tokenizer.state(), option=orjson.OPT_INDENT_2))
+    data = orjson.dumps(tokenizer.state(), option=orjson.OPT_INDENT_2)
+    keep(workspace.root / "tokenizer.json", data)
 
 
 def load_plan(out_dir: str) -> Plan:

@@ -35,6 +35,11 @@ class Target:
     append: bool
 
     @property
+    def name(self) -> str:
+        """What people call it."""
+        return str(self.out_dir)
+
+    @property
     def previous(self) -> Manifest | None:
         """The dataset that is added to, when one is."""
         return self.found if self.append else None

@@ -16,7 +16,7 @@ anywhere, run twice, or run by two machines at once, and the result is the same.
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -95,6 +95,19 @@ def new_file(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def keep(path: Path, data: bytes) -> None:
+    """Write a small file unless it holds these bytes already.
+
+    Several machines may come to the same conclusion at once; one that has read the file must not
+    lose it under its hands, as happens on NFS when a file is replaced.
+    """
+    with suppress(FileNotFoundError):
+        if path.read_bytes() == data:
+            return
+    with new_file(path) as file:
+        file.write(data)
 
 
 def remember(load: Callable[[Path], Loaded]) -> Callable[[Path], Loaded]:
