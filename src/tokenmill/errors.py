@@ -15,6 +15,7 @@ TokenmillError
     BadInputError           a document that cannot be read, or is not text
   LockedError             another process writes here
   DownloadError           a file could not be fetched whole
+  UploadError             a dataset could not be pushed
   MissingExtraError       an optional package is not installed (also an ImportError)
   Stopped                 a signal ended the work; the same command goes on
 
@@ -109,6 +110,10 @@ class LockedError(TokenmillError):
 
 class DownloadError(TokenmillError):
     """A file could not be fetched whole and unchanged."""
+
+
+class UploadError(TokenmillError):
+    """A dataset could not be pushed."""
 
 
 class MissingExtraError(TokenmillError, ImportError):

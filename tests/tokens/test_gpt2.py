@@ -169,7 +169,7 @@ def test_a_renewed_encoder_gives_the_same_ids(monkeypatch, oracle):
 
 
 def test_memory_stays_bounded_when_every_word_is_new():
-    """Random letters fill gigatoken's cache fastest: unbounded, this text takes 200 MB."""
+    """Random letters fill gigatoken's cache fastest: unbounded, this text takes 130 MB."""
     code = """if True:
         import numpy as np
         from tokenmill.tokens import gigatoken

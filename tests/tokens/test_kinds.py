@@ -267,6 +267,21 @@ class TestTokenizerJson:
         assert reference.token_to_id("<mill>") in ids
         assert tokenizer.cuts is None
 
+    @pytest.mark.parametrize("normalizer", [None, normalizers.NFC()])
+    def test_an_end_of_text_not_marked_special_stays_text_as_well(
+        self, tmp_path, train_bpe, normalizer
+    ):
+        reference = train_bpe(TEXT, added=[], normalizer=normalizer)
+        reference.add_tokens(["</s>"])
+        reference.save(str(tmp_path / "tokenizer.json"))
+
+        tokenizer = load(str(tmp_path / "tokenizer.json"))
+        ids, _ = tokenizer.encode_batch([b"x</s>y"])
+
+        assert tokenizer.end_of_text_id == reference.token_to_id("</s>")
+        assert tokenizer.end_of_text_id not in ids
+        assert tokenizer.decode(ids) == b"x</s>y"
+
     def test_templates_truncation_and_padding_are_not_applied(self, tmp_path, train_bpe):
         reference = train_bpe(TEXT * 3, added=["</s>", "<s>"])
         plain = reference.encode(TEXT.replace("</s>", "")).ids

@@ -96,11 +96,13 @@ class Aligner:
         place = self._first(documents.settled, place, self._size)
         if place < 0:
             return self._size, Edge.NONE
-        limit = place + self._long_line if cuts else self._size
+        # What ends a document stands before the place where it has ended, and so does a newline.
+        limit = place + self._long_line + documents.end_bytes if cuts else self._size
         if (at := self._first(documents.first_end, place, limit)) >= 0:
             return at, Edge.NONE
         if cuts is None or limit >= self._size:
             return self._size, Edge.NONE
+        limit = place + self._long_line + 1
         if (at := self._first(self._line, place, limit)) >= 0:
             return at, Edge.LINE
         if (at := self._first(self._inside, place, limit)) >= 0:

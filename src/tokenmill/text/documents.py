@@ -31,6 +31,8 @@ class Documents(Protocol):
 
     behind: int
     ahead: int
+    end_bytes: int
+    """At most so many bytes stand between a document and the place where it has ended."""
 
     def first_end(self, window: bytes, low: int, high: int) -> int:
         """The first document end in low..high that can be told from its surroundings, or -1."""
@@ -53,6 +55,7 @@ class _Plain:
 
     behind = 1
     ahead = 1
+    end_bytes = 1
 
     def settled(self, window: bytes, low: int, high: int) -> int:
         return low
@@ -103,7 +106,7 @@ class BySeparator(_Plain):
         self._size = size = len(separator)
         self._overlaps = any(separator[:n] == separator[-n:] for n in range(1, size))
         self.behind = 2 * size
-        self.ahead = size
+        self.ahead = self.end_bytes = size
 
     def first_end(self, window: bytes, low: int, high: int) -> int:
         """Behind the first separator that no earlier one overlaps."""
@@ -147,6 +150,7 @@ class ByParagraph(_Plain):
 
     behind = BLANK_LIMIT + 2
     ahead = BLANK_LIMIT + 2
+    end_bytes = BLANK_LIMIT + 2
 
     def first_end(self, window: bytes, low: int, high: int) -> int:
         """Right after the first blank line that follows another line."""

@@ -7,7 +7,7 @@ stored in the state.
 
 What text means here:
 - nothing is added: the templates of BOS and EOS tokens are not applied;
-- tokens marked special are not looked for in a text, `<|endoftext|>` in a document is text;
+- tokens marked special, and the end of a text, are not looked for: `</s>` in a document is text;
 - added tokens that are not special (runs of spaces in GPT-NeoX) are vocabulary, as for everybody;
 - truncation and padding in the file are ignored, and no code is ever loaded beside it.
 """
@@ -58,7 +58,7 @@ class JsonTokenizer:
     _encoder: Encoder = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        build = functools.partial(_build_fast, self.content)
+        build = functools.partial(_build_fast, self.content, self.end_of_text_id)
         object.__setattr__(self, "_encoder", Encoder(build))
 
     @functools.cached_property
@@ -71,7 +71,7 @@ class JsonTokenizer:
 
     @functools.cached_property
     def _slow(self) -> Any:
-        return _build_slow(self.content, self.name)
+        return _build_slow(self.content, self.end_of_text_id, self.name)
 
     def __getstate__(self) -> dict[str, Any]:
         built = ("_tree", "_vocabulary", "_slow")
@@ -130,9 +130,9 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> JsonTokenizer:
         raise FormatError(f"{path} is not a tokenizer.json: {error}") from None
     tree = parse(content, str(path))
     spellings = spellings_of(tree, str(path))
-    slow = _build_slow(content, str(path))
     number, text = _end_of_text(tree, spellings, end_of_text, str(path))
-    backend = "gigatoken" if _fast_is_exact(content, tree, slow) else "tokenizers"
+    slow = _build_slow(content, number, str(path))
+    backend = "gigatoken" if _fast_is_exact(content, number, slow) else "tokenizers"
     return JsonTokenizer(path.name, content, number, text, backend)
 
 
@@ -201,15 +201,16 @@ def _end_of_text(
     )
 
 
-def _fast_is_exact(content: str, tree: dict[str, Any], slow: Any) -> bool:
+def _fast_is_exact(content: str, end_of_text_id: int, slow: Any) -> bool:
     """Whether gigatoken has this form and gives the ids of `tokenizers` on every probe."""
+    tree = json.loads(content)
     if not has_fast_form(tree):
         return False
     added = [str(token["content"]) for token in tree.get("added_tokens") or []]
     probes = [PROBE.decode(), *added, *_WIDE_PROBES]
     probes += [f"word{token}word {token} {token}" for token in added]
     try:
-        fast = Encoder(functools.partial(_build_fast, content))
+        fast = Encoder(functools.partial(_build_fast, content, end_of_text_id))
         ids, ends = fast.encode_batch([probe.encode() for probe in probes])
     except (ValueError, RuntimeError, OSError):
         return False  # a form that gigatoken does not have; the slow way is the exact one
@@ -227,22 +228,31 @@ _WIDE_PROBES = [
 ]
 
 
-def _build_fast(content: str) -> Any:
+def _with_special_end(content: str, end_of_text_id: int) -> dict[str, Any]:
+    """The tree, with the end of a text marked special even where the file does not."""
+    tree: dict[str, Any] = json.loads(content)
+    for token in tree.get("added_tokens") or []:
+        if token["id"] == end_of_text_id:
+            token["special"] = True
+    return tree
+
+
+def _build_fast(content: str, end_of_text_id: int) -> Any:
     """gigatoken without the special tokens, so that their spellings in a text stay text."""
     from gigatoken.gigatoken_rs import load_hf_json
 
-    tree = json.loads(content)
+    tree = _with_special_end(content, end_of_text_id)
     tree["added_tokens"] = [t for t in tree.get("added_tokens") or [] if not t.get("special")]
     return load_hf_json(json.dumps(tree))
 
 
-def _build_slow(content: str, where: str) -> Any:
+def _build_slow(content: str, end_of_text_id: int, where: str) -> Any:
     try:
         from tokenizers import Tokenizer
     except ImportError:
         raise MissingExtraError(where, package="tokenizers", extra="tokenizers") from None
     try:
-        tokenizer = Tokenizer.from_str(content)
+        tokenizer = Tokenizer.from_str(json.dumps(_with_special_end(content, end_of_text_id)))
     except Exception as error:  # the package raises bare Exceptions
         raise FormatError(f"{where} is not a tokenizer.json: {error}") from None
     tokenizer.no_truncation()

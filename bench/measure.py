@@ -1,0 +1,79 @@
+"""Run a command and say how long it took and how much memory of its own it used at most."""
+
+import os
+import platform
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of one command."""
+
+    seconds: float
+    peak_mb: float
+    """Memory of its own, all its processes together (RssAnon); mapped files do not count."""
+    output: str
+
+
+def run(command: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> Run:
+    """Run it to its end; a failure is an error that shows what it printed last."""
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+    )
+    watcher = _Watcher(process.pid)
+    watcher.start()
+    output, _ = process.communicate()
+    seconds = time.perf_counter() - started
+    watcher.stopped.set()
+    watcher.join()
+    if process.returncode:
+        raise RuntimeError(f"{command[:3]} failed with {process.returncode}:\n{output[-2000:]}")
+    return Run(seconds, watcher.peak / 1e6, output)
+
+
+class _Watcher(threading.Thread):
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.pid, self.peak, self.stopped = pid, 0, threading.Event()
+
+    def run(self) -> None:
+        while not self.stopped.wait(0.05):
+            self.peak = max(self.peak, own_memory(self.pid))
+
+
+def own_memory(pid: int) -> int:
+    """Anonymous resident bytes of a process and all its descendants."""
+    total, todo = 0, [pid]
+    while todo:
+        current = todo.pop()
+        try:
+            status = Path(f"/proc/{current}/status").read_text()
+            tasks = list(Path(f"/proc/{current}/task").iterdir())
+            for task in tasks:
+                todo += map(int, (task / "children").read_text().split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        for line in status.splitlines():
+            if line.startswith("RssAnon:"):
+                total += int(line.split()[1]) * 1024
+    return total
+
+
+def machine() -> dict[str, object]:
+    """What a result should say of the machine it was taken on."""
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "processor": platform.processor() or platform.machine(),
+        "python": sys.version.split()[0],
+    }

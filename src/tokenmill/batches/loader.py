@@ -1,0 +1,366 @@
+"""The online half, told once: data -> order -> batches.
+
+    data = tokenmill.open("data/corpus")
+    loader = tokenmill.BatchLoader(data, batch_size=8, block_size=1024, seed=0)
+    for batch in loader:                      # batch.inputs, batch.targets: (8, 1024) int64
+        ...
+        state = loader.state_dict()           # a few JSON values; load_state_dict() goes on here
+
+A loader holds one number, the samples consumed so far over all ranks. The batch of a step is a
+function of (data, order, step, rank): the order names the windows (order/plan.py), gather copies
+them (gather.py), a thread keeps a few batches ready (prefetch.py). So `batch(step)` looks anywhere
+without moving, a state resumes at once on other ranks and batch sizes, and `locate` and `when` say
+what was in a step and when a document comes.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tokenmill.batches.batch import Batch
+from tokenmill.batches.gather import check_dtype
+from tokenmill.batches.lookup import Place, Visit, place_of, visits_of
+from tokenmill.batches.make import Maker
+from tokenmill.batches.mixture import Mixture
+from tokenmill.batches.prefetch import Direct, Prefetcher
+from tokenmill.batches.source import WindowSource
+from tokenmill.batches.state import make_state, read_state
+from tokenmill.dataset import TokenDataset
+from tokenmill.order.epochs import Arrangement
+from tokenmill.order.plan import Plan
+from tokenmill.order.ranks import Ranks
+
+log = logging.getLogger("tokenmill")
+
+
+class BatchLoader:
+    """Batches of a dataset or a mixture, in an order that is a function of the seed.
+
+    Endless unless `epochs` is given. A pass of `epochs` epochs ends with the last whole step; the
+    loader then says what it left out, and iterating again goes on with the next epochs.
+    """
+
+    def __init__(
+        self,
+        data: TokenDataset | Mixture,
+        *,
+        batch_size: int = 8,
+        block_size: int = 1024,
+        seed: int = 0,
+        order: str | Arrangement = "shuffle",
+        rank: int = 0,
+        world_size: int = 1,
+        epochs: int | None = None,
+        phase: bool = False,
+        documents: bool = False,
+        max_documents: int | None = None,
+        prefetch: int = 2,
+        dtype: npt.DTypeLike = "int64",
+    ) -> None:
+        self.data = data
+        mixed = isinstance(data, Mixture)
+        self.datasets = data.datasets if isinstance(data, Mixture) else (data,)
+        self.names = data.names if isinstance(data, Mixture) else ("data",)
+        if epochs is not None and (mixed or epochs < 1):
+            raise ValueError(
+                f"epochs is {epochs}; "
+                + (
+                    "a mixture has no epochs of its own, stop after a number of steps instead"
+                    if mixed
+                    else "it must be at least 1, or None for an endless loader"
+                )
+            )
+        if prefetch < 0:
+            raise ValueError(f"prefetch is {prefetch}; it must be 0 or more")
+        if max_documents is not None and max_documents < 1:
+            raise ValueError(f"max_documents is {max_documents}; it must be at least 1")
+        self.epochs = epochs
+        self.prefetch = prefetch
+        self._plan = Plan(
+            [d.num_tokens for d in self.datasets],
+            block_size=block_size,
+            seed=seed,
+            order=order,
+            phase=phase,
+            stages=data.stages if isinstance(data, Mixture) else None,
+        )
+        for each in self.datasets:
+            check_dtype(each, dtype)
+            if documents:
+                each.document_ends(0, 0)  # refuses here if nothing says where documents end
+        self._maker = Maker(
+            datasets=self.datasets,
+            plan=self._plan,
+            ranks=Ranks(batch_size, rank, world_size),
+            dtype=np.dtype(dtype),
+            max_documents=(max_documents or block_size) if documents else None,
+        )
+        self._samples = 0  # consumed, over all ranks
+        self._pass = 0
+        self._ended = False
+        self._batches: Prefetcher[Batch] | Direct[Batch] | None = None
+        self._waited, self._served, self._told = 0.0, 0, False
+
+    # What it is
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a batch on one rank."""
+        return self._maker.ranks.batch_size
+
+    @property
+    def block_size(self) -> int:
+        """Inputs, and targets, of a row."""
+        return self._plan.block_size
+
+    @property
+    def rank(self) -> int:
+        """Which of the ranks this one is."""
+        return self._maker.ranks.rank
+
+    @property
+    def world_size(self) -> int:
+        """How many ranks share each step."""
+        return self._maker.ranks.world_size
+
+    @property
+    def step(self) -> int:
+        """The number of the next step; a loader with `epochs` counts from 0 in each pass."""
+        return (self._samples - self._maker.ranks.origin) // self._maker.ranks.samples_per_step
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next sample; in a mixture, that of the source furthest on."""
+        counts = self._plan.counts_before(self._samples)
+        sources = self._plan.sources
+        return max(n // s.samples_per_epoch for n, s in zip(counts, sources, strict=True))
+
+    def __len__(self) -> int:
+        """Steps of a whole pass, equal on all ranks; an endless loader has no length."""
+        if self.epochs is None:
+            raise TypeError("an endless loader has no length; give it epochs=")
+        return (self._bounds()[1] - self._maker.ranks.origin) // self._maker.ranks.samples_per_step
+
+    # Iterating
+
+    def __iter__(self) -> "BatchLoader":
+        if self._ended:
+            self._pass += 1
+            self._seek(self._bounds()[0])
+        return self
+
+    def __next__(self) -> Batch:
+        if self._ended:
+            raise StopIteration
+        began = time.perf_counter()
+        if self._batches is None or not self._batches.alive():
+            self._batches = self._begin()
+        try:
+            batch: Batch = next(self._batches)
+        except StopIteration:
+            self._end_pass()
+            raise
+        except BaseException:
+            self.close()  # the next call starts again at the same step
+            raise
+        self._waited += time.perf_counter() - began
+        self._samples += self._maker.ranks.samples_per_step
+        self._served += 1
+        return batch
+
+    def batch(self, step: int) -> Batch:
+        """The batch of any step (of this pass), without moving the loader."""
+        self._check_step(step)
+        return self._maker.batch(step)
+
+    def close(self) -> None:
+        """End the prefetching thread; iterating again starts a new one."""
+        batches, self._batches = self._batches, None
+        if batches is not None:
+            batches.close()
+
+    def set_epoch(self, epoch: int) -> None:
+        """For trainers that call it: every epoch has an order of its own without it.
+
+        Only when a pass has been served whole and the trainer announces the next does the loader
+        move on to it, so that a state saved at the end of an epoch does not give an empty one.
+        """
+        if self.epochs is not None and epoch == self._pass + 1 and self.step >= len(self):
+            self._ended = True
+
+    # Stopping and going on
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this run stands, by what was consumed: a few JSON values, always the same keys."""
+        return make_state(self._samples, self._pass, self._order_keys(), self._data_keys())
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was saved, on this number of ranks and with this batch size."""
+        samples, passes = read_state(state, self._order_keys(), self._data_keys())
+        self._pass = passes
+        if self.epochs is not None:
+            low, high = self._bounds()
+            if not low <= samples <= high:  # saved under another `epochs`
+                self._pass = samples // (high - low)
+        self._seek(samples)
+
+    def _order_keys(self) -> dict[str, Any]:
+        return {"order_fingerprint": self._plan.fingerprint(), **self._plan.describe()}
+
+    def _data_keys(self) -> dict[str, Any]:
+        return {
+            "data_fingerprint": self.data.fingerprint,
+            "sources": list(self.names),
+            "num_tokens": [data.num_tokens for data in self.datasets],
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_batches": None}
+
+    # Looking up
+
+    def locate(self, step: int, row: int, column: int = 0, *, rank: int | None = None) -> Place:
+        """Where the token at (row, column) of a step's batch comes from: file, document, offset.
+
+        Column 0 to block_size - 1 are the inputs; targets are one further.
+        """
+        self._check_step(step)
+        ranks = self._maker.ranks
+        for name, value, stop in (
+            ("row", row, ranks.batch_size),
+            ("column", column, self.block_size + 1),
+            ("rank", self.rank if rank is None else rank, ranks.world_size),
+        ):
+            if not 0 <= value < stop:
+                raise IndexError(f"{name} is {value}; it must be 0 to {stop - 1}")
+        rank = self.rank if rank is None else rank
+        sample = ranks.first_sample(step) + rank * ranks.batch_size + row
+        return place_of(self._plan, self.datasets, self.names, sample, column)
+
+    def when(
+        self,
+        document: int | None = None,
+        *,
+        tokens: tuple[int, int] | None = None,
+        source: str | None = None,
+        epochs: Iterable[int] | None = None,
+    ) -> list[Visit]:
+        """The steps that train on a document, or on tokens start .. stop-1, in order.
+
+        A step counts if one of the tokens is a target in it. `epochs` are those of the source; by
+        default the ones of this pass, or of an endless loader all up to the present one.
+        """
+        number = self._source_number(source)
+        if (document is None) == (tokens is None):
+            raise ValueError("give either a document or tokens=(start, stop), one of them")
+        if document is not None:
+            tokens = self.datasets[number].document_range(document)
+        assert tokens is not None
+        if epochs is None:
+            first = 0 if self.epochs is None else self._pass * self.epochs
+            epochs = range(first, self.epoch + 1 if self.epochs is None else first + self.epochs)
+        num_steps = None if self.epochs is None else len(self)
+        return visits_of(self._plan, self._maker.ranks, number, tokens, epochs, num_steps)
+
+    def windows(self, num_samples: int | None = None) -> WindowSource:
+        """The samples in order as a sequence: for Grain, JAX and map-style torch datasets.
+
+        Item i is sample i, a (block_size + 1,) array. As long as one epoch (or `epochs` of them),
+        or `num_samples`, which a mixture needs.
+        """
+        if num_samples is None:
+            per_epoch = self._plan.samples_per_epoch
+            if per_epoch is None:
+                raise ValueError("a mixture has no end; say how many windows: windows(100_000)")
+            num_samples = per_epoch * (self.epochs or 1)
+        return WindowSource(self._maker, num_samples)
+
+    def stats(self) -> dict[str, Any]:
+        """What was served: samples, tokens and epochs by source over all ranks, and our own part.
+
+        `left_out` is what a pass of `epochs` does not serve: samples that do not fill a step, and
+        the tokens behind the last whole window of each epoch.
+        """
+        sources = {}
+        counts = self._plan.counts_before(self._samples)
+        for name, count, order in zip(self.names, counts, self._plan.sources, strict=True):
+            sources[name] = {
+                "samples": count,
+                "tokens": count * self.block_size,
+                "epochs": count / order.samples_per_epoch,
+            }
+        rows = self._served * self.batch_size
+        item = max(data.dtype.itemsize for data in self.datasets)
+        return {
+            "samples": self._samples,
+            "tokens": self._samples * self.block_size,
+            "sources": sources,
+            "steps_here": self._served,
+            "bytes_read_here": rows * (self.block_size + 1) * item,
+            "seconds_waited": self._waited,
+            "left_out": self._left_out(),
+        }
+
+    def _left_out(self) -> dict[str, int] | None:
+        if self.epochs is None:
+            return None
+        ranks = self._maker.ranks
+        samples = self._bounds()[1] - ranks.first_sample(len(self))
+        tail = self._plan.sources[0].windows.slack * self.epochs
+        return {"samples": samples, "tokens": samples * self.block_size + tail}
+
+    # Inside
+
+    def _begin(self) -> "Prefetcher[Batch] | Direct[Batch]":
+        batches = self._maker.run(self.step, None if self.epochs is None else len(self))
+        return Prefetcher(batches, self.prefetch) if self.prefetch else Direct(batches)
+
+    def _end_pass(self) -> None:
+        self.close()
+        self._ended = True
+        left = self._left_out()
+        if left is not None and not self._told:
+            self._told = True
+            log.log(
+                logging.WARNING if left["samples"] else logging.INFO,
+                "epochs=%d ended at step %d; left out: %d tokens (%d samples that do not fill a "
+                "step of %d, and the tokens behind the last whole window of each epoch)",
+                self.epochs,
+                len(self),
+                left["tokens"],
+                left["samples"],
+                self._maker.ranks.samples_per_step,
+            )
+
+    def _bounds(self) -> tuple[int, int]:
+        """First sample of this pass, and the one after its last."""
+        per_epoch = self._plan.samples_per_epoch
+        assert self.epochs is not None
+        assert per_epoch is not None
+        return self._pass * self.epochs * per_epoch, (self._pass + 1) * self.epochs * per_epoch
+
+    def _seek(self, samples: int) -> None:
+        """Go to a sample number of this pass; steps are counted so that one begins there."""
+        self.close()
+        self._ended, self._samples = False, samples
+        ranks = self._maker.ranks
+        low = 0 if self.epochs is None else self._bounds()[0]
+        origin = low + (samples - low) % ranks.samples_per_step
+        self._maker = replace(self._maker, ranks=replace(ranks, origin=origin))
+
+    def _check_step(self, step: int) -> None:
+        if step < 0 or (self.epochs is not None and step >= len(self)):
+            last = "" if self.epochs is None else f" to {len(self) - 1}"
+            raise IndexError(f"step is {step}; this loader has steps 0{last or ' and up'}")
+
+    def _source_number(self, source: str | None) -> int:
+        if source is None and len(self.names) == 1:
+            return 0
+        if source not in self.names:
+            raise ValueError(f"source is {source!r}; it must be one of: {', '.join(self.names)}")
+        return self.names.index(source)

@@ -1,0 +1,83 @@
+"""Both ways between a batch and the data: what was in a step, and when does a document come."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tokenmill.dataset import TokenDataset
+from tokenmill.order.plan import Plan
+from tokenmill.order.ranks import Ranks
+
+
+class Place(NamedTuple):
+    """Where one token of a batch comes from."""
+
+    source: str
+    epoch: int
+    sample: int
+    """The global sample number of the row."""
+    position: int
+    """The token on the axis of its source: data.tokens(position, position + 1)."""
+    file: str
+    offset: int
+    """Tokens of the file before this one."""
+    document: int | None
+    """Number of the document, None where nothing says where documents end."""
+    document_offset: int | None
+    """Tokens of the document before this one."""
+
+
+class Visit(NamedTuple):
+    """One row of one step that trains on what was asked for."""
+
+    epoch: int
+    step: int
+    rank: int
+    row: int
+
+
+def place_of(
+    plan: Plan,
+    datasets: Sequence[TokenDataset],
+    names: Sequence[str],
+    sample: int,
+    column: int,
+) -> Place:
+    """Where the token in this column of a sample lies."""
+    samples = np.array([sample])
+    sources, starts = plan.locate(samples)
+    data = datasets[int(sources[0])]
+    position = int(starts[0]) + column
+    shard = int(np.searchsorted(data.shard_starts, position, side="right")) - 1
+    document = data.document_at(position) if data.knows_documents else None
+    return Place(
+        source=names[int(sources[0])],
+        epoch=int(plan.epoch_of(samples)[0]),
+        sample=sample,
+        position=position,
+        file=data.shards[shard].file,
+        offset=position - data.shards[shard].start,
+        document=document,
+        document_offset=None if document is None else position - data.document_range(document)[0],
+    )
+
+
+def visits_of(
+    plan: Plan,
+    ranks: Ranks,
+    source: int,
+    tokens: tuple[int, int],
+    epochs: Iterable[int],
+    num_steps: int | None,
+) -> list[Visit]:
+    """The rows that train on tokens start .. stop-1 of a source, in the order they come."""
+    start, stop = tokens
+    if not 0 <= start <= stop:
+        raise ValueError(f"tokens are {start} to {stop}; the second must not be less")
+    found = sorted(
+        (sample, epoch) for epoch, sample in plan.samples_targeting(source, start, stop, epochs)
+    )
+    visits = [Visit(epoch, *ranks.place_of(sample)) for sample, epoch in found]
+    # Samples before the origin were served under another batch size; the tail is not served.
+    return [v for v in visits if v.step >= 0 and (num_steps is None or v.step < num_steps)]

@@ -1,0 +1,71 @@
+"""Several datasets served as one stream, by weight.
+
+    data = Mixture({"web": web, "code": code}, weights={"web": 0.8, "code": 0.2})
+    loader = BatchLoader(data, batch_size=8, block_size=1024)
+
+Weights count samples (windows), of which all are equally long. They hold exactly in every block of
+64 samples and ever more closely over longer stretches (order/mixture.py says how); every source
+runs through its own epochs in its own order. A schedule changes the weights as the run goes on:
+
+    Mixture({"web": web, "code": code}, schedule=[
+        (0, {"web": 0.8, "code": 0.2}),
+        (10_000, {"web": 0.5, "code": 0.5}),
+    ], samples_per_step=512)
+
+The times of a schedule are in steps of `samples_per_step` samples, or in samples if that is left
+out. They are fixed there and not by the loader, so that a run resumed on other ranks keeps them.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tokenmill.dataset import TokenDataset
+from tokenmill.order.mixture import Stage
+from tokenmill.order.shares import whole_parts
+
+Weights = Mapping[str, Any]
+
+
+class Mixture:
+    """Named datasets and how much of each a run gets; pass it to a BatchLoader as its data."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, TokenDataset],
+        *,
+        weights: Weights | None = None,
+        schedule: Iterable[tuple[int, Weights]] | None = None,
+        samples_per_step: int = 1,
+    ) -> None:
+        if not sources:
+            raise ValueError("a mixture needs at least one dataset, and {} has none")
+        if (weights is None) == (schedule is None):
+            raise ValueError("give either weights= or schedule=, one of them")
+        if samples_per_step < 1:
+            raise ValueError(f"samples_per_step is {samples_per_step}; it must be at least 1")
+        self.names = tuple(sources)
+        self.datasets = tuple(sources.values())
+        times = [(0, weights)] if schedule is None else list(schedule)
+        self.stages = tuple(
+            Stage(at * samples_per_step, self._parts(given or {})) for at, given in times
+        )
+        starts = [stage.start for stage in self.stages]
+        if not starts or starts[0] != 0 or sorted(set(starts)) != starts:
+            given_times = [at for at, _ in times]
+            raise ValueError(f"stages start at {given_times}; they must start at 0 and rise")
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the names of the sources and of their data."""
+        parts = [f"{n}={d.fingerprint}" for n, d in zip(self.names, self.datasets, strict=True)]
+        return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+
+    def _parts(self, weights: Weights) -> tuple[int, ...]:
+        unknown = sorted(set(weights) - set(self.names))
+        if unknown:
+            raise ValueError(
+                f"a weight is given for {unknown[0]!r}, which is not one of the sources: "
+                f"{', '.join(self.names)}"
+            )
+        return whole_parts([weights.get(name, 0) for name in self.names])

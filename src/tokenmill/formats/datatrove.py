@@ -1,0 +1,104 @@
+"""datatrove `.ds` files, with `.ds.index` and `.ds.metadata` beside them.
+
+  x.ds            ids and nothing else: uint16 or uint32
+  x.ds.index      one u64 for each document: where it ends, in tokens
+  x.ds.metadata   three lines: "tokenizer|bytes of a token", number of tokens, the same for people
+  x.ds.loss       one byte a token: a loss mask, which is not read (`details` says that it is there)
+
+datatrove's own reader takes the token size as an argument and never looks at the metadata; here the
+metadata decides, and an argument that says otherwise is refused.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.formats import files
+from tokenmill.formats.ends import ends_file
+from tokenmill.formats.found import Ask, Found
+from tokenmill.shards.read import Lazy, TokenFile
+
+NAME = "datatrove"
+DTYPES = {"1": "<u1", "2": "<u2", "4": "<u4"}
+BUNDLED = {"gpt2": "gpt2", "openai-community/gpt2": "gpt2"}
+MIXED = "tokens and index are of different builds, or one was cut; fetch or write both again"
+
+
+def claims(path: Path, first_bytes: bytes) -> bool:
+    """Whether this is such a file, by its name."""
+    return path.name.endswith((".ds", ".ds.index", ".ds.metadata"))
+
+
+def read(path: Path, ask: Ask) -> Found:
+    """One file as a shard; the path may be any of the files of one name."""
+    tokens = path.with_name(path.name.split(".ds")[0] + ".ds")
+    size = files.file_size(tokens, path if path != tokens else None)
+    tokenizer, dtype, count = _metadata(tokens)
+    if dtype is not None:
+        dtype = ask.agreed(dtype, tokens)
+    elif ask.dtype is not None:
+        dtype = ask.dtype
+    else:
+        raise FormatError(
+            f"{tokens} has no {tokens.name}.metadata beside it, so its token type is unknown",
+            hint=f'datatrove writes uint16 up to 65,536 ids: tokenmill.open("{tokens}", '
+            'dtype="uint16")',
+        )
+    if count is not None:
+        files.expect_size(tokens, size, count * dtype.itemsize, f"{tokens.name}.metadata")
+    num_tokens = files.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
+    file = TokenFile(
+        str(tokens), tokens.name, dtype, num_tokens, size, ends=_index(tokens, num_tokens)
+    )
+    details: dict[str, Any] = {"tokenizer": tokenizer} if tokenizer else {}
+    if tokens.with_name(tokens.name + ".loss").exists():
+        details["loss_mask"] = tokens.name + ".loss"
+    bundled = BUNDLED.get(tokenizer or "")
+    return Found(
+        NAME,
+        (file,),
+        tokenizer=bundled,
+        vocab_size=50257 if bundled == "gpt2" else None,
+        details=details,
+    )
+
+
+def _metadata(tokens: Path) -> tuple[str | None, np.dtype[Any] | None, int | None]:
+    """Tokenizer, dtype and number of tokens, as far as they are known."""
+    path = tokens.with_name(tokens.name + ".metadata")
+    if not path.is_file():
+        return None, None, None
+    text = files.read_whole(path, cap=1 << 16).decode("utf-8", errors="replace")
+    lines = text.split("\n")
+    name, _, width = lines[0].rpartition("|")
+    count = lines[1] if len(lines) > 1 else ""
+    if width not in DTYPES or not count.isdecimal() or len(count) > 19:
+        raise CorruptShardError(
+            f"{path} says {text[:80]!r}, not a tokenizer with |2 or |4 and a number of tokens",
+            hint="the file is damaged; fetch it again, or remove it and pass dtype=",
+        )
+    # Without a tokenizer datatrove writes "Unknown Tokenizer|2|2".
+    known = None if name.startswith("Unknown Tokenizer") else name
+    return known, np.dtype(DTYPES[width]), int(count)
+
+
+def _index(tokens: Path, num_tokens: int) -> Lazy | None:
+    path = tokens.with_name(tokens.name + ".index")
+    if not path.is_file():
+        return None
+    size = files.file_size(path)
+    if size % 8:
+        raise files.too_short(path, size, size + 8 - size % 8, "a whole number of documents")
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        last = int.from_bytes(os.pread(descriptor, 8, max(0, size - 8)), "little")
+    finally:
+        os.close(descriptor)
+    if last != num_tokens:
+        raise CorruptShardError(
+            f"{path} ends at token {last:,}, but {tokens.name} has {num_tokens:,}", hint=MIXED
+        )
+    return ends_file(path, size // 8)

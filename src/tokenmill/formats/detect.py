@@ -1,0 +1,217 @@
+"""From a path, a list or a glob to shards: which format it is, and which files.
+
+A folder is asked first for the index of a format (ours, MDS, litdata), then for a folder of the
+split, then for token files. A file is told by its first bytes, then by its name and what lies
+beside it.
+All files of a dataset are of one format; a file that is not is an error, not skipped.
+"""
+
+import difflib
+import glob as globbing
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from tokenmill.errors import FormatError, MismatchError, NotADatasetError
+from tokenmill.formats import (
+    datatrove,
+    dolma,
+    files,
+    litdata,
+    litpkds,
+    llmc,
+    mds,
+    megatron,
+    modalities,
+    nanogpt,
+    npy,
+    ours,
+)
+from tokenmill.formats.found import Ask, Found
+from tokenmill.formats.magic import OTHERS
+from tokenmill.formats.split import folder_of, take
+
+# In the order of asking: what has a magic number first, what only a name tells last.
+FILE_FORMATS: dict[str, ModuleType] = {
+    m.NAME: m for m in (llmc, npy, litpkds, megatron, datatrove, modalities, dolma, nanogpt)
+}
+FOLDER_FORMATS: dict[str, ModuleType] = {m.NAME: m for m in (ours, mds, litdata)}
+TOKEN_SUFFIXES = (".bin", ".npy", ".raw", ".ds", ".pbin")
+
+Where = str | os.PathLike[str]
+
+
+def detect(
+    where: Where | Sequence[Where], split: str | None, *, format: str | None, ask: Ask
+) -> Found:
+    """The shards of a split."""
+    check_format(format)
+    if not isinstance(where, (str, os.PathLike)):
+        paths = [path for item in where for path in _expand(item)]
+        if not paths:
+            raise ValueError("the list of token files is empty")
+        return _of_files(paths, split, format, ask, f"the list of {len(paths)} files")
+    paths = _expand(where)
+    if len(paths) == 1 and paths[0].is_dir():
+        return _of_folder(paths[0], split, format, ask)
+    return _of_files(paths, split, format, ask, str(where))
+
+
+def check_format(format: str | None) -> None:
+    """Refuse a format that nobody knows, with the nearest name."""
+    known = sorted([*FILE_FORMATS, *FOLDER_FORMATS])
+    if format is not None and format not in known:
+        near = difflib.get_close_matches(format, known, n=1)
+        raise ValueError(
+            f"unknown format {format!r}; known are: {', '.join(known)}"
+            + (f"\n\nhint: did you mean {near[0]!r}?" if near else "")
+        )
+
+
+def _expand(where: Where) -> list[Path]:
+    """One path, or what a glob matches in byte order of the names."""
+    path = Path(where)
+    if path.exists():
+        return [path]
+    text = os.fspath(where)
+    for prefix_of in (".bin", ".idx"):  # Megatron's users name the pair without its suffix
+        if Path(text + prefix_of).is_file() and Path(text + ".idx").is_file():
+            return [Path(text + ".bin")]
+    if globbing.has_magic(text):
+        found = sorted(globbing.glob(text, recursive=True), key=os.fsencode)  # noqa: PTH207
+        if found:
+            return [Path(name) for name in found if not Path(name).is_dir()] or [Path(found[0])]
+        raise NotADatasetError(f"no file matches {text!r} (looked in {Path.cwd()})")
+    raise NotADatasetError(
+        f"there is no file or folder {text!r} (looked in {Path.cwd()})", hint=_nearby(path)
+    )
+
+
+def _nearby(path: Path) -> str | None:
+    if not path.parent.is_dir():
+        return None
+    names = sorted(entry.name for entry in path.parent.iterdir())
+    near = difflib.get_close_matches(path.name, names, n=1)
+    return f"did you mean {path.parent / near[0]}?" if near else None
+
+
+def _of_folder(folder: Path, split: str | None, format: str | None, ask: Ask) -> Found:
+    for name, module in FOLDER_FORMATS.items():
+        if format in (None, name) and module.claims_folder(folder):
+            found: Found = module.read_folder(folder, split, ask)
+            return found
+    folders = {name: folder_of(folder, name) for name in ("train", "val", "test")}
+    if folders["train"] or folders["val"]:
+        return _of_split_folders(folder, folders, split, format, ask)
+    paths = [entry for entry in folder.iterdir() if _is_token_file(entry)]
+    paths = _whole_files(sorted(paths, key=lambda path: os.fsencode(path.name)))
+    if not paths:
+        raise _nothing_here(folder)
+    return _of_files(paths, split, format, ask, str(folder))
+
+
+def _is_token_file(path: Path) -> bool:
+    """By its name; an index whose tokens are missing counts too, so that the loss is noticed."""
+    if path.suffix == ".idx":
+        return not path.with_suffix(".bin").exists()
+    if path.name.endswith((".ds.index", ".ds.metadata")):
+        return not path.with_suffix("").exists()
+    return path.suffix in TOKEN_SUFFIXES
+
+
+def _of_split_folders(
+    folder: Path, folders: dict[str, Path | None], split: str | None, format: str | None, ask: Ask
+) -> Found:
+    """`train/` and `val/`: each is a whole split. With train/ alone, its end is held out."""
+    here = {name: path for name, path in folders.items() if path is not None}
+    if split is None:
+        parts = [_renamed(_of_folder(path, None, format, ask), path.name) for path in here.values()]
+        return join(parts, str(folder))
+    if split in here:
+        whole = None if len(here) > 1 else split
+        return _renamed(_of_folder(here[split], whole, format, ask), here[split].name)
+    if split == "val" and list(here) == ["train"]:
+        return _renamed(_of_folder(here["train"], "val", format, ask), here["train"].name)
+    raise FormatError(
+        f"{folder} has no {split} split; it has the folders {', '.join(map(str, here))}",
+        hint=f'open split="{next(iter(here))}", or split=None for everything',
+    )
+
+
+def _renamed(found: Found, folder: str) -> Found:
+    return found.with_files([replace(file, name=f"{folder}/{file.name}") for file in found.files])
+
+
+def _whole_files(paths: list[Path]) -> list[Path]:
+    """Without hidden files and folders: those are temporary, or of something else."""
+    return [path for path in paths if not path.name.startswith((".", "_tmp")) and path.is_file()]
+
+
+def _of_files(
+    paths: list[Path], split: str | None, format: str | None, ask: Ask, where: str
+) -> Found:
+    module = FILE_FORMATS[format] if format in FILE_FORMATS else _sniff(paths[0], format)
+    found = join([module.read(path, ask) for path in paths], where)
+    if len(paths) > 1:
+        root = Path(os.path.commonpath([path.parent for path in paths]))
+        found = found.with_files(
+            [
+                replace(file, name=path.relative_to(root).as_posix())
+                for path, file in zip(paths, found.files, strict=True)
+            ]
+        )
+    return found.with_files(take(found.files, split, where))
+
+
+def _sniff(path: Path, format: str | None) -> ModuleType:
+    """The format of a file by its first bytes, or by its name."""
+    if path.is_dir():
+        raise FormatError(f"{path} is a folder in a list of files; open it by itself")
+    if format in FOLDER_FORMATS:
+        raise FormatError(f"{path} is a file, but the format {format} is a folder with an index")
+    first_bytes, _ = files.head(path)
+    for module in FILE_FORMATS.values():
+        if module.claims(path, first_bytes):
+            return module
+    for magic, (what, remedy) in OTHERS.items():
+        if first_bytes.startswith(magic):
+            raise FormatError(f"{path} is {what}", hint=remedy.replace("FILE", path.stem))
+    raise FormatError(
+        f"{path} is of no format that can be told by its bytes or its name",
+        hint=f'if it holds token ids and nothing else: tokenmill.open("{path}", format="nanogpt", '
+        'dtype="uint16")',
+    )
+
+
+def join(parts: Iterable[Found], where: str) -> Found:
+    """Many files of one format as one dataset; files of different types are refused."""
+    parts = list(parts)
+    first = parts[0]
+    for other in parts[1:]:
+        if (other.format, _dtype(other)) != (first.format, _dtype(first)):
+            raise MismatchError(
+                f"{where} mixes {_dtype(first)} ({first.files[0].path}) and "
+                f"{_dtype(other)} ({other.files[0].path})",
+                hint="convert one of them: tokenmill convert SRC DST --to tokenmill --dtype uint32",
+            )
+    return first.with_files([file for found in parts for file in found.files])
+
+
+def _dtype(found: Found) -> str:
+    dtypes: set[np.dtype] = {file.dtype for file in found.files}
+    return f"{found.format} {'/'.join(sorted(dtype.name for dtype in dtypes))}"
+
+
+def _nothing_here(folder: Path) -> NotADatasetError:
+    counts: dict[str, int] = {}
+    for entry in folder.iterdir():
+        kind = "folders" if entry.is_dir() else entry.suffix or "files without suffix"
+        counts[kind] = counts.get(kind, 0) + 1
+    holds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
+    text = {".txt", ".jsonl", ".parquet", ".gz", ".zst"} & set(counts)
+    hint = f"to tokenize text: tokenmill prepare {folder} OUTPUT" if text else None
+    return NotADatasetError(f"{folder} holds no token files; it holds {holds}", hint=hint)

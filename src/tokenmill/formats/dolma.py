@@ -1,0 +1,93 @@
+"""dolma's and OLMo's `.npy` files, which are none: ids without a header, and a `.csv.gz` beside.
+
+  part-0-00000.npy      ids; the dtype was chosen at writing (--dtype, uint16 unless given)
+  part-0-00000.csv.gz   one line for each document: start, end (in tokens, exclusive), and perhaps
+                        id, source and line
+
+No byte says the dtype, so it is asked for. Without the `.csv.gz`, documents are known only by an
+end-of-text id.
+"""
+
+import csv
+import gzip
+import io
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.formats import files, npy
+from tokenmill.formats.found import Ask, Found
+from tokenmill.shards.read import Lazy, TokenFile
+
+NAME = "dolma"
+ROWS_AT_ONCE = 1 << 16
+
+
+def claims(path: Path, first_bytes: bytes) -> bool:
+    """Whether this may be such a file: named .npy, but without numpy's header."""
+    return path.suffix == ".npy" and not first_bytes.startswith(npy.MAGIC)
+
+
+def read(path: Path, ask: Ask) -> Found:
+    """One file as a shard."""
+    first_bytes, size = files.head(path)
+    if first_bytes.startswith(npy.MAGIC):
+        raise FormatError(
+            f"{path} has the header of a real .npy file, so it is none of dolma",
+            hint=f'leave format out, and the header is respected: tokenmill.open("{path}")',
+        )
+    if b"'descr'" in first_bytes[:64]:
+        raise CorruptShardError(
+            f"{path} starts with {first_bytes[:6]!r} and goes on like the header of a .npy file",
+            hint="its first bytes are damaged; fetch or write it again",
+        )
+    if ask.dtype is None:
+        raise FormatError(
+            f"{path} has no header (dolma's .npy files have none), so its token type is unknown",
+            hint=f'dolma writes uint16 unless told otherwise: tokenmill.open("{path}", '
+            'format="dolma", dtype="uint16")',
+        )
+    num_tokens = files.whole_tokens(path, size, ask.dtype.itemsize, ask.dtype.name)
+    table = path.with_suffix(".csv.gz")
+    ends = Lazy(load_ends, (str(table), num_tokens)) if table.is_file() else None
+    return Found(NAME, (TokenFile(str(path), path.name, ask.dtype, num_tokens, size, ends=ends),))
+
+
+def load_ends(path: str, num_tokens: int) -> np.ndarray:
+    """Where documents end, from the table; its rows must cover all tokens without holes."""
+    parts: list[np.ndarray] = []
+    ends: list[int] = []
+    end = row = 0
+    try:
+        with gzip.open(path, "rb") as unpacked, io.TextIOWrapper(unpacked, "utf-8") as text:
+            for row, fields in enumerate(csv.reader(text)):
+                start, next_end = int(fields[0]), int(fields[1])
+                if start != end or not end <= next_end <= num_tokens or row > 2 * num_tokens:
+                    raise CorruptShardError(
+                        f"{path} has a document from token {start:,} to {next_end:,} in line "
+                        f"{row + 1:,}, after one that ended at {end:,} of {num_tokens:,}",
+                        hint="table and tokens are of different builds; fetch or write both again",
+                    )
+                ends.append(end := next_end)
+                if len(ends) == ROWS_AT_ONCE:
+                    parts.append(np.array(ends, np.int64))
+                    ends = []
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+        raise CorruptShardError(
+            f"{path} cannot be read after line {row:,}: {error}",
+            hint="the table is damaged or cut; fetch it again",
+        ) from None
+    except (ValueError, IndexError):
+        raise CorruptShardError(
+            f"{path} has no `start,end` in line {row + 1:,}",
+            hint="this is not the table of a dolma file; fetch it again",
+        ) from None
+    if end != num_tokens:
+        raise CorruptShardError(
+            f"{path} covers {end:,} of {num_tokens:,} tokens",
+            hint="table and tokens are of different builds, or a stopped writer left a tail of "
+            "zeros; fetch or write both again",
+        )
+    return np.concatenate([*parts, np.array(ends, np.int64)])

@@ -1,0 +1,128 @@
+"""litdata in token mode: `index.json` and chunks of tokens, written with a TokensLoader.
+
+A chunk: u32 number of items n; u32[n + 1] where each begins, and the last ends, in bytes; then the
+tokens of all items, without anything between them. `dim` in the index is the number of tokens of a
+chunk, `data_format` the dtype: `no_header_numpy:5` is uint16, `no_header_tensor:16` int32.
+
+Any other data_format is no token data; `pickle` in particular would run code and is refused.
+Compressed and encrypted chunks are refused.
+"""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.formats import files, samples
+from tokenmill.formats.found import Ask, Found
+from tokenmill.formats.split import take
+from tokenmill.shards.read import Lazy, TokenFile
+from tokenmill.shards.strict import Reader
+
+NAME = "litdata"
+INDEX = "index.json"
+NUMPY_CODES = dict(enumerate(("i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8")))
+TORCH_CODES = {
+    11: "u1", 12: "i1", 13: "<i2", 14: "<i2", 15: "<i4", 16: "<i4", 17: "<i8", 18: "<i8", 20: "<u2"
+}  # fmt: skip
+
+
+def claims_folder(folder: Path) -> bool:
+    """Whether this folder is such a dataset."""
+    path = folder / INDEX
+    return path.is_file() and "chunks" in files.read_json(path).names()
+
+
+def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
+    """The chunks of a split, by the index."""
+    path = folder / INDEX
+    index = files.read_json(path)
+    config = index.object("config")
+    dtype = ask.agreed(_dtype(config, path), path)
+    chunks = index.objects("chunks")
+    if not chunks:
+        raise FormatError(f"{path} names no chunks", hint="nothing was written; write it again")
+    shards = [_chunk(folder, chunk, path, dtype) for chunk in chunks]
+    first = shards[0]
+    lengths = np.diff(load_ends(first.path, chunks[0].count("chunk_size"), 1), prepend=0)
+    documents = samples.are_documents(index, lengths)
+    if documents:
+        shards = [
+            _with_ends(shard, chunk.count("chunk_size"))
+            for shard, chunk in zip(shards, chunks, strict=True)
+        ]
+    found = Found(NAME, tuple(shards), details={"rows": not documents})
+    return found.with_files(take(found.files, split, folder))
+
+
+def _dtype(config: Reader, path: Path) -> np.dtype[Any]:
+    formats = config.fields.get("data_format")
+    only = formats[0] if isinstance(formats, list) and len(formats) == 1 else None
+    name, _, code = str(only).partition(":")
+    codes = {"no_header_numpy": NUMPY_CODES, "no_header_tensor": TORCH_CODES}.get(name)
+    if codes is None or not code.isdecimal() or int(code) not in codes:
+        pickled = isinstance(formats, list) and "pickle" in formats
+        raise FormatError(
+            f"{path} has the data_format {formats!r:.100}, which is not integers in token mode",
+            hint="unpickling can run code, so it is refused; write 1-D arrays with TokensLoader"
+            if pickled
+            else "write 1-D arrays of token ids: litdata.optimize(..., item_loader=TokensLoader())",
+        )
+    for key in ("compression", "encryption"):
+        if config.fields.get(key):
+            raise FormatError(
+                f"{path} has {key} {config.fields[key]!r:.100}: not read",
+                hint=f"write the dataset again without {key}",
+            )
+    if config.fields.get("item_loader") != "TokensLoader":
+        raise FormatError(
+            f"{path} is for {config.fields.get('item_loader')!r:.60}, not for TokensLoader",
+            hint="write it again: litdata.optimize(..., item_loader=TokensLoader())",
+        )
+    return np.dtype(codes[int(code)])
+
+
+def _chunk(folder: Path, chunk: Reader, index: Path, dtype: np.dtype[Any]) -> TokenFile:
+    path = files.inside(folder, chunk.file("filename"), index)
+    count, num_tokens = chunk.count("chunk_size"), chunk.count("dim")
+    size = files.file_size(path, index)
+    offset = 4 * (count + 2)
+    files.expect_size(
+        path, size, offset + num_tokens * dtype.itemsize, f"{index.name} ({num_tokens:,} tokens)"
+    )
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        head = np.frombuffer(os.pread(descriptor, 8, 0), "<u4")
+        last = int.from_bytes(os.pread(descriptor, 4, 4 + 4 * count), "little")
+    finally:
+        os.close(descriptor)
+    if (int(head[0]), int(head[1]), last) != (count, offset, size):
+        raise CorruptShardError(
+            f"{path} says {head[0]:,} items from byte {head[1]:,} to {last:,}; the index says "
+            f"{count:,} from {offset:,} to {size:,}",
+            hint="chunk and index are of different builds; fetch both again",
+        )
+    return TokenFile(
+        str(path), path.relative_to(folder).as_posix(), dtype, num_tokens, size, offset
+    )
+
+
+def _with_ends(shard: TokenFile, count: int) -> TokenFile:
+    return replace(shard, ends=Lazy(load_ends, (shard.path, count, shard.dtype.itemsize), count))
+
+
+def load_ends(path: str, count: int, itemsize: int) -> np.ndarray:
+    """Where the items of a chunk end, in tokens."""
+    with Path(path).open("rb") as file:
+        table = np.frombuffer(file.read(4 * (count + 2))[4:], "<u4").astype(np.int64)
+    sizes = np.diff(table)
+    if len(table) != count + 1 or (sizes < 0).any() or (sizes % itemsize).any():
+        raise CorruptShardError(
+            f"{path} has items that go back, or are no whole number of tokens",
+            hint="the chunk is damaged; fetch it again",
+        )
+    result: np.ndarray = (table[1:] - table[0]) // itemsize
+    return result

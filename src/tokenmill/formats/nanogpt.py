@@ -1,0 +1,79 @@
+"""nanoGPT's and any other raw `.bin`: token ids and nothing else.
+
+No byte of the file says what it holds, so the dtype is asked for, or read from a `meta.json` beside
+it: {"dtype": "uint16", "vocab_size": 50257, "end_of_text_id": 50256}, all but dtype optional. A
+`meta.pkl` (nanoGPT's character-level sets write one) is a pickle and is never read.
+
+A file that begins with the header of another format is refused: its header would become tokens.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from tokenmill.errors import FormatError
+from tokenmill.formats import files
+from tokenmill.formats.found import INTEGERS, Ask, Found, token_dtype
+from tokenmill.formats.magic import known_head
+from tokenmill.shards.read import TokenFile
+
+NAME = "nanogpt"
+
+
+def claims(path: Path, first_bytes: bytes) -> bool:
+    """Whether this may be such a file: by its name, once no other format claims it."""
+    return path.suffix in (".bin", ".raw")
+
+
+def read(path: Path, ask: Ask) -> Found:
+    """One file as a shard."""
+    first_bytes, size = files.head(path)
+    if other := known_head(first_bytes):
+        raise FormatError(
+            f"{path} has a header ({other}), so it is not a raw file; its header is no tokens",
+            hint=f'leave format out, and the header is respected: tokenmill.open("{path}")',
+        )
+    meta = _meta(path)
+    dtype = ask.dtype
+    if "dtype" in meta:
+        dtype = ask.agreed(token_dtype(meta["dtype"]), path)
+    if dtype is None:
+        raise _unknown_dtype(path, size)
+    num_tokens = files.whole_tokens(path, size, dtype.itemsize, dtype.name)
+    file = TokenFile(str(path), path.name, dtype, num_tokens, size)
+    end_of_text_id = meta.get("end_of_text_id")
+    return Found(
+        NAME,
+        (file,),
+        vocab_size=meta.get("vocab_size"),
+        end_of_text_id=end_of_text_id,
+        end_of_text_comes=None if end_of_text_id is None else "after",
+    )
+
+
+def _meta(path: Path) -> dict[str, Any]:
+    beside = path.with_name("meta.json")
+    if not beside.is_file():
+        return {}
+    fields = files.read_json(beside)
+    meta: dict[str, Any] = {}
+    if "dtype" in fields.names():
+        meta["dtype"] = fields.text("dtype", among=INTEGERS)
+    for name in ("vocab_size", "end_of_text_id"):
+        if name in fields.names():
+            meta[name] = fields.count(name)
+    return meta
+
+
+def _unknown_dtype(path: Path, size: int) -> FormatError:
+    hint = (
+        f'nanoGPT writes uint16 for gpt2: tokenmill.open("{path}", format="nanogpt", '
+        'dtype="uint16")'
+    )
+    if path.with_name("meta.pkl").is_file():
+        hint += (
+            "\nmeta.pkl is a pickle and is never read; nanoGPT's character-level sets, which have "
+            "one, are uint16 too"
+        )
+    if size % 2:
+        hint = f"{size:,} bytes is odd, so only uint8 is possible; or the file was cut short"
+    return FormatError(f"{path} has no header, so its token type is unknown", hint=hint)

@@ -1,0 +1,115 @@
+"""`.npy` files of numpy: a header that states dtype and shape, then the values.
+
+Bytes: 93 "NUMPY", version (major, minor), header length (u16 in version 1, u32 in 2 and 3), a
+literal {'descr': '<u2', 'fortran_order': False, 'shape': (n,)}, padding to 64, then the data.
+
+The header is parsed here, not by numpy: capped in length, read as a literal, and its claim compared
+with the size of the file before anything is mapped. Arrays of objects are pickles and are refused.
+A 2-D array in C order (rows of equal length) is one axis, row after row.
+"""
+
+import ast
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmill.errors import CorruptShardError, FormatError, TruncatedShardError
+from tokenmill.formats import files
+from tokenmill.formats.found import INTEGERS, Ask, Found
+from tokenmill.shards.read import TokenFile
+
+NAME = "npy"
+MAGIC = b"\x93NUMPY"
+HEADER_CAP = 1 << 16
+
+
+def claims(path: Path, first_bytes: bytes) -> bool:
+    """Whether these are the first bytes of such a file."""
+    return first_bytes.startswith(MAGIC)
+
+
+def read(path: Path, ask: Ask) -> Found:
+    """One file as a shard."""
+    first_bytes, size = files.head(path)
+    if not first_bytes.startswith(MAGIC):
+        raise FormatError(
+            f"{path} starts with {first_bytes[:6]!r}, not with the header of a .npy file",
+            hint=f'dolma and OLMo name headerless files .npy: tokenmill.open("{path}", '
+            'format="dolma", dtype="uint16")',
+        )
+    offset, header = _header(path, size)
+    dtype = ask.agreed(_dtype(header, path), path)
+    shape = _shape(header, path)
+    if len(shape) > 1 and header["fortran_order"]:
+        raise FormatError(
+            f"{path} is stored column by column (fortran_order): its rows are no runs of tokens",
+            hint="write it again with np.save(path, np.ascontiguousarray(array))",
+        )
+    num_tokens = math.prod(shape)
+    files.expect_size(path, size, offset + num_tokens * dtype.itemsize, f"its shape {shape}")
+    file = TokenFile(str(path), path.name, dtype, num_tokens, size, offset)
+    return Found(NAME, (file,), details={"shape": list(shape)})
+
+
+def _header(path: Path, size: int) -> tuple[int, dict[str, Any]]:
+    """Where the data begins, and what the header says."""
+    with path.open("rb") as file:
+        start = file.read(12)
+        major = start[6] if len(start) == 12 else 0
+        if major not in (1, 2, 3):
+            raise FormatError(f"{path} has a .npy header of version {major}; known are 1, 2 and 3")
+        width = 2 if major == 1 else 4
+        length = int.from_bytes(start[8 : 8 + width], "little")
+        offset = 8 + width + length
+        if length > HEADER_CAP or offset > size:
+            raise TruncatedShardError(
+                f"{path} claims a header of {length:,} bytes in a file of {size:,}",
+                hint="the file is damaged; fetch or write it again",
+            )
+        file.seek(8 + width, os.SEEK_SET)
+        text = file.read(length)
+    try:
+        header = ast.literal_eval(text.decode("latin-1").strip())
+        complete = set(header) == {"descr", "fortran_order", "shape"}
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        complete = False
+    if not complete:
+        raise CorruptShardError(
+            f"{path} has a .npy header that cannot be read: {text[:80]!r}",
+            hint="the file is damaged; fetch or write it again",
+        )
+    return offset, header
+
+
+def _dtype(header: dict[str, Any], path: Path) -> np.dtype[Any]:
+    descr = header["descr"]
+    if isinstance(descr, str) and "O" in descr:
+        raise FormatError(
+            f"{path} is an array of Python objects, which only unpickling can read: refused",
+            hint="unpickling runs code from the file; write plain integers: "
+            'np.save(path, array.astype("uint16"))',
+        )
+    try:
+        dtype: np.dtype[Any] = np.dtype(descr)
+    except (TypeError, ValueError):
+        dtype = np.dtype(object)
+    if dtype.name not in INTEGERS or dtype.newbyteorder("<") != dtype:
+        raise FormatError(
+            f"{path} holds {descr!r}, not little-endian integers",
+            hint='write token ids: np.save(path, array.astype("<u2")) if all are below 65,536',
+        )
+    return dtype
+
+
+def _shape(header: dict[str, Any], path: Path) -> tuple[int, ...]:
+    shape: tuple[int, ...] = header["shape"]
+    sane = isinstance(shape, tuple) and 1 <= len(shape) <= 2
+    if not sane or not all(type(n) is int and 0 <= n < 1 << 63 for n in shape):
+        raise FormatError(
+            f"{path} has the shape {shape!r}; tokens are a 1-D array, or 2-D with rows of tokens",
+            hint="write it again with np.save(path, array.reshape(-1))",
+        )
+    return shape

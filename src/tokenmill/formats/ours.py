@@ -1,0 +1,80 @@
+"""Our own datasets: a manifest that names every shard, its index, sizes and hashes.
+
+docs/format.md is the specification, shards/manifest.py the strict reader. Opening compares the size
+of each file with the manifest; `tokenmill verify --full` compares every byte.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmill.errors import FormatError
+from tokenmill.formats import files
+from tokenmill.formats.ends import ends_file
+from tokenmill.formats.found import Ask, Found
+from tokenmill.shards.manifest import FILE_NAME, Manifest, Shard
+from tokenmill.shards.read import TokenFile
+
+NAME = "tokenmill"
+
+
+def claims_folder(folder: Path) -> bool:
+    """Whether this folder is such a dataset."""
+    return (folder / FILE_NAME).is_file()
+
+
+def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
+    """The shards of a split, by the manifest."""
+    manifest = Manifest.load(folder)
+    dtype = ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), folder)
+    if split is not None and split not in manifest.splits:
+        raise FormatError(
+            f"{folder} has no {split} split; it has {', '.join(manifest.splits)}",
+            hint="prepare it again with --val 0.01 to hold out a hundredth of its documents"
+            if split == "val"
+            else f'open split="{next(iter(manifest.splits))}"',
+        )
+    names = list(manifest.splits) if split is None else [split]
+    root = folder.resolve()
+    shards = [
+        _shard(folder, root, shard, dtype)
+        for name in names
+        for shard in manifest.splits[name].shards
+    ]
+    tokenizer = manifest.tokenizer
+    state = files.inside(folder, tokenizer.state.file, folder / FILE_NAME, root)
+    files.expect_size(
+        state, files.file_size(state, folder / FILE_NAME), tokenizer.state.bytes, "its manifest"
+    )
+    return Found(
+        NAME,
+        tuple(shards) or (_empty(dtype),),
+        vocab_size=tokenizer.vocab_size,
+        end_of_text_id=tokenizer.end_of_text_id,
+        end_of_text_comes="after",
+        tokenizer_state=str(state),
+        tokenizer_fingerprint=tokenizer.fingerprint,
+        details={"tokenizer": tokenizer.name, "splits": list(manifest.splits)},
+    )
+
+
+def _shard(folder: Path, root: Path, shard: Shard, dtype: np.dtype[Any]) -> TokenFile:
+    index = folder / FILE_NAME
+    path = files.inside(folder, shard.file, index, root)
+    files.expect_size(path, files.file_size(path, index), shard.bytes, "its manifest")
+    ends = files.inside(folder, shard.ends.file, index, root)
+    files.expect_size(ends, files.file_size(ends, index), shard.ends.bytes, "its manifest")
+    return TokenFile(
+        str(path),
+        shard.file,
+        dtype,
+        shard.tokens,
+        shard.bytes,
+        ends=ends_file(ends, shard.ends.documents),
+        digest=shard.xxh3_128 + shard.ends.xxh3_128,
+    )
+
+
+def _empty(dtype: np.dtype[Any]) -> TokenFile:
+    return TokenFile("", "(no shards)", dtype, 0, 0, ends=ends_file(Path(), 0))

@@ -1,0 +1,109 @@
+"""A file as the hub lists it, its hash, and which files a request means."""
+
+import fnmatch
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tokenmill.errors import DownloadError
+
+DEFAULT_REPO = "karpathy/fineweb-edu-100B-gpt2-token-shards"
+DEFAULT_NUM_SHARDS = 3
+MANIFEST = "dataset_metadata.json"
+OUR_FOLDER = ".tokenmill"  # records and partial files, inside the folder of the download
+_SHARD_SUFFIXES = (".bin", ".npy", ".ds")
+_HELD_OUT = re.compile(r"(^|[/_.-])(val|valid|validation|test|eval)([/_.-]|$)")
+
+
+class Hasher(Protocol):
+    """The part of a hashlib object that is used here."""
+
+    def update(self, data: bytes, /) -> None: ...  # noqa: D102
+    def hexdigest(self) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One file of one commit."""
+
+    path: str
+    bytes: int
+    digest: str
+    """`sha256:HEX` of the content (files in LFS), or `git:HEX`, git's own name of the blob."""
+
+    def hasher(self) -> Hasher:
+        """A new hash of the kind that `digest` is."""
+        if self.digest.startswith("sha256:"):
+            return hashlib.sha256()
+        # Git hashes "blob LENGTH\0" before the content.
+        return hashlib.sha1(b"blob %d\0" % self.bytes, usedforsecurity=False)
+
+    def digest_of(self, hasher: Hasher) -> str:
+        """The finished hash in the form of `digest`."""
+        return f"{self.digest.partition(':')[0]}:{hasher.hexdigest()}"
+
+
+def check_name(path: str) -> None:
+    """Refuse a name that could lead out of the folder or into our own records."""
+    parts = path.split("/")
+    bad = (
+        not path.isprintable()
+        or "\\" in path
+        or ":" in path
+        or any(part in ("", ".", "..") or len(part.encode()) > 255 for part in parts)
+        or parts[0] == OUR_FOLDER
+    )
+    if bad:
+        raise DownloadError(f"the repository lists a file named {path!r}, which is not a safe name")
+
+
+def choose(
+    files: Sequence[RemoteFile],
+    *,
+    shards: int | None = None,
+    patterns: Iterable[str] | None = None,
+    where: str = "the repository",
+) -> list[RemoteFile]:
+    """The files that a request means, in the order of their names.
+
+    With `patterns` every file that matches one of them (`*` also crosses `/`). Without: a dataset
+    of ours whole; else the first 3 training shards. `shards` gives another number.
+    """
+    found = sorted(files, key=lambda file: file.path)
+    names = [file.path for file in found]
+    if patterns is not None:
+        patterns = list(patterns)
+        chosen = [f for f in found if any(fnmatch.fnmatchcase(f.path, p) for p in patterns)]
+        if not chosen:
+            raise DownloadError(
+                f"no file of {where} matches {patterns}", hint=_what_is_there(names)
+            )
+        chosen = chosen[:shards]
+    elif MANIFEST in names:
+        if shards is not None:
+            raise ValueError(
+                f"{where} is a tokenmill dataset, whose manifest names all of its shards: it is "
+                f"fetched whole, shards={shards} cannot be taken from it"
+            )
+        chosen = [f for f in found if not f.path.startswith(".")]
+    else:
+        chosen = [f for f in found if f.path.endswith(_SHARD_SUFFIXES)]
+        chosen = [f for f in chosen if not _HELD_OUT.search(f.path)]
+        chosen = chosen[: shards or DEFAULT_NUM_SHARDS]
+        if not chosen:
+            raise DownloadError(f"{where} holds no token shards", hint=_what_is_there(names))
+        if shards is not None and len(chosen) < shards:
+            raise DownloadError(f"{where} holds {len(chosen)} training shards, not {shards}")
+    for file in chosen:
+        check_name(file.path)
+    return chosen
+
+
+def _what_is_there(names: list[str]) -> str:
+    if not names:
+        return "it holds no files at all"
+    some = ", ".join(name if name.isprintable() else repr(name) for name in names[:5])
+    more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
+    return f"it holds {some}{more}; choose with --pattern"

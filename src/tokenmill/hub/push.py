@@ -1,0 +1,189 @@
+"""Push a dataset to the Hugging Face hub: verified first, then all of it in one commit.
+
+The files that the manifest names, the manifest, the card, and a decoded sample for the viewer;
+nothing else that may lie in the folder. The large files go up before the commit is made, so a push
+that stops leaves no half dataset, and the next one does not send again what has arrived.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tokenmill.errors import CorruptShardError, DownloadError, MissingExtraError, UploadError
+from tokenmill.hub.client import Hub, hub_package, is_offline
+from tokenmill.hub.files import MANIFEST, RemoteFile
+from tokenmill.hub.retry import Patience, Retry
+from tokenmill.hub.sample import samples
+from tokenmill.shards.files import hash_file
+from tokenmill.shards.manifest import Manifest
+
+T = TypeVar("T")
+CARD = "README.md"
+# What a push of a dataset with fewer shards must remove.
+_OF_A_DATASET = re.compile(r"(?:[A-Za-z0-9._-]+/shard_\d+\.(?:bin|ends)|sample/[a-z]+\.parquet)")
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What a push did."""
+
+    repo_id: str
+    revision: str
+    commit: str
+    url: str
+    files: list[str]
+    removed: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same in plain types."""
+        return asdict(self)
+
+
+def upload(
+    folder: str | os.PathLike[str],
+    repo_id: str,
+    *,
+    private: bool = False,
+    revision: str = "main",
+    message: str | None = None,
+    sample: bool = True,
+    token: str | bool | None = None,
+    retry: Retry | None = None,
+    note: Callable[[str], None] = lambda text: None,
+) -> Upload:
+    """Verify the dataset in `folder`, push it to the dataset repository, and compare the hashes.
+
+    A repository that does not exist is made (`private` if asked); a branch `revision` likewise.
+    """
+    folder = Path(folder)
+    manifest = Manifest.load(folder)
+    note(f"verifying {folder}")
+    _verify(folder, manifest)
+    if is_offline():
+        raise UploadError(f"{repo_id}: HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE")
+    extra = _sample_files(folder, manifest) if sample else {}
+    extra[CARD] = _card(folder, [path for path in extra], manifest)
+    local = {name: folder / name for name in [*manifest.files(), MANIFEST]}
+
+    hub = Hub(repo_id, revision, patience=Patience(retry or Retry()), token=token)
+    try:
+        return _push(hub, local, extra, private=private, message=message, note=note)
+    except DownloadError as error:
+        raise UploadError(error.message, hint=error.hint) from None
+
+
+def _verify(folder: Path, manifest: Manifest) -> None:
+    for split in manifest.splits.values():
+        for shard in split.shards:
+            if hash_file(folder / shard.file) != shard.xxh3_128:
+                raise CorruptShardError(f"{shard.file} is damaged")
+
+
+def _push(
+    hub: Hub,
+    local: dict[str, Path],
+    extra: dict[str, bytes],
+    *,
+    private: bool,
+    message: str | None,
+    note: Callable[[str], None],
+) -> Upload:
+    package = hub_package()
+    api, repo, revision = hub.api, hub.repo_id, hub.revision
+    hub.ask(lambda: api.create_repo(repo, repo_type="dataset", private=private, exist_ok=True))
+    if revision != "main":
+        hub.ask(
+            lambda: api.create_branch(repo, branch=revision, repo_type="dataset", exist_ok=True)
+        )
+    before = {file.path for file in hub.files(hub.commit())}
+    stale = sorted(
+        path
+        for path in before
+        if _OF_A_DATASET.fullmatch(path) and path not in local and path not in extra
+    )
+
+    def operations() -> list[Any]:
+        # Made anew for each try: the commit changes them. The manifest stands last.
+        small = [package.CommitOperationAdd(path, data) for path, data in extra.items()]
+        large = [package.CommitOperationAdd(path, str(place)) for path, place in local.items()]
+        gone = [package.CommitOperationDelete(path) for path in stale]
+        return [*gone, *small, *large]
+
+    note(f"pushing {len(local) + len(extra)} files to {repo}")
+    made = hub.ask(
+        lambda: api.create_commit(
+            repo,
+            operations(),
+            commit_message=message or "Upload a tokenmill dataset",
+            repo_type="dataset",
+            revision=revision,
+        )
+    )
+    _compare(hub, made.oid, local, extra)
+    url = f"{hub.endpoint}/datasets/{repo}"
+    return Upload(repo, revision, made.oid, url, sorted([*local, *extra]), stale)
+
+
+def _compare(hub: Hub, commit: str, local: dict[str, Path], extra: dict[str, bytes]) -> None:
+    """Every file of the new commit must have the hash of ours."""
+    there = {file.path: file for file in hub.files(commit)}
+    for path in [*local, *extra]:
+        file = there.get(path)
+        if file is None or _digest(file, local.get(path) or extra[path]) != file.digest:
+            raise UploadError(
+                f"{path} of {hub.repo_id} at {commit[:12]} is not what was sent",
+                hint="push again; if it stays so, something between here and the hub changes bytes",
+            )
+
+
+def _digest(file: RemoteFile, content: Path | bytes) -> str:
+    hasher = file.hasher()
+    if isinstance(content, bytes):
+        hasher.update(content)
+    else:
+        with content.open("rb", buffering=0) as handle:
+            while block := handle.read(1 << 20):
+                hasher.update(block)
+    return file.digest_of(hasher)
+
+
+def _sample_files(folder: Path, manifest: Manifest) -> dict[str, bytes]:
+    try:
+        made = samples(folder, list(manifest.splits))
+    except MissingExtraError as error:
+        error.hint = f"{error.hint}, or push without one: --no-sample"
+        raise
+    return {f"sample/{split}.parquet": data for split, data in made.items()}
+
+
+def _card(folder: Path, sample_paths: list[str], manifest: Manifest) -> bytes:
+    """The dataset's own card, with the sample named for the viewer unless it names its data."""
+    package = hub_package()
+    path = folder / CARD
+    text = path.read_text(encoding="utf-8") if path.is_file() else _plain_card(folder, manifest)
+    card = package.DatasetCard(text, ignore_metadata_errors=False)
+    if sample_paths and not card.data.get("configs"):
+        files = [{"split": Path(p).stem, "path": p} for p in sample_paths]
+        card.data["configs"] = [{"config_name": "sample", "data_files": files}]
+    return str(card).encode()
+
+
+def _plain_card(folder: Path, manifest: Manifest) -> str:
+    """For a dataset whose card was removed."""
+    lines = [
+        f"{name}: {split.tokens:,} tokens in {split.documents:,} documents"
+        for name, split in manifest.splits.items()
+    ]
+    return "\n".join(
+        [
+            f"# {folder.resolve().name}",
+            "",
+            f"Token shards ({manifest.tokenizer.name}).",
+            "",
+            *lines,
+            "",
+        ]
+    )

@@ -1,0 +1,112 @@
+"""How long to wait before the next try, and when to give up.
+
+Waits double from `first_wait` to `longest_wait`, each shortened at random by up to a half, so
+that many ranks do not come back together. What the server asks for with Retry-After is waited for
+in full. Tries are counted while no new byte arrives: a slow line that keeps moving is not an error.
+"""
+
+import email.utils
+import random
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from tokenmill.errors import DownloadError, Stopped
+
+LONGEST_RETRY_AFTER = 600.0  # seconds; a server that asks for more is answered with an error
+TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True)
+class Retry:
+    """When to try again."""
+
+    attempts: int = 8
+    """Tries in a row in which no new byte arrived."""
+    first_wait: float = 1.0
+    """Seconds before the second try."""
+    longest_wait: float = 60.0
+    """Seconds between two tries, at most, unless the server asks for more."""
+    timeout: float = 30.0
+    """Seconds without an answer or a byte after which a connection is given up."""
+    deadline: float | None = None
+    """Seconds for the whole call; None sets no limit."""
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ValueError(f"attempts is {self.attempts}; it must be 1 or more")
+        for name in ("first_wait", "longest_wait", "timeout"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or more")
+
+
+class Transient(Exception):  # noqa: N818 - not an error yet
+    """A failure that may pass; `after` is how many seconds the server asked for, if it did."""
+
+    def __init__(self, what: str, after: float | None = None) -> None:
+        super().__init__(what)
+        self.after = after
+
+
+class Patience:
+    """The clock of one call, shared by its threads; `stop()` ends all their waits."""
+
+    def __init__(self, retry: Retry) -> None:
+        self.retry = retry
+        self._started = time.monotonic()
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Make every thread of this call stop at its next chunk or wait."""
+        self._stopped.set()
+
+    def check(self, what: str) -> None:
+        """Raise when the call was stopped or its time is over."""
+        if self._stopped.is_set():
+            raise Stopped(f"{what}: stopped", hint="the same command goes on where it stopped")
+        if self.left() <= 0:
+            self._too_late(what, f"the deadline of {self.retry.deadline:g} s has passed")
+
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        if self.retry.deadline is None:
+            return float("inf")
+        return self._started + self.retry.deadline - time.monotonic()
+
+    def pause(self, what: str, failures: int, reason: Transient) -> None:
+        """Wait before try number `failures + 1`, or raise DownloadError if there is none."""
+        if failures >= self.retry.attempts:
+            self._too_late(what, f"{reason} (tried {failures} times)")
+        wait = min(self.retry.longest_wait, self.retry.first_wait * 2.0 ** (failures - 1))
+        wait *= random.uniform(0.5, 1.0)
+        if reason.after is not None:
+            if reason.after > LONGEST_RETRY_AFTER:
+                self._too_late(what, f"{reason}; it asks to wait {reason.after:g} s")
+            wait = max(wait, reason.after)
+        if wait > self.left():
+            self._too_late(
+                what, f"{reason}; no time is left before the deadline of {self.retry.deadline:g} s"
+            )
+        self._stopped.wait(wait)
+        self.check(what)
+
+    def _too_late(self, what: str, why: str) -> NoReturn:
+        raise DownloadError(f"{what}: {why}", hint="the same command goes on where it stopped")
+
+
+def seconds_asked_for(headers: Mapping[str, str]) -> float | None:
+    """What Retry-After (seconds or a date) or the hub's RateLimit header asks us to wait."""
+    value = headers.get("retry-after", "").strip()
+    if re.fullmatch(r"\d{1,9}", value):
+        return float(value)
+    if value:
+        try:
+            return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+        except ValueError:
+            return None
+    if match := re.search(r";\s*r=0\s*;\s*t=(\d{1,9})", headers.get("ratelimit", "")):
+        return float(match[1])
+    return None

@@ -1,0 +1,108 @@
+"""Where a text occurs in token data.
+
+The ids of a text depend on what stands around it, so looking for the ids of the text is not enough.
+But between two places where the tokenizer may be cut the ids are the same everywhere: these inner
+ids are looked for in the files as they lie (about 1 GB/s), and each hit is decoded and compared. A
+text too short to have such an inside, or another kind of tokenizer, is looked for by decoding
+everything, in blocks.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenmill.dataset import TokenDataset
+
+BLOCK = 1 << 22  # tokens looked at in one go
+DECODE_BLOCK = 1 << 18  # tokens decoded in one go
+
+
+@dataclass(frozen=True)
+class Match:
+    """One occurrence: the tokens from start to stop hold it."""
+
+    start: int
+    stop: int
+
+
+def find(data: TokenDataset, text: str | bytes) -> Iterator[Match]:
+    """Every occurrence of the text, in order; needs a tokenizer."""
+    needle = text.encode() if isinstance(text, str) else text
+    if not needle:
+        raise ValueError("the text to look for is empty")
+    data.decode(np.empty(0, data.dtype))  # says so when there is no tokenizer
+    inner, before = _inner_ids(data, needle)
+    if len(inner):
+        yield from _by_ids(data, needle, inner, before)
+    else:
+        yield from _by_text(data, needle)
+
+
+def _inner_ids(data: TokenDataset, needle: bytes) -> tuple[np.ndarray, int]:
+    """The ids that this text has wherever it stands, and how many bytes of it come before them."""
+    cuts = data.tokenizer.cuts
+    places = [] if cuts is None else sorted({m.end() for m in cuts.finditer(needle)})
+    places = [place for place in places if 0 < place < len(needle)]
+    if len(places) < 2:
+        return np.empty(0, np.int64), 0
+    ids, _ = data.tokenizer.encode_batch([needle[places[0] : places[-1]]])
+    return np.asarray(ids, np.int64), places[0]
+
+
+def _by_ids(data: TokenDataset, needle: bytes, inner: np.ndarray, before: int) -> Iterator[Match]:
+    anchor = int(inner.argmax())  # large ids are rare ones
+    done = -1
+    for low in range(0, data.num_tokens, BLOCK):
+        # Past the block on both sides, for a hit that lies across its edge.
+        first = max(0, low - len(inner))
+        block = data.tokens(first, min(low + BLOCK + len(inner), data.num_tokens))
+        for place in np.flatnonzero(block == inner[anchor]).tolist():
+            start = place - anchor
+            if start < 0 or not np.array_equal(block[start : start + len(inner)], inner):
+                continue
+            hit = first + start
+            # No token is empty: so many tokens hold at least as many bytes.
+            around = (max(0, hit - before), min(hit + len(needle), data.num_tokens))
+            for match in _in_range(data, *around, needle):
+                if done < match.start <= hit < match.stop:
+                    yield match
+                    done = match.start
+
+
+def _by_text(data: TokenDataset, needle: bytes) -> Iterator[Match]:
+    done = -1
+    for low in range(0, data.num_tokens, DECODE_BLOCK):
+        high = min(low + DECODE_BLOCK + len(needle), data.num_tokens)
+        for match in _in_range(data, low, high, needle):
+            if match.start > done:
+                yield match
+                done = match.start
+
+
+def _in_range(data: TokenDataset, low: int, high: int, needle: bytes) -> Iterator[Match]:
+    """Occurrences in the text of the tokens from low to high."""
+    text = _text(data, low, high)
+    at = text.find(needle)
+    while at >= 0:
+        first = _token_at(data, low, high, at)
+        last = _token_at(data, low, high, at + len(needle) - 1)
+        yield Match(first, last + 1)
+        at = text.find(needle, at + 1)
+
+
+def _token_at(data: TokenDataset, low: int, high: int, byte: int) -> int:
+    """The token that holds a byte of the text of the tokens from low to high: by halving."""
+    start, stop = low, high
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        if len(_text(data, low, middle)) <= byte:
+            start = middle
+        else:
+            stop = middle
+    return start
+
+
+def _text(data: TokenDataset, start: int, stop: int) -> bytes:
+    text: bytes = data.tokenizer.decode(data.tokens(start, stop))
+    return text

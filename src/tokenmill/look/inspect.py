@@ -1,0 +1,196 @@
+"""What a dataset holds and how it was made: of any format, without reading its tokens.
+
+Only `bytes_per_token` looks at tokens: a sample is decoded. Everything else is in headers, indices
+and sizes.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmill.dataset import TokenDataset
+from tokenmill.dataset import open as open_dataset
+from tokenmill.errors import FormatError, TokenmillError
+from tokenmill.look.pieces import one_line
+from tokenmill.shards.manifest import FILE_NAME, Manifest
+
+SPLITS = ("train", "val", "test")
+SAMPLE_PLACES = 16
+SAMPLE_TOKENS = 4096  # at each place
+
+
+def open_splits(path: str | os.PathLike[str], **settings: Any) -> dict[str, TokenDataset]:
+    """Every split that the path has, by the rule of its format."""
+    splits = {}
+    first_error: TokenmillError | None = None
+    for name in SPLITS:
+        try:
+            data = open_dataset(path, name, **settings)
+        except FormatError as error:
+            first_error = first_error or error
+            continue
+        if data.num_tokens or not splits:
+            splits[name] = data
+    if not splits:
+        assert first_error is not None
+        raise first_error
+    return splits
+
+
+def inspect(path: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
+    """All that is known, as JSON values; `settings` are those of `tokenmill.open`."""
+    splits = open_splits(path, **settings)
+    data = next(iter(splits.values()))
+    known: dict[str, Any] = {
+        "path": os.fspath(path),
+        "format": data.format,
+        "dtype": data.dtype.name,
+        "tokens": sum(split.num_tokens for split in splits.values()),
+        "documents": _total([split.num_documents for split in splits.values()]),
+        "bytes": sum(_bytes(split) for split in splits.values()),
+        "tokenizer": _tokenizer(data),
+        "splits": {name: _split(split) for name, split in splits.items()},
+        "bytes_per_token": _bytes_per_token(splits),
+        "fingerprint": {name: split.fingerprint for name, split in splits.items()},
+        "details": data.details,
+    }
+    if data.format == "tokenmill":
+        known["made"] = _made(Manifest.load(Path(path)))
+    return known
+
+
+def _split(data: TokenDataset) -> dict[str, Any]:
+    sizes = sorted({shard.num_tokens for shard in data.shards})
+    return {
+        "tokens": data.num_tokens,
+        "documents": data.num_documents,
+        "bytes": _bytes(data),
+        "shards": len(data.shards),
+        "tokens_per_shard": sizes[-1] if sizes else 0,
+        "first_file": data.shards[0].file if data.shards else None,
+        "last_file": data.shards[-1].file if data.shards else None,
+        "part_of_a_file": any(file.partial for file in data.files),
+    }
+
+
+def _bytes(data: TokenDataset) -> int:
+    return data.num_tokens * data.dtype.itemsize
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _tokenizer(data: TokenDataset) -> dict[str, Any] | None:
+    """Its name and numbers, where the data or the caller says which it is."""
+    named: dict[str, Any] = {}
+    if data.vocab_size is not None:
+        named["vocab_size"] = data.vocab_size
+    if data.end_of_text_id is not None:
+        named["end_of_text_id"] = data.end_of_text_id
+        named["end_of_text_comes"] = data.end_of_text_comes
+    try:
+        tokenizer = data.tokenizer
+    except (TokenmillError, ImportError) as error:
+        # Not installed, or changed: the ids are still what they are.
+        return named | {"name": data.details.get("tokenizer"), "error": str(error)}
+    if tokenizer is not None:
+        named |= {"name": tokenizer.name, "fingerprint": tokenizer.fingerprint}
+    return named or None
+
+
+def _bytes_per_token(splits: Mapping[str, TokenDataset]) -> float | None:
+    """Bytes of text that a token stands for, from samples spread over the largest split."""
+    data = max(splits.values(), key=lambda split: split.num_tokens)
+    try:
+        if data.tokenizer is None or not data.num_tokens:
+            return None
+        last = max(0, data.num_tokens - SAMPLE_TOKENS)
+        num_bytes = num_tokens = 0
+        for start in np.unique(np.linspace(0, last, SAMPLE_PLACES, dtype=np.int64)).tolist():
+            ids = data.tokens(start, min(start + SAMPLE_TOKENS, data.num_tokens))
+            ids = ids[ids != data.tokenizer.end_of_text_id]
+            num_bytes += len(data.tokenizer.decode(ids))
+            num_tokens += len(ids)
+    except (TokenmillError, ValueError, ImportError):
+        return None
+    return round(num_bytes / num_tokens, 3) if num_tokens else None
+
+
+def _made(manifest: Manifest) -> dict[str, Any]:
+    sources = manifest.sources
+    return {
+        "settings": dict(manifest.settings),
+        "books": dict(manifest.books),
+        "sources": len(sources),
+        "source_bytes": sum(source.bytes for source in sources),
+        "source_documents": sum(source.documents for source in sources),
+        "first_sources": [source.name for source in sources[:5]],
+        "manifest": FILE_NAME,
+    }
+
+
+def lines(known: Mapping[str, Any]) -> list[str]:
+    """The same for people."""
+    rows = [("path", one_line(known["path"])), ("format", known["format"]), ("dtype", known["dtype"])]
+    rows.append(("tokens", f"{known['tokens']:,}"))
+    documents = known["documents"]
+    rows.append(("documents", "not counted (no index)" if documents is None else f"{documents:,}"))
+    rows.append(("tokenizer", _tokenizer_line(known["tokenizer"])))
+    if known["bytes_per_token"] is not None:
+        rows.append(("text", f"{known['bytes_per_token']:.2f} bytes a token, from samples"))
+    rows += [("split", line) for line in _split_lines(known["splits"])]
+    for key, value in known["details"].items():
+        rows.append((key.replace("_", " "), one_line(str(value))))
+    rows += _made_lines(known.get("made"))
+    width = max(len(name) for name, _ in rows)
+    shown, previous = [], ""
+    for name, value in rows:
+        shown.append(f"{name if name != previous else '':<{width}}  {value}")
+        previous = name
+    return shown
+
+
+def _tokenizer_line(tokenizer: Mapping[str, Any] | None) -> str:
+    if tokenizer is None:
+        return "not named by the files"
+    parts = [one_line(str(tokenizer.get("name") or "not named by the files"))]
+    if "vocab_size" in tokenizer:
+        parts.append(f"{tokenizer['vocab_size']:,} ids")
+    if "end_of_text_id" in tokenizer:
+        where = tokenizer["end_of_text_comes"]
+        parts.append(f"end-of-text {tokenizer['end_of_text_id']} {where} each document")
+    if "fingerprint" in tokenizer:
+        parts.append(f"fingerprint {tokenizer['fingerprint'][:12]}")
+    return ", ".join(parts)
+
+
+def _split_lines(splits: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    width = max(len(name) for name in splits)
+    shown = []
+    for name, split in splits.items():
+        documents = "" if split["documents"] is None else f"{split['documents']:,} documents, "
+        shards = f"{split['shards']:,} shard{'' if split['shards'] == 1 else 's'}"
+        part = " (part of a file)" if split["part_of_a_file"] else ""
+        shown.append(
+            f"{name:<{width}}  {split['tokens']:,} tokens, {documents}{split['bytes']:,} bytes "
+            f"in {shards}{part}"
+        )
+    return shown
+
+
+def _made_lines(made: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    if made is None:
+        return []
+    count = made["sources"]
+    names = ", ".join(one_line(name) for name in made["first_sources"])
+    more = f" and {count - 5:,} more" if count > 5 else ""
+    rows = [("made from", f"{names}{more}: {made['source_bytes']:,} bytes")] if count else []
+    rows += [("made with", f"{k}={one_line(str(v))}") for k, v in made["settings"].items()]
+    for name, value in made["books"].items():
+        rows.append(("books", f"{name}: {one_line(str(value))}"))
+    return rows

@@ -1,0 +1,123 @@
+"""Each id as the bytes it stands for, made visible: nothing that reaches a terminal can move it.
+
+Text in a dataset is anybody's. Control characters (C0, C1, the escape of ANSI sequences), marks that
+turn the direction of text, and bytes that are no character alone are written out: \\x1b, \\u202e.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+SPACE, NEWLINE, TAB, EDGE = "\u00b7", "\u21b5", "\u2192", "\u2502"
+_MARKED = {" ": SPACE, "\n": NEWLINE + "\n", "\t": TAB}
+# Neighbouring tokens in two shades, what is special in reverse red.
+_SHADES = ("\x1b[48;5;254;38;5;16m", "\x1b[48;5;250;38;5;16m")
+_LOUD = "\x1b[1;41;97m"
+_RESET = "\x1b[0m"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One token."""
+
+    id: int
+    data: bytes
+    """The bytes it stands for; of a special token, how it is written."""
+    special: bool = False
+
+    @property
+    def text(self) -> str:
+        """The bytes as characters, with everything that is not printable written out."""
+        return visible(self.data)
+
+
+def visible(text: str | bytes) -> str:
+    r"""Printable: other characters as \xNN or \uNNNN, and so bytes that are not UTF-8.
+
+    >>> print(visible(b"a\x1b[31m\xe2\x82 b"))
+    a\x1b[31m\xe2\x82 b
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else _written_out(c) for c in text)
+
+
+def one_line(text: str | bytes) -> str:
+    """The same on one line."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _written_out(c: str) -> str:
+    code = ord(c)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, as surrogateescape keeps it
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def pieces_of(
+    ids: np.ndarray, tokenizer: Any, *, end_of_text_id: int | None = None
+) -> list[Piece]:
+    """The pieces of some ids. Without a tokenizer, or outside its vocabulary, `<id>` stands in."""
+    special = end_of_text_id if tokenizer is None else tokenizer.end_of_text_id
+    bytes_of = _bytes_of_each(ids, tokenizer)
+    pieces = []
+    for number, data in zip(ids.tolist(), bytes_of, strict=True):
+        if number == special:
+            name = getattr(tokenizer, "end_of_text", None) or f"<end of text {number}>"
+            pieces.append(Piece(number, name.encode(), special=True))
+        elif data is None:
+            pieces.append(Piece(number, f"<{number}>".encode(), special=tokenizer is not None))
+        else:
+            pieces.append(Piece(number, data))
+    return pieces
+
+
+def _bytes_of_each(ids: np.ndarray, tokenizer: Any) -> Sequence[bytes | None]:
+    """What each id adds to the text: an excerpt is short, so one call a token is cheap."""
+    if tokenizer is None:
+        return [None] * len(ids)
+    alone: dict[int, bytes | None] = {}
+    for number in np.unique(ids).tolist():
+        alone[number] = _decode(tokenizer, [number])
+    joined = [alone[number] for number in ids.tolist()]
+    known = [data for data in joined if data is not None]
+    if len(known) < len(joined) or b"".join(known) == _decode(tokenizer, ids):
+        return joined
+    # Tokenizers that drop a space at the start (SentencePiece): what a token adds to the one before.
+    texts = ids.tolist()
+    result: list[bytes | None] = [joined[0]]
+    for before, number in zip(texts, texts[1:], strict=False):
+        pair, left = _decode(tokenizer, [before, number]), alone[before]
+        extends = pair is not None and left is not None and pair.startswith(left)
+        result.append(pair[len(left) :] if extends and pair and left is not None else alone[number])
+    return result
+
+
+def _decode(tokenizer: Any, ids: Any) -> bytes | None:
+    try:
+        data: bytes = tokenizer.decode(np.asarray(ids))
+    except (ValueError, IndexError, OverflowError):
+        return None
+    return data
+
+
+def render(pieces: Iterable[Piece], *, color: bool, with_ids: bool = False) -> str:
+    """Text with the edges of its tokens: shades in colour, bars without."""
+    parts = []
+    for number, piece in enumerate(pieces):
+        text = "".join(_MARKED.get(c, c) for c in piece.text)
+        if with_ids:
+            text = f"{text}({piece.id})"
+        if color:
+            style = _LOUD if piece.special else _SHADES[number % 2]
+            # A shade that runs over the end of a line would fill the line.
+            parts.append("\n".join(f"{style}{t}{_RESET}" if t else "" for t in text.split("\n")))
+        else:
+            parts.append(f"[[{text}]]" if piece.special else text)
+    return "".join(parts) if color else EDGE.join(parts)

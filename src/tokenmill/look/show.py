@@ -1,0 +1,113 @@
+"""Documents, ranges of tokens and the batch of a step, as excerpts that know where they come from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tokenmill.batches.loader import BatchLoader
+from tokenmill.dataset import TokenDataset
+from tokenmill.look.pieces import Piece, pieces_of
+
+MAX_TOKENS = 2000
+
+
+@dataclass(frozen=True)
+class Spot:
+    """The place of one token."""
+
+    position: int
+    """On the axis of the split."""
+    file: str
+    offset: int
+    """Tokens of the file before it."""
+    document: int | None
+    """None where nothing says where documents end."""
+    document_offset: int | None
+    """Tokens of the document before it."""
+
+    def __str__(self) -> str:
+        place = f"{self.file}, token {self.offset:,}"
+        if self.document is not None:
+            place += f"; document {self.document:,}, token {self.document_offset:,}"
+        return place
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Some neighbouring tokens."""
+
+    title: str
+    spot: Spot
+    pieces: list[Piece]
+    left_out: int
+    """Tokens of what was asked for that are not in `pieces`."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values; text that is not UTF-8 alone is written out."""
+        return {
+            "title": self.title,
+            **vars(self.spot),
+            "tokens": [{"id": p.id, "text": p.text, "special": p.special} for p in self.pieces],
+            "left_out": self.left_out,
+        }
+
+
+def spot_of(data: TokenDataset, position: int) -> Spot:
+    """Where a token of the axis lies."""
+    shard = int(np.searchsorted(data.shard_starts, position, side="right")) - 1
+    document = data.document_at(position) if data.knows_documents else None
+    return Spot(
+        position=position,
+        file=data.shards[shard].file,
+        offset=position - data.shards[shard].start,
+        document=document,
+        document_offset=None if document is None else position - data.document_range(document)[0],
+    )
+
+
+def show_tokens(
+    data: TokenDataset, start: int, stop: int, *, limit: int = MAX_TOKENS, title: str = ""
+) -> Excerpt:
+    """The tokens from start to stop; at most `limit` of them."""
+    if not 0 <= start < stop <= data.num_tokens:
+        raise ValueError(
+            f"tokens {start}:{stop} of {data.path}: the split has {data.num_tokens:,} tokens, and "
+            "the first must be before the last"
+        )
+    ids = data.tokens(start, min(stop, start + limit))
+    return Excerpt(
+        title or f"tokens {start:,} to {stop:,}",
+        spot_of(data, start),
+        pieces_of(ids, data.tokenizer, end_of_text_id=data.end_of_text_id),
+        stop - start - len(ids),
+    )
+
+
+def show_document(data: TokenDataset, document: int, *, limit: int = MAX_TOKENS) -> Excerpt:
+    """One document."""
+    try:
+        start, stop = data.document_range(document)
+    except IndexError:
+        count = data.num_documents
+        known = "" if count is None else f"; it has {count:,}, from 0"
+        raise ValueError(f"{data.path} has no document {document:,}{known}") from None
+    title = f"document {document:,}: {stop - start:,} tokens"
+    if start == stop:
+        return Excerpt(title, Spot(start, "", 0, document, 0), [], 0)
+    return show_tokens(data, start, stop, limit=limit, title=title)
+
+
+def show_step(
+    loader: BatchLoader, step: int, *, row: int | None = None, limit: int = MAX_TOKENS
+) -> Iterator[Excerpt]:
+    """The rows of the batch that a step trains on, block_size + 1 tokens each."""
+    batch = loader.batch(step)
+    if row is not None and not 0 <= row < len(batch.tokens):
+        raise ValueError(f"row is {row}; the batch has rows 0 to {len(batch.tokens) - 1}")
+    for number in range(len(batch.tokens)) if row is None else [row]:
+        data = loader.datasets[int(batch.sources[number])]
+        start = int(batch.starts[number])
+        title = f"step {step:,}, rank {loader.rank}, row {number} (sample {batch.samples[number]:,})"
+        yield show_tokens(data, start, start + loader.block_size + 1, limit=limit, title=title)

@@ -1,0 +1,111 @@
+"""Which source each sample of a mixture comes from, and which of its samples it is.
+
+Samples are dealt in blocks of 64. How many of a block each source gets follows from the running
+shares (shares.py): at every edge of a block each source is within 2 samples of its weight times the
+samples so far, for ever, so tiny weights come out right over longer stretches. Where in a block the
+samples of a source stand is shuffled by a key and the number of the block; otherwise a rank with a
+fixed place in every step could meet the same source for ever. Within a block the samples of a
+source keep their order, so every source runs through its own epochs exactly, one after the other.
+
+A schedule is a list of stages, each with weights of its own from a sample number on. Blocks and
+shares begin anew with a stage; the counts of the sources go on. Nothing is stored but one row of
+counts a stage.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from tokenmill.order.permutation import mix, round_keys
+from tokenmill.order.shares import Shares
+
+SAMPLES_PER_BLOCK = 64
+_OF_MIXTURE = 5
+_SLOT_BITS = np.uint64(SAMPLES_PER_BLOCK - 1)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Weights (as whole parts, one a source) that hold from a sample number on."""
+
+    start: int
+    parts: tuple[int, ...]
+
+
+class MixtureOrder:
+    """Sample number <-> (source, number within the source)."""
+
+    def __init__(self, stages: Sequence[Stage], *, seed: int) -> None:
+        starts = [stage.start for stage in stages]
+        if not starts or starts[0] != 0 or any(a >= b for a, b in pairwise(starts)):
+            raise ValueError(f"stages start at {starts}; they must start at 0 and rise")
+        self.num_sources = len(stages[0].parts)
+        self._keys = [round_keys(seed, stage, _OF_MIXTURE) for stage in range(len(stages))]
+        self._starts = np.array(starts, np.int64)
+        self._lengths = [b - a for a, b in pairwise(starts)] + [1 << 62]
+        self._shares = [Shares(stage.parts) for stage in stages]
+        before = [[0] * self.num_sources]
+        for shares, length in zip(self._shares[:-1], self._lengths, strict=False):
+            more = shares.counts(length)
+            before.append([a + b for a, b in zip(before[-1], more, strict=True)])
+        self._before = np.array(before, np.int64)  # samples of each source before each stage
+
+    def locate(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The source of each sample, and which sample of that source it is."""
+        flat = samples.reshape(-1)
+        source, index = np.empty(flat.shape, np.int64), np.empty(flat.shape, np.int64)
+        stages = np.searchsorted(self._starts, flat, side="right") - 1
+        for stage in np.unique(stages).tolist():
+            here = np.flatnonzero(stages == stage)
+            block, slot = np.divmod(flat[here] - self._starts[stage], SAMPLES_PER_BLOCK)
+            blocks, row = np.unique(block, return_inverse=True)
+            sources, indices = self._deal(stage, blocks)
+            source[here], index[here] = sources[row, slot], indices[row, slot]
+        return source.reshape(samples.shape), index.reshape(samples.shape)
+
+    def sample_of(self, source: int, index: np.ndarray) -> np.ndarray:
+        """The sample number that is the index-th of a source, or -1 if none ever is."""
+        found = np.full(index.shape, -1, np.int64)
+        stages = np.searchsorted(self._before[:, source], index, side="right") - 1
+        for stage in np.unique(stages).tolist():
+            if not self._shares[stage].parts[source]:
+                continue
+            here = np.flatnonzero(stages == stage)
+            within = index[here] - self._before[stage, source]
+            block = self._shares[stage].number_of(source, within) // SAMPLES_PER_BLOCK
+            blocks, row = np.unique(block, return_inverse=True)
+            sources, indices = self._deal(stage, blocks)
+            hit = (sources[row] == source) & (indices[row] == index[here][:, None])
+            found[here] = self._starts[stage] + block * SAMPLES_PER_BLOCK + hit.argmax(axis=1)
+        return found
+
+    def counts_before(self, sample: int) -> list[int]:
+        """How many samples of each source come before this sample number."""
+        stage = int(np.searchsorted(self._starts, sample, side="right")) - 1
+        whole, rest = divmod(sample - int(self._starts[stage]), SAMPLES_PER_BLOCK)
+        counts = self._before[stage] + self._shares[stage].counts(whole * SAMPLES_PER_BLOCK)
+        if rest:
+            sources, _ = self._deal(stage, np.array([whole]))
+            counts += np.bincount(sources[0, :rest], minlength=self.num_sources)
+        return [int(count) for count in counts]
+
+    def _deal(self, stage: int, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sources and their sample numbers in whole blocks of a stage: two (blocks, 64) arrays."""
+        number = blocks[:, None] * SAMPLES_PER_BLOCK + np.arange(SAMPLES_PER_BLOCK)
+        numbered = number.astype(np.uint64)
+        # Sort by a hash with the slot in its lowest bits; slots past the stage's end stay last.
+        keys = self._keys[stage]
+        ticket = mix(mix(numbered + keys[0]) ^ keys[1]) >> np.uint64(1)
+        ticket[number >= self._lengths[stage]] = ~np.uint64(0)
+        ticket = np.sort((ticket & ~_SLOT_BITS) | (numbered & _SLOT_BITS), axis=1)
+        dealt = blocks[:, None] * SAMPLES_PER_BLOCK + (ticket & _SLOT_BITS).astype(np.int64)
+
+        source, index = self._shares[stage].place(dealt.reshape(-1))
+        source, index = source.reshape(number.shape), index.reshape(number.shape)
+        for s in np.unique(source).tolist():
+            mine = source == s
+            first = np.where(mine, index, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
+            index = np.where(mine, first + mine.cumsum(axis=1) - 1, index)
+        return source, index + self._before[stage][source]

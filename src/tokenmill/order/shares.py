@@ -1,0 +1,137 @@
+"""Dividing samples among weighted sources so that every prefix is right, by arithmetic.
+
+How many of the first n samples belong to each source? Drawing at random drifts by sqrt(n); a table
+must be stored. Here the sources are the leaves of a Huffman tree of their weights. A node whose
+left side has a of b parts sends (n * a + b // 2) // b of its first n samples to the left, the rest
+to the right. Both counts never fall and rise by at most one a sample, so each sample has one source
+and one number within it, and going up the tree again inverts it exactly.
+
+Each node rounds by at most one half, and a branch of a Huffman tree holds at most two thirds of
+the one above, so a source is never further than 2 samples from n * weight, for every n, however
+small its weight and however many sources there are. After each full period it is exact.
+"""
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+_MOST_PARTS = (1 << 31) - 1  # products of two numbers of parts stay within int64
+
+
+def whole_parts(weights: Sequence[float | int | Fraction]) -> tuple[int, ...]:
+    """The weights as whole numbers in the same proportions, as they are written in decimal.
+
+    Proportions finer than one part in 2^31 are rounded to that; a weight that would round to
+    nothing is refused.
+
+    >>> whole_parts([0.7, 0.2, 0.1])
+    (7, 2, 1)
+    """
+    exact = [w if isinstance(w, Fraction) else Fraction(str(w)) for w in weights]
+    if not exact or any(w < 0 for w in exact) or not sum(exact):
+        raise ValueError(f"weights are {list(weights)}; none may be negative and one must be more")
+    common = math.lcm(*(w.denominator for w in exact))
+    parts = [int(w * common) for w in exact]
+    divisor = math.gcd(*parts)
+    parts = [p // divisor for p in parts]
+    if sum(parts) > _MOST_PARTS:
+        scale = Fraction(_MOST_PARTS - len(parts), sum(parts))
+        rounded = [round(p * scale) for p in parts]
+        for weight, was, now in zip(weights, parts, rounded, strict=True):
+            if was and not now:
+                raise ValueError(f"weight {weight} is less than one part in 2^31 of the sum")
+        parts = rounded
+    return tuple(parts)
+
+
+@dataclass(frozen=True)
+class _Node:
+    """An inner node of the tree: `left` has `a` of its `b` parts."""
+
+    a: int
+    b: int
+    left: "_Node | int"
+    right: "_Node | int"
+
+
+class Shares:
+    """An endless division of sample numbers 0, 1, 2, ... among sources."""
+
+    def __init__(self, parts: Sequence[int]) -> None:
+        self.parts = tuple(parts)
+        self._root = _huffman(self.parts)
+        # For each source, its steps from leaf to root: (parts of this side, of both, rounding).
+        self._climbs: dict[int, list[tuple[int, int, int]]] = {}
+        self._note_climbs(self._root, [])
+
+    def place(self, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The source of each sample number, and which number it is within that source."""
+        source, index = np.empty(n.shape, np.int64), np.empty(n.shape, np.int64)
+        todo = [(self._root, np.arange(n.size), n.astype(np.int64))]
+        while todo:
+            node, where, number = todo.pop()
+            if isinstance(node, int):
+                source[where], index[where] = node, number
+                continue
+            before = _share(number, node.a, node.b, node.b // 2)
+            goes_left = _share(number + 1, node.a, node.b, node.b // 2) > before
+            todo.append((node.left, where[goes_left], before[goes_left]))
+            todo.append((node.right, where[~goes_left], (number - before)[~goes_left]))
+        return source, index
+
+    def number_of(self, source: int, index: np.ndarray) -> np.ndarray:
+        """The sample number that is the index-th of a source: the inverse of `place`."""
+        number = index.astype(np.int64)
+        for a, b, rounding in self._climbs[source]:
+            # The smallest number with share(number + 1) > index; the share repeats every b.
+            whole, rest = np.divmod(number, a)
+            number = whole * b - (-((rest + 1) * b - rounding) // a) - 1
+        return number
+
+    def counts(self, n: int) -> list[int]:
+        """How many of the first n samples each source has."""
+        counts = [0] * len(self.parts)
+        todo: list[tuple[_Node | int, int]] = [(self._root, n)]
+        while todo:
+            node, number = todo.pop()
+            if isinstance(node, int):
+                counts[node] = number
+                continue
+            left = (number * node.a + node.b // 2) // node.b
+            todo += [(node.left, left), (node.right, number - left)]
+        return counts
+
+    def _note_climbs(self, node: "_Node | int", above: list[tuple[int, int, int]]) -> None:
+        if isinstance(node, int):
+            self._climbs[node] = above
+            return
+        half = node.b // 2
+        self._note_climbs(node.left, [(node.a, node.b, half), *above])
+        # n - (n * a + half) // b, written as a share of its own.
+        self._note_climbs(node.right, [(node.b - node.a, node.b, node.b - 1 - half), *above])
+
+
+def _share(n: np.ndarray, a: int, b: int, rounding: int) -> np.ndarray:
+    """(n * a + rounding) // b without overflow."""
+    whole, rest = np.divmod(n, b)
+    share: np.ndarray = whole * a + (rest * a + rounding) // b
+    return share
+
+
+def _huffman(parts: Sequence[int]) -> "_Node | int":
+    # Ties go to the source named first, so that equal weights always give the same tree.
+    heap: list[tuple[int, int, _Node | int]] = [
+        (part, source, source) for source, part in enumerate(parts) if part
+    ]
+    heapq.heapify(heap)
+    while len(heap) > 1:
+        small, first, one = heapq.heappop(heap)
+        large, second, other = heapq.heappop(heap)
+        both, common = small + large, math.gcd(small, large)
+        node = _Node(large // common, both // common, other, one)
+        heapq.heappush(heap, (both, min(first, second), node))
+    return heap[0][2]

@@ -1,0 +1,194 @@
+"""Where documents end on the axis of a dataset: from an index, or by looking for an id.
+
+A position e is an end when token e - 1 is the last of a document. With an index (`ends` of every
+file) ends are looked up; without one they are found by scanning for the end-of-text id, which
+stands `after` each document (ours, nanoGPT, datatrove) or `before` it (llm.c). Scans are
+vectorised, in blocks, and the number of ends in each block is remembered, so that a second
+question is cheap.
+
+Tokens after the last end (a document that a split cut) count as one more document: every token
+belongs to exactly one.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.shards.read import MAX_OPEN, Cache, ShardReader
+
+BLOCK = 1 << 22  # tokens a scan looks at in one go: 8 MB of uint16
+
+
+class IndexedDocuments:
+    """Ends from the index of each file."""
+
+    def __init__(self, reader: ShardReader, shard_starts: np.ndarray) -> None:
+        self._files = reader.files
+        self._starts = shard_starts
+        self._tables = Cache(self._load, MAX_OPEN)
+        self._checked = np.zeros(len(self._files), bool)
+        self._first_documents: np.ndarray | None = None
+
+    @property
+    def count(self) -> int:
+        """Documents on the axis."""
+        ends = int(self._documents_before()[-1])
+        return ends + (self._last_end(ends) < int(self._starts[-1]))
+
+    def ends(self, start: int, stop: int) -> np.ndarray:
+        """Positions e with start < e <= stop where a document ends, each once."""
+        found = []
+        first = max(0, int(np.searchsorted(self._starts, start, side="right")) - 1)
+        for i in range(first, len(self._files)):
+            origin = int(self._starts[i])
+            if origin >= stop:
+                break
+            table = self._tables[i]
+            low, high = np.searchsorted(table, [start - origin, stop - origin], side="right")
+            found.append(table[low:high] + origin)
+        positions = np.concatenate(found) if found else np.empty(0, np.int64)
+        # Empty documents end where the one before them ends.
+        return positions[np.diff(positions, prepend=start) > 0]
+
+    def range(self, document: int) -> tuple[int, int]:
+        """First token, and the one after the last, of a document."""
+        return self._end(document - 1), self._end(document)
+
+    def at(self, position: int) -> int:
+        """The document that holds the token at this position."""
+        i = int(np.searchsorted(self._starts, position, side="right")) - 1
+        inside = position - int(self._starts[i])
+        before = int(np.searchsorted(self._tables[i], inside, side="right"))
+        return int(self._documents_before()[i]) + before
+
+    def _end(self, document: int) -> int:
+        if document < 0:
+            return 0
+        before = self._documents_before()
+        if document >= before[-1]:
+            return int(self._starts[-1])
+        i = int(np.searchsorted(before, document, side="right")) - 1
+        return int(self._starts[i]) + int(self._tables[i][document - int(before[i])])
+
+    def _last_end(self, ends: int) -> int:
+        return self._end(ends - 1) if ends else 0
+
+    def _documents_before(self) -> np.ndarray:
+        """Ends in all files before each file; the last entry is their total."""
+        if self._first_documents is None:
+            counts = [self._count(i) for i in range(len(self._files))]
+            self._first_documents = np.cumsum([0, *counts], dtype=np.int64)
+        return self._first_documents
+
+    def _count(self, i: int) -> int:
+        file = self._files[i]
+        whole = file.first == 0 and file.ends is not None and file.ends.count is not None
+        # A part of a file (the last tenth) holds a part of its documents.
+        if whole and not file.partial:
+            assert file.ends is not None
+            return int(file.ends.count or 0)
+        return len(self._tables[i])
+
+    def _load(self, i: int) -> np.ndarray:
+        """The ends inside our part of file i, counted from its first token."""
+        file = self._files[i]
+        assert file.ends is not None
+        table: np.ndarray = file.ends()
+        if not self._checked[i]:
+            _check_sorted(table, file.path)
+            self._checked[i] = True
+        low = 0 if file.first == 0 else int(np.searchsorted(table, file.first, side="right"))
+        high = int(np.searchsorted(table, file.first + file.num_tokens, side="right"))
+        if high < len(table) and not file.partial:
+            raise CorruptShardError(
+                f"the document index of {file.path} ends at token {int(table[-1]):,}, but the file "
+                f"has {file.first + file.num_tokens:,}",
+                hint="index and tokens are of different builds; fetch or write both again",
+            )
+        return table[low:high] - file.first if file.first else table[low:high]
+
+
+class ScannedDocuments:
+    """Ends found by looking for the end-of-text id."""
+
+    def __init__(
+        self,
+        read: Callable[[int, int], np.ndarray],
+        num_tokens: int,
+        end_of_text_id: int,
+        comes: str,
+    ) -> None:
+        self._read = read
+        self._num_tokens = num_tokens
+        self._id = end_of_text_id
+        # `after`: token e - 1 is the id. `before`: token e is the id, the first of the next.
+        self._ahead = 1 if comes == "before" else 0
+        self._before_block = [0]
+
+    count = None
+
+    def ends(self, start: int, stop: int) -> np.ndarray:
+        """Positions e with start < e <= stop where a document ends."""
+        found = [np.empty(0, np.int64)]
+        for low in range(start, stop, BLOCK):
+            high = min(stop, low + BLOCK)
+            tokens = self._read(low + self._ahead, min(high + self._ahead, self._num_tokens))
+            found.append(np.flatnonzero(tokens == self._id) + (low + 1))
+        if self._ahead and start < stop == self._num_tokens:
+            found.append(np.array([stop]))
+        return np.concatenate(found)
+
+    def range(self, document: int) -> tuple[int, int]:
+        """First token, and the one after the last, of a document."""
+        return self._end(document - 1), self._end(document)
+
+    def at(self, position: int) -> int:
+        """The document that holds the token at this position."""
+        block = position // BLOCK
+        while len(self._before_block) <= block:
+            self._count_next_block()
+        return self._before_block[block] + len(self.ends(block * BLOCK, position))
+
+    def _end(self, document: int) -> int:
+        if document < 0:
+            return 0
+        while self._before_block[-1] <= document and self._counted() < self._num_tokens:
+            self._count_next_block()
+        total = self._before_block[-1]
+        if document >= total:
+            tail = self._num_tokens > 0 and self._last_end() < self._num_tokens
+            if document == total and tail:
+                return self._num_tokens
+            raise IndexError(f"document {document} of a dataset of {total + tail} documents")
+        block = int(np.searchsorted(self._before_block, document, side="right")) - 1
+        ends = self.ends(block * BLOCK, min((block + 1) * BLOCK, self._num_tokens))
+        return int(ends[document - self._before_block[block]])
+
+    def _last_end(self) -> int:
+        return self._end(self._before_block[-1] - 1)
+
+    def _counted(self) -> int:
+        return (len(self._before_block) - 1) * BLOCK
+
+    def _count_next_block(self) -> None:
+        low = self._counted()
+        ends = self.ends(low, min(low + BLOCK, self._num_tokens))
+        self._before_block.append(self._before_block[-1] + len(ends))
+
+
+def _check_sorted(table: np.ndarray, path: str) -> None:
+    if len(table) and (int(table[0]) < 0 or bool((table[1:] < table[:-1]).any())):
+        where = int(np.argmax(np.diff(table, prepend=0) < 0))
+        raise CorruptShardError(
+            f"the document index of {path} goes back at entry {where}: {int(table[where])}",
+            hint="index and tokens are of different builds; fetch or write both again",
+        )
+
+
+def unknown_documents(path: object) -> FormatError:
+    """The error for data of which nothing says where documents end."""
+    return FormatError(
+        f"nothing in {path} says where documents end",
+        hint=f'name the end-of-text id: tokenmill.open("{path}", end_of_text_id=50256)',
+    )

@@ -1,0 +1,55 @@
+"""`tokenmill download` as a user types it."""
+
+import json
+
+import pytest
+
+from hub.conftest import REPO
+from hub.test_download import FIRST_THREE, visible
+from tokenmill.cli import main
+
+
+def run(*args: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(["download", *args])
+    return int(stop.value.code or 0)
+
+
+def test_the_command_fetches_and_says_what_it_did(shards, tmp_path, capsys):
+    assert run("-o", str(tmp_path / "d")) == 0
+
+    out, err = capsys.readouterr()
+    assert sorted(visible(tmp_path / "d")) == FIRST_THREE
+    assert out == ""
+    assert f"{tmp_path}/d: fetched 3; {REPO} at " in err
+
+
+def test_json_names_the_commit_and_each_file_with_its_hash(hub, shards, tmp_path, capsys):
+    assert run(REPO, "-o", str(tmp_path / "d"), "--shards", "1", "--json", "-q") == 0
+
+    result = json.loads(capsys.readouterr().out)
+    assert result["commit"] == hub.refs[REPO, "main"]
+    assert [f["path"] for f in result["fetched"]] == FIRST_THREE[:1]
+    assert result["fetched"][0]["digest"].startswith("sha256:")
+
+
+def test_a_dry_run_lists_what_is_here_and_what_is_not(shards, tmp_path, capsys):
+    run("-o", str(tmp_path / "d"), "--shards", "1", "-q")
+    capsys.readouterr()
+
+    assert run("-o", str(tmp_path / "d"), "--shards", "2", "--dry_run") == 0
+
+    assert capsys.readouterr().out.splitlines() == [
+        f"here      9.0 kB  {FIRST_THREE[0]}",
+        f"fetch     9.0 kB  {FIRST_THREE[1]}",
+    ]
+
+
+def test_an_error_is_a_line_with_a_hint_and_exit_code_1(hub, shards, tmp_path, capsys):
+    assert run("ann/nowhere", "-o", str(tmp_path / "d")) == 1
+
+    err = capsys.readouterr().err
+    assert err.startswith(
+        "error: ann/nowhere at revision main: there is no such dataset repository"
+    )
+    assert "\n\nhint: " in err

@@ -1,0 +1,344 @@
+"""Each fault of the hub ends in correct files or a typed error, never in a bad file with a name."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+import pytest
+
+from hub.conftest import REPO, TOKEN, llmc_shard
+from hub.fake_hub import SIGNATURE
+from hub.test_download import FIRST_THREE, get, names, partials, visible
+from tokenmill.errors import DownloadError
+from tokenmill.hub import Retry
+from tokenmill.hub.files import RemoteFile
+from tokenmill.hub.partial import Partial
+
+SHARD = FIRST_THREE[0]
+FOREVER = 10**9
+
+# Each of these passes when the server is honest at the next request.
+PASSING = [
+    ("cut", {}),
+    ("cut", {"at": 0}),
+    ("short", {}),
+    ("long", {}),
+    ("flip", {}),
+    ("flip", {"at": 5}),
+    ("refuse", {}),
+    ("status", {"status": 429, "headers": {"Retry-After": "0"}}),
+    ("status", {"status": 503, "headers": {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}}),
+    ("status", {"status": 503}),
+    ("status", {"status": 500}),
+    ("status", {"status": 408}),
+    ("status", {"status": 403}),  # of the store: a signed address that expired
+]
+
+
+@pytest.mark.parametrize(("kind", "settings"), PASSING)
+def test_a_fault_that_passes_leaves_the_right_file(hub, shards, tmp_path, kind, settings):
+    hub.fault(SHARD, kind, **settings)
+
+    get(tmp_path / "d")
+
+    assert visible(tmp_path / "d") == {name: shards[name] for name in FIRST_THREE}
+    assert partials(tmp_path / "d") == []
+
+
+@pytest.mark.parametrize(("kind", "settings"), [*PASSING, ("no range", {}), ("other range", {})])
+def test_a_fault_after_a_cut_leaves_the_right_file(hub, shards, tmp_path, kind, settings):
+    """The second request asks for the rest of the file, and the server misbehaves again."""
+    hub.fault(SHARD, "cut", at=2000)
+    hub.fault(SHARD, kind, **settings)
+
+    get(tmp_path / "d")
+
+    assert visible(tmp_path / "d") == {name: shards[name] for name in FIRST_THREE}
+
+
+@pytest.mark.parametrize(("kind", "settings"), PASSING)
+def test_a_fault_that_stays_is_an_error_and_no_file(hub, shards, tmp_path, kind, settings):
+    if kind in ("cut", "short"):
+        settings = {"at": 0}  # with some bytes each time it would get there
+    hub.fault(SHARD, kind, times=FOREVER, **settings)
+
+    with pytest.raises(DownloadError) as caught:
+        get(tmp_path / "d", workers=1)
+
+    assert SHARD not in visible(tmp_path / "d")
+    for part in (SHARD, REPO, "main"):
+        assert part in caught.value.message
+
+
+def test_a_file_that_arrives_wrong_twice_is_deleted(hub, shards, tmp_path):
+    hub.fault(SHARD, "flip", times=2)
+
+    with pytest.raises(DownloadError, match=r"twice, are not the ones the hub lists \(sha256:"):
+        get(tmp_path / "d", shards=1)
+
+    assert visible(tmp_path / "d") == {}
+    assert partials(tmp_path / "d") == []
+    assert len([r for r in hub.bodies(SHARD) if r.server == "store"]) == 2
+
+
+def test_a_small_file_is_checked_by_its_git_hash(hub, shards, tmp_path):
+    hub.fault("folder/small.json", "flip", at=1, times=2)
+
+    with pytest.raises(DownloadError, match=r"\(git:"):
+        get(tmp_path / "d", patterns=["folder/*"])
+
+    assert visible(tmp_path / "d") == {}
+
+
+def test_a_cut_download_goes_on_where_it_was_cut(hub, shards, tmp_path):
+    hub.fault(SHARD, "cut", at=3000)
+
+    get(tmp_path / "d", shards=1)
+
+    ranges = [r.headers.get("range") for r in hub.bodies(SHARD) if r.server == "store"]
+    assert ranges == [None, "bytes=3000-"]
+
+
+def test_a_line_that_is_cut_again_and_again_gets_there_while_bytes_arrive(hub, shards, tmp_path):
+    """More cuts than QUICK has attempts: only tries without a new byte count."""
+    hub.fault(SHARD, "cut", at=900, times=8)
+
+    get(tmp_path / "d", shards=1)
+
+    assert visible(tmp_path / "d") == {SHARD: shards[SHARD]}
+
+
+def test_a_stalled_body_is_given_up_after_the_timeout_and_resumed(hub, shards, tmp_path):
+    hub.fault(SHARD, "stall", at=500)
+
+    get(tmp_path / "d", shards=1, retry=Retry(attempts=2, first_wait=0.01, timeout=0.2))
+
+    assert visible(tmp_path / "d") == {SHARD: shards[SHARD]}
+
+
+def test_retry_after_is_waited_for(hub, shards, tmp_path):
+    hub.fault(SHARD, "status", status=429, headers={"Retry-After": "1"})
+    started = time.monotonic()
+
+    get(tmp_path / "d", shards=1)  # its own waits are of 0.02 s at most
+
+    assert time.monotonic() - started >= 1.0
+
+
+def test_a_wait_beyond_the_deadline_is_not_begun(hub, shards, tmp_path):
+    hub.fault(SHARD, "status", status=503, headers={"Retry-After": "60"})
+
+    with pytest.raises(DownloadError, match="no time is left before the deadline of 30 s"):
+        get(tmp_path / "d", shards=1, retry=Retry(deadline=30.0))
+
+
+def test_a_server_that_asks_for_an_hour_is_an_error(hub, shards, tmp_path):
+    hub.fault(SHARD, "status", status=429, headers={"Retry-After": "3600"})
+
+    with pytest.raises(DownloadError, match="it asks to wait 3600 s"):
+        get(tmp_path / "d", shards=1)
+
+
+@pytest.mark.parametrize("what", ["api:info", "api:tree"])
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_api_is_asked_again(hub, shards, tmp_path, what, status):
+    hub.fault(what, "status", status=status, headers={"Retry-After": "0"})
+
+    assert names(get(tmp_path / "d").fetched) == FIRST_THREE
+
+
+@pytest.mark.parametrize(
+    ("refusal", "message", "hint"),
+    [
+        ((403, "GatedRepo"), "access is gated", "accept its conditions at"),
+        ((404, "RepoNotFound"), "no such dataset repository, or it is private", "hf auth login"),
+        ((401, ""), "no such dataset repository, or it is private", "HF_TOKEN"),
+        ((403, ""), "access was refused", "HF_TOKEN"),
+        ((418, ""), "the hub answered 418", None),
+    ],
+)
+def test_a_repository_that_is_refused_is_said_so(hub, shards, tmp_path, refusal, message, hint):
+    hub.refusals[REPO] = refusal
+
+    with pytest.raises(DownloadError, match=message) as caught:
+        get(tmp_path / "d")
+
+    assert REPO in caught.value.message
+    assert (hint or "") in (caught.value.hint or "")
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_revision_that_is_not_there_is_named(hub, shards, tmp_path):
+    with pytest.raises(DownloadError, match="at revision v9: there is no such revision"):
+        get(tmp_path / "d", revision="v9")
+
+
+def test_a_file_gone_after_the_listing_is_an_error_at_once(hub, shards, tmp_path):
+    get(tmp_path / "d", shards=1)
+    hub.trees[REPO, hub.refs[REPO, "main"]].pop(FIRST_THREE[1])  # it is in our list still
+
+    with pytest.raises(DownloadError, match=rf"{FIRST_THREE[1]} of .*: there is no such file"):
+        get(tmp_path / "d", shards=2)
+
+    assert len(hub.bodies(FIRST_THREE[1])) == 1
+
+
+def test_no_secret_is_in_an_error(hub, shards, tmp_path):
+    hub.fault(SHARD, "status", status=400, times=FOREVER, headers={"X-Error-Message": TOKEN})
+
+    with pytest.raises(DownloadError) as caught:
+        get(tmp_path / "d", shards=1)
+
+    text = "".join(traceback.format_exception(caught.value)) + repr(vars(caught.value))
+    assert TOKEN not in text
+    assert SIGNATURE not in text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../out.bin",
+        "/etc/out.bin",
+        "a//b.bin",
+        "a/../../b.bin",
+        "c:\\x.bin",
+        ".tokenmill/hub/files/x.bin",
+        "a\x1b[31m.bin",
+    ],
+)
+def test_a_name_that_leads_elsewhere_is_refused(hub, tmp_path, name):
+    hub.commit("eve/evil", {name: llmc_shard(1)})
+
+    with pytest.raises(DownloadError, match="not a safe name") as caught:
+        get(tmp_path / "inner" / "d", "eve/evil", patterns=["*"])
+
+    assert "\x1b" not in str(caught.value)
+    assert hub.bodies() == []
+
+
+def test_a_link_in_the_folder_is_not_followed(hub, tmp_path):
+    hub.commit("ann/x", {"sub/x.bin": llmc_shard(1)})
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "sub").symlink_to(tmp_path / "outside")
+
+    with pytest.raises(DownloadError, match="symbolic link"):
+        get(tmp_path / "d", "ann/x")
+
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_shard_whose_header_lies_is_refused_though_its_hash_is_right(hub, tmp_path):
+    hub.commit("ann/x", {"x_train_1.bin": llmc_shard(1, 4000, claims=4001)})
+
+    with pytest.raises(DownloadError, match=r"promises 4,001 tokens, 9,026 bytes, .* has 9,024"):
+        get(tmp_path / "d", "ann/x")
+
+    assert visible(tmp_path / "d") == {}
+
+
+def test_plain_http_to_another_machine_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://hub.example")
+
+    with pytest.raises(DownloadError, match=r"http://hub\.example is not https"):
+        get(tmp_path / "d")
+
+
+def test_a_full_disk_is_said_before_the_first_byte(hub, shards, tmp_path, monkeypatch):
+    class Usage:
+        free = 5000
+
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Usage)
+
+    with pytest.raises(DownloadError, match=r"3 files need 27,072 bytes; .* has 5,000 free"):
+        get(tmp_path / "d")
+
+    assert hub.bodies() == []
+
+
+CHILD = """
+import sys
+from tokenmill.hub import Retry, download
+download(sys.argv[1], shards=1, progress=False, retry=Retry(first_wait=0.01))
+"""
+
+
+def start_child(folder):
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([sys.executable, "-c", CHILD, str(folder)], env=env)
+
+
+def test_killed_in_the_middle_the_next_run_goes_on(hub, tmp_path):
+    big = llmc_shard(1, 400_000)
+    hub.commit(REPO, {SHARD: big})
+    hold = hub.fault(SHARD, "hold", at=600_000)
+    child = start_child(tmp_path / "d")
+    assert hold.reached.wait(20)
+    wait_until(lambda: any(p.stat().st_size > 250_000 for p in partials(tmp_path / "d")))
+    child.send_signal(signal.SIGKILL)
+    child.wait(10)
+    hold.release.set()
+    assert visible(tmp_path / "d") == {}
+
+    get(tmp_path / "d", shards=1)
+
+    assert visible(tmp_path / "d") == {SHARD: big}
+    assert partials(tmp_path / "d") == []
+    last = hub.bodies(SHARD)[-1].headers["range"]
+    assert int(last.removeprefix("bytes=").removesuffix("-")) > 250_000
+
+
+def wait_until(condition, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        threading.Event().wait(0.005)
+
+
+def listed(name, files):
+    digest = hashlib.sha256(files[name]).hexdigest()
+    return RemoteFile(name, len(files[name]), f"sha256:{digest}")
+
+
+def test_what_a_killed_run_left_damaged_is_thrown_away(hub, shards, tmp_path):
+    """A partial file with a wrong byte in it costs a second download, not a wrong shard."""
+    file = RemoteFile(
+        SHARD, len(shards[SHARD]), "sha256:" + hashlib.sha256(shards[SHARD]).hexdigest()
+    )
+    left = Partial(file, tmp_path / "d/.tokenmill/hub/partial")
+    left.write(b"\xff" * 3000)
+    left.close()
+    os.utime(left.path, (0, 0))  # long ago: its writer is gone
+
+    get(tmp_path / "d", shards=1)
+
+    assert visible(tmp_path / "d") == {SHARD: shards[SHARD]}
+    ranges = [r.headers.get("range") for r in hub.bodies(SHARD) if r.server == "store"]
+    assert ranges == ["bytes=3000-", None]
+
+
+def test_the_partial_file_of_a_living_process_is_left_alone(hub, shards, tmp_path):
+    file = RemoteFile(
+        SHARD, len(shards[SHARD]), "sha256:" + hashlib.sha256(shards[SHARD]).hexdigest()
+    )
+    other = Partial(file, tmp_path / "d/.tokenmill/hub/partial")
+    other.write(shards[SHARD][:3000])
+    other.seal()
+
+    get(tmp_path / "d", shards=1)
+
+    assert visible(tmp_path / "d") == {SHARD: shards[SHARD]}
+    assert other.path.read_bytes() == shards[SHARD][:3000]
+
+
+def test_several_processes_into_one_folder_do_no_harm(hub, shards, tmp_path):
+    children = [start_child(tmp_path / "d") for _ in range(3)]
+
+    assert [child.wait(30) for child in children] == [0, 0, 0]
+    assert visible(tmp_path / "d") == {SHARD: shards[SHARD]}
+    assert partials(tmp_path / "d") == []
