@@ -14,22 +14,24 @@ worker or sixty-four, run through or killed and started again: the same bytes.
 import os
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.protocol import Executor
 from tokenmill.preparation.assemble import Layout, assemble_shard, keep_layout
 from tokenmill.preparation.commit import Outcome, check_books, commit, make_books, splits_of
 from tokenmill.preparation.edges import join_units
 from tokenmill.preparation.encode import encode_unit
+from tokenmill.preparation.engines import check_engine, open_engine
 from tokenmill.preparation.existing import check_gives_text_back, hash_existing, shards_of
 from tokenmill.preparation.fates import (
     Decision,
     count_fates,
     enough_documents,
     hash_documents,
+    on_one_axis,
     stretches,
 )
 from tokenmill.preparation.joined import JoinedParts, load_joined
@@ -55,6 +57,9 @@ def prepare(
     append: bool = False,
     overwrite: bool = False,
     break_lock: bool = False,
+    engine: str = "local",
+    ray_address: str | None = None,
+    work_dir: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     unit_bytes: int = UNIT_BYTES,
     **settings: Any,
@@ -65,34 +70,48 @@ def prepare(
     "-" for standard input. `settings` are the fields of `preparation.settings.Settings`, such as
     `tokenizer="gpt2"`, `dedup="none"`, `val_fraction=0.1`. With `append=True` the documents are
     added to the dataset that is there, whose own settings hold where none are given. `unit_bytes`
-    is how much one task reads; like `workers`, it never changes the result.
+    is how much one task reads; like `workers` and `engine`, it never changes the result.
+
+    `engine="ray"` runs the tasks on the Ray cluster at `ray_address`. Inputs and `out_dir` may be
+    `s3://` addresses; the work on the way to one is done in the folder `work_dir`.
     """
     started = time.monotonic()
     memory = fit_into_memory(workers, max_ram)
+    check_engine(engine, ray_address)
     with (
         stop_on_signals(),
-        open_target(out_dir, append=append, overwrite=overwrite) as target,
+        open_target(out_dir, append=append, overwrite=overwrite, work_dir=work_dir) as target,
         hold_lock(target.workspace.root / "lock", break_lock=break_lock),
     ):
-        wanted = target.settings(settings)
-        sources = target.sources(inputs)
-        if done := target.already_done(wanted, sources):
-            return done
-        plan = make_plan(
-            target.workspace,
-            wanted,
-            sources,
-            previous=target.previous_hash,
-            unit_bytes=unit_bytes,
-            chunk_bytes=memory.chunk_bytes,
-        )
-        plan = begin(plan, load_tokenizer(wanted))
+        plan = start(target, inputs, settings, unit_bytes, memory.chunk_bytes)
+        if isinstance(plan, Summary):
+            return plan
         target.workspace.clean_temporary()
-        with LocalExecutor(memory.workers) as executor:
+        with open_engine(engine, memory, workers, ray_address, target.workspace) as executor:
             summary = run_stages(plan, target, executor, progress or Silent())
         target.finish()
     summary.seconds = round(time.monotonic() - started, 3)
     return summary
+
+
+def start(
+    target: Target, inputs: Inputs, given: dict[str, Any], unit_bytes: int, chunk_bytes: int
+) -> Plan | Summary:
+    """The plan, written or found; or the outcome, where all was done before."""
+    settings = target.settings(given)
+    sources = target.sources(inputs)
+    if done := target.already_done(settings, sources):
+        return done
+    plan = make_plan(
+        target.workspace,
+        settings,
+        sources,
+        previous=target.previous_hash,
+        destination=target.destination,
+        unit_bytes=unit_bytes,
+        chunk_bytes=chunk_bytes,
+    )
+    return begin(plan, load_tokenizer(settings))
 
 
 def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progress) -> Summary:
@@ -186,12 +205,14 @@ class Work:
             searched = self._search(
                 "documents", before + self.run("documents", hash_documents, tasks)
             )
-        decision = Decision(by_hash=False, documents=searched, first_run=len(self.existing))
-        fates = self._count(joined, decision)
-        kept = sum(part["documents"][0] for part in fates)
-        if enough_documents(kept, self.plan.settings.val_fraction):
-            decision = Decision(by_hash=True, documents=searched, first_run=len(self.existing))
-            fates = self._count(joined, decision)
+        decision = Decision(by_hash=True, documents=searched, first_run=len(self.existing))
+        fates = self.run(
+            "splits", count_fates, [(part, decision) for part in range(len(joined.parts))]
+        )
+        kept = sum(sum(part["documents"][:2]) for part in fates)
+        if not enough_documents(kept, self.plan.settings.val_fraction):
+            decision = replace(decision, by_hash=False)
+            fates = [on_one_axis(part) for part in fates]
         return decision, fates
 
     def lay_out(self, fates: list[Receipt], decision: Decision) -> Layout:
@@ -233,7 +254,3 @@ class Work:
         tasks = [(stage, at, partitions, len(receipts)) for at in range(partitions)]
         self.run("duplicates", search_partition, tasks)
         return Searched(stage, len(receipts), partitions)
-
-    def _count(self, joined: JoinedParts, decision: Decision) -> list[Receipt]:
-        tasks = [(part, decision) for part in range(len(joined.parts))]
-        return self.run("splits", count_fates, tasks)

@@ -18,6 +18,7 @@ from tokenmill.preparation.fates import Decision, fates_of
 from tokenmill.preparation.joined import load_joined
 from tokenmill.preparation.parts import OPEN, read_rows, read_tokens
 from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.remote import upload_shard
 from tokenmill.preparation.repeats import Searched
 from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.preparation.workspace import Workspace, keep, new_file, remember
@@ -94,6 +95,9 @@ def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
         },
     }
     files = [f"../../{shard.file}", f"../../{index_file}"]
+    if plan.destination is not None:
+        upload_shard(out, [shard.file, index_file], plan.destination)
+        files = []
     facts = {"split": shard.split, "cut_document": cut, **entry}
     return plan.workspace.leave_receipt(*_receipt_name(out_dir, number), files, facts)
 

@@ -3,7 +3,6 @@
 import os
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,7 @@ def estimate(inputs: Inputs, *, workers: int | None = None, **given: Any) -> Est
     """Read pieces spread over all inputs, clean and encode them, and scale up."""
     settings = Settings(**given)
     wanted = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
-    sources = find_sources([Path(item) if item != "-" else item for item in wanted])
+    sources = find_sources(wanted)
     units = cut_into_units(sources, STRIDE_BYTES)
     every = max(1, int(len(units) * SHARE) and round(1 / SHARE))
     tokenizer = load_tokenizer(settings)

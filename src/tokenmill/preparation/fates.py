@@ -46,7 +46,7 @@ def hash_documents(out_dir: str, part: int, number: int) -> dict[str, Any]:
         return writer.finish()
 
 
-@leaves_receipt(lambda _, part, decision: ("fates", _fates_name(part, decision)))
+@leaves_receipt(lambda _, part, decision: ("fates", str(part)))
 def count_fates(out_dir: str, part: int, decision: Decision) -> dict[str, Any]:
     """Task: how many tokens and documents of a part go where."""
     plan, joined = load_plan(out_dir), load_joined(out_dir)
@@ -58,11 +58,16 @@ def count_fates(out_dir: str, part: int, decision: Decision) -> dict[str, Any]:
         "tokens": [int(lengths[fates == fate].sum()) for fate in (TRAIN, VAL, DUPLICATE)],
         "documents": [int((begins & (fates == fate)).sum()) for fate in (TRAIN, VAL, DUPLICATE)],
     }
-    return plan.workspace.leave_receipt("fates", _fates_name(part, decision), [], facts)
+    return plan.workspace.leave_receipt("fates", str(part), [], facts)
 
 
-def _fates_name(part: int, decision: Decision) -> str:
-    return f"{part}-by-hash" if decision.by_hash else str(part)
+def on_one_axis(counted: dict[str, Any]) -> dict[str, Any]:
+    """What a part comes to when the split is not by hash: what is kept is all on one axis."""
+    sums = {}
+    for what in ("tokens", "documents"):
+        train, val, duplicates = counted[what]
+        sums[what] = [train + val, 0, duplicates]
+    return sums
 
 
 def fates_of(plan: Plan, part: int, decision: Decision) -> np.ndarray:

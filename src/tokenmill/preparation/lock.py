@@ -40,6 +40,13 @@ def hold_lock(path: Path, *, break_lock: bool = False) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
+def refuse_locked(path: Path) -> None:
+    """Raise where somebody holds the lock; nothing is taken."""
+    holder = _read(path)
+    if holder is not None and _may_be_alive(holder):
+        raise _locked(path, holder)
+
+
 def _read(path: Path) -> dict[str, object] | None:
     try:
         holder: dict[str, object] = orjson.loads(path.read_bytes())

@@ -36,6 +36,8 @@ class Plan:
     chunk_bytes: int
     previous: str | None
     """Hash of the manifest that is being added to, or None for a new dataset."""
+    destination: str | None = None
+    """Where shards are uploaded to, such as s3://bucket/corpus; None: they stay where they are."""
 
     def to_json(self) -> dict[str, Any]:
         """What stands in plan.json."""
@@ -46,6 +48,7 @@ class Plan:
             "units": [[unit.source, unit.start, unit.stop] for unit in self.units],
             "chunk_bytes": self.chunk_bytes,
             "previous": self.previous,
+            "destination": self.destination,
         }
 
     @property
@@ -70,12 +73,15 @@ def make_plan(
     sources: list[Source],
     *,
     previous: str | None = None,
+    destination: str | None = None,
     unit_bytes: int = UNIT_BYTES,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Plan:
     """Cut the sources into units. Nothing is written."""
     units = cut_into_units(sources, unit_bytes)
-    return Plan(workspace, settings, tuple(sources), tuple(units), chunk_bytes, previous)
+    return Plan(
+        workspace, settings, tuple(sources), tuple(units), chunk_bytes, previous, destination
+    )
 
 
 def begin(plan: Plan, tokenizer: Tokenizer | None) -> Plan:
@@ -117,6 +123,7 @@ def _load(path: Path) -> Plan:
         tuple(Unit(*unit) for unit in found["units"]),
         found["chunk_bytes"],
         found["previous"],
+        found["destination"],
     )
 
 
@@ -125,6 +132,8 @@ def refuse_differences(wanted: Plan, found: Plan) -> None:
     differences = list_differences(wanted, found.settings.to_json(), found.sources)
     if wanted.previous != found.previous:
         differences.append(f"dataset added to   {found.previous} -> {wanted.previous}")
+    if wanted.destination != found.destination:
+        differences.append(f"goes to   {found.destination} -> {wanted.destination}")
     if differences:
         raise SettingsMismatchError(
             f"{wanted.workspace.out_dir} holds a preparation of other settings or inputs\n"

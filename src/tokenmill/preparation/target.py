@@ -17,6 +17,7 @@ from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.workspace import Workspace, new_file
 from tokenmill.shards.files import hash_file
 from tokenmill.shards.manifest import FILE_NAME, Manifest
+from tokenmill.storage import is_remote
 from tokenmill.text.sources import Source, find_sources
 
 STANDARD_INPUT = "standard-input"
@@ -38,6 +39,15 @@ class Target:
     def name(self) -> str:
         """What people call it."""
         return str(self.out_dir)
+
+    @property
+    def destination(self) -> str | None:
+        """Where shards are uploaded to, if they are."""
+        return None
+
+    def finished_at(self) -> int:
+        """When the manifest that is there was written, in nanoseconds."""
+        return os.stat(self.out_dir / FILE_NAME).st_mtime_ns
 
     @property
     def previous(self) -> Manifest | None:
@@ -108,11 +118,8 @@ class Target:
                 )
             return None
         theirs = {k: v for k, v in self.found.settings.items() if k in Settings.names()}
-        newer = [
-            source.name
-            for source in sources
-            if source.mtime_ns > os.stat(self.out_dir / FILE_NAME).st_mtime_ns
-        ]
+        finished_at = self.finished_at()
+        newer = [source.name for source in sources if source.mtime_ns > finished_at]
         asked = wanted.to_record()
         differences = [
             f"{name}   {theirs.get(name)!r} -> {asked[name]!r}"
@@ -128,7 +135,7 @@ class Target:
                 + "\n".join(f"       {line}" for line in differences),
                 hint="use another folder, or pass --append to add to it, --overwrite to replace it",
             )
-        return summarize(str(self.out_dir), self.found, ["it was there already, whole"])
+        return summarize(self.name, self.found, ["it was there already, whole"])
 
     def finish(self) -> None:
         """Remove the workspace; where a dataset is replaced, put the new one in its place."""
@@ -143,9 +150,24 @@ class Target:
 
 @contextmanager
 def open_target(
-    out_dir: str | os.PathLike[str], *, append: bool, overwrite: bool
+    out_dir: str | os.PathLike[str],
+    *,
+    append: bool,
+    overwrite: bool,
+    work_dir: str | os.PathLike[str] | None = None,
 ) -> Iterator[Target]:
-    """Look at the folder before anything is done; leave nothing behind where nothing was begun."""
+    """Look at the output before anything is done."""
+    if isinstance(out_dir, str) and is_remote(out_dir):
+        from tokenmill.preparation.remote import open_remote_target
+
+        with open_remote_target(out_dir, work_dir, append=append, overwrite=overwrite) as target:
+            yield target
+        return
+    if work_dir is not None:
+        raise ValueError(
+            f"work_dir is {os.fspath(work_dir)}, but the work on a dataset in a folder is done in "
+            "that folder; leave it out"
+        )
     out = Path(out_dir)
     if append and overwrite:
         raise ValueError("append and overwrite exclude each other; give one of them")
@@ -155,6 +177,13 @@ def open_target(
     if found is None and not overwrite:
         _refuse_strange_folder(out)
     folder = out.with_name(f".{out.name}.new") if overwrite else out
+    with open_folder(folder) as workspace:
+        yield Target(out, workspace, None if overwrite else found, append)
+
+
+@contextmanager
+def open_folder(folder: Path) -> Iterator[Workspace]:
+    """Make the workspace; leave nothing behind where nothing was begun."""
     workspace = Workspace(folder)
     existed = folder.exists()
     try:
@@ -164,7 +193,7 @@ def open_target(
             f"cannot write to {folder}: {error.strerror}", hint="nothing was tokenized yet"
         ) from error
     try:
-        yield Target(out, workspace, None if overwrite else found, append)
+        yield workspace
     finally:
         if workspace.root.exists() and not workspace.plan_file.exists():
             workspace.remove()
