@@ -87,6 +87,7 @@ def prepare(
         if isinstance(plan, Summary):
             return plan
         target.workspace.clean_temporary()
+        target.workspace.distrust_after_reboot()
         with open_engine(engine, memory, workers, ray_address, target.workspace) as executor:
             summary = run_stages(plan, target, executor, progress or Silent())
         target.finish()

@@ -22,7 +22,6 @@ from tokenmill.preparation.remote import upload_shard
 from tokenmill.preparation.repeats import Searched
 from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.preparation.workspace import Workspace, keep, new_file, remember
-from tokenmill.shards.files import hash_file
 from tokenmill.shards.layout import ShardPlan, parts_between
 
 
@@ -75,12 +74,6 @@ def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
     with new_file(out / index_file) as file:
         file.write(ends.astype("<u8").data)
     ends_hash = xxhash.xxh3_128_hexdigest(ends.astype("<u8").data)
-    for path, expected in ((out / shard.file, tokens_hash), (out / index_file, ends_hash)):
-        if (found := hash_file(path)) != expected:
-            raise CorruptShardError(
-                f"{path} was written with hash {expected} but reads back as {found}",
-                hint="the disk or its memory is failing; check it before you go on",
-            )
     num_tokens = shard.stop - shard.start
     entry = {
         "file": shard.file,
@@ -94,12 +87,19 @@ def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
             "xxh3_128": ends_hash,
         },
     }
-    files = [f"../../{shard.file}", f"../../{index_file}"]
+    files = {f"../../{shard.file}": tokens_hash, f"../../{index_file}": ends_hash}
+    facts = {"split": shard.split, "cut_document": cut, **entry}
+    known = plan.workspace.sizes_and_hashes("shards", list(files))
+    for file, expected in files.items():
+        if (found := known[file][1]) != expected:
+            raise CorruptShardError(
+                f"{out / file[6:]} was written with hash {expected} but reads back as {found}",
+                hint="the disk or the memory of this machine is failing; check it, then go on",
+            )
     if plan.destination is not None:
         upload_shard(out, [shard.file, index_file], plan.destination)
-        files = []
-    facts = {"split": shard.split, "cut_document": cut, **entry}
-    return plan.workspace.leave_receipt(*_receipt_name(out_dir, number), files, facts)
+        known = {}
+    return plan.workspace.leave_receipt(*_receipt_name(out_dir, number), known, facts)
 
 
 def _write_tokens(

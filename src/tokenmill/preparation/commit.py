@@ -17,7 +17,7 @@ from tokenmill.preparation.fates import DUPLICATE
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.shards.card import dataset_card
-from tokenmill.shards.files import sync_folder, write_atomically
+from tokenmill.shards.files import sync_file, sync_folder, write_atomically
 from tokenmill.shards.manifest import (
     STATE_FILE_NAME,
     Ends,
@@ -134,7 +134,10 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
         manifest = _together(previous, manifest)
     write_atomically(out / STATE_FILE_NAME, state)
     write_atomically(out / "README.md", dataset_card(manifest, _command(plan)).encode())
-    for name in outcome.splits:
+    for name, split in outcome.splits.items():
+        for shard in split.shards:
+            sync_file(out / shard.file)
+            sync_file(out / shard.ends.file)
         sync_folder(out / name)
     manifest.write(out)
     return manifest

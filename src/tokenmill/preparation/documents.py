@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from tokenmill.preparation.settings import Settings
 from tokenmill.text.clean import clean
 from tokenmill.text.dedup import lines_that_count
 from tokenmill.text.read import Chunk, Edge, read_unit
+
+BREAK = b"\xff"  # in no UTF-8
+NEWLINE = ord("\n")
 
 
 def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Iterator[Chunk]:
@@ -35,48 +38,38 @@ def cleaned(chunk: Chunk, settings: Settings) -> Chunk:
     return replace(chunk, texts=texts)
 
 
-@dataclass(frozen=True)
-class Lines:
-    """All lines of a chunk, numbered through; which of them may be duplicates."""
+def lines_of(chunk: Chunk, settings: Settings) -> tuple[list[bytes], np.ndarray]:
+    """The lines of all texts, numbered through, and which of them may be duplicates.
 
-    lines: list[bytes]
-    num_of_text: np.ndarray
-    """How many of them each text has."""
-    candidates: np.ndarray
-    """Ordinals of lines that can be duplicates: long enough, not blank, not cut, not huge."""
-
-
-def lines_of(chunk: Chunk, min_chars: int, long_line: int) -> Lines:
-    """Cut the texts of a chunk into lines. A text of n newlines has n + 1 lines, the last without.
-
-    A line that was cut because it is longer than `long_line` cannot be compared as a whole; so
-    that the size of units does not matter, no line of that length is ever a duplicate.
+    A text of n newlines has n + 1 lines. A line that was cut, being longer than `long_line`, is
+    not known whole; so that the size of units does not matter, none of that length counts.
     """
-    lines = b"\n".join(chunk.texts).split(b"\n") if chunk.texts else []
-    num_of_text = np.fromiter((text.count(b"\n") + 1 for text in chunk.texts), np.int64)
-    counts = lines_that_count(lines, min_chars)
+    if not chunk.texts:
+        return [], np.zeros(0, np.bool_)
+    lines = b"\n".join(chunk.texts).split(b"\n")
+    counts = lines_that_count(lines, settings.dedup_min_chars, settings.long_line)
     if chunk.continues is Edge.INSIDE:
         counts[0] = False
     if chunk.open is Edge.INSIDE:
         counts[-1] = False
-    candidates = np.flatnonzero(counts)
-    if max(map(len, chunk.texts), default=0) > long_line:
-        huge = [at for at in candidates if len(lines[at]) > long_line]
-        candidates = np.setdiff1d(candidates, huge)
-    return Lines(lines, num_of_text, candidates)
+    return lines, counts
 
 
-def without_lines(chunk: Chunk, found: Lines, dropped: np.ndarray) -> list[bytes]:
-    """The texts of a chunk without the lines at these ordinals, each going with its own newline."""
-    texts = list(chunk.texts)
-    first_of_text = np.concatenate(([0], np.cumsum(found.num_of_text)))
-    touched = np.unique(np.searchsorted(first_of_text, dropped, side="right") - 1)
-    gone = np.zeros(len(found.lines), np.bool_)
-    gone[dropped] = True
-    for at in touched:
-        start, stop = first_of_text[at], first_of_text[at + 1]
-        kept = [found.lines[i] for i in np.flatnonzero(~gone[start:stop]) + start]
-        if gone[stop - 1]:
-            kept.append(b"")  # the newline before the last line belongs to the line before it
-        texts[at] = b"\n".join(kept)
-    return texts
+def num_lines(chunk: Chunk) -> int:
+    """How many lines `lines_of` finds."""
+    return sum(text.count(b"\n") + 1 for text in chunk.texts)
+
+
+def without_lines(texts: list[bytes], dropped: np.ndarray) -> list[bytes]:
+    """The texts without the lines of these numbers, each going with its own newline."""
+    whole = BREAK.join(texts)
+    codes = np.frombuffer(whole, np.uint8)
+    stops = np.flatnonzero((codes == NEWLINE) | (codes == BREAK[0]))
+    starts = np.concatenate(([0], stops + 1))
+    # The newline goes with its line; what stands at the end of a text is not the line's to take.
+    after = np.concatenate((stops + (codes[stops] == NEWLINE), [len(whole)]))
+    kept_from = np.concatenate(([0], after[dropped]))
+    kept_to = np.concatenate((starts[dropped], [len(whole)]))
+    some = kept_to > kept_from
+    pieces = zip(kept_from[some].tolist(), kept_to[some].tolist(), strict=True)
+    return b"".join([whole[start:stop] for start, stop in pieces]).split(BREAK)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.documents import cleaned_chunks, lines_of, without_lines
+from tokenmill.preparation.documents import cleaned_chunks, num_lines, without_lines
 from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.repeats import Searched
@@ -57,16 +57,14 @@ class LineDropper:
         """The texts of the next chunk, without repeated lines."""
         if self.ordinals is None or not len(self.ordinals):
             return chunk.texts
-        found = lines_of(chunk, self.settings.dedup_min_chars, self.settings.long_line)
-        first, last = np.searchsorted(
-            self.ordinals, (self.num_lines, self.num_lines + len(found.lines))
-        )
-        here = self.ordinals[first:last].astype(np.int64) - self.num_lines
-        self.num_lines += len(found.lines)
+        begin, end = self.num_lines, self.num_lines + num_lines(chunk)
+        first, last = np.searchsorted(self.ordinals, (begin, end))
+        here = self.ordinals[first:last].astype(np.int64) - begin
+        self.num_lines = end
         self.num_dropped += len(here)
         if not len(here):
             return chunk.texts
-        texts = without_lines(chunk, found, here)
+        texts = without_lines(chunk.texts, here)
         if self.settings.normalize:
             texts = squeeze_empty_lines(texts, continues=chunk.continues, open=chunk.open)
         return texts
@@ -221,7 +219,10 @@ class UnitEncoder:
         marker = self.tokenizer.end_of_text
         if marker:
             literal = marker.encode()
-            self.counts["literal_end_of_text"] += sum(p.text.count(literal) for p in pieces)
+            # Looking for one byte first: most texts do not have it, and that is soon known.
+            self.counts["literal_end_of_text"] += sum(
+                piece.text.count(literal) for piece in pieces if literal[:1] in piece.text
+            )
         self.counts["bytes_encoded"] += sum(len(piece.text) for piece in pieces)
         self.part.add(ids, ends, flags, hashed=self.hashed)
         if self.part.num_tokens >= TOKENS_PER_PART:

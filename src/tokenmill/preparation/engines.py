@@ -21,5 +21,6 @@ def open_engine(
 ) -> LocalExecutor | RayExecutor:
     """The executor by name; the caller closes it."""
     if engine == "ray":
+        place.share()
         return RayExecutor(ray_address, at_once=workers, shared=str(place.plan_file.absolute()))
     return LocalExecutor(memory.workers)

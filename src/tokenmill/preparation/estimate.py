@@ -3,6 +3,7 @@
 import os
 import time
 from dataclasses import asdict, dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -112,5 +113,4 @@ def _hashes(chunk: Chunk, settings: Settings) -> np.ndarray:
         return np.empty(0, HASH)
     if settings.dedup == "documents":
         return hash_all(chunk.texts)
-    found = lines_of(chunk, settings.dedup_min_chars, settings.long_line)
-    return hash_all([found.lines[at] for at in found.candidates.tolist()])
+    return hash_all(compress(*lines_of(chunk, settings)))

@@ -5,6 +5,7 @@ from the shards, which are only read.
 """
 
 from collections.abc import Iterator
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,8 @@ def hash_existing(out_dir: str, stage: str, split: str, shard: int, number: int)
 
 def _hash_lines(plan: Plan, ids: np.ndarray) -> np.ndarray:
     lines = plan.tokenizer.decode(ids[:-1]).split(b"\n")
-    counts = lines_that_count(lines, plan.settings.dedup_min_chars)
-    return hash_all([lines[at] for at in np.flatnonzero(counts).tolist()])
+    counts = lines_that_count(lines, plan.settings.dedup_min_chars, plan.settings.long_line)
+    return hash_all(compress(lines, counts))
 
 
 def _documents(

@@ -73,7 +73,10 @@ def plan(
         open_target(out_dir, append=append, overwrite=overwrite, work_dir=work_dir) as target,
         hold_lock(target.workspace.root / "lock", break_lock=break_lock),
     ):
-        return start(target, inputs, settings, unit_bytes, memory.chunk_bytes)
+        made = start(target, inputs, settings, unit_bytes, memory.chunk_bytes)
+        if isinstance(made, Plan):
+            target.workspace.share()
+        return made
 
 
 def work(

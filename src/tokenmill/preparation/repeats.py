@@ -7,6 +7,7 @@ bytes a line on disk; memory is bounded by the size of a run here and of a parti
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, Self
 
 import numpy as np
@@ -36,10 +37,9 @@ def hash_lines(out_dir: str, unit: int, number: int) -> dict[str, Any]:
     settings, num_lines, bytes_in = plan.settings, 0, 0
     with RunWriter(plan.workspace, "lines", str(number)) as writer:
         for chunk in cleaned_chunks(plan, unit, plan.tokenizer.cuts):
-            found = lines_of(chunk, settings.dedup_min_chars, settings.long_line)
-            candidates = [found.lines[at] for at in found.candidates.tolist()]
-            writer.add(hash_all(candidates), found.candidates + num_lines)
-            num_lines += len(found.lines)
+            lines, counts = lines_of(chunk, settings)
+            writer.add(hash_all(compress(lines, counts)), np.flatnonzero(counts) + num_lines)
+            num_lines += len(lines)
             bytes_in += chunk.bytes_in
         return writer.finish(counts={"lines": num_lines, "bytes_in": bytes_in})
 

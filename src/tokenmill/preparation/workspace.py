@@ -2,6 +2,7 @@
 
     plan.json            inputs, settings, units; written first
     lock                 who is writing
+    shared               several machines work here
     lines/N.runs         hashes of the lines of unit N (only with line deduplication)
     units/N.edges        text of unit N that its neighbours must see before it can be encoded
     units/N.M.tokens     encoded documents of unit N, with N.M.rows, a table of them
@@ -9,7 +10,7 @@
     shards/              receipts of finished shards; the shards themselves are in their places
     */N.json             the receipt of each of these: written after it, so it proves it is whole
 
-A task writes under a name of its own, syncs, renames, then leaves the receipt: it can be killed
+A task writes under a name of its own, renames, then leaves the receipt: it can be killed
 anywhere, run twice, or run by two machines at once, and the result is the same.
 """
 
@@ -22,10 +23,12 @@ from typing import IO, Any, TypeVar
 
 import orjson
 
-from tokenmill.shards.files import temporary_beside
+from tokenmill.shards.files import hash_file, temporary_beside
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 
 Loaded = TypeVar("Loaded")
+Known = dict[str, tuple[int, str]]
+"""Files with size and hash."""
 
 
 class Workspace:
@@ -47,28 +50,68 @@ class Workspace:
     def receipt(self, stage: str, name: str) -> dict[str, Any] | None:
         """The receipt of a finished task, or None when there is none that can be trusted.
 
-        A receipt names the sizes of its files: one that a power loss took or cut is made again.
+        A receipt names its files with size and hash: what is gone or cut is made again.
         """
         try:
             found: dict[str, Any] = orjson.loads(self.path(stage, f"{name}.json").read_bytes())
-            files: dict[str, int] = found["files"]
-            if any(self.path(stage, at).stat().st_size != size for at, size in files.items()):
-                return None
+            for file, (size, _) in found["files"].items():
+                if self.path(stage, file).stat().st_size != size:
+                    return None
         except (FileNotFoundError, orjson.JSONDecodeError, KeyError):
             return None
         return found
 
     def leave_receipt(
-        self, stage: str, name: str, files: list[str], facts: dict[str, Any]
+        self, stage: str, name: str, files: "list[str] | Known", facts: dict[str, Any]
     ) -> dict[str, Any]:
         """Say that a task is done; its files must be in place already."""
         self.path(stage, "").mkdir(parents=True, exist_ok=True)
-        sizes = {file: self.path(stage, file).stat().st_size for file in files}
-        receipt = {**facts, "files": sizes}
-        # Not synced: a receipt that a power loss took only means that its task is done again.
-        with new_file(self.path(stage, f"{name}.json"), sync=False) as file:
-            file.write(orjson.dumps(receipt))
+        known = self.sizes_and_hashes(stage, files) if isinstance(files, list) else files
+        receipt = {**facts, "files": known}
+        if shared := (self.root / "shared").exists():
+            for file in known:
+                _sync(self.path(stage, file))
+        with new_file(self.path(stage, f"{name}.json")) as out:
+            out.write(orjson.dumps(receipt))
+            if shared:
+                out.flush()
+                os.fsync(out.fileno())
         return receipt
+
+    def sizes_and_hashes(self, stage: str, files: list[str]) -> "Known":
+        """What a receipt says of its files, by reading them."""
+        paths = {file: self.path(stage, file) for file in files}
+        return {file: (path.stat().st_size, hash_file(path)) for file, path in paths.items()}
+
+    def share(self) -> None:
+        """From now on several machines work here: receipts are left for synced files only.
+
+        What one machine wrote before is checked once more; later, nobody can tell whether one of
+        them stopped.
+        """
+        if not (self.root / "shared").exists():
+            self.distrust_after_reboot()
+            keep(self.root / "shared", b"")
+
+    def distrust_after_reboot(self) -> None:
+        """Take back receipts whose files are not what they say, if the machine was down since.
+
+        Files here are not synced one by one, which would cost as much as encoding them: a killed
+        process loses nothing that was written, only a machine that stops does.
+        """
+        stamp = self.root / "boot"
+        if (self.root / "shared").exists():
+            return
+        if stamp.exists() and stamp.read_text() == _boot_id():
+            return
+        for path in self.root.glob("*/*.json"):
+            receipt = self.receipt(path.parent.name, path.stem)
+            if receipt is None or any(
+                hash_file(path.parent / file) != known
+                for file, (_, known) in receipt["files"].items()
+            ):
+                path.unlink()
+        stamp.write_text(_boot_id())
 
     def clean_temporary(self) -> None:
         """Remove what killed tasks left half written."""
@@ -81,16 +124,13 @@ class Workspace:
 
 
 @contextmanager
-def new_file(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
-    """A file that appears under its name only when it is whole and, unless told not to, on disk."""
+def new_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file that appears under its name only when it is whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_beside(path)
     try:
         with open(temporary, "xb") as file:
             yield file
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -108,6 +148,21 @@ def keep(path: Path, data: bytes) -> None:
             return
     with new_file(path) as file:
         file.write(data)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"unknown {os.getpid()}"  # never the same twice: then files are always checked
 
 
 def remember(load: Callable[[Path], Loaded]) -> Callable[[Path], Loaded]:

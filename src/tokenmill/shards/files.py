@@ -66,6 +66,15 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def sync_file(path: Path | str) -> None:
+    """Make what was written to this file last; a failure here means that it may be lost."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def hash_file(path: Path | str) -> str:
     """xxh3-128 of all bytes, as hex."""
     digest = xxhash.xxh3_128()

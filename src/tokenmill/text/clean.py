@@ -14,22 +14,25 @@
 Cleaning twice is cleaning once. Since rule 3 takes every CR that rule 2 leaves, the two together
 delete CRs.
 
-How: the texts are joined with the byte 0xFF, which is in no UTF-8, and each rule is a few passes of
-`bytes.replace` over the whole, made only if a quick look finds something to do. A document cut in
+How: the texts are joined with the byte 0xFF, which is in no UTF-8, and each rule is a pass over the
+whole buffer, made only if a quick look finds something to do. A document cut in
 two is cleaned in pieces: what a newline or a blank at the cut means is only known when both
 pieces are, so `clean` leaves the cut alone and `join_edge` finishes rule 7 there.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from tokenmill.text import normal
 from tokenmill.text.edges import Edge
+from tokenmill.text.squeeze import squeeze_blanks, squeeze_newlines
 
 _BREAK = b"\xff"
-_EDGE_BYTE = b"\xfe"
+_EDGE = b"\xfe"
+_WINDOW = 1 << 18
+_SAFE_PLACE = re.compile(rb"\n(?=[!-~])")
 _CONTROLS = bytes(set(range(0x20)) - {9, 10} | {0x7F})
 _CONTROLS_2 = re.compile(rb"\xc2[\x80-\x9f]")
 
@@ -42,22 +45,59 @@ def clean(
     `continues` and `open` are those of the chunk: the first text goes on with an earlier piece, and
     the last one is continued by a later piece.
     """
-    if not texts:
-        return []
-    # Between two breaks stands a document; an edge byte keeps a cut from looking like its end.
-    whole = _BREAK.join([b"", *texts, b""])
-    whole = _delete_controls(whole)
-    whole = normal.nfc(whole, _BREAK)
-    first, last = _EDGE_BYTE if continues is not Edge.NONE else b"", b""
-    if open is not Edge.NONE:
-        last = _EDGE_BYTE
-    if first or last:
-        whole = _BREAK + first + whole[1:-1] + last + _BREAK
-    whole = _squeeze_blanks(whole)
-    whole = _squeeze_newlines(whole)
-    if first or last:
-        whole = whole.replace(_EDGE_BYTE, b"")
-    return whole[1:-1].split(_BREAK)
+    cleaned: list[bytes] = []
+    for start, stop in _groups(texts):
+        # A text stands between two breaks; at an edge another byte keeps it from looking whole.
+        at_start = start == 0 and continues is not Edge.NONE
+        at_end = stop == len(texts) and open is not Edge.NONE
+        first = _BREAK + _EDGE if at_start else _BREAK
+        last = _EDGE + _BREAK if at_end else _BREAK
+        if stop - start > 1:
+            whole = _clean_window(b"".join([first, _BREAK.join(texts[start:stop]), last]))
+        else:
+            whole = _clean_one(texts[start], first, last)
+        if at_start or at_end:
+            whole = whole.replace(_EDGE, b"")
+        cleaned += whole[1:-1].split(_BREAK) if stop - start > 1 else [whole]
+    return cleaned
+
+
+def _groups(texts: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Runs of texts that fit into the cache together; larger ones stand alone."""
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+    start = 0
+    while start < len(texts):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _WINDOW, "right")))
+        yield start, stop
+        start = stop
+
+
+def _clean_one(text: bytes, first: bytes, last: bytes) -> bytes:
+    """One text, perhaps large, in windows that fit into the cache, cut where no rule looks across.
+
+    That is before a character that is seen, at the start of a line: the blanks and newlines
+    before it are all in one window, and nothing joins it to what comes before.
+    """
+    windows: list[bytes] = []
+    start = 0
+    while start < len(text) or not windows:
+        place = _SAFE_PLACE.search(text, start + _WINDOW)
+        stop = place.end() if place else len(text)
+        windows.append(text[start:stop])
+        start = stop
+    windows[0] = first + windows[0]
+    windows[-1] += last
+    windows = [_clean_window(window) for window in windows]
+    windows[0] = windows[0][1:]
+    windows[-1] = windows[-1][:-1]
+    return b"".join(windows)
+
+
+def _clean_window(text: bytes) -> bytes:
+    text = _delete_controls(text)
+    text = normal.nfc(text)
+    return squeeze_newlines(squeeze_blanks(text))
 
 
 def join_edge(before: bytes, head: bytes) -> bytes:
@@ -75,42 +115,29 @@ def join_edge(before: bytes, head: bytes) -> bytes:
 
 
 def _delete_controls(text: bytes) -> bytes:
+    """Rules 1 to 3."""
+    if b"\r" in text:
+        text = text.replace(b"\r", b"")
     if _has_controls(text):
         text = text.translate(None, _CONTROLS)
-    if b"\xc2" in text:
-        text = _CONTROLS_2.sub(b"", text)
-    if b"\xef\xbb\xbf" in text:
-        text = text.replace(b"\xef\xbb\xbf", b"")
+    if not text.isascii():
+        data = np.frombuffer(text, np.uint8)
+        if b"\xc2" in text and (data[np.flatnonzero(data == 0xC2) + 1] < 0xA0).any():
+            text = _CONTROLS_2.sub(b"", text)
+        if b"\xef" in text and b"\xef\xbb\xbf" in text:
+            text = text.replace(b"\xef\xbb\xbf", b"")
     return text
 
 
 def _has_controls(text: bytes) -> bool:
     """Whether ASCII control characters other than newline and tab are in the text.
 
-    Ten times as quick as deleting them: all below 0x20 are counted, then newlines and tabs.
+    All below 0x20 are counted, then newlines and tabs: ten times as quick as deleting them.
     """
-    if b"\r" in text or b"\x7f" in text:
-        return True
-    low = int(np.count_nonzero(np.frombuffer(text, np.uint8) < 0x20))
-    return low != text.count(b"\n") + text.count(b"\t")
-
-
-def _squeeze_blanks(text: bytes) -> bytes:
-    """Rules 5 and 6."""
-    if b"\t" in text:
-        # First every blank of a longer run becomes a space; in this order no tab is left over.
-        text = text.replace(b"\t\t", b"  ").replace(b" \t", b"  ").replace(b"\t ", b"  ")
-        text = text.replace(b"\t\n", b"\n").replace(b"\t" + _BREAK, _BREAK)
-    while b"  " in text:
-        text = text.replace(b"  ", b" ")
-    return text.replace(b" \n", b"\n").replace(b" " + _BREAK, _BREAK)
-
-
-def _squeeze_newlines(text: bytes) -> bytes:
-    """Rule 7."""
-    while b"\n\n\n" in text:
-        text = text.replace(b"\n\n\n", b"\n\n")
-    return text.replace(_BREAK + b"\n\n", _BREAK + b"\n")
+    data = np.frombuffer(text, np.uint8)
+    low = np.count_nonzero(data < 0x20) - np.count_nonzero(data == 0x0A)
+    tabs = np.count_nonzero(data == 0x09) if b"\t" in text else 0
+    return low != tabs or b"\x7f" in text
 
 
 def squeeze_empty_lines(
@@ -119,7 +146,7 @@ def squeeze_empty_lines(
     """Rule 7 alone, for texts that lost lines after they were cleaned."""
     if not texts:
         return []
-    first = _EDGE_BYTE if continues is not Edge.NONE else b""
-    last = _EDGE_BYTE if open is not Edge.NONE else b""
-    whole = _squeeze_newlines(_BREAK + first + _BREAK.join(texts) + last + _BREAK)
-    return whole.replace(_EDGE_BYTE, b"")[1:-1].split(_BREAK)
+    first = _BREAK + _EDGE if continues is not Edge.NONE else _BREAK
+    last = _EDGE + _BREAK if open is not Edge.NONE else _BREAK
+    whole = squeeze_newlines(b"".join([first, _BREAK.join(texts), last]))
+    return whole.replace(_EDGE, b"")[1:-1].split(_BREAK)

@@ -9,7 +9,7 @@ Two different lines meet in one 128-bit hash with a probability of about n*n / 2
 trillion lines, one in 680 million.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,23 +19,28 @@ import xxhash
 HASH = np.dtype([("high", "<u8"), ("low", "<u8")])
 
 
-def hash_all(texts: Sequence[bytes | memoryview]) -> np.ndarray:
+def hash_all(texts: Iterable[bytes | memoryview]) -> np.ndarray:
     """The xxh3-128 of each text, as (high, low) pairs of 64 bits."""
     digests = b"".join(map(xxhash.xxh3_128_digest, texts))
     return np.frombuffer(digests, HASH)
 
 
-def lines_that_count(lines: Sequence[bytes], min_chars: int) -> np.ndarray:
-    """Which lines can be duplicates at all: not blank, and at least `min_chars` characters."""
+def lines_that_count(lines: Sequence[bytes], min_chars: int, max_bytes: int) -> np.ndarray:
+    """Which lines can be duplicates at all: not blank, of `min_chars` characters or more.
+
+    Lines of more than `max_bytes` never are: they may have been cut, and are not known whole.
+    """
     num_bytes = np.fromiter(map(len, lines), np.int64, len(lines))
-    long_enough = num_bytes >= max(1, min_chars)
+    long_enough = (num_bytes >= max(1, min_chars)) & (num_bytes <= max_bytes)
     # A character takes up to four bytes: only lines near the limit need to be counted out.
     for at in np.flatnonzero(long_enough & (num_bytes < 4 * min_chars)).tolist():
         line = lines[at]
         if not line.isascii() and len(line.decode("utf-8")) < min_chars:
             long_enough[at] = False
-    blank = np.fromiter(map(bytes.isspace, lines), np.bool_, len(lines))
-    return long_enough & ~blank
+    for at in np.flatnonzero(long_enough).tolist():
+        if lines[at][0] <= 32 and lines[at].isspace():
+            long_enough[at] = False
+    return long_enough
 
 
 @dataclass(frozen=True)
@@ -96,10 +101,17 @@ def slice_of(hashes: np.ndarray, bounds: tuple[int, int]) -> slice:
 
 
 def _stable_order(hashes: np.ndarray) -> np.ndarray:
-    """Order by (high, low), equal ones in the order they came."""
-    order: np.ndarray = np.argsort(hashes["high"], kind="stable")
+    """Order by (high, low), equal ones in the order they came.
+
+    Plain sorting is seven times as fast as sorting with positions. So the position takes the
+    place of the last bits of the hash; if those would have mattered, the slow way is taken.
+    """
+    bits = np.uint64((1 << len(hashes).bit_length()) - 1)
+    packed = (hashes["high"] & ~bits) | np.arange(len(hashes), dtype=np.uint64)
+    packed.sort()
+    order: np.ndarray = (packed & bits).astype(np.intp)
     high, low = hashes["high"][order], hashes["low"][order]
-    if ((high[1:] == high[:-1]) & (low[1:] != low[:-1])).any():
+    if ((high[1:] < high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] != low[:-1]))).any():
         order = np.lexsort((hashes["low"], hashes["high"]))
     return order
 

@@ -13,29 +13,49 @@ from itertools import chain, starmap
 import numpy as np
 import numpy.typing as npt
 
-_NUL = b"\x00"
+_RARE = 100  # below one such character in so many bytes, words are picked out one by one
 _LOOKED_AT = [(0x300, 0x3400), (0xA000, 0xAC00), (0xF900, 0x20000), (0x2F800, 0x2FA20)]
 
 
-def nfc(text: bytes, separator: bytes) -> bytes:
-    """The UTF-8 texts, joined by one byte that is not UTF-8, in NFC; they hold no NUL."""
-    if not may_change(text):
+def nfc(text: bytes) -> bytes:
+    """The UTF-8 text in NFC; what is not UTF-8 stays, and keeps its sides apart."""
+    places = may_change(text)
+    if not len(places):
         return text
-    # NUL is a character of its own that nothing joins, so it keeps the texts apart meanwhile.
-    decoded = text.replace(separator, _NUL).decode()
+    if len(places) * _RARE > len(text):
+        return b" ".join([_word(word) for word in text.split(b" ")])
+    parts = []
+    done = 0
+    for place in places.tolist():
+        if place >= done:
+            # A space is safe to cut at: it joins nothing before or behind it.
+            start = max(done, text.rfind(b" ", done, place))
+            stop = text.find(b" ", place)
+            stop = len(text) if stop < 0 else stop
+            parts += [text[done:start], _word(text[start:stop])]
+            done = stop
+    return b"".join([*parts, text[done:]])
+
+
+def _word(text: bytes) -> bytes:
+    decoded = text.decode("utf-8", "surrogateescape")
     if unicodedata.is_normalized("NFC", decoded):
         return text
-    return unicodedata.normalize("NFC", decoded).encode().replace(_NUL, separator)
+    return unicodedata.normalize("NFC", decoded).encode("utf-8", "surrogateescape")
 
 
-def may_change(text: bytes) -> bool:
-    """Whether the text holds a character that NFC could change, join or move."""
+def may_change(text: bytes) -> npt.NDArray[np.int64]:
+    """Where the characters are that NFC could change, join or move."""
     data = np.frombuffer(text, np.uint8)
-    # U+0300 and up begin with 0xCC and up; below, NFC changes nothing.
-    leads = np.flatnonzero(data >= 0xCC)
-    leads = leads[data[leads] < 0xF8]
+    # U+0300 and up begin with 0xCC and up; below, NFC changes nothing. Nor does it in Russian
+    # (0xD0, 0xD1), in Chinese (0xE4 to 0xE9) or in most of Korean (0xEB, 0xEC).
+    lead = data - np.uint8(0xCC) < 0xF8 - 0xCC
+    if not lead.any():
+        return np.zeros(0, np.int64)
+    lead &= (data - np.uint8(0xD0) > 1) & (data - np.uint8(0xE4) > 5) & (data - np.uint8(0xEB) > 1)
+    leads = np.flatnonzero(lead)
     if not len(leads):
-        return False
+        return leads
     padded = np.concatenate([data, np.zeros(3, np.uint8)]) if leads[-1] + 3 >= len(data) else data
     first = data[leads].astype(np.int32)
     second, third, fourth = (padded[leads + n].astype(np.int32) & 0x3F for n in (1, 2, 3))
@@ -48,7 +68,7 @@ def may_change(text: bytes) -> bool:
             (first & 0x07) << 18 | second << 12 | third << 6 | fourth,
         ),
     )
-    return bool(_table()[code].any())
+    return leads[_table()[code]]
 
 
 @functools.cache
