@@ -46,6 +46,8 @@ class Maker:
                 num_steps = min(num_steps, stop_step - step)
             samples = self.ranks.samples(step, num_steps)
             sources, starts = self.plan.locate(samples)
+            for number, data in enumerate(self.datasets):
+                data.expect(starts[sources == number])
             for i in range(num_steps):
                 yield self._assemble(step + i, samples[i], sources[i], starts[i])
             step += num_steps

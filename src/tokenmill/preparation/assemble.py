@@ -90,10 +90,10 @@ def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
     files = {f"../../{shard.file}": tokens_hash, f"../../{index_file}": ends_hash}
     facts = {"split": shard.split, "cut_document": cut, **entry}
     known = plan.workspace.sizes_and_hashes("shards", list(files))
-    for file, expected in files.items():
-        if (found := known[file][1]) != expected:
+    for at, expected in files.items():
+        if (found := known[at][1]) != expected:
             raise CorruptShardError(
-                f"{out / file[6:]} was written with hash {expected} but reads back as {found}",
+                f"{out / at[6:]} was written with hash {expected} but reads back as {found}",
                 hint="the disk or the memory of this machine is failing; check it, then go on",
             )
     if plan.destination is not None:

@@ -134,7 +134,7 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
         manifest = _together(previous, manifest)
     write_atomically(out / STATE_FILE_NAME, state)
     write_atomically(out / "README.md", dataset_card(manifest, _command(plan)).encode())
-    for name, split in outcome.splits.items():
+    for name, split in outcome.splits.items() if plan.destination is None else ():
         for shard in split.shards:
             sync_file(out / shard.file)
             sync_file(out / shard.ends.file)

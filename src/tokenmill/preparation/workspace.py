@@ -80,6 +80,7 @@ class Workspace:
 
     def sizes_and_hashes(self, stage: str, files: list[str]) -> "Known":
         """What a receipt says of its files, by reading them."""
+        self.path(stage, "").mkdir(parents=True, exist_ok=True)  # files may be named through it
         paths = {file: self.path(stage, file) for file in files}
         return {file: (path.stat().st_size, hash_file(path)) for file, path in paths.items()}
 

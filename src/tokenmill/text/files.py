@@ -48,10 +48,9 @@ def open_binary(path: str) -> BinaryIO:
 def read_range(path: str, start: int, stop: int) -> bytes:
     """The bytes start..stop of a file; fewer only where the file ends."""
     if storage.is_remote(path):
-        from tokenmill.storage import objects
+        from tokenmill.storage.file import read_range as read_remote
 
-        about = objects.stat(path)
-        return objects.read(path, start, min(stop, about.size), about)
+        return read_remote(path, start, stop)
     with open_binary(path) as file:
         file.seek(start)
         return read_full(file, stop - start)
