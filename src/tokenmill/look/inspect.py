@@ -136,11 +136,7 @@ def _made(manifest: Manifest) -> dict[str, Any]:
 
 def lines(known: Mapping[str, Any]) -> list[str]:
     """The same for people."""
-    rows = [
-        ("path", one_line(known["path"])),
-        ("format", known["format"]),
-        ("dtype", known["dtype"]),
-    ]
+    rows = [("path", one_line(known["path"])), ("format", known["format"]), ("dtype", known["dtype"])]
     rows.append(("tokens", f"{known['tokens']:,}"))
     documents = known["documents"]
     rows.append(("documents", "not counted (no index)" if documents is None else f"{documents:,}"))

@@ -60,7 +60,9 @@ def _written_out(c: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def pieces_of(ids: np.ndarray, tokenizer: Any, *, end_of_text_id: int | None = None) -> list[Piece]:
+def pieces_of(
+    ids: np.ndarray, tokenizer: Any, *, end_of_text_id: int | None = None
+) -> list[Piece]:
     """The pieces of some ids. Without a tokenizer, or outside its vocabulary, `<id>` stands in."""
     special = end_of_text_id if tokenizer is None else tokenizer.end_of_text_id
     bytes_of = _bytes_of_each(ids, tokenizer)

@@ -83,8 +83,10 @@ class ShardCache:
         if self._pid != os.getpid():
             self._forget()
         for address, size, digest in wanted:
+            if (self.folder / f"{digest}.bin").exists():
+                continue
             with self._lock:
-                if digest in self._on_the_way or (self.folder / f"{digest}.bin").exists():
+                if digest in self._on_the_way:
                     continue
                 self._on_the_way.add(digest)
                 if self._threads is None:
@@ -121,10 +123,12 @@ class ShardCache:
         from tokenmill.storage.file import RemoteFile
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._make_room(size)
         temporary = temporary_beside(path)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(temporary, flags, 0o600)
+        with self._lock:
+            self._make_room(size)
+            descriptor = os.open(temporary, flags, 0o600)
+            os.truncate(descriptor, size)  # seen by whoever else makes room
         try:
             with RemoteFile(address) as remote:
                 while block := remote.read(_BLOCK):
