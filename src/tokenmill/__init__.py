@@ -23,41 +23,65 @@ files --> text/ --> tokens/ --> shards/ --> (disk)                      prepare.
 """
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.version import __version__
+
 if TYPE_CHECKING:
-    from tokenmill.batches.loader import BatchLoader as BatchLoader
-    from tokenmill.batches.mixture import Mixture as Mixture
-    from tokenmill.dataset import TokenDataset as TokenDataset
-    from tokenmill.dataset import open as open
-    from tokenmill.errors import TokenmillError as TokenmillError
-    from tokenmill.hub import download_tokenized_data as download_tokenized_data
-    from tokenmill.prepare import prepare as prepare
-    from tokenmill.pretokenize import pretokenize as pretokenize
+    from tokenmill.batches.loader import BatchLoader
+    from tokenmill.batches.mixture import Mixture
+    from tokenmill.dataset import TokenDataset, from_array, open
+    from tokenmill.errors import TokenmillError
+    from tokenmill.hub import download_tokenized_data
+    from tokenmill.prepare import prepare
+    from tokenmill.pretokenize import pretokenize
 
-__version__ = "0.1.0"
+__all__ = [
+    "BatchLoader",
+    "Mixture",
+    "TokenDataset",
+    "TokenmillError",
+    "__version__",
+    "download_tokenized_data",
+    "from_array",
+    "open",
+    "prepare",
+    "pretokenize",
+]
 
-# Loaded when first asked for, so that `import tokenmill` costs little.
+# Loaded when first asked for, so that `import tokenmill` and the command start at once.
 _HOME_OF = {
     "BatchLoader": "tokenmill.batches.loader",
     "Mixture": "tokenmill.batches.mixture",
     "TokenDataset": "tokenmill.dataset",
     "TokenmillError": "tokenmill.errors",
     "download_tokenized_data": "tokenmill.hub",
+    "from_array": "tokenmill.dataset",
     "open": "tokenmill.dataset",
     "prepare": "tokenmill.prepare",
     "pretokenize": "tokenmill.pretokenize",
 }
-__all__ = sorted([*_HOME_OF, "__version__"])
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
+class _Package(ModuleType):
+    """`prepare` and `pretokenize` are functions here, though modules of these names hold them."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _HOME_OF:
+            raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
+        value = getattr(importlib.import_module(_HOME_OF[name]), name)
+        setattr(self, name, value)
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Importing a submodule binds it to its package; under these names the function stays.
+        if not (name in _HOME_OF and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return __all__
 
 
-def __dir__() -> list[str]:
-    return __all__
+sys.modules[__name__].__class__ = _Package

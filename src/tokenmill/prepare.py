@@ -15,6 +15,7 @@ import os
 import time
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,16 +36,16 @@ from tokenmill.preparation.fates import (
     stretches,
 )
 from tokenmill.preparation.joined import JoinedParts, load_joined
-from tokenmill.preparation.lock import hold_lock
 from tokenmill.preparation.memory import fit_into_memory
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
 from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.repeats import Searched, hash_lines, num_partitions, search_partition
 from tokenmill.preparation.signals import stop_on_signals
+from tokenmill.preparation.space import check_space, explain_full_disk
 from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.target import Inputs, Target, open_target
 from tokenmill.preparation.tasks import Receipt, TaskWithReceipt
-from tokenmill.preparation.vocabulary import build_tokenizer, find_characters, load_tokenizer
+from tokenmill.preparation.vocabulary import build_tokenizer, find_characters
 from tokenmill.shards.layout import lay_out
 
 
@@ -80,14 +81,21 @@ def prepare(
     check_engine(engine, ray_address)
     with (
         stop_on_signals(),
-        open_target(out_dir, append=append, overwrite=overwrite, work_dir=work_dir) as target,
-        hold_lock(target.workspace.root / "lock", break_lock=break_lock),
+        explain_full_disk(Path(work_dir or out_dir)),
+        open_target(
+            out_dir,
+            append=append,
+            overwrite=overwrite,
+            break_lock=break_lock,
+            work_dir=work_dir,
+        ) as target,
     ):
-        plan = start(target, inputs, settings, unit_bytes, memory.chunk_bytes)
+        plan = start(target, inputs, settings, unit_bytes, memory.chunk_bytes, anew=overwrite)
         if isinstance(plan, Summary):
             return plan
         target.workspace.clean_temporary()
         target.workspace.distrust_after_reboot()
+        check_space(plan)
         with open_engine(engine, memory, workers, ray_address, target.workspace) as executor:
             summary = run_stages(plan, target, executor, progress or Silent())
         target.finish()
@@ -96,7 +104,13 @@ def prepare(
 
 
 def start(
-    target: Target, inputs: Inputs, given: dict[str, Any], unit_bytes: int, chunk_bytes: int
+    target: Target,
+    inputs: Inputs,
+    given: dict[str, Any],
+    unit_bytes: int,
+    chunk_bytes: int,
+    *,
+    anew: bool,
 ) -> Plan | Summary:
     """The plan, written or found; or the outcome, where all was done before."""
     settings = target.settings(given)
@@ -112,7 +126,7 @@ def start(
         unit_bytes=unit_bytes,
         chunk_bytes=chunk_bytes,
     )
-    return begin(plan, load_tokenizer(settings))
+    return begin(plan, target.tokenizer(given), anew=anew)
 
 
 def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progress) -> Summary:
@@ -136,7 +150,7 @@ def make_all(plan: Plan, target: Target, executor: Executor, progress: Progress)
     shards = work.assemble(layout)
     return Outcome(
         splits=splits_of(shards),
-        books=make_books(units, Counter(joined.dropped), fates),
+        books=make_books(units, joined, fates),
         documents_by_source=work.documents_by_source(units),
         by_hash=decision.by_hash,
         cut_documents=sum(shard["cut_document"] for shard in shards),

@@ -21,7 +21,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the README takes for granted: a corpus of JSON lines, and the configs of the checkout."""
+    """What the README takes for granted: a corpus of JSON lines, and our configs."""
     place = tmp_path_factory.mktemp("reader")
     (place / "corpus").mkdir()
     (place / "configs").symlink_to(ROOT / "configs")

@@ -5,9 +5,9 @@ import stat
 from pathlib import Path
 
 import pytest
+from hub.conftest import QUICK, REPO, llmc_shard
 
 import tokenmill
-from hub.conftest import QUICK, REPO, llmc_shard
 from tokenmill.errors import DownloadError
 from tokenmill.hub import download, download_tokenized_data
 

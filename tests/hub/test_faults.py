@@ -10,10 +10,10 @@ import time
 import traceback
 
 import pytest
-
 from hub.conftest import REPO, TOKEN, llmc_shard
 from hub.fake_hub import SIGNATURE
 from hub.test_download import FIRST_THREE, get, names, partials, visible
+
 from tokenmill.errors import DownloadError
 from tokenmill.hub import Retry
 from tokenmill.hub.files import RemoteFile

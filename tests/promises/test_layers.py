@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "formats": {"shards"},
     "dataset": {"shards", "formats", "tokens"},
     "batches": {"order", "dataset"},
-    "torch": {"batches"},
+    "torch": {"batches", "dataset", "tokens"},
     "lightning": {"torch", "batches"},
     "train": {"torch", "batches", "dataset", "tokens"},
     "preparation": {"text", "tokens", "shards"},

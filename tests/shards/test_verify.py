@@ -182,7 +182,15 @@ def test_a_split_that_ends_inside_a_document_is_found(folder):
 
     (finding,) = verify(folder, full=True)
 
-    assert "the last id of the split" in finding.expected
+    assert "where the split ends" in finding.expected
+
+
+def test_a_document_may_be_cut_short_where_a_split_ends(folder):
+    """As when the last tenth of one long text is held out for validation."""
+    last = len(Manifest.load(folder).splits["train"].shards) - 1
+    rewrite(folder, last, lambda ids, ends: (ids[:-1], np.append(ends[:-1], len(ids) - 1)))
+
+    assert verify(folder, full=True) == []
 
 
 def test_files_that_are_not_in_the_manifest_are_listed_but_are_no_error(folder):

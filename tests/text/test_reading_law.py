@@ -5,9 +5,9 @@ import re
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from text.naive import ANYWHERE, LETTERS, naive_clean, naive_documents, read_all
 
-from text.naive import ANYWHERE, LETTERS, naive_documents, read_all
-from tokenmill.text import Edge, ReadRules
+from tokenmill.text import Edge, ReadRules, clean, join_edge
 
 SETTINGS = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -115,6 +115,35 @@ def test_replacing_bad_bytes_does_not_depend_on_the_cuts(
     assert documents == expected
 
 
+@SETTINGS
+@given(
+    text=TEXTS,
+    way=WAYS,
+    unit_bytes=st.sampled_from([1, 3, 20, 64]),
+    chunk_bytes=st.sampled_from([1, 5, 17, 100]),
+    long_line=st.sampled_from([1, 4, 9, 33]),
+)
+def test_pieces_cleaned_on_their_own_and_joined_are_the_documents_cleaned_whole(
+    tmp_path, text, way, unit_bytes, chunk_bytes, long_line
+):
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode())
+    rules = ReadRules(**way, long_line=long_line)
+    _, _, chunks = read_all(
+        path, rules, unit_bytes=unit_bytes, chunk_bytes=chunk_bytes, cuts=ANYWHERE
+    )
+
+    documents: list[bytes] = []
+    for chunk in chunks:
+        pieces = clean(chunk.texts, continues=chunk.continues, open=chunk.open)
+        if chunk.continues is not Edge.NONE:
+            documents[-1] += join_edge(documents[-1][-3:], pieces.pop(0))
+        documents += pieces
+
+    expected = [document for document in naive_documents(text.encode(), rules) if document]
+    assert documents == [naive_clean(document.decode()).encode() for document in expected]
+
+
 @pytest.mark.parametrize("way", [{"documents": "file"}, {"separator": "<|>"}])
 def test_chunks_of_a_large_document_stay_near_the_limits(tmp_path, way):
     path = tmp_path / "a.txt"
@@ -139,6 +168,28 @@ def test_a_text_that_the_tokenizer_cannot_cut_is_held_whole_or_refused(tmp_path)
     small = ReadRules(long_line=10, max_document_bytes=4_999)
     with pytest.raises(Exception, match="more than 4,999 bytes"):
         read_all(path, small, chunk_bytes=64)
+
+
+@SETTINGS
+@given(
+    text=TEXTS,
+    way=WAYS,
+    unit_bytes=st.sampled_from([1, 3, 20, 1000]),
+    chunk_bytes=st.sampled_from([1, 5, 100, 4096]),
+    most=st.sampled_from([1, 3, 10, 40]),
+)
+def test_which_documents_are_too_large_does_not_depend_on_the_cuts(
+    tmp_path, text, way, unit_bytes, chunk_bytes, most
+):
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode())
+    rules = ReadRules(**way, max_document_bytes=most, on_bad_input="skip")
+    expected = [document for document in naive_documents(text.encode(), rules) if document]
+
+    documents, dropped, _ = read_all(path, rules, unit_bytes=unit_bytes, chunk_bytes=chunk_bytes)
+
+    assert documents == [document for document in expected if len(document) <= most]
+    assert dropped.get("too large", 0) == len(expected) - len(documents)
 
 
 def test_documents_too_large_are_left_out_and_counted(tmp_path):

@@ -62,6 +62,15 @@ def test_any_text_has_the_ids_of_tiktoken(gpt2, oracle, texts):
     assert texts_of(ids, ends) == [oracle("gpt2").encode_ordinary(text) for text in texts]
 
 
+@pytest.mark.parametrize("character", ["a", " ", "=", "\n", "1", "\u6c34", "\x00", "\u0301"])
+def test_long_runs_of_one_character_have_the_ids_of_tiktoken(gpt2, oracle, character):
+    text = f"x{character * 10_000}y"
+
+    ids, _ = gpt2.encode_batch([text.encode()])
+
+    assert ids.tolist() == oracle("gpt2").encode_ordinary(text)
+
+
 @pytest.mark.parametrize("pattern", ["cl100k", "o200k"])
 def test_a_stated_pattern_splits_as_tiktoken_does(tmp_path, rank_file, oracle, pattern):
     path = tmp_path / "mine.tiktoken"

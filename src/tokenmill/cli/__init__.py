@@ -7,8 +7,8 @@ from typing import NoReturn
 
 import click
 
-from tokenmill import __version__
 from tokenmill.errors import TokenmillError
+from tokenmill.version import __version__
 
 # section -> command -> its one line; the command is `command` in tokenmill.cli.<name>
 COMMANDS = {

@@ -15,6 +15,8 @@ class Ask:
     """What the caller knows that the files may not say."""
 
     dtype: np.dtype[Any] | None = None
+    beside: dict[Path, dict[str, Any]] = field(default_factory=dict)
+    """Files already read once for all files of a folder."""
 
     def agreed(self, dtype: np.dtype[Any], path: Path) -> np.dtype[Any]:
         """The dtype that a file states; an argument that says otherwise is refused."""

@@ -36,17 +36,12 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
             else f'open split="{next(iter(manifest.splits))}"',
         )
     names = list(manifest.splits) if split is None else [split]
-    root = folder.resolve()
+    root = files.Root(folder, folder / FILE_NAME)
     shards = [
-        _shard(folder, root, shard, dtype)
-        for name in names
-        for shard in manifest.splits[name].shards
+        _shard(root, shard, dtype) for name in names for shard in manifest.splits[name].shards
     ]
     tokenizer = manifest.tokenizer
-    state = files.inside(folder, tokenizer.state.file, folder / FILE_NAME, root)
-    files.expect_size(
-        state, files.file_size(state, folder / FILE_NAME), tokenizer.state.bytes, "its manifest"
-    )
+    state = root.sized(tokenizer.state.file, tokenizer.state.bytes)
     return Found(
         NAME,
         tuple(shards) or (no_shards(dtype),),
@@ -59,12 +54,9 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
     )
 
 
-def _shard(folder: Path, root: Path, shard: Shard, dtype: np.dtype[Any]) -> TokenFile:
-    index = folder / FILE_NAME
-    path = files.inside(folder, shard.file, index, root)
-    files.expect_size(path, files.file_size(path, index), shard.bytes, "its manifest")
-    ends = files.inside(folder, shard.ends.file, index, root)
-    files.expect_size(ends, files.file_size(ends, index), shard.ends.bytes, "its manifest")
+def _shard(root: files.Root, shard: Shard, dtype: np.dtype[Any]) -> TokenFile:
+    path = root.sized(shard.file, shard.bytes)
+    ends = root.sized(shard.ends.file, shard.ends.bytes)
     return TokenFile(
         str(path),
         shard.file,

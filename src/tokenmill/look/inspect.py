@@ -24,20 +24,14 @@ SAMPLE_TOKENS = 4096  # at each place
 
 def open_splits(path: str | os.PathLike[str], **settings: Any) -> dict[str, TokenDataset]:
     """Every split that the path has, by the rule of its format."""
+    whole = open_dataset(path, None, **settings)  # every file is looked at: what fails fails here
     splits = {}
-    first_error: TokenmillError | None = None
     for name in SPLITS:
         try:
-            data = open_dataset(path, name, **settings)
-        except FormatError as error:
-            first_error = first_error or error
-            continue
-        if data.num_tokens or not splits:
-            splits[name] = data
-    if not splits:
-        assert first_error is not None
-        raise first_error
-    return splits
+            splits[name] = open_dataset(path, name, **settings)
+        except FormatError:
+            continue  # there is no such split
+    return splits or {"all": whole}
 
 
 def inspect(path: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
@@ -136,7 +130,11 @@ def _made(manifest: Manifest) -> dict[str, Any]:
 
 def lines(known: Mapping[str, Any]) -> list[str]:
     """The same for people."""
-    rows = [("path", one_line(known["path"])), ("format", known["format"]), ("dtype", known["dtype"])]
+    rows = [
+        ("path", one_line(known["path"])),
+        ("format", known["format"]),
+        ("dtype", known["dtype"]),
+    ]
     rows.append(("tokens", f"{known['tokens']:,}"))
     documents = known["documents"]
     rows.append(("documents", "not counted (no index)" if documents is None else f"{documents:,}"))

@@ -1,4 +1,4 @@
-"""Documents, ranges of tokens and the batch of a step, as excerpts that know where they come from."""
+"""Documents, ranges of tokens and the batch of a step, as excerpts that know their places."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -109,5 +109,7 @@ def show_step(
     for number in range(len(batch.tokens)) if row is None else [row]:
         data = loader.datasets[int(batch.sources[number])]
         start = int(batch.starts[number])
-        title = f"step {step:,}, rank {loader.rank}, row {number} (sample {batch.samples[number]:,})"
+        title = (
+            f"step {step:,}, rank {loader.rank}, row {number} (sample {batch.samples[number]:,})"
+        )
         yield show_tokens(data, start, start + loader.block_size + 1, limit=limit, title=title)

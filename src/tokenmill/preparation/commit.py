@@ -13,9 +13,12 @@ from typing import Any
 import xxhash
 
 from tokenmill.errors import PrepareError
+from tokenmill.preparation.joined import JoinedParts
 from tokenmill.preparation.fates import DUPLICATE
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.target import manifest_hash
+from tokenmill.preparation.workspace import new_file
 from tokenmill.shards.card import dataset_card
 from tokenmill.shards.files import sync_file, sync_folder, write_atomically
 from tokenmill.shards.manifest import (
@@ -55,11 +58,10 @@ class Outcome:
 
 
 def make_books(
-    units: list[dict[str, Any]], edges: Counter[str], fates: list[dict[str, Any]]
+    units: list[dict[str, Any]], edges: JoinedParts, fates: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """What went in, and what became of it."""
-    counts: Counter[str] = Counter()
-    dropped = Counter(edges)
+    counts, dropped = Counter(edges.counts), Counter(edges.dropped)
     for unit in units:
         counts.update(unit["counts"])
         dropped.update(unit["dropped"])
@@ -139,6 +141,8 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
             sync_file(out / shard.file)
             sync_file(out / shard.ends.file)
         sync_folder(out / name)
+    with new_file(plan.workspace.published_file) as file:
+        file.write(manifest_hash(manifest).encode())
     manifest.write(out)
     return manifest
 

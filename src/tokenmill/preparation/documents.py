@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,7 +16,16 @@ BREAK = b"\xff"  # in no UTF-8
 NEWLINE = ord("\n")
 
 
-def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Iterator[Chunk]:
+@dataclass
+class CleanChunk(Chunk):
+    """A chunk whose texts are cleaned, or meant to stay as they are."""
+
+    huge: dict[int, list[int]] = field(default_factory=dict)
+    """For texts with lines of more than `long_line` bytes before cleaning: which they are, counted
+    among the lines of the text that are not empty now."""
+
+
+def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Iterator[CleanChunk]:
     """Read one unit, and clean its texts unless asked not to."""
     where = plan.units[unit]
     chunks = read_unit(
@@ -30,15 +39,36 @@ def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Ite
         yield cleaned(chunk, plan.settings)
 
 
-def cleaned(chunk: Chunk, settings: Settings) -> Chunk:
+def cleaned(chunk: Chunk, settings: Settings) -> CleanChunk:
     """The chunk with its texts cleaned, unless they are to be left as they are."""
-    if not settings.normalize:
-        return chunk
-    texts = clean(chunk.texts, continues=chunk.continues, open=chunk.open)
-    return replace(chunk, texts=texts)
+    texts = chunk.texts
+    if settings.normalize:
+        texts = clean(texts, continues=chunk.continues, open=chunk.open)
+    huge = {} if settings.dedup != "lines" else _huge_lines(chunk.texts, settings)
+    return CleanChunk(**{**vars(chunk), "texts": texts}, huge=huge)
 
 
-def lines_of(chunk: Chunk, settings: Settings) -> tuple[list[bytes], np.ndarray]:
+def _huge_lines(texts: list[bytes], settings: Settings) -> dict[int, list[int]]:
+    """Lines that other units might have had to cut, found before cleaning makes them shorter.
+
+    Cleaning joins no lines and takes only empty ones out, so a line keeps its number among those
+    that are not empty.
+    """
+    huge: dict[int, list[int]] = {}
+    for number, text in enumerate(texts):
+        if len(text) <= settings.long_line:
+            continue
+        lines = text.split(b"\n")
+        long = [len(line) > settings.long_line for line in lines]
+        if any(long):
+            left = clean(lines) if settings.normalize else lines
+            huge[number] = np.flatnonzero(
+                [is_long for is_long, line in zip(long, left, strict=True) if line]
+            ).tolist()
+    return huge
+
+
+def lines_of(chunk: CleanChunk, settings: Settings) -> tuple[list[bytes], np.ndarray]:
     """The lines of all texts, numbered through, and which of them may be duplicates.
 
     A text of n newlines has n + 1 lines. A line that was cut, being longer than `long_line`, is
@@ -52,6 +82,12 @@ def lines_of(chunk: Chunk, settings: Settings) -> tuple[list[bytes], np.ndarray]
         counts[0] = False
     if chunk.open is Edge.INSIDE:
         counts[-1] = False
+    if chunk.huge:
+        num_of_text = [text.count(b"\n") + 1 for text in chunk.texts]
+        for text, which in chunk.huge.items():
+            first = sum(num_of_text[:text])
+            filled = [at for at in range(first, first + num_of_text[text]) if lines[at]]
+            counts[[filled[at] for at in which]] = False
     return lines, counts
 
 

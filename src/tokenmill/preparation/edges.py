@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from tokenmill.preparation.encode import encode_checked, join
+from tokenmill.preparation.encode import count_literals, encode_checked
 from tokenmill.preparation.joined import FILE_NAME as JOINED
 from tokenmill.preparation.joined import JoinedParts, keep_joined
 from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter, read_rows, read_tokens
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.tasks import leaves_receipt
+from tokenmill.text.clean import join_edge
 
 Part = dict[str, Any]
 
@@ -32,6 +33,19 @@ class JoinedUnits:
     counts: Counter[str] = field(default_factory=Counter)
 
 
+@dataclass
+class _Open:
+    """The document that the units so far left open."""
+
+    text: bytes
+    has_rows: bool
+    before: bytes
+
+    def and_then(self, head: bytes, *, normalize: bool) -> bytes:
+        """Its text that is not encoded yet, with the head of the next unit."""
+        return self.text + (join_edge(self.before + self.text, head) if normalize else head)
+
+
 @leaves_receipt(lambda _: ("joined", "all"))
 def join_units(out_dir: str) -> dict[str, Any]:
     """Task: leave the list of all parts. One task, since a document may run through all units."""
@@ -40,7 +54,10 @@ def join_units(out_dir: str) -> dict[str, Any]:
     found = [receipt for receipt in receipts if receipt is not None]
     assert len(found) == len(receipts), f"unit {receipts.index(None)} has no receipt"
     joined = join_edges(plan, found)
-    keep_joined(plan.workspace, JoinedParts(joined.parts, joined.spans, dict(joined.dropped)))
+    keep_joined(
+        plan.workspace,
+        JoinedParts(joined.parts, joined.spans, dict(joined.dropped), dict(joined.counts)),
+    )
     edges = [part["name"] for part in joined.parts if part["name"].endswith(".edge")]
     files = [f"../units/{name}.{kind}" for name in edges for kind in ("tokens", "rows")]
     return plan.workspace.leave_receipt("joined", "all", [f"../{JOINED}", *files], {})
@@ -49,23 +66,26 @@ def join_units(out_dir: str) -> dict[str, Any]:
 def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedUnits:
     """Walk over the units in order; memory is that of one edge."""
     joined = JoinedUnits()
-    pending, has_rows = b"", False
+    document: _Open | None = None
     for unit, receipt in enumerate(receipts):
         head, tail = _texts(plan, unit, receipt)
-        if receipt["begins_inside"]:
-            text = join(pending, head, normalize=plan.settings.normalize, begins=not has_rows)
-            if receipt["head_complete"] or receipt["head_closes"]:
-                closes = receipt["head_closes"]
-                if closes and not has_rows and _is_empty(plan, text):
-                    joined.dropped["empty"] += 1
-                else:
-                    flags = (CONTINUES if has_rows else 0) | (0 if closes else OPEN)
-                    joined.parts.append(_encode_edge(plan, unit, text, flags, joined.counts))
+        if document is not None:
+            if not receipt["begins_inside"]:
+                continue  # an empty unit: its text went to a neighbour
+            document.text = document.and_then(head, normalize=plan.settings.normalize)
+            if not receipt["head_complete"] and not receipt["head_closes"]:
+                continue  # no place to cut in the whole unit
+            closes = receipt["head_closes"]
+            if closes and not document.has_rows and _is_empty(plan, document.text):
+                joined.dropped["empty"] += 1
             else:
-                pending = text  # no place to cut in the whole unit
-                continue
+                flags = (CONTINUES if document.has_rows else 0) | (0 if closes else OPEN)
+                joined.parts.append(_encode_edge(plan, unit, document.text, flags, joined.counts))
         joined.parts += receipt["parts"]
-        pending, has_rows = tail, bool(receipt["open_has_rows"])
+        document = None
+        if receipt["open"]:
+            before = bytes.fromhex(receipt["before_tail"])
+            document = _Open(tail, receipt["open_has_rows"], before)
     joined.spans = _spans(plan, joined.parts)
     return joined
 
@@ -86,7 +106,7 @@ def _encode_edge(plan: Plan, unit: int, text: bytes, flags: int, counts: Counter
     end_of_text = plan.tokenizer.end_of_text_id
     with PartWriter(plan.workspace, f"{unit}.edge", plan.dtype, end_of_text) as part:
         part.add(ids, ends, np.array([flags], np.uint32), hashed=flags == 0)
-    counts["bytes_encoded"] += len(text)
+    counts["literal_end_of_text"] += count_literals(plan.tokenizer, [text])
     return part.facts()
 
 

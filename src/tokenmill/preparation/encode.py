@@ -6,7 +6,6 @@ of one unit and the first of the next is kept as text, head and tail, and is enc
 neighbours are known (`edges.py`).
 """
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,12 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.documents import cleaned_chunks, num_lines, without_lines
+from tokenmill.preparation.documents import (
+    CleanChunk,
+    cleaned_chunks,
+    num_lines,
+    without_lines,
+)
 from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.repeats import Searched
@@ -22,9 +26,11 @@ from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.preparation.workspace import new_file
 from tokenmill.text.clean import join_edge, squeeze_empty_lines
 from tokenmill.text.read import Chunk, Edge
+from tokenmill.tokens.cuts import last_cut
 from tokenmill.tokens.protocol import Tokenizer
 
 TOKENS_PER_PART = 16 << 20
+CONTEXT = 3  # bytes of a text that `join_edge` must see
 
 
 @leaves_receipt(lambda _, unit, lines, number: ("units", str(unit)))
@@ -53,7 +59,7 @@ class LineDropper:
         self.settings, self.ordinals = plan.settings, ordinals
         self.num_lines = self.num_dropped = 0
 
-    def drop(self, chunk: Chunk) -> list[bytes]:
+    def drop(self, chunk: CleanChunk) -> list[bytes]:
         """The texts of the next chunk, without repeated lines."""
         if self.ordinals is None or not len(self.ordinals):
             return chunk.texts
@@ -86,6 +92,13 @@ class OpenDocument:
     """Text after the last place to cut: not encoded yet."""
     has_rows: bool = False
     """Whether a part of it was encoded already (here or, for a head, in an earlier unit)."""
+    before: bytes = b""
+    """The last bytes that were encoded: what cleaning must see of them."""
+
+    @property
+    def seen(self) -> bytes:
+        """The end of the document so far."""
+        return self.before + self.pending
 
 
 class UnitEncoder:
@@ -154,6 +167,7 @@ class UnitEncoder:
             "tail": len(tail),
             "open": self.document is not None or (self.begins_inside and self._all_is_head),
             "open_has_rows": self.document is not None and self.document.has_rows,
+            "before_tail": self.document.before.hex() if self.document is not None else "",
         }
 
     @property
@@ -165,41 +179,58 @@ class UnitEncoder:
             rest = self._take_head(text, closes=not goes_on)
             if rest is None:
                 return []
-            self.document = OpenDocument(has_rows=True)
+            assert self.head is not None
+            self.document = OpenDocument(has_rows=True, before=self.head[-CONTEXT:])
             text = rest
         elif continues:
             assert self.document is not None
-            text = self._join(self.document.pending, text)
+            text = self.document.pending + self._behind(self.document.seen, text)
         else:
             self.document = OpenDocument()
         assert self.document is not None
         if goes_on:
-            cut = last_cut(self.tokenizer.cuts, text)
-            self.document.pending = text[cut:]
-            if not cut:
-                return []
-            flags = OPEN | (CONTINUES if self.document.has_rows else 0)
-            self.document.has_rows = True
-            return [Piece(text[:cut], flags)]
+            return self._cut_off(self.document, text)
         has_rows, self.document = self.document.has_rows, None
         if not has_rows and self._is_empty(text):
             self.dropped["empty"] += 1
             return []
         return [Piece(text, CONTINUES if has_rows else 0)]
 
+    def _cut_off(self, document: OpenDocument, text: bytes) -> list[Piece]:
+        """The text up to its last place to cut; the rest waits for what comes."""
+        # A document that is blank so far may turn out to be empty.
+        cut = 0
+        if document.has_rows or not self._is_empty(text):
+            cuts = self.tokenizer.cuts
+            cut = (last_cut(cuts, text, 0, len(text)) or 0) if cuts is not None else 0
+        document.pending = text[cut:]
+        if not cut:
+            return []
+        flags = OPEN | (CONTINUES if document.has_rows else 0)
+        document.has_rows = True
+        document.before = (document.before + text[:cut])[-CONTEXT:]
+        return [Piece(text[:cut], flags)]
+
     def _take_head(self, text: bytes, *, closes: bool) -> bytes | None:
-        """Put text aside up to the first place to cut; return what comes after it, if any."""
+        """Put text aside up to the first place to cut; return what comes after it, if any.
+
+        Newlines at the edge depend on what stands before them: no cut before the first word.
+        """
         self.begins_inside = True
-        head = text if self.head is None else self._join(self.head, text, begins=False)
-        cut = self.tokenizer.cuts.search(head) if self.tokenizer.cuts is not None else None
+        head = text if self.head is None else self.head + self._behind(b"." + self.head, text)
+        first_word = len(head) - len(head.lstrip())
+        cut = None
+        if self.tokenizer.cuts is not None and first_word < len(head):
+            cut = self.tokenizer.cuts.search(head, first_word + 1)
         if cut is None:
             self.head, self.head_closes = head, closes
             return None
         self.head, self.head_complete = head[: cut.end()], True
         return head[cut.end() :]
 
-    def _join(self, before: bytes, after: bytes, *, begins: bool = True) -> bytes:
-        return join(before, after, normalize=self.settings.normalize, begins=begins)
+    def _behind(self, before: bytes, text: bytes) -> bytes:
+        """The text as it is behind `before` in one document."""
+        return join_edge(before, text) if self.settings.normalize else text
 
     def _is_empty(self, text: bytes) -> bool:
         return not text or (self.settings.normalize and text.isspace())
@@ -216,14 +247,9 @@ class UnitEncoder:
             )
         flags = np.array([piece.flags for piece in pieces], np.uint32)
         ids, ends = encode_checked(self.plan, [piece.text for piece in pieces])
-        marker = self.tokenizer.end_of_text
-        if marker:
-            literal = marker.encode()
-            # Looking for one byte first: most texts do not have it, and that is soon known.
-            self.counts["literal_end_of_text"] += sum(
-                piece.text.count(literal) for piece in pieces if literal[:1] in piece.text
-            )
-        self.counts["bytes_encoded"] += sum(len(piece.text) for piece in pieces)
+        self.counts["literal_end_of_text"] += count_literals(
+            self.tokenizer, [piece.text for piece in pieces]
+        )
         self.part.add(ids, ends, flags, hashed=self.hashed)
         if self.part.num_tokens >= TOKENS_PER_PART:
             self._close_part()
@@ -233,17 +259,6 @@ class UnitEncoder:
             self.part.__exit__(None, None, None)
             self.parts.append(self.part.facts())
             self.part = None
-
-
-def join(before: bytes, after: bytes, *, normalize: bool, begins: bool) -> bytes:
-    """Two pieces of a document as one text.
-
-    `begins` says whether `before` can be the beginning of the document: where a document begins,
-    no empty line is kept.
-    """
-    if normalize:
-        after = join_edge(before if begins else b"." + before, after)
-    return before + after
 
 
 def encode_checked(plan: Plan, texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
@@ -260,15 +275,10 @@ def encode_checked(plan: Plan, texts: list[bytes]) -> tuple[np.ndarray, np.ndarr
     return ids, ends
 
 
-def last_cut(cuts: "re.Pattern[bytes] | None", text: bytes) -> int:
-    """The last place where this text may be cut, 0 when there is none."""
-    window = 4096
-    while cuts is not None:
-        start = max(0, len(text) - window)
-        found = 0
-        for match in cuts.finditer(text, start):
-            found = match.end()
-        if found or start == 0:
-            return found
-        window *= 16
-    return 0
+def count_literals(tokenizer: Tokenizer, texts: list[bytes]) -> int:
+    """How often the end-of-text token stands in the texts, spelled out; it stays text."""
+    if not tokenizer.end_of_text:
+        return 0
+    literal = tokenizer.end_of_text.encode()
+    # One byte is looked for first: most texts do not have it, and that is soon known.
+    return sum(text.count(literal) for text in texts if literal[:1] in text)

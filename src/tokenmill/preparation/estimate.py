@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.preparation.documents import cleaned, lines_of
+from tokenmill.preparation.documents import CleanChunk, cleaned, lines_of
 from tokenmill.preparation.plan import choose_dtype
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.target import Inputs
 from tokenmill.preparation.vocabulary import load_tokenizer
-from tokenmill.text.chunks import Chunk
 from tokenmill.text.dedup import HASH, hash_all, make_run
 from tokenmill.text.read import read_unit
 from tokenmill.text.sources import find_sources
@@ -78,10 +77,10 @@ def estimate(inputs: Inputs, *, workers: int | None = None, **given: Any) -> Est
             cuts=tokenizer.cuts if tokenizer else None,
             chunk_bytes=STRIDE_BYTES,
         )
-        chunk = next(chunks, None)  # a compressed file is one unit: its beginning stands for it
-        if chunk is None:
+        first = next(chunks, None)  # a compressed file is one unit: its beginning stands for it
+        if first is None:
             continue
-        chunk = cleaned(chunk, settings)
+        chunk = cleaned(first, settings)
         texts = [text for text in chunk.texts if text]
         encoder = tokenizer or CharsTokenizer.learn(texts)
         tokens += len(encoder.encode_batch(texts)[0]) + len(texts)
@@ -108,7 +107,7 @@ def estimate(inputs: Inputs, *, workers: int | None = None, **given: Any) -> Est
     )
 
 
-def _hashes(chunk: Chunk, settings: Settings) -> np.ndarray:
+def _hashes(chunk: CleanChunk, settings: Settings) -> np.ndarray:
     if settings.dedup == "none":
         return np.empty(0, HASH)
     if settings.dedup == "documents":

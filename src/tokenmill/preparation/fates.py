@@ -96,7 +96,7 @@ def _repeated(plan: Plan, part: int, decision: Decision) -> np.ndarray:
 
 def _document_hashes(rows: np.ndarray, spans: list[dict[str, Any]]) -> np.ndarray:
     """The hash of each row's document; rows of a spanning document carry that of the whole."""
-    hashes = np.ascontiguousarray(rows["hash"])
+    hashes: np.ndarray = rows["hash"].copy()
     for span in spans:
         whole = np.frombuffer(bytes.fromhex(span["hash"]), HASH)[0]
         if rows["flags"][-1] & OPEN and span["last"] > span["part"]:

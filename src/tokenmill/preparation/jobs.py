@@ -25,7 +25,9 @@ from tokenmill.preparation.plan import UNIT_BYTES, Plan, read_plan
 from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.remote import RemoteTarget
 from tokenmill.preparation.signals import stop_on_signals
+from tokenmill.preparation.space import check_space, explain_full_disk
 from tokenmill.preparation.summary import Summary
+from tokenmill.preparation.swap import Swap
 from tokenmill.preparation.target import Inputs, Target, open_target
 from tokenmill.preparation.workspace import Workspace
 from tokenmill.prepare import make_all, run_stages, start
@@ -70,11 +72,18 @@ def plan(
     memory = fit_into_memory(1, max_ram)
     with (
         stop_on_signals(),
-        open_target(out_dir, append=append, overwrite=overwrite, work_dir=work_dir) as target,
-        hold_lock(target.workspace.root / "lock", break_lock=break_lock),
+        explain_full_disk(Path(work_dir or out_dir)),
+        open_target(
+            out_dir,
+            append=append,
+            overwrite=overwrite,
+            break_lock=break_lock,
+            work_dir=work_dir,
+        ) as target,
     ):
-        made = start(target, inputs, settings, unit_bytes, memory.chunk_bytes)
+        made = start(target, inputs, settings, unit_bytes, memory.chunk_bytes, anew=overwrite)
         if isinstance(made, Plan):
+            check_space(made)
             target.workspace.share()
         return made
 
@@ -86,7 +95,7 @@ def work(
     if (found := open_run(run)) is None:
         return Report([], finished=True)
     target, plan = found
-    refuse_locked(target.workspace.root / "lock")
+    refuse_locked(target.workspace.lock_file)
     memory = fit_into_memory(workers, None)
     with stop_on_signals(), LocalExecutor(memory.workers) as local:
         try:
@@ -121,7 +130,8 @@ def finish(
     memory = fit_into_memory(workers, max_ram)
     with (
         stop_on_signals(),
-        hold_lock(target.workspace.root / "lock", break_lock=break_lock),
+        explain_full_disk(Path(run)),
+        hold_lock(target.workspace.lock_file, break_lock=break_lock),
         LocalExecutor(memory.workers) as executor,
     ):
         summary = run_stages(plan, target, executor, progress or Silent())
@@ -134,9 +144,12 @@ def finish(
 def open_run(run: Run) -> tuple[Target, Plan] | None:
     """The preparation under way in a folder; None where it is finished."""
     out = Path(run)
-    for folder in (out, out.with_name(f".{out.name}.new")):
+    swap = Swap(out)
+    for folder in (out, swap.new):
         workspace = Workspace(folder)
         if (plan := read_plan(workspace)) is not None:
+            if folder == swap.new:
+                return Target(out, workspace, None, swap=swap), plan
             return _target(out, workspace, plan), plan
     if (out / FILE_NAME).exists():
         return None

@@ -19,6 +19,7 @@ class JoinedParts:
     spans: list[dict[str, Any]]
     dropped: dict[str, int]
     """Documents dropped while joining, by reason."""
+    counts: dict[str, int]
 
     def spans_of(self, part: int) -> list[dict[str, Any]]:
         """The spanning documents that touch a part, at most two, each with that part's number."""

@@ -8,36 +8,42 @@ people that somebody else is at work.
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import orjson
 
 from tokenmill.errors import LockedError
+from tokenmill.shards.files import temporary_beside
+
+Holder = dict[str, object]
 
 
 @contextmanager
 def hold_lock(path: Path, *, break_lock: bool = False) -> Iterator[None]:
     """Hold the lock at `path`; a lock left by a dead process of this machine is taken over."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    me = {"host": socket.gethostname(), "pid": os.getpid(), "started": _start_of(os.getpid())}
-    while True:
-        try:
-            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o644)
-            break
-        except FileExistsError:
-            holder = _read(path)
-            if holder is not None and not break_lock and _may_be_alive(holder):
-                raise _locked(path, holder) from None
-            path.unlink(missing_ok=True)
-            break_lock = False
+    me: Holder = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "started": _start_of(os.getpid()),
+    }
+    while not _take(path, me):
+        holder = _read(path)
+        if holder is not None and not break_lock and _may_be_alive(holder):
+            raise _locked(path, holder)
+        _remove(path, holder)
+        break_lock = False
     try:
-        os.write(handle, orjson.dumps(me))
-        os.close(handle)
         yield
     finally:
         if _read(path) == me:
             path.unlink(missing_ok=True)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process holds the lock that may be alive."""
+    holder = _read(path)
+    return holder is not None and _may_be_alive(holder)
 
 
 def refuse_locked(path: Path) -> None:
@@ -47,15 +53,52 @@ def refuse_locked(path: Path) -> None:
         raise _locked(path, holder)
 
 
-def _read(path: Path) -> dict[str, object] | None:
+def _take(path: Path, me: Holder) -> bool:
+    """Make the lock appear with its holder in it, at once; False when there is one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mine = temporary_beside(path)
     try:
-        holder: dict[str, object] = orjson.loads(path.read_bytes())
-    except (FileNotFoundError, orjson.JSONDecodeError):
+        mine.write_bytes(orjson.dumps(me))
+        os.link(mine, path)
+    except (FileExistsError, FileNotFoundError):
+        return False  # the folder may vanish under us, when its holder is done with it
+    except PermissionError:
+        return _take_without_links(path, me)
+    finally:
+        mine.unlink(missing_ok=True)
+    return True
+
+
+def _take_without_links(path: Path, me: Holder) -> bool:
+    """The same on file systems that know no links; there the lock is empty for a moment."""
+    try:
+        with open(path, "xb") as file:
+            file.write(orjson.dumps(me))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _remove(path: Path, holder: Holder | None) -> None:
+    """Remove the lock of this holder, and no other that was put there meanwhile."""
+    aside = temporary_beside(path)
+    with suppress(FileNotFoundError):
+        os.rename(path, aside)
+        if _read(aside) != holder:
+            with suppress(FileExistsError):
+                os.link(aside, path)
+        aside.unlink()
+
+
+def _read(path: Path) -> Holder | None:
+    try:
+        holder = orjson.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, orjson.JSONDecodeError):
         return None
-    return holder
+    return holder if isinstance(holder, dict) else None
 
 
-def _may_be_alive(holder: dict[str, object]) -> bool:
+def _may_be_alive(holder: Holder) -> bool:
     if holder.get("host") != socket.gethostname():
         return True  # we cannot see processes of another machine
     return _start_of(holder.get("pid")) == holder.get("started")
@@ -82,7 +125,7 @@ def _probe(pid: object) -> str | None:
     return "alive"
 
 
-def _locked(path: Path, holder: dict[str, object]) -> LockedError:
+def _locked(path: Path, holder: Holder) -> LockedError:
     return LockedError(
         f"{path.parent.parent} is being written by process {holder.get('pid')} on "
         f"{holder.get('host')}",

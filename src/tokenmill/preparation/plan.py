@@ -4,7 +4,9 @@ It is written before any work is done, and every later run of the same command c
 with it: other settings or changed inputs are refused with a list of what differs.
 """
 
-from dataclasses import asdict, dataclass
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +86,22 @@ def make_plan(
     )
 
 
-def begin(plan: Plan, tokenizer: Tokenizer | None) -> Plan:
-    """Write the plan, or, where one is written already, check that it is the same and use that."""
+def begin(plan: Plan, tokenizer: Tokenizer | None, *, anew: bool = False) -> Plan:
+    """Write the plan, or, where one is written already, check that it is the same and use that.
+
+    With `anew` a plan that differs is thrown away, with all that was done for it.
+    """
     found = read_plan(plan.workspace)
     if found is not None:
-        refuse_differences(plan, found)
-        return found
+        differences = _list_all_differences(plan, found, tokenizer)
+        if not differences:
+            return found
+        if only_bad_input_differs(plan, found, differences):
+            plan = replace(found, settings=plan.settings)  # what is done held no bad input
+        elif not anew:
+            raise _other_preparation(plan, differences)
+        else:
+            plan.workspace.clear(keep=(os.path.basename(source.path) for source in plan.sources))
     if tokenizer is not None:
         keep_tokenizer(plan.workspace, tokenizer)
     with new_file(plan.workspace.plan_file) as file:
@@ -127,36 +139,53 @@ def _load(path: Path) -> Plan:
     )
 
 
-def refuse_differences(wanted: Plan, found: Plan) -> None:
-    """Raise unless both plans have the same settings and the same inputs."""
-    differences = list_differences(wanted, found.settings.to_json(), found.sources)
+def only_bad_input_differs(wanted: Plan, found: Plan, differences: list[str]) -> bool:
+    """Whether all that is new is that bad input, an error before, is to be dealt with now."""
+    return len(differences) == 1 and (
+        found.settings.on_bad_input == "error" != wanted.settings.on_bad_input
+    )
+
+
+def _list_all_differences(wanted: Plan, found: Plan, tokenizer: Tokenizer | None) -> list[str]:
+    differences = list_differences(wanted.settings, wanted.sources, found.settings, found.sources)
     if wanted.previous != found.previous:
         differences.append(f"dataset added to   {found.previous} -> {wanted.previous}")
     if wanted.destination != found.destination:
         differences.append(f"goes to   {found.destination} -> {wanted.destination}")
-    if differences:
-        raise SettingsMismatchError(
-            f"{wanted.workspace.out_dir} holds a preparation of other settings or inputs\n"
-            + "\n".join(f"       {line}" for line in differences),
-            hint="use another folder, repeat the first command, or pass --overwrite to start anew",
-        )
+    if tokenizer is not None and found.settings.tokenizer == wanted.settings.tokenizer:
+        kept, now = found.tokenizer.fingerprint, tokenizer.fingerprint
+        if kept != now:
+            differences.append(f"tokenizer {wanted.settings.tokenizer}   {kept} -> {now}")
+    return differences
+
+
+def _other_preparation(wanted: Plan, differences: list[str]) -> SettingsMismatchError:
+    hint = "use another folder, repeat the first command, or pass --overwrite to start anew"
+    if wanted.previous is not None:
+        hint = f"repeat the first command, or remove {wanted.workspace.root} to forget it"
+    return SettingsMismatchError(
+        f"{wanted.workspace.out_dir} holds a preparation of other settings or inputs\n"
+        + "\n".join(f"       {line}" for line in differences),
+        hint=hint,
+    )
 
 
 def list_differences(
-    wanted: Plan, settings: dict[str, Any], sources: tuple[Source, ...]
+    wanted: Settings, sources: Sequence[Source], found: Settings, found_sources: Sequence[Source]
 ) -> list[str]:
     """What differs, a line each: first settings, then inputs."""
+    theirs = found.to_json()
     differences = [
-        f"{name}   {settings.get(name)!r} -> {value!r}"
-        for name, value in wanted.settings.to_json().items()
-        if settings.get(name) != value
+        f"{name}   {theirs[name]!r} -> {value!r}"
+        for name, value in wanted.to_json().items()
+        if theirs[name] != value
     ]
-    before = {source.name: source for source in sources}
-    now = {source.name: source for source in wanted.sources}
+    before = {source.name: source for source in found_sources}
+    now = {source.name: source for source in sources}
     differences += [f"input {name}   is new" for name in now if name not in before]
     differences += [f"input {name}   is gone" for name in before if name not in now]
-    for name in now.keys() & before.keys():
-        for field in ("size", "mtime_ns", "kind", "compression"):
+    for name in now:
+        for field in ("size", "mtime_ns", "kind", "compression") if name in before else ():
             old, new = getattr(before[name], field), getattr(now[name], field)
             if old != new:
                 differences.append(f"input {name}   {field} {old} -> {new}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.summary import Summary
-from tokenmill.preparation.target import Target, open_folder
+from tokenmill.preparation.target import Target, hold_workspace
 from tokenmill.preparation.workspace import Workspace
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, STATE_FILE_NAME, Manifest
 from tokenmill.storage import check_address, join
@@ -94,7 +94,12 @@ def remove_work(folder: Path) -> None:
 
 @contextmanager
 def open_remote_target(
-    address: str, work_dir: str | os.PathLike[str] | None, *, append: bool, overwrite: bool
+    address: str,
+    work_dir: str | os.PathLike[str] | None,
+    *,
+    append: bool,
+    overwrite: bool,
+    break_lock: bool,
 ) -> Iterator[RemoteTarget]:
     """Look at the bucket before anything is done."""
     from tokenmill.storage import objects
@@ -110,12 +115,12 @@ def open_remote_target(
             f"the way to {address} needs a folder with room for the tokens, which all machines "
             "that take part can see; pass --work_dir DIR"
         )
-    data = objects.read_all(join(address, FILE_NAME), at_most=MAX_BYTES)
-    found = None if data is None else Manifest.parse(data, where=join(address, FILE_NAME))
     if Path(work_dir, FILE_NAME).exists() and not Workspace(Path(work_dir)).plan_file.exists():
         raise SettingsMismatchError(
             f"{work_dir} holds a dataset, so it is no place for the work on another",
             hint="name an empty or new folder",
         )
-    with open_folder(Path(work_dir)) as workspace:
+    with hold_workspace(Path(work_dir), break_lock=break_lock) as workspace:
+        data = objects.read_all(join(address, FILE_NAME), at_most=MAX_BYTES)
+        found = None if data is None else Manifest.parse(data, where=join(address, FILE_NAME))
         yield RemoteTarget(Path(work_dir), workspace, found, append=False, address=address)

@@ -4,21 +4,33 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import xxhash
 
-from tokenmill.errors import SettingsMismatchError, TokenmillError
+from tokenmill.errors import (
+    LockedError,
+    SettingsMismatchError,
+    TokenizerMismatchError,
+    TokenmillError,
+)
+from tokenmill.preparation.lock import hold_lock, is_held
+from tokenmill.preparation.plan import list_differences, read_plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.summary import Summary, summarize
+from tokenmill.preparation.swap import Swap
+from tokenmill.preparation.vocabulary import load_tokenizer
 from tokenmill.preparation.workspace import Workspace, new_file
 from tokenmill.shards.files import hash_file
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.storage import is_remote
 from tokenmill.text.sources import Source, find_sources
+from tokenmill.tokens.load import from_state
+from tokenmill.tokens.protocol import Tokenizer
 
 STANDARD_INPUT = "standard-input"
 Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -33,7 +45,9 @@ class Target:
     workspace: Workspace
     """Where the work is done: the same folder, or one beside it when a dataset is replaced."""
     found: Manifest | None
-    append: bool
+    append: bool = False
+    swap: Swap | None = None
+    """Where a dataset is replaced: how."""
 
     @property
     def name(self) -> str:
@@ -57,24 +71,47 @@ class Target:
     @property
     def previous_hash(self) -> str | None:
         """What names that dataset in the plan."""
-        if self.previous is None:
-            return None
-        return xxhash.xxh3_128_hexdigest(self.previous.to_bytes())
+        return None if self.previous is None else manifest_hash(self.previous)
+
+    @property
+    def _was_published(self) -> bool:
+        """Whether an earlier run wrote this very dataset, and was killed before it cleaned up."""
+        return self.found is not None and self.workspace.has_published(manifest_hash(self.found))
 
     def settings(self, given: dict[str, Any]) -> Settings:
         """The settings asked for; what is not given is as in the dataset that is added to."""
         if self.previous is None:
             return Settings(**given)
-        theirs = {k: v for k, v in self.previous.settings.items() if k in Settings.names()}
-        settings = Settings(**{**theirs, **given})
-        for name in ("tokenizer", "dtype", "tokens_per_shard"):
-            if name in given and given[name] != theirs.get(name):
+        theirs = _recorded(self.previous)
+        for name, value in given.items():
+            must_be = self.previous.dtype if name == "dtype" else theirs.get(name)
+            if name in ("dtype", "tokens_per_shard", "val_fraction") and value != must_be:
                 raise SettingsMismatchError(
-                    f"{self.out_dir} was made with {name} {theirs.get(name)!r}, and what is added "
-                    f"to it must be as well, not {given[name]!r}",
+                    f"{self.out_dir} was made with {name} {must_be!r}, and what is added to it "
+                    f"must be as well, not {value!r}",
                     hint=f"leave {name} out, or prepare into another folder",
                 )
-        return settings
+        fixed = ("tokenizer", "end_of_text", "token_pattern", "dtype")
+        return Settings(**{**theirs, **{k: v for k, v in given.items() if k not in fixed}})
+
+    def tokenizer(self, given: dict[str, Any]) -> Tokenizer | None:
+        """The tokenizer asked for, or that of the dataset; None when it is yet to be learned."""
+        if self.previous is None:
+            return load_tokenizer(Settings(**given))
+        record = self.previous.tokenizer
+        stored = from_state(orjson.loads((self.out_dir / record.state.file).read_bytes()))
+        asked = given.get("tokenizer", record.name)
+        if asked == record.name == "chars":
+            return stored
+        if "tokenizer" in given:
+            wanted = load_tokenizer(Settings(**given))
+            if wanted is None or wanted.fingerprint != stored.fingerprint:
+                raise TokenizerMismatchError(
+                    f"{self.out_dir} was made with the tokenizer {record.name!r} (fingerprint "
+                    f"{stored.fingerprint}), not with {asked!r}",
+                    hint="leave tokenizer out, or prepare into another folder",
+                )
+        return stored
 
     def sources(self, inputs: Inputs) -> list[Source]:
         """The inputs; standard input is first kept in the workspace, so that it can be cut."""
@@ -91,7 +128,8 @@ class Target:
 
     def _keep_standard_input(self) -> Path:
         kept = self.workspace.root / STANDARD_INPUT
-        arriving = kept if not kept.exists() else kept.with_suffix(".again")
+        begun = kept.exists() and self.workspace.plan_file.exists()
+        arriving = kept.with_suffix(".again") if begun else kept
         with new_file(arriving) as file:
             shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
         if arriving != kept:
@@ -108,44 +146,69 @@ class Target:
         """The outcome, when the very same was asked for and finished before; else raise or None."""
         if self.found is None:
             return None
-        recorded = {(source.name, source.bytes) for source in self.found.sources}
-        ours = {(source.name, source.size) for source in sources}
+        done = summarize(self.name, self.found, ["it was there already, whole"])
+        if self._was_published:
+            begun = read_plan(self.workspace)
+            if begun and not list_differences(wanted, sources, begun.settings, begun.sources):
+                self.workspace.remove()
+                return done
+            self.workspace.clear_work()
         if self.append:
-            if ours <= recorded:
-                raise SettingsMismatchError(
-                    f"all {len(ours)} inputs are in {self.out_dir} already, by name and size",
-                    hint="nothing was added; `tokenmill inspect` lists what the dataset is made of",
-                )
+            self._refuse_same_again(sources)
             return None
-        theirs = {k: v for k, v in self.found.settings.items() if k in Settings.names()}
-        finished_at = self.finished_at()
-        newer = [source.name for source in sources if source.mtime_ns > finished_at]
-        asked = wanted.to_record()
-        differences = [
-            f"{name}   {theirs.get(name)!r} -> {asked[name]!r}"
-            for name in asked
-            if asked[name] != theirs.get(name)
-        ]
-        differences += [f"input {name}   {size:,} bytes is new" for name, size in ours - recorded]
-        differences += [f"input {name}   {size:,} bytes is gone" for name, size in recorded - ours]
-        differences += [f"input {name}   changed after the dataset was made" for name in newer]
-        if differences:
+        if differences := self._differences(wanted, sources):
             raise SettingsMismatchError(
                 f"{self.out_dir} holds a dataset of other settings or inputs\n"
                 + "\n".join(f"       {line}" for line in differences),
                 hint="use another folder, or pass --append to add to it, --overwrite to replace it",
             )
-        return summarize(self.name, self.found, ["it was there already, whole"])
+        return done
+
+    def _refuse_same_again(self, sources: list[Source]) -> None:
+        assert self.found is not None
+        recorded = {(source.name, source.bytes) for source in self.found.sources}
+        if all((source.name, source.size) in recorded for source in sources):
+            raise SettingsMismatchError(
+                f"all {len(sources)} inputs are in {self.out_dir} already, by name and size",
+                hint="nothing was added; `tokenmill inspect` lists what the dataset is made of",
+            )
+
+    def _differences(self, wanted: Settings, sources: list[Source]) -> list[str]:
+        """What is not as in the dataset that is there, a line each."""
+        assert self.found is not None
+        theirs, asked = _recorded(self.found), wanted.to_record()
+        recorded = {(source.name, source.bytes) for source in self.found.sources}
+        ours = {(source.name, source.size) for source in sources}
+        made = self.finished_at()
+        newer = [source.name for source in sources if source.mtime_ns > made]
+        lines = [
+            f"{name}   {theirs.get(name)!r} -> {asked[name]!r}"
+            for name in asked
+            if asked[name] != theirs.get(name)
+        ]
+        lines += [
+            f"input {name}   {n:,} bytes is new" for name, n in ours if (name, n) not in recorded
+        ]
+        lines += [
+            f"input {name}   {n:,} bytes is gone" for name, n in recorded if (name, n) not in ours
+        ]
+        lines += [f"input {name}   changed after the dataset was made" for name in newer]
+        return lines
 
     def finish(self) -> None:
         """Remove the workspace; where a dataset is replaced, put the new one in its place."""
+        if self.swap is not None:
+            self.swap.swap()
         self.workspace.remove()
-        if self.workspace.out_dir != self.out_dir:
-            old = self.out_dir.with_name(f".{self.out_dir.name}.old")
-            if self.out_dir.exists():
-                os.rename(self.out_dir, old)
-            os.rename(self.workspace.out_dir, self.out_dir)
-            shutil.rmtree(old, ignore_errors=True)
+
+
+def manifest_hash(manifest: Manifest) -> str:
+    """What names a manifest."""
+    return xxhash.xxh3_128_hexdigest(manifest.to_bytes())
+
+
+def _recorded(manifest: Manifest) -> dict[str, Any]:
+    return {k: v for k, v in manifest.settings.items() if k in Settings.names()}
 
 
 @contextmanager
@@ -154,13 +217,17 @@ def open_target(
     *,
     append: bool,
     overwrite: bool,
+    break_lock: bool = False,
     work_dir: str | os.PathLike[str] | None = None,
 ) -> Iterator[Target]:
-    """Look at the output before anything is done."""
+    """Look at the output and lock it before anything is done; where nothing was begun, leave
+    nothing behind."""
     if isinstance(out_dir, str) and is_remote(out_dir):
         from tokenmill.preparation.remote import open_remote_target
 
-        with open_remote_target(out_dir, work_dir, append=append, overwrite=overwrite) as target:
+        with open_remote_target(
+            out_dir, work_dir, append=append, overwrite=overwrite, break_lock=break_lock
+        ) as target:
             yield target
         return
     if work_dir is not None:
@@ -171,39 +238,51 @@ def open_target(
     out = Path(out_dir)
     if append and overwrite:
         raise ValueError("append and overwrite exclude each other; give one of them")
-    found = Manifest.load(out) if append or (out / FILE_NAME).exists() else None
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file, but a dataset is a folder; name another output")
-    if found is None and not overwrite:
+    swap = Swap(out)
+    swap.recover()
+    if append:
+        Manifest.load(out)
+    elif not overwrite:
         _refuse_strange_folder(out)
-    folder = out.with_name(f".{out.name}.new") if overwrite else out
-    with open_folder(folder) as workspace:
-        yield Target(out, workspace, None if overwrite else found, append)
+    elif is_held(Workspace(out).lock_file) and not break_lock:
+        raise LockedError(f"{out} is being written by another process", hint="wait for it to end")
+    with hold_workspace(swap.new if overwrite else out, break_lock=break_lock) as workspace:
+        if overwrite:
+            yield Target(out, workspace, None, swap=swap)
+        else:
+            found = Manifest.load(out) if append or (out / FILE_NAME).exists() else None
+            yield Target(out, workspace, found, append)
 
 
 @contextmanager
-def open_folder(folder: Path) -> Iterator[Workspace]:
-    """Make the workspace; leave nothing behind where nothing was begun."""
-    workspace = Workspace(folder)
-    existed = folder.exists()
-    try:
-        workspace.root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TokenmillError(
-            f"cannot write to {folder}: {error.strerror}", hint="nothing was tokenized yet"
-        ) from error
-    try:
+def hold_workspace(folder: Path, *, break_lock: bool) -> Iterator[Workspace]:
+    """Make the workspace and lock it; where nothing was begun, leave nothing behind."""
+    workspace, existed = Workspace(folder), folder.exists()
+    with ExitStack() as held:
+        try:
+            workspace.root.mkdir(parents=True, exist_ok=True)
+            held.enter_context(hold_lock(workspace.lock_file, break_lock=break_lock))
+        except OSError as error:
+            raise TokenmillError(
+                f"cannot write to {folder}: {error.strerror}", hint="nothing was tokenized yet"
+            ) from error
+        held.callback(_leave_nothing, workspace, existed)
         yield workspace
-    finally:
-        if workspace.root.exists() and not workspace.plan_file.exists():
-            workspace.remove()
-            if not existed:
-                folder.rmdir()
+
+
+def _leave_nothing(workspace: Workspace, existed: bool) -> None:
+    if workspace.root.exists() and not workspace.plan_file.exists():
+        workspace.remove()
+        if not existed:
+            with suppress(OSError):
+                workspace.out_dir.rmdir()
 
 
 def _refuse_strange_folder(out: Path) -> None:
     """A folder that holds something else is not ours to fill."""
-    if not out.exists() or Workspace(out).root.exists():
+    if not out.exists() or Workspace(out).root.exists() or (out / FILE_NAME).exists():
         return
     strangers = sorted(os.listdir(out))
     if strangers:

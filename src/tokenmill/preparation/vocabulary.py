@@ -16,9 +16,11 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
     """The tokenizer by name or path; None when it is yet to be learned from the input."""
     if settings.tokenizer == "chars":
         return None
-    return load(
-        settings.tokenizer, end_of_text=settings.end_of_text, pattern=settings.token_pattern
-    )
+    given = settings.end_of_text
+    # A rank file spells no special tokens: there the end of text is given by its number.
+    is_number = settings.tokenizer.endswith(".tiktoken") and given is not None and given.isdecimal()
+    end_of_text = int(given) if given is not None and is_number else given
+    return load(settings.tokenizer, end_of_text=end_of_text, pattern=settings.token_pattern)
 
 
 @leaves_receipt(lambda _, unit: ("characters", str(unit)))

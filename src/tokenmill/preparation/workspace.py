@@ -3,6 +3,7 @@
     plan.json            inputs, settings, units; written first
     lock                 who is writing
     shared               several machines work here
+    published            hash of the manifest, written right before the manifest itself
     lines/N.runs         hashes of the lines of unit N (only with line deduplication)
     units/N.edges        text of unit N that its neighbours must see before it can be encoded
     units/N.M.tokens     encoded documents of unit N, with N.M.rows, a table of them
@@ -16,14 +17,14 @@ anywhere, run twice, or run by two machines at once, and the result is the same.
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import orjson
 
-from tokenmill.shards.files import hash_file, temporary_beside
+from tokenmill.shards.files import hash_file, is_temporary, temporary_beside
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 
 Loaded = TypeVar("Loaded")
@@ -42,6 +43,23 @@ class Workspace:
     def plan_file(self) -> Path:
         """The plan: its presence says that a preparation was started."""
         return self.root / "plan.json"
+
+    @property
+    def lock_file(self) -> Path:
+        """Who is writing."""
+        return self.root / "lock"
+
+    @property
+    def published_file(self) -> Path:
+        """The hash of the manifest that this preparation wrote, or was about to write."""
+        return self.root / "published"
+
+    def has_published(self, manifest_hash: str) -> bool:
+        """Whether this preparation wrote the manifest, and was only kept from cleaning up."""
+        try:
+            return self.published_file.read_text() == manifest_hash
+        except FileNotFoundError:
+            return False
 
     def path(self, stage: str, name: str) -> Path:
         """A file of a stage, such as `parts/12.part`."""
@@ -117,11 +135,42 @@ class Workspace:
     def clean_temporary(self) -> None:
         """Remove what killed tasks left half written."""
         for path in self.out_dir.rglob(".*.tmp"):
-            path.unlink(missing_ok=True)
+            if is_temporary(path.name):
+                path.unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """Take the plan back: nothing was begun here."""
+        self.plan_file.unlink(missing_ok=True)
+
+    def clear(self, keep: Iterable[str] = ()) -> None:
+        """Remove all that was done, shards too; but not the lock, nor the files to be kept."""
+        self.clear_work(keep)
+        for path in self.out_dir.iterdir():
+            if path != self.root:
+                _remove(path)
+
+    def clear_work(self, keep: Iterable[str] = ()) -> None:
+        """Remove what a preparation keeps for itself."""
+        kept = {self.lock_file.name, *keep}
+        for path in self.root.iterdir():
+            if path.name not in kept:
+                _remove(path)
 
     def remove(self) -> None:
-        """The preparation is over."""
+        """The preparation is over. The plan goes last: with it, the rest is known to be waste."""
+        with suppress(FileNotFoundError):
+            for path in self.root.iterdir():
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+        self.forget()
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 @contextmanager

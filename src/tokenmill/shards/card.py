@@ -113,9 +113,7 @@ def _settings(manifest: Manifest) -> str:
         (str(key), value if isinstance(value, str) else json.dumps(value))
         for key, value in manifest.settings.items()
     ]
-    return _table(
-        ("setting", "value"), [*rows, ("tokens per shard", f"{manifest.tokens_per_shard:,}")]
-    )
+    return _table(("setting", "value"), rows)
 
 
 def _load(manifest: Manifest) -> str:

@@ -10,6 +10,7 @@ import xxhash
 from tokenmill.errors import FormatError
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
+_TEMPORARY = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.tmp", re.DOTALL)
 _BLOCK = 1 << 20
 
 
@@ -52,6 +53,11 @@ def write_atomically(path: Path | str, data: bytes) -> None:
 def temporary_beside(path: Path) -> Path:
     """A name in the same folder that nobody else uses."""
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def is_temporary(name: str) -> bool:
+    """Whether `temporary_beside` made this name."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 def sync_folder(folder: Path) -> None:

@@ -7,6 +7,7 @@ name, worker count or absolute path: equal inputs and settings give equal bytes.
 docs/format.md is the specification; strict.py reads the JSON.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,8 @@ FORMAT = "tokenmill"
 FORMAT_VERSION = 1
 MAX_BYTES = 64 << 20
 ITEM_SIZE = {"uint16": 2, "uint32": 4}
+_OUR_NAME = re.compile(r"[a-z]+/shard_[0-9]{5,12}\.(?:bin|ends)")
+_HEX128 = re.compile(r"[0-9a-f]{32}")
 
 
 def dtype_for(vocab_size: int) -> str:
@@ -173,8 +176,8 @@ class Manifest:
                 for name in top.object("splits").names()
             },
             sources=tuple(_read_source(source) for source in top.objects("sources")),
-            settings=top.object("settings").fields,
-            books=top.object("books").fields,
+            settings=top.free_object("settings"),
+            books=top.free_object("books"),
         )
         top.no_more()
         _check_no_file_comes_twice(manifest, where)
@@ -222,6 +225,10 @@ def _read_split(fields: Reader, item_size: int, tokens_per_shard: int) -> Split:
 
 
 def _read_shard(fields: Reader, item_size: int, tokens_per_shard: int) -> Shard:
+    """A shard, field by field, so that an error names the field."""
+    known = _sound_shard(fields.fields, item_size, tokens_per_shard)
+    if known is not None:
+        return known
     index = fields.object("ends")
     ends = Ends(
         index.file("file"),
@@ -247,6 +254,31 @@ def _read_shard(fields: Reader, item_size: int, tokens_per_shard: int) -> Shard:
     index.no_more()
     fields.no_more()
     return shard
+
+
+def _sound_shard(fields: dict[str, Any], item_size: int, tokens_per_shard: int) -> Shard | None:
+    """The same for the shards we write ourselves, in one look; None is no verdict.
+
+    A quarter of the time: a trillion tokens are 100,000 shards.
+    """
+    try:
+        ends = Ends(**fields["ends"])
+        shard = Shard(**{**fields, "ends": ends})
+        sound = (
+            _OUR_NAME.fullmatch(shard.file)
+            and _OUR_NAME.fullmatch(ends.file)
+            and _HEX128.fullmatch(shard.xxh3_128)
+            and _HEX128.fullmatch(ends.xxh3_128)
+            and type(shard.tokens) is type(shard.bytes) is int
+            and type(ends.documents) is type(ends.bytes) is int
+            and 0 <= ends.documents <= shard.tokens <= tokens_per_shard
+            and shard.tokens > 0
+            and shard.bytes == shard.tokens * item_size
+            and ends.bytes == 8 * ends.documents
+        )
+    except (KeyError, TypeError):
+        return None
+    return shard if sound else None
 
 
 def _read_source(fields: Reader) -> SourceRecord:

@@ -27,7 +27,6 @@ def parse_object(data: bytes, where: str) -> dict[str, Any]:
         raise FormatError(f"{where} is not the JSON it should be: {error}") from None
     if not isinstance(tree, dict):
         raise FormatError(f"{where} holds a {type(tree).__name__}, not an object")
-    _check_depth(tree, where)
     return tree
 
 
@@ -84,6 +83,12 @@ class Reader:
         if not isinstance(value, dict):
             raise self.wrong(key, value, "an object")
         return Reader(value, self._where, f"{self._path}{key}.")
+
+    def free_object(self, key: str) -> dict[str, Any]:
+        """An object whose fields are not known here; only its depth is bounded."""
+        value = self.object(key).fields
+        _check_depth(value, f"{self._where}: {self._path}{key}")
+        return value
 
     def objects(self, key: str) -> list["Reader"]:
         """A list of objects."""

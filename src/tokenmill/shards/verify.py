@@ -1,8 +1,8 @@
 """Is what lies on disk what the manifest says? Everything wrong is listed, not only the first.
 
 Sizes, names and the stored tokenizer are compared at once (one `stat` a file). `full` reads every
-byte again: hashes, the index, the largest id, and that every document, and nothing else, ends with
-the end-of-text id. `subset="5%"` does that for a part of the shards: the same part every time.
+byte again: hashes, the index, the largest id, and that documents, and nothing else, end with the
+end-of-text id. `subset="5%"` does that for a part of the shards: the same part every time.
 
 Cost of `full`: one pass at the speed of the disk, or about 1 GB/s on one core from the page cache;
 memory 16 MB. A damaged manifest is raised, not listed: nothing can be compared with it.
@@ -153,11 +153,12 @@ def _check_shard(folder: Path, manifest: Manifest, split: Split, shard: Shard) -
     if contents.largest >= vocab_size:
         expected = f"ids below {vocab_size:,}"
         yield Finding(shard.file, "ids", expected, f"id {contents.largest:,}", _REBUILD)
-    yield from _check_index(np.frombuffer(index, "<u8"), contents.ends, shard)
-    if shard is split.shards[-1] and (not contents.ends.size or contents.ends[-1] != shard.tokens):
-        last = manifest.tokenizer.end_of_text_id
-        expected = f"{last}, the end of a text, as the last id of the split"
-        yield Finding(shard.file, "ids", expected, "another id", _REBUILD)
+    ends = np.frombuffer(index, "<u8")
+    yield from _check_index(ends, contents.ends, shard)
+    if shard is split.shards[-1] and (not ends.size or ends[-1] != shard.tokens):
+        expected = f"an end at {shard.tokens:,}, where the split ends"
+        found = f"the last end at {int(ends[-1]):,}" if ends.size else "no end"
+        yield Finding(shard.ends.file, "index", expected, found, _REBUILD)
 
 
 def _check_index(
@@ -174,7 +175,10 @@ def _check_index(
         yield Finding(name, "index", "ends that grow", pair, _REBUILD)
     elif not np.array_equal(stored, found):
         missing = np.setdiff1d(stored, found)
+        missing = missing[missing != shard.tokens]  # a document may be cut short where a split ends
         extra = np.setdiff1d(found, stored)
+        if not missing.size and not extra.size:
+            return
         what = f"{missing.size:,} ends without an end-of-text id, {extra.size:,} ids without an end"
         first = int(min(missing[:1].tolist() + extra[:1].tolist()))
         expected = "an end after every end-of-text id and nowhere else"

@@ -43,6 +43,8 @@ class _Parser:
         """Fill the chunk with the texts of these lines."""
         loads, field = orjson.loads, self._field
         lines = pieces.texts
+        if pieces.offset == 0 and lines and lines[0].startswith(b"\xef\xbb\xbf"):
+            lines[0] = lines[0][3:]  # of the file, not of the text in it
         try:
             chunk.texts = [loads(line)[field].encode() for line in lines]
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):

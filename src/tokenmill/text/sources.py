@@ -1,9 +1,9 @@
 """Which files are the input: files, folders and quoted globs become one ordered list.
 
-A file named outright or by a glob is always taken. In a folder (searched to the bottom) files are
-taken by suffix, those of `sniff.KIND_OF_SUFFIX`, also with .gz .zst .xz .bz2 behind; others are
-passed over and listed in `Found.passed_over`, and so are hidden files and folders; links to
-folders are not followed. A folder in which nothing can be taken is an error.
+A file named outright or by a glob is always taken (a glob gives files, never folders). In a folder,
+searched to the bottom, files are taken by suffix, those of `sniff.KIND_OF_SUFFIX`, also with .gz
+.zst .xz .bz2 behind; others are passed over and listed in `Found.passed_over`, and so are hidden
+files and folders; links to folders are not followed. A folder with nothing to take is an error.
 
 Names are relative to the closest folder that holds all files, with "/" between parts, and
 percent-encoded where they are not printable UTF-8: they say the same on every machine, wherever the

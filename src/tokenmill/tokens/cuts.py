@@ -39,20 +39,19 @@ AT_SPACES_AND_COMMAS = re.compile(
 AT_CHARACTERS = re.compile(rb"(?=[\x00-\x7f\xc2-\xf4])")
 """Safe where every character has its own id: before any character."""
 
-_WINDOW = 4096
-
 
 def last_cut(cuts: re.Pattern[bytes], data: bytes, start: int, stop: int) -> int | None:
     """The last cut strictly between start and stop, or None.
 
-    Looks backwards by windows, so the cost is that of the distance to the cut, not of the text.
+    Looks backwards in windows that double: the pattern is tried at every byte, about 10 MB/s, so
+    the cost is that of the distance to the cut and not of the text.
     """
-    high = stop
+    high, window = stop, 64
     while high > start + 1:
-        low = max(start + 1, high - _WINDOW)
+        low = max(start + 1, high - window)
         # A match looks at most four bytes ahead: those past `high` are seen, but no cut there.
         ends = [m.end() for m in cuts.finditer(data, low, high + 4) if m.end() < high]
         if ends:
             return ends[-1]
-        high = low
+        high, window = low, 2 * window
     return None

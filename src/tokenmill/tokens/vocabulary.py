@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+_RUN = 1 << 14  # ids spelled at a time; what this needs then stays in the processor's cache
+
 
 class Vocabulary(Mapping[int, bytes]):
     """id -> bytes, kept as one run of bytes and two arrays. Ids may have gaps."""
@@ -38,9 +40,13 @@ class Vocabulary(Mapping[int, bytes]):
                 f"id {int(where[at])} at position {at} is not in the vocabulary of {self.name} "
                 f"({self.size:,} ids)"
             )
-        lengths = self._lengths[where]
+        runs = (where[i : i + _RUN] for i in range(0, where.size, _RUN))
+        return b"".join(self._spell(run) for run in runs)
+
+    def _spell(self, ids: npt.NDArray[np.int64]) -> bytes:
+        lengths = self._lengths[ids]
         ends = np.cumsum(lengths)
-        places = np.repeat(self._starts[where] - (ends - lengths), lengths)
+        places = np.repeat(self._starts[ids] - (ends - lengths), lengths)
         places += np.arange(places.size)
         text: bytes = self._text[places].tobytes()
         return text

@@ -1,0 +1,68 @@
+"""Room on the disk: asked for before the work begins, explained when it runs out all the same."""
+
+import errno
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tokenmill.errors import PrepareError
+from tokenmill.preparation.plan import Plan
+
+# Fewer tokens than nearly any text makes: this must not refuse what would have fitted.
+BYTES_PER_TOKEN = {"bytes": 1.0, "chars": 3.0}
+BYTES_PER_TOKEN_OF_OTHERS = 6.0
+COMPRESSION = 2.5
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def expected_bytes(plan: Plan) -> int:
+    """About how large the shards will be, rather too small."""
+    text = sum(
+        source.size * (COMPRESSION if source.compression or source.kind == "parquet" else 1.0)
+        for source in plan.sources
+    )
+    per_token = BYTES_PER_TOKEN.get(plan.settings.tokenizer, BYTES_PER_TOKEN_OF_OTHERS)
+    return int(text / per_token) * (4 if plan.settings.dtype == "uint32" else 2)
+
+
+def check_space(plan: Plan) -> None:
+    """Refuse to begin what cannot end: tokens lie on disk twice while shards are assembled."""
+    there = sum(path.stat().st_size for path in _files(plan))
+    needed = 2 * expected_bytes(plan) - there
+    free = shutil.disk_usage(plan.workspace.root).free
+    if needed > free:
+        raise PrepareError(
+            f"{plan.workspace.out_dir} has {free:,} bytes free, but about {needed:,} are needed: "
+            f"the dataset of some {expected_bytes(plan):,} bytes, twice while it is made",
+            hint="free some space, or write to another disk; nothing was tokenized yet",
+        )
+
+
+def _files(plan: Plan) -> Iterator[Path]:
+    """What an earlier run of this preparation left."""
+    if plan.previous is None:
+        yield from (path for path in plan.workspace.out_dir.rglob("*") if path.is_file())
+    else:
+        yield from (path for path in plan.workspace.root.rglob("*") if path.is_file())
+
+
+@contextmanager
+def explain_full_disk(folder: Path) -> Iterator[None]:
+    """Turn "no space left on device" into what there is and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise PrepareError(
+            f"cannot write to {folder}: {error.strerror} ({_free(folder)})",
+            hint="free some space; then the same command goes on where it stopped",
+        ) from error
+
+
+def _free(folder: Path) -> str:
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    usage = shutil.disk_usage(folder)
+    return f"{usage.free:,} of {usage.total:,} bytes are free"

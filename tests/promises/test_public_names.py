@@ -1,0 +1,34 @@
+"""Promise: what `import tokenmill` gives, and that the functions stay functions."""
+
+import subprocess
+import sys
+
+import tokenmill
+
+
+def test_the_public_names_are_these():
+    """A name that goes, or comes, is a change users notice: it needs a line in the changelog."""
+    assert tokenmill.__all__ == [
+        "BatchLoader",
+        "Mixture",
+        "TokenDataset",
+        "TokenmillError",
+        "__version__",
+        "download_tokenized_data",
+        "from_array",
+        "open",
+        "prepare",
+        "pretokenize",
+    ]
+    for name in tokenmill.__all__:
+        assert getattr(tokenmill, name) is not None
+
+
+def test_prepare_is_a_function_whatever_was_imported_first():
+    code = (
+        f"import sys; sys.path.insert(0, {tokenmill.__path__[0]!r} + '/..');"
+        "import tokenmill.prepare, tokenmill.pretokenize, tokenmill.cli.prepare;"
+        "assert callable(tokenmill.prepare) and callable(tokenmill.pretokenize)"
+    )
+
+    subprocess.run([sys.executable, "-c", code], check=True)

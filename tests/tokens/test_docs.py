@@ -1,0 +1,44 @@
+"""What docs/tokenizers.md and docs/format.md show is true: the code runs, the example is read."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import xxhash
+
+from tokenmill.shards.manifest import Manifest
+from tokenmill.tokens.fingerprint import PROBE
+from tokenmill.tokens.load import load
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_code_in_the_page_on_tokenizers_runs():
+    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "tokenizers.md").read_text(), re.S)
+
+    exec(code, {})
+
+
+def test_the_manifest_in_the_specification_is_one():
+    (text,) = re.findall(r"```json\n(.*?)```", (DOCS / "format.md").read_text(), re.S)
+
+    manifest = Manifest.parse(text.replace('"..."', f'"{"0" * 32}"').encode())
+
+    assert manifest.tokenizer.fingerprint == load("gpt2").fingerprint
+    assert json.loads(manifest.to_bytes()) == json.loads(text.replace('"..."', f'"{"0" * 32}"'))
+
+
+def test_the_fingerprint_is_made_as_the_specification_says():
+    tokenizer = load("bytes")
+    spellings = [bytes([b]) for b in range(256)] + [b""]
+    probe = np.frombuffer(PROBE, np.uint8).astype("<u4")
+    parts = [
+        np.array([257, len(probe)], "<u8").tobytes(),
+        np.arange(257, dtype="<u8").tobytes(),
+        np.array([len(s) for s in spellings], "<u8").tobytes(),
+        b"".join(spellings),
+        probe.tobytes(),
+    ]
+
+    assert tokenizer.fingerprint == xxhash.xxh3_128_hexdigest(b"".join(parts))
