@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.executors.engines import check_engine, open_engine
 from tokenmill.executors.protocol import Executor
 from tokenmill.preparation.assemble import Layout, assemble_shard, keep_layout
 from tokenmill.preparation.commit import Outcome, check_books, commit, make_books, splits_of
 from tokenmill.preparation.edges import join_units
 from tokenmill.preparation.encode import encode_unit
-from tokenmill.preparation.engines import check_engine, open_engine
 from tokenmill.preparation.existing import check_gives_text_back, hash_existing, shards_of
 from tokenmill.preparation.fates import (
     Decision,
@@ -96,7 +96,15 @@ def prepare(
         target.workspace.clean_temporary()
         target.workspace.distrust_after_reboot()
         check_space(plan)
-        with open_engine(engine, memory, workers, ray_address, target.workspace) as executor:
+        if engine != "local":
+            target.workspace.share()
+        with open_engine(
+            engine,
+            processes=memory.workers,
+            at_once=workers,
+            ray_address=ray_address,
+            shared=str(plan.workspace.plan_file.absolute()),
+        ) as executor:
             summary = run_stages(plan, target, executor, progress or Silent())
         target.finish()
     summary.seconds = round(time.monotonic() - started, 3)

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-
 from storage.proxy import Proxy
+
 from tokenmill.errors import DownloadError, LockedError, PrepareError
 from tokenmill.storage import objects
 from tokenmill.storage.file import BLOCK, RemoteFile

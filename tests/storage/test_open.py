@@ -10,10 +10,10 @@ import threading
 import numpy as np
 import pytest
 import xxhash
-
-import tokenmill
 from small_corpus import files_of, write_corpus
 from storage.proxy import Proxy
+
+import tokenmill
 from tokenmill.errors import CorruptShardError, NotADatasetError, TokenmillError
 from tokenmill.order.blocks import Blocks
 from tokenmill.shards.cache import ShardCache
@@ -48,8 +48,8 @@ def copy_to(folder, address):
 
 @pytest.fixture
 def cache(tmp_path):
-    """Room for three shards of the dataset, which has many more."""
-    return {"cache_dir": tmp_path / "cache", "cache_bytes": 3 * 20_000}
+    """Room for four shards of the dataset, which has many more."""
+    return {"cache_dir": tmp_path / "cache", "cache_bytes": 4 * 20_000}
 
 
 def used(folder):
@@ -71,7 +71,7 @@ def test_batches_equal_those_from_disk_with_a_cache_smaller_than_the_dataset(
     assert theirs.fingerprint == ours.fingerprint
     options = {"batch_size": 4, "block_size": 64, "seed": 3, "order": order, "epochs": 1}
     if order == "blocks":
-        options["order"] = Blocks(16, 4)
+        options["order"] = Blocks(64, 2)
 
     expected = tokenmill.BatchLoader(ours, **options)
     found = tokenmill.BatchLoader(theirs, **options)

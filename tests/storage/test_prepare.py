@@ -4,10 +4,10 @@ import itertools
 import urllib.request
 
 import pytest
-
-import tokenmill
 from small_corpus import files_of, write_corpus
 from storage.proxy import Proxy
+
+import tokenmill
 from tokenmill.errors import DownloadError, LockedError, PrepareError, SettingsMismatchError
 from tokenmill.storage import client, objects
 from tokenmill.text.remote import glob_pattern

@@ -48,7 +48,7 @@ def plan_command(ctx: click.Context, /, **options: Any) -> None:
     The options are those of `tokenmill prepare`. Inputs and OUT must be seen by all machines under
     the same path. An existing plan of the same inputs and settings is left as it is.
     """
-    from tokenmill.preparation import jobs
+    from tokenmill import jobs
 
     inputs = [*options.pop("inputs"), *options.pop("input_files")]
     if not inputs:
@@ -86,7 +86,7 @@ def work_command(run: str, part: str, workers: int, quiet: bool) -> None:
 
     N may be another number each time; parts may run twice, at once and in any order.
     """
-    from tokenmill.preparation import jobs
+    from tokenmill import jobs
 
     which = Part.parse(part)
     with show_progress(quiet) as progress:
@@ -119,7 +119,7 @@ def work_command(run: str, part: str, workers: int, quiet: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status_command(run: str, parts: int | None, as_json: bool) -> None:
     """Say how far each stage is, and which parts are missing, as `sbatch --array` takes them."""
-    from tokenmill.preparation import jobs
+    from tokenmill import jobs
 
     report = jobs.status(run)
     found = jobs.open_run(run)
@@ -151,7 +151,7 @@ def status_command(run: str, parts: int | None, as_json: bool) -> None:
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def finish_command(run: str, as_json: bool, quiet: bool, **options: Any) -> None:
     """Do whatever is missing on this machine, check that the books balance, write the manifest."""
-    from tokenmill.preparation import jobs
+    from tokenmill import jobs
 
     with show_progress(quiet) as progress:
         outcome = jobs.finish(run, progress=progress, **options)
@@ -170,7 +170,7 @@ def finish_command(run: str, as_json: bool, quiet: bool, **options: Any) -> None
 @click.option("--memory", default="2G", show_default=True, metavar="SIZE", help="For each CPU.")
 def slurm_command(run: str, parts: int | None, cpus: int, memory: str) -> None:
     """Print a script to read, change and submit: an array for each stage, then `finish`."""
-    from tokenmill.preparation import jobs
+    from tokenmill import jobs
     from tokenmill.preparation.slurm import make_script
 
     found = jobs.open_run(run)

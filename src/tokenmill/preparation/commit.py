@@ -13,8 +13,8 @@ from typing import Any
 import xxhash
 
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.joined import JoinedParts
 from tokenmill.preparation.fates import DUPLICATE
+from tokenmill.preparation.joined import JoinedParts
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.target import manifest_hash
