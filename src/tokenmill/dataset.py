@@ -231,6 +231,11 @@ class TokenDataset:
             return self._found.vocab_size
         return int(self.tokenizer.vocab_size)
 
+    @property
+    def max_open(self) -> int:
+        """How many shards may be kept open or mapped at a time."""
+        return self._reader.max_open
+
     def array(self, i: int) -> np.ndarray:
         """Shard i as a read-only 1-D array: a view of its map (a copy with `pread`)."""
         return self._reader.array(i)

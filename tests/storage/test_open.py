@@ -165,13 +165,13 @@ def test_processes_share_a_cache(on_disk, in_bucket, cache):
         subprocess.Popen(
             [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
         )
-        for _ in range(3)
+        for _ in range(2)
     ]
     found = {process.communicate()[0].strip() for process in started}
 
     ours = tokenmill.open(on_disk)
     assert found == {xxhash.xxh3_64_hexdigest(ours.tokens(0, ours.num_tokens).tobytes())}
-    assert used(cache["cache_dir"]) <= cache["cache_bytes"] + 3 * 20_000
+    assert used(cache["cache_dir"]) <= cache["cache_bytes"] + 2 * 20_000
 
 
 def test_what_is_open_outlives_its_eviction(in_bucket, on_disk, cache):

@@ -52,6 +52,7 @@ class RowReader:
         self.data = data
         self.length = length
         self._maps: dict[int, memoryview] = {}
+        self._most_kept = min(_MOST_KEPT, data.max_open)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_maps": {}}
@@ -88,7 +89,7 @@ class RowReader:
 
     def _join(self, shards: list[int], offsets: list[int]) -> np.ndarray:
         length, maps = self.length, self._maps
-        if len(maps) > _MOST_KEPT:
+        if len(maps) > self._most_kept:
             maps.clear()
         for shard in set(shards) - maps.keys():
             maps[shard] = self._map(shard)
