@@ -52,6 +52,7 @@ class RayExecutor:
                     hint="start one (ray start --head), or leave the address out",
                 ) from error
         self._at_once = at_once
+        self._under_way: dict[Any, tuple[int, Task]] = {}
         self._run = ray.remote(max_retries=RETRIES, num_cpus=1, scheduling_strategy="SPREAD")(
             run_here
         )
@@ -65,7 +66,7 @@ class RayExecutor:
     def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
         waiting = enumerate(tasks)
-        under_way: dict[Any, tuple[int, Task]] = {}
+        under_way = self._under_way
         version = _version()
         try:
             while True:
@@ -81,8 +82,7 @@ class RayExecutor:
                     number, task = under_way.pop(reference)
                     yield number, self._result(reference, function, task)
         finally:
-            for reference in under_way:
-                self._ray.cancel(reference, force=True)
+            self._cancel()
 
     def _limit(self) -> int:
         """Twice the CPUs there are now, so that no node waits for the driver."""
@@ -102,8 +102,14 @@ class RayExecutor:
                 "goes on where it stopped",
             ) from e
 
+    def _cancel(self) -> None:
+        # Once only, and never after the end: Ray would start itself anew to cancel a task.
+        while self._under_way:
+            self._ray.cancel(self._under_way.popitem()[0], force=True)
+
     def close(self) -> None:
         """Leave the cluster, if it was us who joined it."""
+        self._cancel()
         if self._ours:
             self._ray.shutdown()
             self._ours = False

@@ -42,7 +42,8 @@ for stage in {numbers}; do
 done
 sbatch --parsable --requeue "${{options[@]}}" --dependency="afterany:$before" \\
     --job-name=tokenmill-finish --output={log} \\
-    --wrap "${{tokenmill[*]@Q}} prepare finish ${{run@Q}} --workers {cpus}"
+    --wrap "${{tokenmill[*]@Q}} prepare status ${{run@Q}}
+        ${{tokenmill[*]@Q}} prepare finish ${{run@Q}} --workers {cpus}"
 """
 
 
