@@ -233,8 +233,22 @@ class TokenDataset:
 
     @property
     def max_open(self) -> int:
-        """How many shards may be kept open or mapped at a time."""
+        """How many shards are kept mapped or open at a time."""
         return self._reader.max_open
+
+    def of_files(self, files: Sequence[TokenFile], split: str | None) -> "TokenDataset":
+        """The same dataset with only these of its files."""
+        cache = self._reader.cache if isinstance(self._reader, CachedReader) else None
+        return TokenDataset(
+            self._found.with_files(list(files)),
+            path=self.path,
+            split=split,
+            backend=self.backend,
+            tokenizer=self._tokenizer,
+            end_of_text_id=self.end_of_text_id,
+            end_of_text_comes=self.end_of_text_comes,
+            reader=cache and CachedReader(files, cache, backend=self.backend),
+        )
 
     def array(self, i: int) -> np.ndarray:
         """Shard i as a read-only 1-D array: a view of its map (a copy with `pread`)."""
@@ -268,7 +282,13 @@ class TokenDataset:
     @property
     def num_documents(self) -> int | None:
         """Documents in this split, or None where only a scan of all tokens could tell."""
-        return self._index().count if self._has_index() else None
+        return self._index().count if self.has_index else None
+
+    @property
+    def num_empty_documents(self) -> int:
+        """Documents without a token, which only an index can hold. Reads the whole index."""
+        index = self._index() if self.has_index else None
+        return index.num_empty() if isinstance(index, IndexedDocuments) else 0
 
     def document(self, i: int) -> np.ndarray:
         """The tokens of document i, in the stored dtype."""
@@ -296,14 +316,16 @@ class TokenDataset:
     @property
     def knows_documents(self) -> bool:
         """Whether anything says where documents end."""
-        return self._has_index() or self.end_of_text_id is not None
+        return self.has_index or self.end_of_text_id is not None
 
-    def _has_index(self) -> bool:
+    @property
+    def has_index(self) -> bool:
+        """Whether the files say where documents end, without a scan of the tokens."""
         return all(file.ends is not None for file in self._found.files)
 
     def _index(self) -> IndexedDocuments | ScannedDocuments:
         if self._documents is None:
-            if self._has_index():
+            if self.has_index:
                 self._documents = IndexedDocuments(self._reader, self.shard_starts)
             elif self.end_of_text_id is not None:
                 assert self.end_of_text_comes is not None

@@ -101,7 +101,7 @@ def work(
         try:
             return _go(plan, target, PartExecutor(local, part), progress or Silent())
         except FileNotFoundError:
-            if target.workspace.plan_file.exists():
+            if target.workspace.plan_file.exists() or open_run(run) is not None:
                 raise
             return Report([], finished=True)  # `finish` was quicker, and removed the work
 

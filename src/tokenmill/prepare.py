@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.errors import PrepareError
 from tokenmill.executors.engines import check_engine, open_engine
-from tokenmill.executors.protocol import Executor
+from tokenmill.executors.protocol import Executor, WorkerDiedError
 from tokenmill.preparation.assemble import Layout, assemble_shard, keep_layout
 from tokenmill.preparation.commit import Outcome, check_books, commit, make_books, splits_of
 from tokenmill.preparation.edges import join_units
@@ -94,8 +95,8 @@ def prepare(
         if isinstance(plan, Summary):
             return plan
         target.workspace.clean_temporary()
-        target.workspace.distrust_after_reboot()
         check_space(plan)
+        target.workspace.distrust_after_reboot()
         if engine != "local":
             target.workspace.share()
         with open_engine(
@@ -140,6 +141,7 @@ def start(
 def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progress) -> Summary:
     """All the work, then the manifest."""
     outcome = make_all(plan, target, executor, progress)
+    refuse_nothing(plan, outcome.books)
     check_books(outcome)
     manifest = commit(plan, target.previous, outcome)
     return summarize(target.name, manifest, outcome.notes(plan.settings))
@@ -165,6 +167,18 @@ def make_all(plan: Plan, target: Target, executor: Executor, progress: Progress)
     )
 
 
+def refuse_nothing(plan: Plan, books: dict[str, Any]) -> None:
+    """A dataset without a document is a mistake: publish nothing, and leave nothing behind."""
+    if books["documents_written"]:
+        return
+    plan.workspace.forget()
+    raise PrepareError(
+        f"none of {books['documents_in']:,} documents is left to write "
+        f"(dropped: {books['dropped']}, lines dropped: {books['lines_dropped']:,})",
+        hint="nothing was written; are these the right files, and the right settings?",
+    )
+
+
 class Work:
     """One preparation under way: what to do, who runs the tasks, who watches."""
 
@@ -185,8 +199,15 @@ class Work:
         receipts: list[Receipt] = [{}] * len(tasks)
         total = total or {"tasks": len(tasks)}
         results = self.executor.run(function, [(self.name, *task) for task in tasks])
-        for number, receipt in self.progress.follow(what, results, **total):
-            receipts[number] = receipt
+        try:
+            for number, receipt in self.progress.follow(what, results, **total):
+                receipts[number] = receipt
+        except WorkerDiedError as died:
+            if function in (encode_unit, hash_lines, find_characters):
+                unit = self.plan.units[died.task]
+                died.source = self.plan.sources[unit.source].name
+                died.message += f", reading {died.source} from {unit.start:,} to {unit.stop:,}"
+            raise
         return receipts
 
     def learn_characters(self) -> None:
@@ -233,10 +254,15 @@ class Work:
             "splits", count_fates, [(part, decision) for part in range(len(joined.parts))]
         )
         kept = sum(sum(part["documents"][:2]) for part in fates)
-        if not enough_documents(kept, self.plan.settings.val_fraction):
+        if not (self._splits_by_hash or enough_documents(kept, self.plan.settings.val_fraction)):
             decision = replace(decision, by_hash=False)
             fates = [on_one_axis(part) for part in fates]
         return decision, fates
+
+    @property
+    def _splits_by_hash(self) -> bool:
+        """Whether a dataset is added to whose documents were split so: each keeps its split."""
+        return self.previous is not None and self.previous.settings.get("split") == "hash"
 
     def lay_out(self, fates: list[Receipt], decision: Decision) -> Layout:
         """Prefix sums over the parts give every shard its range of the axis."""

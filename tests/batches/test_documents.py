@@ -96,11 +96,11 @@ def test_the_mask_hides_exactly_the_targets_that_begin_another_document():
 
 
 def test_more_documents_than_there_is_room_for_is_an_error_with_both_numbers():
-    first = np.ones((2, 8), bool)
+    cuts = np.arange(16)
 
     with pytest.raises(ValueError, match=r"holds 16 documents; .* room for 6 with max_documents=3"):
-        mark_documents(first, max_documents=3)
-    assert mark_documents(first, max_documents=8).max_seqlen == 1
+        mark_documents(cuts, 2, 8, max_documents=3)
+    assert mark_documents(cuts, 2, 8, max_documents=8).max_seqlen == 1
 
 
 def test_documents_are_refused_at_the_door_where_nothing_says_where_they_end():

@@ -10,6 +10,7 @@ from hub.conftest import QUICK, REPO, llmc_shard
 import tokenmill
 from tokenmill.errors import DownloadError
 from tokenmill.hub import download, download_tokenized_data
+from tokenmill.look.inspect import inspect
 
 FIRST_THREE = [f"edu_fineweb_train_{n:06d}.bin" for n in (1, 2, 3)]
 
@@ -230,6 +231,18 @@ def test_a_dataset_of_ours_is_fetched_whole_and_its_manifest_comes_last(hub, tmp
     get(tmp_path / "d", "ann/corpus")
     files.pop(".gitattributes")
     assert visible(tmp_path / "d") == files
+
+
+def test_what_was_fetched_opens_with_the_last_shard_held_out(hub, shards, tmp_path):
+    folder = download_tokenized_data(tmp_path / "d", retry=QUICK, progress=False)
+
+    train, val = tokenmill.open(folder), tokenmill.open(folder, "val")
+
+    assert [shard.file for shard in train.shards] == FIRST_THREE[:2]
+    assert [shard.file for shard in val.shards] == FIRST_THREE[2:]
+    assert train.tokens(0, 4000).tobytes() == shards[FIRST_THREE[0]][1024:]
+    [origin] = inspect(folder)["fetched"]
+    assert origin == {"repo": REPO, "revision": "main", "commit": hub.refs[REPO, "main"]}
 
 
 def test_a_listing_in_pages_is_read_to_its_end(hub, shards, tmp_path):

@@ -7,12 +7,14 @@ import gzip
 import json
 import struct
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import xxhash
 
 from tokenmill.tokens.load import load
+from tokenmill.tokens.protocol import Tokenizer
 
 EOT = 50256
 
@@ -48,9 +50,16 @@ def documents(count: int, seed: int = 0, *, words: tuple[int, int] = (5, 400)) -
     return texts
 
 
+@cache
+def tokenizer_of(name: str) -> tuple[Tokenizer, bytes]:
+    """A tokenizer and its state; loading gpt2 takes a quarter of a second."""
+    made = load(name)
+    return made, json.dumps(made.state()).encode()
+
+
 def encoded(texts: Sequence[bytes], name: str = "gpt2") -> list[np.ndarray]:
     """The ids of each text, without end-of-text."""
-    ids, ends = load(name).encode_batch(list(texts))
+    ids, ends = tokenizer_of(name)[0].encode_batch(list(texts))
     return np.split(np.asarray(ids), np.asarray(ends)[:-1])
 
 
@@ -70,9 +79,8 @@ def ours(
     dtype: str = "<u2",
 ) -> Path:
     """A dataset of ours, by docs/format.md."""
-    made = load(tokenizer)
+    made, state = tokenizer_of(tokenizer)
     folder.mkdir(parents=True, exist_ok=True)
-    state = json.dumps(made.state()).encode()
     (folder / "tokenizer_state.json").write_bytes(state)
     manifest: dict = {
         "format": "tokenmill",

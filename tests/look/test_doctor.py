@@ -23,7 +23,8 @@ def test_good_data_of_every_format_is_silent(tmp_path, docs, format, tokenizer):
     write, settings = ALL_FORMATS[format]
     path = write(tmp_path / "d", docs)
     if tokenizer:
-        settings = settings | {"tokenizer": tokenizer, "end_of_text_id": EOT}
+        made, _ = build.tokenizer_of(tokenizer)
+        settings = settings | {"tokenizer": made, "end_of_text_id": EOT}
 
     result = examine(path, **settings)
 
@@ -124,6 +125,17 @@ def test_four_byte_ids_of_a_large_vocabulary_read_as_two_are_named(tmp_path, doc
     path = one_file(tmp_path, ids.tobytes())
 
     assert set(names(path, dtype="uint16")) == {"wrong-dtype"}
+
+
+def test_a_sample_of_a_large_file_shows_the_same_as_the_whole(tmp_path, docs):
+    """Blocks of the sample begin at odd places, where high and low halves change their seats."""
+    ids = np.tile(stream(docs, "<u4"), 4)
+    path = one_file(tmp_path, ids.tobytes())
+
+    result = examine(path, dtype="uint16", budget=5 * 65_536)
+
+    assert {f.name for f in result.findings} == {"wrong-dtype"}
+    assert result.tokens_looked_at < result.tokens
 
 
 @pytest.mark.parametrize(("written", "expected"), [("<u2", "uint16"), ("<u4", "uint32")])
@@ -263,21 +275,29 @@ def test_a_shard_that_is_there_twice_is_named(tmp_path, docs):
 # Order and splits
 
 
-def test_documents_sorted_by_length_are_named_as_never_shuffled(tmp_path, docs):
+@pytest.mark.parametrize("format", ["llmc", "megatron", "datatrove"])
+def test_documents_sorted_by_length_are_named_as_never_shuffled(tmp_path, docs, format):
     train = sorted(docs["train"], key=len)
-    build.ours(tmp_path / "d", {"train": train, "val": docs["val"]})
+    path = ALL_FORMATS[format][0](tmp_path / "d", {"train": train, "val": docs["val"]})
 
-    result = examine(tmp_path / "d")
+    result = examine(path)
 
     assert [f.name for f in result.findings] == ["never-shuffled"]
     assert not result.has_faults
 
 
+def test_nothing_is_said_of_the_order_of_our_own_documents(tmp_path, docs):
+    """They lie as their sources do, which is normal, and our loader shuffles windows."""
+    build.ours(tmp_path / "d", {"train": sorted(docs["train"], key=len), "val": docs["val"]})
+
+    assert names(tmp_path / "d") == []
+
+
 def test_documents_of_one_source_after_those_of_another_are_named(tmp_path, docs):
     digits = [str(np.arange(i, i + 60)).encode() for i in range(300)]
-    build.ours(tmp_path / "d", {"train": [*docs["train"][:300], *build.encoded(digits)]})
+    path = build.llmc(tmp_path / "d", {"train": [*docs["train"][:300], *build.encoded(digits)]})
 
-    assert "never-shuffled" in names(tmp_path / "d")
+    assert "never-shuffled" in names(path)
 
 
 @pytest.mark.parametrize("format", ["tokenmill", "nanogpt", "megatron"])
@@ -287,6 +307,13 @@ def test_held_out_documents_that_are_in_train_are_named(tmp_path, docs, format):
     path = write(tmp_path / "d", leaked)
 
     assert names(path, **settings) == ["train-val-overlap"]
+
+
+def test_one_document_that_is_in_both_is_only_a_note(tmp_path, docs):
+    train = [*docs["train"], *([docs["val"][0]] if len(docs["val"][0]) > 100 else [docs["val"][1]])]
+    build.ours(tmp_path / "d", {"train": train, "val": docs["val"]})
+
+    assert not examine(tmp_path / "d").has_faults
 
 
 def test_a_validation_file_that_is_the_end_of_train_is_named(tmp_path, docs):

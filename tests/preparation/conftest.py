@@ -1,5 +1,6 @@
 """Real text that is always at hand, and small tokenizers with their oracles."""
 
+import json
 import pydoc_data.topics
 import sysconfig
 from pathlib import Path
@@ -37,3 +38,13 @@ def code():
     """Files of Python's own standard library."""
     folder = Path(sysconfig.get_path("stdlib"))
     return [path.read_text("utf-8") for path in sorted(folder.glob("*.py"))[:60]]
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory, english, code):
+    """A folder with a text file, JSON lines and repeated lines: about 150 KB."""
+    folder = tmp_path_factory.mktemp("corpus")
+    (folder / "big.txt").write_text("\n\n".join(english[:12]), "utf-8")
+    rows = [{"text": text[:3000]} for text in (*code[:15], *english[12:20], *code[:5])]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return folder

@@ -120,13 +120,13 @@ def check(corpus, rule, unit_bytes, per_shard, tokenizer, encode, end_of_text):
 
 
 @given(corpora(), rules, unit_sizes, st.integers(1, 500))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_small_ranks(small, corpus, rule, unit_bytes, per_shard):
     tokenizer, encode = small
     check(corpus, rule, unit_bytes, per_shard, tokenizer, encode, int(tokenizer["end_of_text"]))
 
 
 @given(corpora(), rules, unit_sizes, st.integers(1, 500))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_bytes_which_may_be_cut_anywhere(corpus, rule, unit_bytes, per_shard):
     check(corpus, rule, unit_bytes, per_shard, {"tokenizer": "bytes"}, lambda t: [*t.encode()], 256)

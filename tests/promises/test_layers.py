@@ -25,6 +25,8 @@ MAY_IMPORT = {
     "prepare": {"preparation", "text", "tokens", "shards", "executors"},
     "jobs": {"prepare", "preparation", "executors", "shards"},
     "pretokenize": {"preparation", "text", "tokens", "shards"},
+    "hub": {"shards", "dataset"},
+    "look": {"shards", "formats", "dataset", "batches", "hub"},
 }
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
 

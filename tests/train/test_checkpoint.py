@@ -1,7 +1,11 @@
 """A checkpoint is complete or not there, and loading one runs no code."""
 
 import json
+import os
 import pickle
+import random
+import select
+import signal
 
 import pytest
 import torch
@@ -57,6 +61,31 @@ def test_a_half_written_checkpoint_is_never_read_and_is_cleared_away(tmp_path):
 
     assert checkpoint.load(checkpoint.latest(tmp_path)).step == 6
     assert not left.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_writer_killed_at_any_moment_leaves_a_whole_checkpoint(tmp_path):
+    """A child saves without pause and is killed at a random moment, again and again."""
+    draw, newest = random.Random(), 0
+    for _ in range(12):
+        child = os.fork()
+        if child == 0:
+            try:
+                for step in range(newest + 1, newest + 10_000):
+                    save(tmp_path, step)
+            finally:
+                os._exit(1)
+        select.select([], [], [], draw.uniform(0.02, 0.3))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+        folder = checkpoint.latest(tmp_path)
+        if folder is not None:
+            read = checkpoint.load(folder)
+            assert read.step >= newest
+            assert float(read.model["w"][0]) == read.step == read.state["loader"]["position"]
+            newest = read.step
+    assert newest > 0
 
 
 def test_a_file_with_code_in_it_is_refused_and_not_run(tmp_path):

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from tokenmill.dataset import TokenDataset
 
-_MOST_KEPT = 64  # shards whose maps are kept at hand; the dataset has a bound of its own
-
 
 def gather(
     data: TokenDataset,
@@ -52,7 +50,6 @@ class RowReader:
         self.data = data
         self.length = length
         self._maps: dict[int, memoryview] = {}
-        self._most_kept = min(_MOST_KEPT, data.max_open)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_maps": {}}
@@ -89,7 +86,7 @@ class RowReader:
 
     def _join(self, shards: list[int], offsets: list[int]) -> np.ndarray:
         length, maps = self.length, self._maps
-        if len(maps) > self._most_kept:
+        if len(maps) > self.data.max_open:
             maps.clear()
         for shard in set(shards) - maps.keys():
             maps[shard] = self._map(shard)

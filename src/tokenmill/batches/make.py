@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.batches.batch import Batch
-from tokenmill.batches.documents import first_of_document, mark_documents
+from tokenmill.batches.documents import cuts_of, mark_documents
 from tokenmill.batches.gather import RowReader
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.plan import Plan
@@ -57,10 +57,11 @@ class Maker:
                 data.expect(starts[sources == number])
             shards, offsets = self._place(sources, starts)
             for i in range(num_steps):
-                tokens, first = self._rows(sources[i], starts[i], shards[i], offsets[i])
+                tokens, cuts = self._rows(sources[i], starts[i], shards[i], offsets[i])
                 batch = Batch(tokens, step + i, samples[i], starts[i], sources[i])
-                if first is not None and self.max_documents is not None:
-                    batch.set_marks(*mark_documents(first, self.max_documents))
+                if self.max_documents is not None:
+                    shape = len(tokens), self.plan.block_size
+                    batch.set_marks(*mark_documents(cuts, *shape, self.max_documents))
                 yield batch
             step += num_steps
             num_steps = min(2 * num_steps, most)
@@ -82,23 +83,24 @@ class Maker:
 
     def _rows(
         self, sources: np.ndarray, starts: np.ndarray, shards: np.ndarray, offsets: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """The tokens of each row and, if asked for, what `first_of_document` says of them."""
-        with_documents = self.max_documents is not None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens of each row and, if asked for, what `cuts_of` says of them."""
+        with_documents, nowhere = self.max_documents is not None, np.empty(0, np.int64)
         if len(self._readers) == 1:
             stored = self._readers[0].take(shards, offsets)
-            first = first_of_document(self.datasets[0], stored, starts) if with_documents else None
-            return stored.astype(self.dtype, copy=False), first
-        shape = len(starts), self.plan.block_size
-        tokens = np.empty((shape[0], shape[1] + 1), self.dtype)
-        first = np.empty(shape, bool) if with_documents else None
+            cuts = cuts_of(self.datasets[0], stored, starts) if with_documents else nowhere
+            return stored.astype(self.dtype, copy=False), cuts
+        block_size = self.plan.block_size
+        tokens = np.empty((len(starts), block_size + 1), self.dtype)
+        found = [nowhere]
         for s, reader in enumerate(self._readers):
             mine = np.flatnonzero(sources == s)
             stored = reader.take(shards[mine], offsets[mine])
             tokens[mine] = stored
-            if first is not None:
-                first[mine] = first_of_document(self.datasets[s], stored, starts[mine])
-        return tokens, first
+            if with_documents:
+                row, column = np.divmod(cuts_of(self.datasets[s], stored, starts[mine]), block_size)
+                found.append(mine[row] * block_size + column)
+        return tokens, np.sort(np.concatenate(found))
 
     def _most_steps_at_once(self) -> int:
         smallest = min(source.samples_per_epoch for source in self.plan.sources)

@@ -14,12 +14,12 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from tokenmill.errors import PrepareError
-from tokenmill.executors.protocol import Task, TaskFunction
+from tokenmill.executors.protocol import Task, TaskFunction, WorkerDiedError
 
 ATTEMPTS = 3
 
@@ -67,7 +67,7 @@ class LocalExecutor:
             for worker in self._pool:
                 if waiting and worker.job is None:
                     worker.give(function, waiting.popleft())
-                    busy[worker.connection] = worker
+                    busy[worker.connection] = worker  # one that died meanwhile is ready at once
             for ready in wait(list(busy)):
                 worker = busy.pop(ready)  # type: ignore[call-overload]
                 job, worker.job = worker.job, None
@@ -78,7 +78,7 @@ class LocalExecutor:
                     code = worker.stop()
                     self._pool[self._pool.index(worker)] = _Worker()
                     if job.attempt == ATTEMPTS:
-                        raise _died(function, job.task, code) from None
+                        raise _died(function, job, code) from None
                     waiting.appendleft(_Job(job.number, job.task, job.attempt + 1))
                     continue
                 if failed:
@@ -120,7 +120,8 @@ class _Worker:
 
     def give(self, function: TaskFunction, job: _Job) -> None:
         self.job = job
-        self.connection.send((function, job.task))
+        with suppress(ConnectionError):  # it died idle: that shows when its answer is read
+            self.connection.send((function, job.task))
 
     def stop(self) -> int:
         self.connection.close()
@@ -129,10 +130,8 @@ class _Worker:
         return self.process.wait()
 
 
-def _died(function: TaskFunction, task: Task, code: int) -> PrepareError:
+def _died(function: TaskFunction, job: _Job, code: int) -> WorkerDiedError:
     how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    return PrepareError(
-        f"a worker process died {ATTEMPTS} times ({how}) at {function.__name__}{task!r}",
-        hint="SIGKILL is usually memory: lower --workers or --max_ram; the same command goes on "
-        "where it stopped",
+    return WorkerDiedError(
+        f"a worker process died {ATTEMPTS} times ({how}) at {function.__name__}", task=job.number
     )

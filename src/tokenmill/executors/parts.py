@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tokenmill.executors.protocol import Executor, Task, TaskFunction
+from tokenmill.executors.protocol import Executor, Task, TaskFunction, WorkerDiedError
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,12 @@ class PartExecutor:
             else:
                 yield number, found
         mine = [number for number in missing if self.part is not None and self.part.has(number)]
-        for at, result in self.executor.run(function, [everything[number] for number in mine]):
-            yield mine[at], result
+        try:
+            for at, result in self.executor.run(function, [everything[number] for number in mine]):
+                yield mine[at], result
+        except WorkerDiedError as died:
+            died.task = mine[died.task]
+            raise
         left = []
         for number in sorted({*missing} - {*mine}):  # others may have been at work meanwhile
             if (found := function.find(*everything[number])) is None:

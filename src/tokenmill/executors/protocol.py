@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
+from tokenmill.errors import PrepareError
+
 Task = tuple[Any, ...]
 
 
@@ -23,3 +25,15 @@ class Executor(Protocol):
 
     def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
+
+
+class WorkerDiedError(PrepareError):
+    """The process that ran a task died, again and again; `task` is the number of the task."""
+
+    def __init__(self, what: str, *, task: int) -> None:
+        super().__init__(
+            what,
+            hint="SIGKILL is usually memory: lower --workers or --max_ram; the same command goes "
+            "on where it stopped",
+        )
+        self.task = task

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tokenmill.errors import MismatchError, MissingExtraError, PrepareError
-from tokenmill.executors.protocol import Task, TaskFunction
+from tokenmill.executors.protocol import Task, TaskFunction, WorkerDiedError
 
 RETRIES = 3
 
@@ -52,7 +52,7 @@ class RayExecutor:
                     hint="start one (ray start --head), or leave the address out",
                 ) from error
         self._at_once = at_once
-        self._under_way: dict[Any, tuple[int, Task]] = {}
+        self._under_way: dict[Any, int] = {}
         self._run = ray.remote(max_retries=RETRIES, num_cpus=1, scheduling_strategy="SPREAD")(
             run_here
         )
@@ -72,15 +72,15 @@ class RayExecutor:
             while True:
                 for number, task in waiting:
                     reference = self._run.remote(version, self._shared, function, task)
-                    under_way[reference] = (number, task)
+                    under_way[reference] = number
                     if len(under_way) >= self._limit():
                         break
                 if not under_way:
                     return
                 ready, _ = self._ray.wait(list(under_way), num_returns=1)
                 for reference in ready:
-                    number, task = under_way.pop(reference)
-                    yield number, self._result(reference, function, task)
+                    number = under_way.pop(reference)
+                    yield number, self._result(reference, function, number)
         finally:
             self._cancel()
 
@@ -88,18 +88,17 @@ class RayExecutor:
         """Twice the CPUs there are now, so that no node waits for the driver."""
         return self._at_once or 2 * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
-    def _result(self, reference: Any, function: TaskFunction, task: Task) -> Any:
+    def _result(self, reference: Any, function: TaskFunction, number: int) -> Any:
         errors = self._ray.exceptions
         try:
             return self._ray.get(reference)
         except errors.RayTaskError as error:
             raise error.cause from error
         except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.ObjectLostError) as e:
-            raise PrepareError(
-                f"a Ray worker died {RETRIES + 1} times at {function.__name__}{task!r}: "
-                f"{str(e).splitlines()[0]}",
-                hint="it is usually memory: lower --max_ram or use larger nodes; the same command "
-                "goes on where it stopped",
+            raise WorkerDiedError(
+                f"a Ray worker died {RETRIES + 1} times ({type(e).__name__}) at "
+                f"{function.__name__}",
+                task=number,
             ) from e
 
     def _cancel(self) -> None:

@@ -76,13 +76,16 @@ def _detect(
 
 def check_format(format: str | None) -> None:
     """Refuse a format that nobody knows, with the nearest name."""
-    known = sorted([*FILE_FORMATS, *FOLDER_FORMATS])
+    known = [*FILE_FORMATS, *FOLDER_FORMATS]
     if format is not None and format not in known:
-        near = difflib.get_close_matches(format, known, n=1)
-        raise ValueError(
-            f"unknown format {format!r}; known are: {', '.join(known)}"
-            + (f"\n\nhint: did you mean {near[0]!r}?" if near else "")
-        )
+        raise ValueError(nearest("format", format, known))
+
+
+def nearest(what: str, name: str, known: list[str]) -> str:
+    """The message for a name that nobody knows."""
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"\n\nhint: did you mean {near[0]!r}?" if near else ""
+    return f"unknown {what} {name!r}; known are: {', '.join(sorted(known))}{hint}"
 
 
 def _expand(where: Where) -> list[Path]:
@@ -221,7 +224,7 @@ def join(parts: Iterable[Found], where: str) -> Found:
             raise MismatchError(
                 f"{where} mixes {_dtype(first)} ({first.files[0].path}) and "
                 f"{_dtype(other)} ({other.files[0].path})",
-                hint="convert one of them: tokenmill convert SRC DST --to tokenmill --dtype uint32",
+                hint="convert one: tokenmill convert SRC DST --to tokenmill --to-dtype uint32",
             )
     return first.with_files([file for found in parts for file in found.files])
 

@@ -24,7 +24,7 @@ class Ask:
             asked = self.dtype.name
             raise MismatchError(
                 f"{path} holds {dtype.name} by its own word, but {asked} was asked for",
-                hint=f"leave dtype out, or convert the data with --dtype {asked}",
+                hint=f"leave dtype out, or convert the data with --to-dtype {asked}",
             )
         return dtype
 

@@ -14,6 +14,7 @@ import numpy as np
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, TokenmillError
+from tokenmill.hub.record import origins
 from tokenmill.look.pieces import one_line
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 
@@ -50,6 +51,7 @@ def inspect(path: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
         "bytes_per_token": _bytes_per_token(splits),
         "fingerprint": {name: split.fingerprint for name, split in splits.items()},
         "details": data.details,
+        "fetched": origins(Path(path)),
     }
     if data.format == "tokenmill":
         known["made"] = _made(Manifest.load(Path(path)))
@@ -143,7 +145,10 @@ def lines(known: Mapping[str, Any]) -> list[str]:
         rows.append(("text", f"{known['bytes_per_token']:.2f} bytes a token, from samples"))
     rows += [("split", line) for line in _split_lines(known["splits"])]
     for key, value in known["details"].items():
-        rows.append((key.replace("_", " "), one_line(str(value))))
+        if key not in ("tokenizer", "splits"):  # said above
+            rows.append((key.replace("_", " "), one_line(str(value))))
+    for origin in known["fetched"]:
+        rows.append(("fetched", one_line("{repo} at {revision}, commit {commit}".format(**origin))))
     rows += _made_lines(known.get("made"))
     width = max(len(name) for name, _ in rows)
     shown, previous = [], ""

@@ -44,6 +44,12 @@ class Outcome:
     cut_documents: int
     """Documents that stand in both splits, the held-out end having cut them in two."""
 
+    def split(self, settings: Settings) -> str:
+        """How the splits were made, for the manifest."""
+        if settings.val_fraction == 0:
+            return "none"
+        return "hash" if self.by_hash else "end"
+
     def notes(self, settings: Settings) -> list[str]:
         """Sentences for people."""
         found = []
@@ -129,7 +135,7 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
         tokens_per_shard=plan.settings.tokens_per_shard,
         splits=outcome.splits,
         sources=sources,
-        settings={**plan.settings.to_record(), "split": "hash" if outcome.by_hash else "end"},
+        settings={**plan.settings.to_record(), "split": outcome.split(plan.settings)},
         books=outcome.books,
     )
     if previous is not None:

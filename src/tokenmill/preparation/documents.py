@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.text.clean import clean
@@ -14,6 +16,26 @@ from tokenmill.text.read import Chunk, Edge, read_unit
 
 BREAK = b"\xff"  # in no UTF-8
 NEWLINE = ord("\n")
+
+
+@contextmanager
+def naming_source(plan: Plan, unit: int) -> Iterator[None]:
+    """Whatever goes wrong inside says which file was being read."""
+    name = plan.sources[plan.units[unit].source].name
+    try:
+        yield
+    except PrepareError as error:
+        if not error.source:
+            error.source, error.message = name, f"{name}: {error.message}"
+        raise
+    except (TokenmillError, OSError):
+        raise
+    except Exception as error:
+        raise PrepareError(
+            f"{name}: {type(error).__name__}: {error}",
+            hint="this is a fault of tokenmill or of a library it uses; please report it",
+            source=name,
+        ) from error
 
 
 @dataclass
@@ -82,12 +104,11 @@ def lines_of(chunk: CleanChunk, settings: Settings) -> tuple[list[bytes], np.nda
         counts[0] = False
     if chunk.open is Edge.INSIDE:
         counts[-1] = False
-    if chunk.huge:
-        num_of_text = [text.count(b"\n") + 1 for text in chunk.texts]
-        for text, which in chunk.huge.items():
-            first = sum(num_of_text[:text])
-            filled = [at for at in range(first, first + num_of_text[text]) if lines[at]]
-            counts[[filled[at] for at in which]] = False
+    for text, which in chunk.huge.items():
+        first = sum(other.count(b"\n") + 1 for other in chunk.texts[:text])
+        stop = first + chunk.texts[text].count(b"\n") + 1
+        filled = [at for at in range(first, stop) if lines[at]]
+        counts[[filled[at] for at in which]] = False
     return lines, counts
 
 

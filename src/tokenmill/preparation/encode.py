@@ -16,6 +16,7 @@ from tokenmill.errors import PrepareError
 from tokenmill.preparation.documents import (
     CleanChunk,
     cleaned_chunks,
+    naming_source,
     num_lines,
     without_lines,
 )
@@ -43,7 +44,7 @@ def encode_unit(out_dir: str, unit: int, lines: Searched | None, number: int) ->
     encoder = UnitEncoder(plan, unit)
     repeated = lines.repeated(plan.workspace, number) if lines is not None else None
     dropper = LineDropper(plan, repeated)
-    with encoder:
+    with naming_source(plan, unit), encoder:
         for chunk in cleaned_chunks(plan, unit, plan.tokenizer.cuts):
             encoder.add(dropper.drop(chunk), chunk)
         receipt = encoder.finish()

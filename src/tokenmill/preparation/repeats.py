@@ -12,7 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from tokenmill.preparation.documents import cleaned_chunks, lines_of
+from tokenmill.errors import PrepareError
+from tokenmill.preparation.documents import cleaned_chunks, lines_of, naming_source
 from tokenmill.preparation.plan import load_plan
 from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.preparation.workspace import Workspace, new_file
@@ -35,13 +36,22 @@ def hash_lines(out_dir: str, unit: int, number: int) -> dict[str, Any]:
     """Task: leave the sorted line hashes of one unit, as run `number`."""
     plan = load_plan(out_dir)
     settings, num_lines, bytes_in = plan.settings, 0, 0
-    with RunWriter(plan.workspace, "lines", str(number)) as writer:
+    with naming_source(plan, unit), RunWriter(plan.workspace, "lines", str(number)) as writer:
         for chunk in cleaned_chunks(plan, unit, plan.tokenizer.cuts):
             lines, counts = lines_of(chunk, settings)
             writer.add(hash_all(compress(lines, counts)), np.flatnonzero(counts) + num_lines)
             num_lines += len(lines)
             bytes_in += chunk.bytes_in
         return writer.finish(counts={"lines": num_lines, "bytes_in": bytes_in})
+
+
+def check_ordinals(count: int) -> None:
+    """Ordinals are kept in 32 bits: refuse a unit with more, rather than let them wrap."""
+    if count >= 1 << 32:
+        raise PrepareError(
+            f"more than {1 << 32:,} lines or documents in one unit",
+            hint="a compressed file is one unit: cut it into several files",
+        )
 
 
 class RunWriter:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tokenmill.preparation.documents import cleaned_chunks
+from tokenmill.preparation.documents import cleaned_chunks, naming_source
 from tokenmill.preparation.plan import load_plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.tasks import leaves_receipt
@@ -28,8 +28,9 @@ def find_characters(out_dir: str, unit: int) -> dict[str, Any]:
     """Task: the characters of one unit."""
     plan = load_plan(out_dir)
     found: set[str] = set()
-    for chunk in cleaned_chunks(plan, unit, AT_CHARACTERS):
-        found |= chars_of(chunk.texts)
+    with naming_source(plan, unit):
+        for chunk in cleaned_chunks(plan, unit, AT_CHARACTERS):
+            found |= chars_of(chunk.texts)
     facts = {"characters": "".join(sorted(found))}
     return plan.workspace.leave_receipt("characters", str(unit), [], facts)
 

@@ -1,7 +1,8 @@
 """A range of a file seen as tokens: mapped or read when first touched, and never written.
 
 Opening ten thousand shards costs a stat of each. A shard is mapped (or its file opened) when it is
-first asked for, and at most `max_open` are kept, so that `ulimit -n 256` is enough for any dataset.
+first asked for, and at most `max_open` are kept (a quarter of `ulimit -n`, so that 256 is enough
+for any dataset). Shuffled reading of more shards than that maps one anew for nearly every row.
 Every (re)open compares the size of the file with the one found when the dataset was opened.
 
 Two backends, same bytes:
@@ -25,6 +26,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from tokenmill.errors import CorruptShardError, NotADatasetError, TruncatedShardError
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -122,11 +128,11 @@ class ShardReader:
     """The tokens of many files, opened when touched."""
 
     def __init__(
-        self, files: Sequence[TokenFile], *, backend: str = "mmap", max_open: int = MAX_OPEN
+        self, files: Sequence[TokenFile], *, backend: str = "mmap", max_open: int | None = None
     ) -> None:
         self.files = files
         self.backend = backend
-        self.max_open = max_open
+        self.max_open = max_open = max_open or most_open()
         self._maps = Cache(self._map, max_open)
         self._descriptors = Cache(self._open, max_open)
         self._pieces = Cache(self._load_pieces, max_open)
@@ -217,6 +223,14 @@ class ShardReader:
         assert pieces is not None
         table: tuple[np.ndarray, np.ndarray] = pieces()
         return table
+
+
+def most_open() -> int:
+    """How many files to keep open: a quarter of what this process may, between 64 and 4096."""
+    if resource is None:
+        return MAX_OPEN
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 4096 if allowed == resource.RLIM_INFINITY else min(4096, max(MAX_OPEN, allowed // 4))
 
 
 def _reopen(files: Sequence[TokenFile], backend: str, max_open: int) -> ShardReader:

@@ -37,7 +37,7 @@ class CudaCopier:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self._stream = torch.cuda.Stream(device)
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pinned: list[Tensor | None] = [None] * NUM_BUFFERS
         self._done: list[torch.cuda.Event | None] = [None] * NUM_BUFFERS
         self._next = 0
@@ -52,7 +52,7 @@ class CudaCopier:
         if pinned is None or pinned.shape != bits.shape or pinned.dtype != bits.dtype:
             pinned = self._pinned[slot] = torch.empty_like(bits).pin_memory()
         pinned.copy_(bits)
-        event = torch.cuda.Event()
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         with torch.cuda.stream(self._stream):
             ids = widen(pinned.to(self.device, non_blocking=True), block.dtype.name)
             event.record(self._stream)

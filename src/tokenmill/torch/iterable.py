@@ -20,7 +20,7 @@ from tokenmill.batches.loader import BatchLoader
 from tokenmill.errors import MismatchError, OrderMismatchError
 from tokenmill.torch.batch import from_arrays
 from tokenmill.torch.ranks import find_ranks
-from tokenmill.torch.windows import check_kind, present
+from tokenmill.torch.windows import check_kind, present, shared_number
 
 
 class WindowsIterable(IterableDataset[Any]):
@@ -59,7 +59,7 @@ class WindowsIterable(IterableDataset[Any]):
             prefetch=options.pop("prefetch", 0),
             **options,
         )
-        self._epoch = torch.full((), -1, dtype=torch.int64).share_memory_()
+        self._epoch: torch.Tensor = shared_number(-1)
         self._resume: dict[str, Any] | None = None  # a loaded state, used by the next pass
         self._position: dict[str, Any] = {
             **self._loader.state_dict(),
@@ -72,7 +72,7 @@ class WindowsIterable(IterableDataset[Any]):
         return len(self._loader)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next pass is this one (counted in passes of `epochs` epochs); no effect if endless."""
+        """The next pass is this one, counted in passes of `epochs`; no effect if endless."""
         self._epoch.fill_(epoch)
 
     def __iter__(self) -> Iterator[Any]:
@@ -129,7 +129,7 @@ class WindowsIterable(IterableDataset[Any]):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """What comes next in this process: exact without workers, a worker's own part inside one."""
+        """What comes next in this process; inside a worker, what that worker does next."""
         return dict(self._position)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

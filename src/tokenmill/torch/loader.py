@@ -108,8 +108,8 @@ class TorchLoader:
         row, column = np.argwhere(batch.tokens >= self.vocab_size)[0].tolist()
         place = self.loader.locate(batch.step, row, column)
         raise MismatchError(
-            f"token id {int(batch.tokens[row, column]):,} at token {place.offset:,} of {place.file}; "
-            f"the vocabulary has {self.vocab_size:,} ids",
+            f"token id {int(batch.tokens[row, column]):,} at token {place.offset:,} of "
+            f"{place.file}; the vocabulary has {self.vocab_size:,} ids",
             hint="the files were made with another tokenizer, or read with the wrong dtype: "
             "`tokenmill doctor` tells which",
         )
@@ -121,7 +121,8 @@ class TorchLoader:
             place = self.loader.locate(step, row)
             document = "" if place.document is None else f", document {place.document:,}"
             lines.append(
-                f"row {row}: sample {place.sample:,}, {place.file} from token {place.offset:,}{document}"
+                f"row {row}: sample {place.sample:,}, {place.file} from token "
+                f"{place.offset:,}{document}"
             )
         return lines
 

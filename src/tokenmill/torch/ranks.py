@@ -112,6 +112,7 @@ def _of_environment(environ: Mapping[str, str]) -> Ranks | None:
 def _checked(rank: int, world_size: int, source: str) -> Ranks:
     if not 0 <= rank < world_size:
         raise ValueError(
-            f"rank {rank} of world size {world_size} (from {source}): expected 0 <= rank < world_size"
+            f"rank {rank} of world size {world_size} (from {source}); "
+            "expected 0 <= rank < world_size"
         )
     return Ranks(rank, world_size, source)

@@ -64,6 +64,12 @@ class StatefulTokenLoader:
             prefetch=options.pop("prefetch", 0),
             **options,
         )
+        if epochs is not None and len(self._loader) == 0:
+            raise ValueError(
+                f"{data.path} has {self._pass_length():,} windows of {block_size} in a pass; "
+                f"a step takes {batch_size * self.ranks.world_size:,} over all ranks, so there "
+                "would be none\n\nhint: a smaller batch_size or block_size"
+            )
         self.batch_size = batch_size
         self._place: _Place = (0, 0)
         self._places = _Places()
@@ -144,7 +150,7 @@ class _Places:
 
 
 class _BatchAtPlace(Dataset[Any]):
-    """What lives in the workers: a place in the order -> the batch of this rank that begins there."""
+    """What lives in the workers: a place in the order -> this rank's batch from there."""
 
     def __init__(self, loader: BatchLoader, items: str) -> None:
         self.loader, self.items = loader, items

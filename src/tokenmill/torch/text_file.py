@@ -28,7 +28,7 @@ def open_text(
     tokenizer: str | Tokenizer = "gpt2",
     say: Callable[[str], object] = print,
 ) -> TokenDataset:
-    """The tokens of a text file (or of a `.npy`), and one or more lines about where they came from."""
+    """The tokens of a text file (or of a `.npy`); `say` is told where they came from."""
     path = Path(path)
     tokens_file = path.with_suffix(".npy")
     if not path.exists() and not tokens_file.exists():
@@ -52,7 +52,7 @@ def open_text(
 
 
 def encode_text(text: str | bytes, tokenizer: Any) -> np.ndarray:
-    """The ids of one text, closed by the end-of-text id, in the smallest dtype for the vocabulary."""
+    """The ids of one text, closed by the end-of-text id, in the narrowest dtype that fits."""
     raw = text.encode() if isinstance(text, str) else text
     ids, _ = tokenizer.encode_batch([raw])
     dtype = np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32

@@ -40,6 +40,13 @@ def present(window: Tensor, kind: str) -> Any:
     return (inputs, targets) if kind == "pair" else {"input_ids": inputs, "labels": targets}
 
 
+def shared_number(value: int) -> Tensor:
+    """A number that worker processes see change: in shared memory, without a global name."""
+    number = torch.full((), value, dtype=torch.int64)
+    number.share_memory_()  # type: ignore[no-untyped-call]
+    return number
+
+
 class WindowsDataset(Dataset[Any]):
     """Map-style windows of a dataset, in the order of a seed.
 
@@ -65,8 +72,7 @@ class WindowsDataset(Dataset[Any]):
         )
         self._length = len(loader.windows())
         self._windows = loader.windows(_NO_END)
-        # Shared with worker processes without a name, so that set_epoch reaches living workers.
-        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
+        self._epoch = shared_number(0)
 
     def __len__(self) -> int:
         return self._length

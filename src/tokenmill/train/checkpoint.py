@@ -80,7 +80,8 @@ def latest(run_dir: Path) -> Path | None:
     name = pointer.read_text(encoding="ascii", errors="replace").strip()
     if not (name.startswith("step_") and name[5:].isdecimal()):
         raise FormatError(
-            f"{pointer} holds {name[:40]!r}; expected the name of a checkpoint such as step_00000500"
+            f"{pointer} holds {name[:40]!r}; "
+            "expected the name of a checkpoint such as step_00000500"
         )
     return pointer.parent / name
 
@@ -96,7 +97,8 @@ def load(folder: Path, *, device: str | torch.device = "cpu", optimizer: bool = 
     state = json.loads(state_file.read_text(encoding="utf-8"))
     if state.get("version") != VERSION:
         raise UnsupportedVersionError(
-            f"{folder} has checkpoint version {state.get('version')}; this tokenmill reads {VERSION}"
+            f"{folder} has checkpoint version {state.get('version')}; "
+            f"this tokenmill reads {VERSION}"
         )
     for name, expected in state["files"].items():
         if name not in ("model.pt", "optimizer.pt") or _digest(folder / name) != expected:

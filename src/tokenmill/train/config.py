@@ -19,6 +19,10 @@ SHAPES_THE_RUN = (
     "order", "batch_size", "learning_rate", "min_learning_rate", "warmup_iters", "decay_iters",
     "weight_decay", "beta1", "beta2", "grad_clip", "seed",
 )  # fmt: skip
+AT_LEAST_ONE = (
+    "max_iters", "batch_size", "block_size", "n_layer", "n_head", "n_embd", "eval_batches",
+    "eval_batch_size", "keep_checkpoints", "log_interval",
+)  # fmt: skip
 SOURCES = ("input_file", "dataset_dir", "train_data_path")
 
 
@@ -86,8 +90,7 @@ class TrainConfig:
     wandb: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("max_iters", "batch_size", "block_size", "n_layer", "n_head", "n_embd",
-                     "eval_batches", "eval_batch_size", "keep_checkpoints", "log_interval"):  # fmt: skip
+        for name in AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
         for name, allowed in (

@@ -95,7 +95,7 @@ def _open_text(
 def _open_two_files(
     config: TrainConfig, wants_val: bool, say: Callable[[str], object]
 ) -> tuple[TokenDataset, TokenDataset | None]:
-    """`--train_data_path` alone holds out its last tenth; with a `--val_data_path` both are whole."""
+    """Training data alone holds out its last tenth; with validation data both are whole."""
     path, other = config.train_data_path, config.val_data_path
     if other is None:
         val = _open(config, path, "val", _silent) if wants_val else None

@@ -257,8 +257,8 @@ class Trainer:
             raise TokenmillError(
                 f"the loss of step {step:,} is {float(values[bad][0])}; its windows:\n"
                 + "\n".join(f"       {line}" for line in windows[:8]),
-                hint="the last checkpoint is from before it; a lower --learning_rate, or "
-                f"`tokenmill show` on those windows, and the list in {self.config.run_dir}/metrics.jsonl",
+                hint="the last checkpoint is from before it; look at those windows with "
+                "`tokenmill show` (metrics.jsonl lists them all), or lower --learning_rate",
             )
 
     def _log(self) -> None:

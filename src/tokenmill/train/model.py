@@ -47,6 +47,8 @@ class GPT(nn.Module):
         cos, sin = rotary_table(config.block_size, config.n_embd // config.n_head)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
+        self.cos: Tensor
+        self.sin: Tensor
         self.apply(self._init)
         for name, weight in self.named_parameters():
             if name.endswith("project.weight"):  # two per block write to the residual stream
@@ -108,7 +110,8 @@ class Block(nn.Module):
     def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
         """(B, T, C) -> (B, T, C)."""
         x = x + self.attention(self.norm_attention(x), rotation, mask)
-        return x + self.mlp(self.norm_mlp(x))
+        out: Tensor = x + self.mlp(self.norm_mlp(x))
+        return out
 
 
 class Attention(nn.Module):
@@ -134,7 +137,8 @@ class Attention(nn.Module):
             is_causal=mask is None,
             dropout_p=self.dropout if self.training else 0.0,
         )
-        return self.drop(self.project(y.transpose(1, 2).reshape(batch, length, width)))
+        out: Tensor = self.drop(self.project(y.transpose(1, 2).reshape(batch, length, width)))
+        return out
 
 
 class MLP(nn.Module):
@@ -148,7 +152,8 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, C) -> (B, T, C)."""
-        return self.drop(self.project(functional.gelu(self.expand(x))))
+        out: Tensor = self.drop(self.project(functional.gelu(self.expand(x))))
+        return out
 
 
 def rotary_table(length: int, head_size: int, base: float = 10_000.0) -> tuple[Tensor, Tensor]:

@@ -34,8 +34,9 @@ class Progress:
             return
         self._printed_at = now
         line = (
-            f"step {step:,}/{self.last_step:,}  loss {loss:.4f}  {tokens_per_second:,.0f} tokens/s  "
-            f"waiting for data {data_wait:.2%}  {duration(seconds_left)} left"
+            f"step {step:,}/{self.last_step:,}  loss {loss:.4f}  "
+            f"{tokens_per_second:,.0f} tokens/s  waiting for data {data_wait:.2%}  "
+            f"{duration(seconds_left)} left"
         )
         if self.moves:
             self.out.write(f"\r\x1b[2K{line}")

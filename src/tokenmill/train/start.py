@@ -53,8 +53,9 @@ def train(
         if ranks.rank == 0:
             _write_description(config, data)
         progress.say(
-            f"{config.model_name}: {trainer.model.num_parameters / 1e6:.1f} M parameters on {device}; "
-            f"{ranks}" + (f"; going on from step {trainer.step:,}" if trainer.step else "")
+            f"{config.model_name}: {trainer.model.num_parameters / 1e6:.1f} M parameters "
+            f"on {device}; {ranks}"
+            + (f"; going on from step {trainer.step:,}" if trainer.step else "")
         )
         return trainer.run(stop)
 

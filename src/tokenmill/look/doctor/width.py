@@ -14,35 +14,47 @@ from tokenmill.look.doctor.sample import Patient, percent
 
 LARGEST_VOCABULARY = 1 << 20  # ids; the largest in use have a quarter of that
 LEAST = 256  # tokens; with fewer, nothing is said
-LOOKED_AT = 1 << 20
+NUM_BLOCKS = 16
 
 
 def check(patient: Patient) -> Iterator[Finding]:
-    """Of the tokens as they are read now."""
-    ids = patient.ids[: LOOKED_AT & ~7]
-    if len(ids) < LEAST:
-        return
+    """Of the tokens as they are read now: what most blocks of the sample say."""
+    said: dict[tuple[str, str], list[Finding]] = {}
+    blocks = [block.ids for block in patient.blocks if len(block.ids) >= LEAST]
+    blocks = blocks[:: max(1, len(blocks) // NUM_BLOCKS)]
+    for ids in blocks:
+        # Each by itself: between two blocks the places of the halves of an id may change.
+        found = _look(ids, patient)
+        if found is not None:
+            said.setdefault((found.name, found.fix), []).append(found)
+    for findings in said.values():
+        if 2 * len(findings) > len(blocks):
+            yield findings[0]
+
+
+def _look(ids: np.ndarray, patient: Patient) -> Finding | None:
     where = f"{patient.split} ({patient.data.dtype.name})"
     if ids.dtype.kind == "i" and (negative := int((ids < 0).sum())):
-        yield Finding(
+        return Finding(
             "wrong-dtype",
             where,
             f"{percent(negative, len(ids))} of the ids are negative, down to {int(ids.min())}",
             f"read them as unsigned: dtype=uint{8 * ids.dtype.itemsize}",
         )
-    elif (wider := _is_wider(ids)) is not None:
+    if (wider := _is_wider(ids)) is not None:
         small, width = wider
-        yield Finding(
+        return Finding(
             "wrong-dtype",
             where,
             f"{small} of every {width // ids.dtype.itemsize} tokens are almost always below 16: "
             f"{ids[:8].tolist()} ...",
             f"these are ids of {width} bytes: dtype=uint{8 * width}",
         )
-    elif ids.dtype.itemsize > 2 and float((ids >= LARGEST_VOCABULARY).mean()) > 0.5:
-        yield from _too_large(ids, where)
-    elif ids.dtype.itemsize == 2 and _is_swapped(ids, patient):
-        yield _swapped(ids, where)
+    if ids.dtype.itemsize > 2 and float((ids >= LARGEST_VOCABULARY).mean()) > 0.5:
+        return _too_large(ids, where)
+    if ids.dtype.itemsize == 2 and _is_swapped(ids, patient):
+        return _swapped(ids, where)
+    return None
 
 
 def likely_dtype(data: bytes) -> str:
@@ -65,20 +77,19 @@ def _is_wider(ids: np.ndarray) -> tuple[int, int] | None:
     return None
 
 
-def _too_large(ids: np.ndarray, where: str) -> Iterator[Finding]:
+def _too_large(ids: np.ndarray, where: str) -> Finding:
     large = percent(int((ids >= LARGEST_VOCABULARY).sum()), len(ids))
     evidence = f"{large} of the ids are above {LARGEST_VOCABULARY:,}: {ids[:4].tolist()} ..."
     if int(ids.byteswap().max()) < LARGEST_VOCABULARY:
-        yield Finding(
+        return Finding(
             "byte-order",
             where,
             f"{evidence}; with the bytes of each id turned round the largest is "
             f"{int(ids.byteswap().max()):,}",
             "they were written big-endian: write them again little-endian (array.astype('<u4'))",
         )
-        return
     halves = ids.view(f"<u{ids.dtype.itemsize // 2}")
-    yield Finding(
+    return Finding(
         "wrong-dtype",
         where,
         f"{evidence}; read in halves they are {halves[:8].tolist()} ...",

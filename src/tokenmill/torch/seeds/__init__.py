@@ -1,7 +1,7 @@
 """Loaders under the names that scripts already use, each a thin layer on the one core.
 
 shards.py      TokenizedDataset              token shards, `get_batch(batch_size, device)`
-local.py       LocalTokenizedDataset(Fixed), create_dataloaders        `.npy` files, DataLoader style
+local.py       LocalTokenizedDataset(Fixed), create_dataloaders        `.npy` files, DataLoaders
 gpt.py         GPTDataLoader                 text in memory or a dataset folder, `get_batch(split)`
 streaming.py   StreamingDataset              a text file and the `.npy` beside it
 

@@ -1,0 +1,85 @@
+"""Preparations in processes of their own, so that they can be killed."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from preparation import oracle
+
+PROGRAM = """
+import json, sys
+from tokenmill.errors import TokenmillError
+from tokenmill.prepare import prepare
+try:
+    prepare(**json.loads(sys.argv[1]))
+except TokenmillError as error:
+    print(error, file=sys.stderr)
+    sys.exit(error.exit_code)
+"""
+
+needs_strace = pytest.mark.skipif(
+    shutil.which("strace") is None, reason="strace is not installed: no faults can be injected"
+)
+
+
+def command(**arguments):
+    text = json.dumps({name: _plain(value) for name, value in arguments.items()})
+    return [sys.executable, "-P", "-c", PROGRAM, text]
+
+
+def _plain(value):
+    if isinstance(value, Path):
+        return str(value)
+    return [str(item) for item in value] if isinstance(value, list) else value
+
+
+def start(arguments, before=(), **options):
+    return subprocess.Popen(
+        [*before, *command(**arguments)],
+        env={**os.environ, "PYTHONPATH": str(oracle.SOURCE)},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def run(arguments, before=(), **options):
+    """(exit code, what was written to standard error)."""
+    process = start(arguments, before, **options)
+    _, errors = process.communicate(timeout=120)
+    return process.returncode, errors
+
+
+def injecting(what, calls):
+    """The start of a command that runs under strace with a fault injected."""
+    return [
+        *("strace", "-f", "-qq", "-o", os.devnull),
+        *("-e", f"trace={calls}", "-e", f"inject={calls}:{what}"),
+    ]
+
+
+RENAMES = "rename,renameat,renameat2"
+
+
+def wait_until(process, folder, pattern, count):
+    """Return when so many files are there (True) or the process has ended (False)."""
+    while process.poll() is None:
+        if len(list(Path(folder).glob(pattern))) >= count:
+            return True
+    return False
+
+
+def assert_nothing_stray(folder):
+    folder = Path(folder)
+    names = {path.name for path in folder.iterdir()}
+    assert names <= {
+        "dataset_metadata.json", "tokenizer_state.json", "README.md", "train", "val"
+    }  # fmt: skip
+    assert not [path for path in folder.rglob(".*")]
+    assert [path.name for path in folder.parent.iterdir() if "tokenmill-" in path.name] == []

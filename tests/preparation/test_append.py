@@ -1,0 +1,185 @@
+"""Adding to a dataset: its shards are not touched, and it is known what they hold."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import xxhash
+
+from preparation import oracle
+from preparation.oracle import books_of, hashes_of_files, read_dataset
+from preparation.runs import RENAMES, assert_nothing_stray, injecting, needs_strace, run
+from tokenmill.errors import (
+    BadInputError,
+    PrepareError,
+    SettingsMismatchError,
+    TokenizerMismatchError,
+)
+from tokenmill.prepare import prepare
+
+
+def write_rows(path, texts):
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
+    return path
+
+
+def numbered(first, last):
+    return [
+        f"Document number {n} of the collection.\nIt has two lines, {n}."
+        for n in range(first, last)
+    ]
+
+
+@pytest.mark.parametrize("dedup", ["lines", "documents", "none"])
+def test_append_is_what_an_oracle_makes_of_both(small, tmp_path, dedup):
+    tokenizer, encode = small
+    end = int(tokenizer["end_of_text"])
+    first, second = numbered(0, 200), [*numbered(150, 160), *numbered(300, 330), *numbered(0, 3)]
+    out = tmp_path / "out"
+    rules = {"dedup": dedup, "val_fraction": 0.2}
+    a, b = write_rows(tmp_path / "a.jsonl", first), write_rows(tmp_path / "b.jsonl", second)
+    prepare(a, out, workers=1, tokens_per_shard=700, **rules, **tokenizer)
+    before = hashes_of_files(out)
+    summary = prepare(b, out, workers=1, append=True, dedup=dedup)
+    after = hashes_of_files(out)
+    for name, digest in before.items():
+        if name not in ("dataset_metadata.json", "README.md"):
+            assert after[name] == digest
+    # One oracle run over both gives the documents; those of each split in the order of adding.
+    splits, books = oracle.expected(
+        first + second, encode, end, normalize=True, min_chars=16, long_line=8 << 20, **rules
+    )
+    found = read_dataset(out)
+    assert {name: sorted(map(tuple, docs)) for name, docs in found.items()} == {
+        name: sorted(map(tuple, docs)) for name, docs in splits.items()
+    }
+    for name in splits:
+        assert found[name] == splits[name]
+    assert {name: books_of(out)[name] for name in books} == books
+    assert summary.documents_in == summary.documents_written + sum(summary.dropped.values())
+    manifest = json.loads((out / "dataset_metadata.json").read_bytes())
+    assert [source["name"] for source in manifest["sources"]] == ["a.jsonl", "b.jsonl"]
+    numbers = sorted(int(name[-9:-4]) for name in after if name.endswith(".bin"))
+    assert numbers == list(range(len(numbers)))  # numbering goes on
+    assert_nothing_stray(out)
+
+
+def test_few_documents_keep_to_the_split_by_hash(small, tmp_path):
+    """Ten documents alone would be split at the end of the axis; not so here."""
+    tokenizer, encode = small
+    out = tmp_path / "out"
+    a = write_rows(tmp_path / "a.jsonl", numbered(0, 200))
+    b = write_rows(tmp_path / "b.jsonl", numbered(500, 510))
+    prepare(a, out, workers=1, val_fraction=0.2, dedup="none", **tokenizer)
+    prepare(b, out, workers=1, append=True)
+    in_val = {tuple(ids) for ids in read_dataset(out)["val"]}
+    for text in numbered(500, 510):
+        ids = encode(text)
+        digest = xxhash.xxh3_128_digest(b"".join(n.to_bytes(4, "little") for n in ids))
+        held_out = int.from_bytes(digest[8:], "little") < 0.2 * 2**64
+        assert ((*ids, int(tokenizer["end_of_text"])) in in_val) == held_out
+
+
+def test_the_same_again_and_nothing_new(small, tmp_path):
+    out = tmp_path / "out"
+    a = write_rows(tmp_path / "a.jsonl", numbered(0, 20))
+    b = write_rows(tmp_path / "b.jsonl", numbered(5, 10))
+    prepare(a, out, workers=1, **small[0])
+    before = hashes_of_files(out)
+    with pytest.raises(SettingsMismatchError, match="all 1 inputs are in"):
+        prepare(a, out, workers=1, append=True)
+    with pytest.raises(PrepareError, match="none of 5 documents is left"):
+        prepare(b, out, workers=1, append=True)
+    assert hashes_of_files(out) == before
+    assert_nothing_stray(out)
+
+
+@pytest.mark.parametrize(
+    "other", [{"tokens_per_shard": 5}, {"val_fraction": 0.5}, {"dtype": "uint32"}]
+)
+def test_what_must_stay_as_it_was(small, tmp_path, other):
+    out = tmp_path / "out"
+    prepare(write_rows(tmp_path / "a.jsonl", numbered(0, 20)), out, workers=1, **small[0])
+    b = write_rows(tmp_path / "b.jsonl", numbered(30, 40))
+    with pytest.raises(SettingsMismatchError, match=next(iter(other))):
+        prepare(b, out, workers=1, append=True, **other)
+    with pytest.raises(TokenizerMismatchError, match=r"small\.tiktoken"):
+        prepare(b, out, workers=1, append=True, tokenizer="bytes")
+    assert_nothing_stray(out)
+
+
+def test_the_tokenizer_is_that_of_the_dataset(small, tmp_path):
+    """Its file need not be there any more; where it is named, it must be the same."""
+    out, tokenizer = tmp_path / "out", small[0]
+    prepare(write_rows(tmp_path / "a.jsonl", numbered(0, 5)), out, workers=1, **tokenizer)
+    b, c = (write_rows(tmp_path / f"{n}.jsonl", numbered(n, n + 5)) for n in (30, 60))
+    prepare(b, out, workers=1, append=True, dtype="uint16")
+    prepare(c, out, workers=1, append=True, **tokenizer)
+    assert books_of(out)["documents_written"] == 15
+
+
+def test_characters_that_are_not_in_the_vocabulary(tmp_path):
+    out = tmp_path / "out"
+    a, b, c = (tmp_path / f"{name}.txt" for name in "abc")
+    a.write_text("abcdefgh ijklmnop\n")
+    b.write_text("a deal of old maps\n".replace("s", ""))
+    c.write_text("an unknown \u00e9\n")
+    prepare(a, out, workers=1, tokenizer="chars")
+    prepare(b, out, workers=1, append=True)
+    before = hashes_of_files(out)
+    with pytest.raises(BadInputError, match=r"c\.txt") as refused:
+        prepare(c, out, workers=1, append=True)
+    assert refused.value.source == "c.txt"
+    assert {k: v for k, v in hashes_of_files(out).items() if ".preparation" not in k} == before
+
+
+@needs_strace
+def test_killed_while_adding(small, tmp_path):
+    tokenizer = small[0]
+    a = write_rows(tmp_path / "a.jsonl", numbered(0, 60))
+    b = write_rows(tmp_path / "b.jsonl", numbered(40, 130))
+    for out in ("out", "untouched"):
+        prepare(a, tmp_path / out, workers=1, tokens_per_shard=700, **tokenizer)
+    old = hashes_of_files(tmp_path / "untouched")
+    prepare(b, tmp_path / "untouched", workers=1, append=True, unit_bytes=2000)
+    new = hashes_of_files(tmp_path / "untouched")
+    out = tmp_path / "out"
+    wanted = {"inputs": b, "out_dir": out, "workers": 1, "append": True, "unit_bytes": 2000}
+    for number in (1, 4, 9, 16, 12, 13, 14, 15):
+        code, errors = run(wanted, injecting(f"signal=SIGKILL:when={number}", RENAMES))
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+        found = {k: v for k, v in hashes_of_files(out).items() if k in old}
+        changed = {k for k in old if found[k] != old[k]}
+        assert changed <= {"README.md", "dataset_metadata.json"}
+    else:
+        code, errors = run(wanted)
+    assert (code, errors) == (0, "")
+    assert hashes_of_files(out) == new
+    assert_nothing_stray(out)
+
+
+def test_killed_after_the_manifest_was_written(small, tmp_path):
+    """All that was left to do is to clean up: the same command does it, and is content."""
+    out = tmp_path / "out"
+    a = write_rows(tmp_path / "a.jsonl", numbered(0, 20))
+    b = write_rows(tmp_path / "b.jsonl", numbered(30, 50))
+    prepare(a, out, workers=1, **small[0])
+    program = (
+        "import os, sys\n"
+        "from tokenmill.preparation.workspace import Workspace\n"
+        "from tokenmill.prepare import prepare\n"
+        "Workspace.remove = lambda self: os._exit(9)\n"
+        "prepare(sys.argv[1], sys.argv[2], workers=1, append=True)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(oracle.SOURCE)}
+    ended = subprocess.run([sys.executable, "-c", program, b, out], env=environment)
+    assert ended.returncode == 9
+    assert (out / ".preparation").exists()
+    summary = prepare(b, out, workers=1, append=True)
+    assert summary.documents_written == 40
+    assert_nothing_stray(out)

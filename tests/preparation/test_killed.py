@@ -1,0 +1,151 @@
+"""However a run ends, the same command again gives the bytes of a run that was left alone."""
+
+import os
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+
+from preparation.oracle import hashes_of_files
+from preparation.runs import (
+    RENAMES,
+    assert_nothing_stray,
+    injecting,
+    needs_strace,
+    run,
+    start,
+    wait_until,
+)
+from tokenmill.prepare import prepare
+
+
+@pytest.fixture(scope="module")
+def arguments(corpus, small):
+    tokenizer, _ = small
+    return {"inputs": corpus, "unit_bytes": 8000, "tokens_per_shard": 10_000, **tokenizer}
+
+
+@pytest.fixture(scope="module")
+def untouched(arguments, tmp_path_factory):
+    """Hashes of all files of a run that nobody disturbed."""
+    out = tmp_path_factory.mktemp("untouched") / "out"
+    prepare(out_dir=out, workers=1, **arguments)
+    return hashes_of_files(out)
+
+
+def check_goes_on(out, arguments, untouched, **options):
+    assert not (out / "dataset_metadata.json").exists()
+    code, errors = run({"out_dir": out, "workers": 1, **arguments, **options})
+    assert (code, errors) == (0, "")
+    assert hashes_of_files(out) == untouched
+    assert_nothing_stray(out)
+
+
+@needs_strace
+def test_killed_at_renames_one_after_another(arguments, untouched, tmp_path):
+    out = tmp_path / "out"
+    wanted = {"out_dir": out, "workers": 1, **arguments}
+    for number in (1, 3, 8, 25, 60):
+        code, _ = run(wanted, injecting(f"signal=SIGKILL:when={number}", RENAMES))
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+    else:
+        check_goes_on(out, arguments, untouched)
+    assert hashes_of_files(out) == untouched
+    assert_nothing_stray(out)
+
+
+@pytest.mark.parametrize(("workers", "stage"), [(1, "units/*.json"), (2, "lines/*.json")])
+def test_killed_with_its_workers(arguments, untouched, tmp_path, workers, stage):
+    out = tmp_path / "out"
+    process = start({"out_dir": out, "workers": workers, **arguments}, start_new_session=True)
+    assert wait_until(process, out / ".preparation", stage, 3)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    check_goes_on(out, arguments, untouched)
+
+
+def test_workers_end_with_their_parent(arguments, untouched, tmp_path):
+    out = tmp_path / "out"
+    process = start({"out_dir": out, "workers": 2, **arguments})
+    assert wait_until(process, out / ".preparation", "lines/*.json", 2)
+    workers = children_of(process.pid)
+    process.kill()
+    process.communicate()
+    for worker in workers:
+        while Path(f"/proc/{worker}/stat").exists() and not is_zombie(worker):
+            pass
+    check_goes_on(out, arguments, untouched)
+
+
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 2), (signal.SIGINT, 1)])
+def test_asked_to_stop(arguments, untouched, tmp_path, number, workers):
+    out = tmp_path / "out"
+    process = start({"out_dir": out, "workers": workers, **arguments})
+    assert wait_until(process, out / ".preparation", "lines/*.json", 2)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert f"stopped by {number.name}" in errors
+    assert "the same command goes on" in errors
+    check_goes_on(out, arguments, untouched)
+
+
+def test_a_killed_worker_is_replaced(arguments, untouched, tmp_path):
+    out = tmp_path / "out"
+    process = start({"out_dir": out, "workers": 2, **arguments})
+    assert wait_until(process, out / ".preparation", "lines/*.json", 2)
+    os.kill(children_of(process.pid)[0], signal.SIGKILL)
+    assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 0
+    assert hashes_of_files(out) == untouched
+
+
+def test_no_room_for_a_file(arguments, untouched, tmp_path):
+    out = tmp_path / "out"
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (15_000, 15_000))
+
+    code, errors = run({"out_dir": out, "workers": 1, **arguments}, preexec_fn=limit)
+    assert code == 1
+    assert "bytes are free" in errors
+    assert "the same command goes on" in errors
+    check_goes_on(out, arguments, untouched)
+
+
+@needs_strace
+@pytest.mark.parametrize("call", ["write", RENAMES, "fsync"])
+def test_a_full_disk(arguments, untouched, tmp_path, call):
+    out = tmp_path / "out"
+    wanted = {"out_dir": out, "workers": 1, **arguments}
+    when = {"write": "30", RENAMES: "9+", "fsync": "2+"}[call]
+    code, errors = run(wanted, injecting(f"error=ENOSPC:when={when}", call))
+    assert code == 1
+    assert "No space left on device" in errors
+    assert "bytes are free" in errors
+    check_goes_on(out, arguments, untouched)
+
+
+def test_a_part_that_was_damaged_is_made_again(arguments, untouched, tmp_path):
+    out = tmp_path / "out"
+    process = start({"out_dir": out, "workers": 1, **arguments}, start_new_session=True)
+    assert wait_until(process, out / ".preparation", "units/*.json", 4)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    part = next(iter(sorted((out / ".preparation" / "units").glob("*.tokens"))))
+    part.write_bytes(part.read_bytes()[:-2])  # as a machine that lost its power leaves it
+    check_goes_on(out, arguments, untouched)
+
+
+def children_of(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_zombie(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True

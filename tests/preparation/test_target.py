@@ -1,0 +1,244 @@
+"""Where a preparation goes: what is refused, with the differences said, and what is replaced."""
+
+import json
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from preparation.oracle import hashes_of_files
+from preparation.runs import (
+    RENAMES,
+    assert_nothing_stray,
+    injecting,
+    needs_strace,
+    run,
+    start,
+    wait_until,
+)
+from tokenmill.errors import LockedError, NotADatasetError, SettingsMismatchError, TokenmillError
+from tokenmill.prepare import prepare
+
+BYTES = {"tokenizer": "bytes", "workers": 1}
+
+
+@pytest.fixture
+def texts(tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name in "abc":
+        (folder / f"{name}.txt").write_text(f"This is the text of file {name}.\n" * 3)
+    return folder
+
+
+def stop_in_the_middle(arguments, pattern="units/*.json"):
+    """A preparation that was killed and left a plan behind."""
+    process = start(arguments, start_new_session=True)
+    assert wait_until(process, arguments["out_dir"] / ".preparation", pattern, 1)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert (arguments["out_dir"] / ".preparation" / "plan.json").exists()
+
+
+def test_finished_and_asked_for_again(texts, tmp_path):
+    first = prepare(texts, tmp_path / "out", **BYTES)
+    before = hashes_of_files(tmp_path / "out")
+    again = prepare(texts, tmp_path / "out", **BYTES)
+    assert again.train_tokens == first.train_tokens
+    assert again.notes == ["it was there already, whole"]
+    assert hashes_of_files(tmp_path / "out") == before
+
+
+def test_a_finished_dataset_of_other_settings_or_inputs(texts, tmp_path):
+    out = tmp_path / "out"
+    prepare(texts, out, **BYTES)
+    before = hashes_of_files(out)
+    (texts / "a.txt").write_text("Another text altogether.")
+    (texts / "d.txt").write_text("More.")
+    (texts / "b.txt").unlink()
+    with pytest.raises(SettingsMismatchError) as refused:
+        prepare(texts, out, **BYTES, dedup="none", val_fraction=0)
+    for line in (
+        "dedup   'lines' -> 'none'",
+        "val_fraction   0.1 -> 0",
+        "input a.txt   24 bytes is new",
+        "input d.txt   5 bytes is new",
+        "input b.txt   84 bytes is gone",
+        "input a.txt   changed after the dataset was made",
+        "--append",
+    ):
+        assert line in str(refused.value)
+    assert hashes_of_files(out) == before
+
+
+def test_an_unfinished_one_of_other_settings_or_inputs(corpus, texts, small, tmp_path):
+    out, tokenizer = tmp_path / "out", small[0]
+    arguments = {"inputs": corpus, "out_dir": out, "unit_bytes": 2000, "workers": 1, **tokenizer}
+    stop_in_the_middle(arguments)
+    before = hashes_of_files(out)
+    with pytest.raises(SettingsMismatchError) as refused:
+        prepare(**{**arguments, "inputs": texts}, normalize=False)
+    for line in ("normalize   True -> False", "input a.txt   is new", "input big.txt   is gone"):
+        assert line in str(refused.value)
+    assert hashes_of_files(out) == {**before, ".preparation/lock": None} or set(
+        hashes_of_files(out)
+    ) == set(before) - {".preparation/lock"}
+    prepare(**{**arguments, "inputs": texts}, normalize=False, overwrite=True)
+    assert [source["name"] for source in manifest(out)["sources"]] == ["a.txt", "b.txt", "c.txt"]
+    assert_nothing_stray(out)
+
+
+def test_a_tokenizer_file_that_changed(corpus, small, tmp_path):
+    out, tokenizer = tmp_path / "out", dict(small[0])
+    lines = Path(tokenizer["tokenizer"]).read_bytes().splitlines()
+    tokenizer["tokenizer"] = str(tmp_path / "mine.tiktoken")
+    (tmp_path / "mine.tiktoken").write_bytes(b"\n".join(lines))
+    arguments = {"inputs": corpus, "out_dir": out, "unit_bytes": 2000, "workers": 1, **tokenizer}
+    stop_in_the_middle(arguments)
+    (tmp_path / "mine.tiktoken").write_bytes(b"\n".join(lines[:-1]))
+    with pytest.raises(
+        SettingsMismatchError, match=r"tokenizer .*mine\.tiktoken   [0-9a-f]{32} ->"
+    ):
+        prepare(**arguments)
+
+
+def test_bad_input_may_be_dealt_with_later(tmp_path):
+    """The hint of the error can be followed: what is done already held no bad input."""
+    texts, out = tmp_path / "texts", tmp_path / "out"
+    texts.mkdir()
+    (texts / "a.txt").write_bytes(b"good text\n")
+    (texts / "b.txt").write_bytes(b"bad \xff text\n")
+    with pytest.raises(TokenmillError, match=r"b\.txt at byte 4"):
+        prepare(texts, out, **BYTES)
+    summary = prepare(texts, out, **BYTES, on_bad_input="skip")
+    assert summary.dropped == {"not UTF-8": 1}
+    assert_nothing_stray(out)
+
+
+def test_a_second_writer(corpus, small, tmp_path):
+    out, tokenizer = tmp_path / "out", small[0]
+    arguments = {"inputs": corpus, "out_dir": out, "unit_bytes": 1000, "workers": 1, **tokenizer}
+    process = start(arguments)
+    assert wait_until(process, out / ".preparation", "lock", 1)
+    with pytest.raises(LockedError, match=f"process {process.pid} on {socket.gethostname()}"):
+        prepare(**arguments)
+    with pytest.raises(LockedError):
+        prepare(**arguments, overwrite=True)
+    assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 0  # the one that was first is not disturbed
+    assert_nothing_stray(out)
+
+
+def test_a_lock_of_another_machine(texts, tmp_path):
+    out = tmp_path / "out"
+    (out / ".preparation").mkdir(parents=True)
+    lock = out / ".preparation" / "lock"
+    lock.write_text(json.dumps({"host": "elsewhere", "pid": 1, "started": "1"}))
+    with pytest.raises(LockedError, match="--break_lock"):
+        prepare(texts, out, **BYTES)
+    prepare(texts, out, **BYTES, break_lock=True)
+    assert_nothing_stray(out)
+
+
+@pytest.mark.parametrize("left", [b"", b"[]", b'{"host": "%s", "pid": 999999999, "started": "5"}'])
+def test_a_lock_that_nobody_holds(texts, tmp_path, left):
+    out = tmp_path / "out"
+    (out / ".preparation").mkdir(parents=True)
+    left = left.replace(b"%s", socket.gethostname().encode())
+    (out / ".preparation" / "lock").write_bytes(left)
+    prepare(texts, out, **BYTES)
+    assert_nothing_stray(out)
+
+
+def test_a_folder_of_something_else(texts, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("important")
+    with pytest.raises(SettingsMismatchError, match=r"thesis\.tex"):
+        prepare(texts, out, **BYTES)
+    assert [path.name for path in out.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_in_the_way(texts, tmp_path):
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(ValueError, match="is a file"):
+        prepare(texts, tmp_path / "out", **BYTES)
+
+
+def test_a_place_that_cannot_be_written(texts):
+    with pytest.raises(TokenmillError, match="cannot write to"):
+        prepare(texts, "/proc/nowhere/out", **BYTES)
+
+
+@pytest.mark.parametrize("settings", [{"dedup": "words"}, {"val_fraction": 1}, {"dtype": "int8"}])
+def test_wrong_settings_touch_nothing(texts, tmp_path, settings):
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        prepare(texts, tmp_path / "new" / "out", **BYTES, **settings)
+    assert not (tmp_path / "new" / "out").exists()
+
+
+def test_an_input_that_is_not_there(tmp_path):
+    with pytest.raises(TokenmillError, match="no such file"):
+        prepare(tmp_path / "nothing.txt", tmp_path / "out", **BYTES)
+    assert not (tmp_path / "out").exists()
+
+
+def test_overwrite(texts, corpus, tmp_path):
+    out = tmp_path / "out"
+    prepare(texts, out, **BYTES)
+    (out / "notes.txt").write_text("of the old one")
+    with open(out / "train" / "shard_00000.bin", "rb") as reader:
+        first = reader.read(16)
+        prepare(corpus, out, **BYTES, overwrite=True)
+        reader.seek(0)
+        assert reader.read(16) == first  # open readers keep their files
+    prepare(corpus, tmp_path / "fresh", **BYTES)
+    assert hashes_of_files(out) == hashes_of_files(tmp_path / "fresh")
+    assert_nothing_stray(out)
+
+
+@needs_strace
+def test_overwrite_killed_at_its_renames(texts, corpus, tmp_path):
+    """The old dataset or the new one is there after the next command, never neither."""
+    fresh, out = tmp_path / "fresh", tmp_path / "out"
+    prepare(corpus, fresh, **BYTES, dedup="none")
+    wanted = {"inputs": corpus, "out_dir": out, "dedup": "none", "overwrite": True, **BYTES}
+    prepare(texts, out, **BYTES)
+    old = hashes_of_files(out)
+    code, was_between = -signal.SIGKILL, False
+    for number in (12, *range(1, 40)):
+        code, _ = run(wanted, injecting(f"signal=SIGKILL:when={number}", RENAMES))
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+        if out.exists():
+            found = hashes_of_files(out)
+            assert found == old or found.items() >= hashes_of_files(fresh).items()
+        else:
+            was_between = True
+    assert (code, was_between) == (0, True)
+    assert hashes_of_files(out) == hashes_of_files(fresh)
+    assert_nothing_stray(out)
+
+
+def test_append_needs_a_dataset(texts, tmp_path):
+    with pytest.raises(NotADatasetError):
+        prepare(texts, tmp_path / "out", **BYTES, append=True)
+    assert not (tmp_path / "out").exists()
+
+
+def manifest(out):
+    return json.loads((out / "dataset_metadata.json").read_bytes())
+
+
+def test_nothing_to_write(tmp_path):
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    for name in "ab":
+        (texts / f"{name}.txt").write_text(" \n\n")
+    (texts / "empty.txt").touch()
+    with pytest.raises(TokenmillError, match=r"none of 3 documents is left.*'empty': 3"):
+        prepare(texts, tmp_path / "out", **BYTES)
+    assert not (tmp_path / "out").exists()
