@@ -56,6 +56,8 @@ class Maker:
                 num_steps = min(num_steps, stop_step - step)
             samples = self.ranks.samples(step, num_steps)
             sources, starts = self.plan.locate(samples)
+            for number, data in enumerate(self.datasets):
+                data.expect(starts[sources == number])
             shards, offsets = self._place(sources, starts)
             for i in range(num_steps):
                 tokens, cuts = self._rows(sources[i], starts[i], shards[i], offsets[i])

@@ -44,7 +44,7 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
     state = root.sized(tokenizer.state.file, tokenizer.state.bytes)
     return Found(
         NAME,
-        tuple(shards) or (_empty(dtype),),
+        tuple(shards) or (no_shards(dtype),),
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,
         end_of_text_comes="after",
@@ -69,5 +69,6 @@ def _shard(root: files.Root, shard: Shard, dtype: np.dtype[Any], split: str) -> 
     )
 
 
-def _empty(dtype: np.dtype[Any]) -> TokenFile:
+def no_shards(dtype: np.dtype[Any]) -> TokenFile:
+    """What stands for a split that holds nothing."""
     return TokenFile("", "(no shards)", dtype, 0, 0, ends=ends_file(Path(), 0))

@@ -23,6 +23,7 @@ from tokenmill.preparation.documents import (
 from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.repeats import Searched
+from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.preparation.workspace import new_file
 from tokenmill.text.clean import join_edge, squeeze_empty_lines
 from tokenmill.text.read import Chunk, Edge
@@ -33,14 +34,13 @@ TOKENS_PER_PART = 16 << 20
 CONTEXT = 3  # bytes of a text that `join_edge` must see
 
 
+@leaves_receipt(lambda _, unit, lines, number: ("units", str(unit)))
 def encode_unit(out_dir: str, unit: int, lines: Searched | None, number: int) -> dict[str, Any]:
     """Task: leave the encoded documents of one unit, in one part or several.
 
     `lines` knows the repeated lines, of this unit as run `number`.
     """
     plan = load_plan(out_dir)
-    if receipt := plan.workspace.receipt("units", str(unit)):
-        return receipt
     encoder = UnitEncoder(plan, unit)
     repeated = lines.repeated(plan.workspace, number) if lines is not None else None
     dropper = LineDropper(plan, repeated)
