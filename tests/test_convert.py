@@ -123,6 +123,20 @@ def test_splits_of_any_name_stay_apart(tmp_path):
     }
 
 
+@pytest.mark.parametrize("to", sorted(set(WRITERS) - set(ONE_FILE)))
+def test_more_than_ten_shards_stay_in_order(tmp_path, to):
+    """By name, part-10 would come before part-2."""
+    documents = [[i, 50256] for i in range(1, 112)]
+    write_ours(tmp_path / "ours", {"train": documents}, 50)
+
+    convert(tmp_path / "ours", tmp_path / "out", to=to, tokens_per_shard=2)
+
+    data = tokenmill.open(tmp_path / "out", None, **OPTIONS.get(to, {}))
+    assert len(data.shards) == 111
+    ids = data.tokens(0, data.num_tokens)
+    assert ids[ids != 50256].tolist() == list(range(1, 112))
+
+
 class TestCompressedMds:
     def test_converting_unpacks_it(self, tmp_path):
         with pytest.raises(FormatError) as caught:
