@@ -2,7 +2,10 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# pip for torch, because it finds a CPU build where one lies on the machine; uv for all else,
+# because it takes seconds for what takes pip minutes.
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
 
 .PHONY: demo test lint types unit format bench clean
 
@@ -25,16 +28,17 @@ format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-$(VENV)/bin/python:
+$(VENV)/torch.stamp: constraints.txt
 	$(PYTHON) -m venv $(VENV)
-
-$(VENV)/demo.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e '.[torch]'
+	$(PIP) -c constraints.txt torch uv
 	touch $@
 
-$(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) torch
-	$(PIP) -e '.[dev]'
+$(VENV)/demo.stamp: pyproject.toml $(VENV)/torch.stamp
+	$(UV) -e '.[torch]'
+	touch $@
+
+$(VENV)/dev.stamp: pyproject.toml $(VENV)/torch.stamp
+	$(UV) -e '.[dev]'
 	touch $@
 
 clean:

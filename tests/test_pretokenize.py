@@ -15,6 +15,7 @@ import tiktoken
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokens.patterns import PATTERNS
 
 import tokenmill
 from tokenmill.cli import tokenmill as command_group
@@ -30,7 +31,6 @@ from tokenmill.shards.npy import npy_header, open_npy
 from tokenmill.tokens import stream as token_stream
 from tokenmill.tokens.load import from_state, load
 from tokenmill.tokens.stream import Place, blocks_of_characters, encode_stream
-from tokens.patterns import PATTERNS
 
 SOURCE = Path(tokenmill.__file__).parents[1]
 TEXT = Path(subprocess.__file__).read_text() + "na\u00efve \u6c34\u8eca\uff0c\u6c34 <|endoftext|>\n"

@@ -5,8 +5,8 @@ import signal
 from pathlib import Path
 
 import pytest
-
 from executors import odd_tasks
+
 from tokenmill.errors import PrepareError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.protocol import WorkerDiedError

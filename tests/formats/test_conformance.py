@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-
 from formats.conformance import DATA, DOCUMENTS, ROWS, AdapterTests
 from formats.our_files import write_ours
 

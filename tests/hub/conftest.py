@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-
 from hub.fake_hub import fake_hub
+
 from tokenmill.hub import Retry
 
 REPO = "karpathy/fineweb-edu-100B-gpt2-token-shards"

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-
 from hub.conftest import REPO
 from hub.test_download import FIRST_THREE, visible
+
 from tokenmill.cli import main
 
 

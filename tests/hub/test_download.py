@@ -4,12 +4,14 @@ import os
 import stat
 from pathlib import Path
 
+import huggingface_hub
 import pytest
+from hub.conftest import QUICK, REPO, llmc_shard
 
 import tokenmill
-from hub.conftest import QUICK, REPO, llmc_shard
 from tokenmill.errors import DownloadError
 from tokenmill.hub import download, download_tokenized_data
+from tokenmill.look.inspect import inspect
 
 FIRST_THREE = [f"edu_fineweb_train_{n:06d}.bin" for n in (1, 2, 3)]
 
@@ -43,6 +45,22 @@ def test_the_first_three_training_shards_are_fetched(hub, shards, tmp_path):
     assert names(done.fetched) == FIRST_THREE
     assert done.commit == hub.refs[REPO, "main"]
     assert partials(tmp_path / "d") == []
+
+
+def test_the_fake_hub_is_a_hub_to_huggingface_hubs_own_client(hub, shards, tmp_path, monkeypatch):
+    """The call of the seed, as it stands there: what it fetches is what we fetch."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
+    path = huggingface_hub.hf_hub_download(
+        repo_id=REPO,
+        filename=FIRST_THREE[0],
+        repo_type="dataset",
+        local_dir=tmp_path / "theirs",
+        endpoint=hub.endpoint,
+    )
+
+    get(tmp_path / "ours", shards=1)
+
+    assert Path(path).read_bytes() == visible(tmp_path / "ours")[FIRST_THREE[0]]
 
 
 def test_the_call_of_the_seed_returns_its_folder(shards, tmp_path, monkeypatch):
@@ -230,6 +248,18 @@ def test_a_dataset_of_ours_is_fetched_whole_and_its_manifest_comes_last(hub, tmp
     get(tmp_path / "d", "ann/corpus")
     files.pop(".gitattributes")
     assert visible(tmp_path / "d") == files
+
+
+def test_what_was_fetched_opens_with_the_last_shard_held_out(hub, shards, tmp_path):
+    folder = download_tokenized_data(tmp_path / "d", retry=QUICK, progress=False)
+
+    train, val = tokenmill.open(folder), tokenmill.open(folder, "val")
+
+    assert [shard.file for shard in train.shards] == FIRST_THREE[:2]
+    assert [shard.file for shard in val.shards] == FIRST_THREE[2:]
+    assert train.tokens(0, 4000).tobytes() == shards[FIRST_THREE[0]][1024:]
+    [origin] = inspect(folder)["fetched"]
+    assert origin == {"repo": REPO, "revision": "main", "commit": hub.refs[REPO, "main"]}
 
 
 def test_a_listing_in_pages_is_read_to_its_end(hub, shards, tmp_path):

@@ -5,10 +5,10 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-
 from hub.conftest import QUICK, TOKEN
 from hub.test_download import get, visible
 from look.build import documents, encoded, ours
+
 from tokenmill.cli import main
 from tokenmill.errors import FormatError, NotADatasetError, UploadError
 from tokenmill.hub import upload

@@ -6,7 +6,6 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-
 from preparation import oracle
 
 SMALL_RANKS = 1000

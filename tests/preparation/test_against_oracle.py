@@ -7,8 +7,8 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from preparation import oracle
+
 from tokenmill.prepare import prepare
 
 SEPARATOR = "<|cut|>"

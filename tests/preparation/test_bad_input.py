@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from preparation import oracle
 from preparation.oracle import books_of, read_dataset
+
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.prepare import prepare
 

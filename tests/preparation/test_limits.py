@@ -6,8 +6,8 @@ import shutil
 from collections import namedtuple
 
 import pytest
-
 from preparation.runs import start
+
 from tokenmill.errors import PrepareError
 from tokenmill.executors.protocol import WorkerDiedError
 from tokenmill.preparation import progress as progress_module

@@ -7,7 +7,6 @@ import socket
 from pathlib import Path
 
 import pytest
-
 from preparation.oracle import hashes_of_files
 from preparation.runs import (
     RENAMES,
@@ -18,6 +17,7 @@ from preparation.runs import (
     start,
     wait_until,
 )
+
 from tokenmill.errors import LockedError, NotADatasetError, SettingsMismatchError, TokenmillError
 from tokenmill.prepare import prepare
 

@@ -18,12 +18,15 @@ MAY_IMPORT = {
     "formats": {"shards"},
     "dataset": {"shards", "formats", "tokens"},
     "batches": {"order", "dataset"},
-    "torch": {"batches"},
+    "torch": {"batches", "dataset", "tokens"},
     "lightning": {"torch", "batches"},
     "train": {"torch", "batches", "dataset", "tokens"},
     "preparation": {"text", "tokens", "shards"},
     "prepare": {"preparation", "text", "tokens", "shards", "executors"},
+    "jobs": {"prepare", "preparation", "executors", "shards"},
     "pretokenize": {"preparation", "text", "tokens", "shards"},
+    "hub": {"shards", "dataset"},
+    "look": {"shards", "formats", "dataset", "batches", "hub"},
 }
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
 

@@ -4,8 +4,8 @@ import json
 import pydoc_data.topics
 
 import pytest
-
 from preparation.oracle import RANK_FILE, hashes_of_files
+
 from tokenmill.prepare import prepare
 
 

@@ -1,19 +1,24 @@
 """Cleaning, rule by rule and against a plain specification."""
 
+import importlib
 import sys
 import unicodedata
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from text.naive import naive_clean
+
 from tokenmill.text import Edge, clean, join_edge
 from tokenmill.text.align import may_cut_inside
 from tokenmill.text.normal import may_change
 
+SETTINGS = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 ATOMS = [
+    "a b c", "x y",
     "a", "B", "\u00e9", "e\u0301", "\u0301", "\u0327", "\u4e2d", "\u5b57", "\U0001f600", "\u2019",
     "\ufeff", " ", "  ", "   ", "\t", "\t\t", " \t", "\n", "\n\n", "\n\n\n", "\r\n", "\r", "\x00",
     "\x1b", "\x7f", "\x85", "\u00a0", "\u2000", "\u212b", "\u1100", "\u1161", "\u11a8", "\uac00",
@@ -51,18 +56,25 @@ def test_each_rule(text, cleaned):
     assert clean([text.encode()]) == [cleaned.encode()]
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(TEXT, max_size=5))
-def test_many_texts_at_once_are_cleaned_as_the_specification_says(texts):
+@pytest.fixture(params=[3, 1 << 18])
+def window(request, monkeypatch):
+    """Cleaning goes window by window; tiny ones put the cuts everywhere."""
+    module = importlib.import_module("tokenmill.text.clean")
+    monkeypatch.setattr(module, "_WINDOW", request.param)
+
+
+@SETTINGS
+@given(texts=st.lists(TEXT, max_size=5))
+def test_many_texts_at_once_are_cleaned_as_the_specification_says(window, texts):
     cleaned = clean([text.encode() for text in texts])
 
     assert cleaned == [naive_clean(text).encode() for text in texts]
     assert clean(cleaned) == cleaned
 
 
-@settings(max_examples=200, deadline=None)
-@given(TEXT, st.data())
-def test_a_document_cleaned_in_pieces_is_the_document_cleaned_whole(text, data):
+@SETTINGS
+@given(text=TEXT, data=st.data())
+def test_a_document_cleaned_in_pieces_is_the_document_cleaned_whole(window, text, data):
     raw = text.encode()
     places = {}
     for at in range(1, len(raw)):

@@ -5,19 +5,27 @@ import re
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from text.naive import ANYWHERE, LETTERS, naive_clean, naive_documents, read_all
 
-from text.naive import ANYWHERE, LETTERS, naive_documents, read_all
-from tokenmill.text import Edge, ReadRules
+from tokenmill.text import Edge, ReadRules, clean, join_edge
 
 SETTINGS = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 ATOMS = [
     "a", "b c", " ", "  ", "\n", "\n\n", "\n \t\r\n", "\r\n", "\t", "ab", "aa", "aba", "<|>", "<|",
     "\u00e9", "e\u0301", "\u4e2d\u6587", "\u5b57", "\U0001f600", "\ufeff", "\x00", "word and word ",
     "\n" * 7, " " * 30, "x" * 40, "-" * 9,
 ]  # fmt: skip
-TEXTS = st.lists(st.sampled_from(ATOMS), max_size=40).map("".join)
+# Repeated, they outgrow what the readers look at around a place: 64 bytes, or 1,002 for paragraphs.
+TEXTS = st.lists(
+    st.tuples(st.sampled_from(ATOMS), st.sampled_from([1, 1, 1, 1, 3, 90, 700])).map(
+        lambda pair: pair[0] * pair[1]
+    ),
+    max_size=30,
+).map(lambda parts: "".join(parts)[:3000])
+UNITS = st.sampled_from([13, 20, 64, 301, 1000, 5000])
+CHUNKS = st.sampled_from([5, 17, 100, 1200, 4096])
 WAYS = st.one_of(
     st.sampled_from(["file", "line", "paragraph"]).map(lambda kind: {"documents": kind}),
     st.sampled_from(["<|>", "\n\n", "a", "aa", "aba", "\n", "---", "\u4e2d"]).map(
@@ -30,13 +38,14 @@ WAYS = st.one_of(
 @given(
     text=TEXTS,
     way=WAYS,
-    unit_bytes=st.sampled_from([1, 2, 3, 7, 20, 64, 1000]),
-    chunk_bytes=st.sampled_from([1, 2, 5, 17, 100, 4096]),
+    unit_bytes=UNITS,
+    chunk_bytes=CHUNKS,
     long_line=st.sampled_from([1, 2, 4, 9, 33, 500]),
     cuts=st.sampled_from([None, LETTERS, ANYWHERE]),
 )
 @example("\n" * 90, {"separator": "\n\n"}, 3, 2, 1, ANYWHERE)
 @example("a" * 91 + "b", {"separator": "aa"}, 5, 100, 4, ANYWHERE)
+@example(" " * 30 + "a", {"separator": "a"}, 1, 1, 1, ANYWHERE)
 @example("ab aba" * 30, {"separator": "aba"}, 7, 5, 4, LETTERS)
 def test_units_and_chunks_of_any_size_give_the_same_documents(
     tmp_path, text, way, unit_bytes, chunk_bytes, long_line, cuts
@@ -57,11 +66,12 @@ def test_units_and_chunks_of_any_size_give_the_same_documents(
 @SETTINGS
 @given(
     text=TEXTS,
-    unit_bytes=st.sampled_from([1, 3, 20, 64]),
-    chunk_bytes=st.sampled_from([1, 5, 17, 100]),
+    unit_bytes=UNITS,
+    chunk_bytes=CHUNKS,
     long_line=st.sampled_from([1, 4, 9, 33]),
     cuts=st.sampled_from([LETTERS, ANYWHERE]),
 )
+@example("a b\n" * 200, 20, 17, 3, ANYWHERE)
 def test_only_documents_longer_than_long_line_are_left_open(
     tmp_path, text, unit_bytes, chunk_bytes, long_line, cuts
 ):
@@ -94,16 +104,17 @@ def test_only_documents_longer_than_long_line_are_left_open(
 @SETTINGS
 @given(
     pieces=st.lists(st.sampled_from([*(a.encode() for a in ATOMS), b"\xff", b"\xe4\xb8", b"\x80"])),
+    times=st.sampled_from([1, 5, 40]),
     way=WAYS,
-    unit_bytes=st.sampled_from([1, 3, 20, 1000]),
-    chunk_bytes=st.sampled_from([1, 5, 100]),
+    unit_bytes=UNITS,
+    chunk_bytes=CHUNKS,
     long_line=st.sampled_from([1, 9, 500]),
 )
 def test_replacing_bad_bytes_does_not_depend_on_the_cuts(
-    tmp_path, pieces, way, unit_bytes, chunk_bytes, long_line
+    tmp_path, pieces, times, way, unit_bytes, chunk_bytes, long_line
 ):
     path = tmp_path / "a.txt"
-    data = b"".join(pieces)
+    data = (b"".join(pieces) * times)[:3000]
     path.write_bytes(data)
     rules = ReadRules(**way, long_line=long_line, on_bad_input="replace")
     expected = [d.decode("utf-8", "replace").encode() for d in naive_documents(data, rules) if d]
@@ -113,6 +124,91 @@ def test_replacing_bad_bytes_does_not_depend_on_the_cuts(
     )
 
     assert documents == expected
+
+
+@SETTINGS
+@given(
+    text=TEXTS,
+    way=WAYS,
+    unit_bytes=UNITS,
+    chunk_bytes=CHUNKS,
+    long_line=st.sampled_from([1, 4, 9, 33]),
+)
+def test_pieces_cleaned_on_their_own_and_joined_are_the_documents_cleaned_whole(
+    tmp_path, text, way, unit_bytes, chunk_bytes, long_line
+):
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode())
+    rules = ReadRules(**way, long_line=long_line)
+    _, _, chunks = read_all(
+        path, rules, unit_bytes=unit_bytes, chunk_bytes=chunk_bytes, cuts=ANYWHERE
+    )
+
+    documents: list[bytes] = []
+    for chunk in chunks:
+        pieces = clean(chunk.texts, continues=chunk.continues, open=chunk.open)
+        if chunk.continues is not Edge.NONE:
+            documents[-1] += join_edge(documents[-1][-3:], pieces.pop(0))
+        documents += pieces
+
+    expected = [document for document in naive_documents(text.encode(), rules) if document]
+    assert documents == [naive_clean(document.decode()).encode() for document in expected]
+
+
+HARD = [
+    ("x" * 40 + "\n\n" + "b c") * 6,
+    ("x" * 150 + "\n \n" + "a b c d " * 25 + "<|><|>\n\n\n" + "y" * 90 + "\n<|>") * 2,
+    ("no aba" * 30 + "ababa" + "word " * 40 + "\n") * 2,
+]
+
+
+@pytest.mark.parametrize("text", HARD)
+@pytest.mark.parametrize(
+    "way",
+    [{"documents": "line"}, {"documents": "paragraph"}]
+    + [{"separator": separator} for separator in ("\n\n", "<|>", "aba")],
+)
+@pytest.mark.parametrize("cuts", [None, LETTERS, ANYWHERE])
+def test_every_place_of_a_cut_gives_the_same_documents(tmp_path, text, way, cuts):
+    """Units and chunks of consecutive sizes end inside every separator and blank line."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode())
+    rules = ReadRules(**way, long_line=4, max_document_bytes=120, on_bad_input="skip")
+    expected = [document for document in naive_documents(text.encode(), rules) if document]
+    if cuts is None:
+        expected = [document for document in expected if len(document) <= 120]
+
+    for unit_bytes, chunk_bytes in [
+        *((n, 50) for n in range(30, 45)),
+        *((999, n) for n in range(1, 24)),
+    ]:
+        documents, _, _ = read_all(
+            path, rules, unit_bytes=unit_bytes, chunk_bytes=chunk_bytes, cuts=cuts
+        )
+        assert documents == expected, (unit_bytes, chunk_bytes)
+
+
+def test_a_paragraph_ends_behind_a_line_longer_than_is_looked_at(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes((b"x" * 1300 + b"\n\n" + b"b c\n \n") * 2)
+    rules = ReadRules(documents="paragraph", long_line=4)
+
+    for unit_bytes in range(90, 120):
+        documents, _, _ = read_all(
+            path, rules, unit_bytes=unit_bytes, chunk_bytes=400, cuts=LETTERS
+        )
+        assert documents == [b"x" * 1300, b"b c"] * 2
+
+
+def test_a_long_run_of_overlapping_separators_needs_no_place_to_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr("tokenmill.text.align.CUT_BOUND", 10)
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"a" + b"\n" * 501 + b"b")
+    rules = ReadRules(separator="\n\n", long_line=5)
+
+    documents, dropped, _ = read_all(path, rules, unit_bytes=50, chunk_bytes=50, cuts=ANYWHERE)
+
+    assert (documents, dropped) == ([b"a", b"\nb"], {"empty": 249})
 
 
 @pytest.mark.parametrize("way", [{"documents": "file"}, {"separator": "<|>"}])
@@ -139,6 +235,28 @@ def test_a_text_that_the_tokenizer_cannot_cut_is_held_whole_or_refused(tmp_path)
     small = ReadRules(long_line=10, max_document_bytes=4_999)
     with pytest.raises(Exception, match="more than 4,999 bytes"):
         read_all(path, small, chunk_bytes=64)
+
+
+@SETTINGS
+@given(
+    text=TEXTS,
+    way=WAYS,
+    unit_bytes=UNITS,
+    chunk_bytes=CHUNKS,
+    most=st.sampled_from([1, 3, 10, 40]),
+)
+def test_which_documents_are_too_large_does_not_depend_on_the_cuts(
+    tmp_path, text, way, unit_bytes, chunk_bytes, most
+):
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode())
+    rules = ReadRules(**way, max_document_bytes=most, on_bad_input="skip")
+    expected = [document for document in naive_documents(text.encode(), rules) if document]
+
+    documents, dropped, _ = read_all(path, rules, unit_bytes=unit_bytes, chunk_bytes=chunk_bytes)
+
+    assert documents == [document for document in expected if len(document) <= most]
+    assert dropped.get("too large", 0) == len(expected) - len(documents)
 
 
 def test_documents_too_large_are_left_out_and_counted(tmp_path):

@@ -8,7 +8,6 @@ import pytest
 import tiktoken
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
-
 from tokens.patterns import PATTERNS
 
 RANK_FILE = Path(__file__).parents[2] / "src" / "tokenmill" / "tokens" / "data" / "gpt2.tiktoken"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokens.patterns import PATTERNS
 
 from tokenmill.tokens.bytelevel import KNOWN_PATTERNS
 from tokenmill.tokens.cuts import AT_CHARACTERS, AT_SPACES_AND_COMMAS, last_cut
-from tokens.patterns import PATTERNS
 
 # White space of every kind, letters of every kind, marks, numbers, signs, all around spaces.
 ALPHABET = (

@@ -30,6 +30,18 @@ class Batch:
     max_seqlen: int | None = None
     """Length of the longest document of the batch."""
 
+    def set_marks(
+        self,
+        document_ids: np.ndarray,
+        positions: np.ndarray,
+        loss_mask: np.ndarray,
+        cu_seqlens: np.ndarray,
+        max_seqlen: int,
+    ) -> None:
+        """Fill in the fields about documents."""
+        self.document_ids, self.positions, self.loss_mask = document_ids, positions, loss_mask
+        self.cu_seqlens, self.max_seqlen = cu_seqlens, max_seqlen
+
     @property
     def inputs(self) -> np.ndarray:
         """(batch_size, block_size): what the model reads."""

@@ -27,7 +27,7 @@ from tokenmill.batches.gather import check_dtype
 from tokenmill.batches.lookup import Place, Visit, place_of, visits_of
 from tokenmill.batches.make import Maker
 from tokenmill.batches.mixture import Mixture
-from tokenmill.batches.prefetch import Direct, Prefetcher
+from tokenmill.batches.prefetch import Prefetcher
 from tokenmill.batches.source import WindowSource
 from tokenmill.batches.state import make_state, read_state
 from tokenmill.dataset import TokenDataset
@@ -98,12 +98,13 @@ class BatchLoader:
             plan=self._plan,
             ranks=Ranks(batch_size, rank, world_size),
             dtype=np.dtype(dtype),
-            max_documents=(max_documents or block_size) if documents else None,
+            documents=documents,
+            max_documents=max_documents,
         )
         self._samples = 0  # consumed, over all ranks
         self._pass = 0
         self._ended = False
-        self._batches: Prefetcher[Batch] | Direct[Batch] | None = None
+        self._batches: Prefetcher[Batch] | None = None
         self._waited, self._served, self._told = 0.0, 0, False
 
     # What it is
@@ -168,6 +169,10 @@ class BatchLoader:
         except BaseException:
             self.close()  # the next call starts again at the same step
             raise
+        if batch.step != self.step:
+            # A Ctrl-C came between taking a batch and counting it: that batch is still due.
+            self.close()
+            return self.__next__()
         self._waited += time.perf_counter() - began
         self._samples += self._maker.ranks.samples_per_step
         self._served += 1
@@ -316,9 +321,9 @@ class BatchLoader:
 
     # Inside
 
-    def _begin(self) -> "Prefetcher[Batch] | Direct[Batch]":
-        batches = self._maker.run(self.step, None if self.epochs is None else len(self))
-        return Prefetcher(batches, self.prefetch) if self.prefetch else Direct(batches)
+    def _begin(self) -> Prefetcher[Batch]:
+        stop = None if self.epochs is None else len(self)
+        return Prefetcher(self._maker.run(self.step, stop), self.prefetch)
 
     def _end_pass(self) -> None:
         self.close()
@@ -351,7 +356,7 @@ class BatchLoader:
         ranks = self._maker.ranks
         low = 0 if self.epochs is None else self._bounds()[0]
         origin = low + (samples - low) % ranks.samples_per_step
-        self._maker = replace(self._maker, ranks=replace(ranks, origin=origin))
+        self._maker.ranks = replace(ranks, origin=origin)
 
     def _check_step(self, step: int) -> None:
         if step < 0 or (self.epochs is not None and step >= len(self)):

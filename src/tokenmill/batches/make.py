@@ -6,14 +6,13 @@ once, then twice as many each time up to `POSITIONS_AT_ONCE`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tokenmill.batches.batch import Batch
-from tokenmill.batches.documents import Marks, first_of_document, mark_documents
-from tokenmill.batches.gather import stored_rows
+from tokenmill.batches.documents import cuts_of, mark_documents
+from tokenmill.batches.gather import RowReader
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.plan import Plan
 from tokenmill.order.ranks import Ranks
@@ -22,16 +21,27 @@ POSITIONS_AT_ONCE = 1 << 16
 _EPOCHS_AT_ONCE = 32  # a tiny dataset has many epochs in few steps, and each has keys of its own
 
 
-@dataclass(frozen=True)
 class Maker:
     """Everything a batch is made from."""
 
-    datasets: Sequence[TokenDataset]
-    plan: Plan
-    ranks: Ranks
-    dtype: np.dtype[Any]
-    max_documents: int | None
-    """Room for documents a row in `cu_seqlens`; None: no fields about documents."""
+    def __init__(
+        self,
+        datasets: Sequence[TokenDataset],
+        plan: Plan,
+        ranks: Ranks,
+        dtype: np.dtype[Any],
+        *,
+        documents: bool = False,
+        max_documents: int | None = None,
+    ) -> None:
+        """`documents`: whether batches say where documents lie; see `mark_documents`."""
+        self.datasets = datasets
+        self.plan = plan
+        self.ranks = ranks
+        self.dtype = dtype
+        self.documents = documents
+        self.max_documents = max_documents
+        self._readers = [RowReader(data, plan.block_size + 1) for data in datasets]
 
     def batch(self, step: int) -> Batch:
         """The batch of one step."""
@@ -46,46 +56,51 @@ class Maker:
                 num_steps = min(num_steps, stop_step - step)
             samples = self.ranks.samples(step, num_steps)
             sources, starts = self.plan.locate(samples)
+            for number, data in enumerate(self.datasets):
+                data.expect(starts[sources == number])
+            shards, offsets = self._place(sources, starts)
             for i in range(num_steps):
-                yield self._assemble(step + i, samples[i], sources[i], starts[i])
+                tokens, cuts = self._rows(sources[i], starts[i], shards[i], offsets[i])
+                batch = Batch(tokens, step + i, samples[i], starts[i], sources[i])
+                if cuts is not None:
+                    batch.set_marks(*mark_documents(cuts, self.max_documents))
+                yield batch
             step += num_steps
             num_steps = min(2 * num_steps, most)
 
-    def rows(self, sources: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """The tokens of these windows, (n, block_size + 1), in the dtype of the batches."""
-        return self._gather(sources, starts)[0]
+    def rows(self, samples: np.ndarray) -> np.ndarray:
+        """The tokens of these samples, (n, block_size + 1)."""
+        sources, starts = self.plan.locate(samples)
+        return self._rows(sources, starts, *self._place(sources, starts))[0]
 
-    def _assemble(
-        self, step: int, samples: np.ndarray, sources: np.ndarray, starts: np.ndarray
-    ) -> Batch:
-        tokens, marks = self._gather(sources, starts)
-        batch = Batch(tokens, step, samples, starts, sources)
-        if marks is not None:
-            batch.document_ids, batch.positions, batch.loss_mask = marks[:3]
-            batch.cu_seqlens, batch.max_seqlen = marks[3:]
-        return batch
+    def _place(self, sources: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The shard, and the token within it, of each start."""
+        if len(self._readers) == 1:
+            return self._readers[0].place(starts)
+        shards, offsets = np.empty_like(starts), np.empty_like(starts)
+        for s, reader in enumerate(self._readers):
+            mine = sources == s
+            shards[mine], offsets[mine] = reader.place(starts[mine])
+        return shards, offsets
 
-    def _gather(self, sources: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, Marks | None]:
-        length = self.plan.block_size + 1
-        with_documents = self.max_documents is not None
-        first = np.empty((len(starts), length - 1), bool) if with_documents else None
-        if len(self.datasets) == 1:
-            stored = stored_rows(self.datasets[0], starts, length)
-            tokens = stored.astype(self.dtype, copy=False)
-            if with_documents:
-                first = first_of_document(self.datasets[0], stored, starts)
-        else:
-            tokens = np.empty((len(starts), length), self.dtype)
-            for s, data in enumerate(self.datasets):
-                mine = np.flatnonzero(sources == s)
-                if mine.size:
-                    stored = stored_rows(data, starts[mine], length)
-                    tokens[mine] = stored
-                    if first is not None:
-                        first[mine] = first_of_document(data, stored, starts[mine])
-        if first is None or self.max_documents is None:
-            return tokens, None
-        return tokens, mark_documents(first, self.max_documents)
+    def _rows(
+        self, sources: np.ndarray, starts: np.ndarray, shards: np.ndarray, offsets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """The tokens of each row and, if asked for, what `cuts_of` says of them."""
+        if len(self._readers) == 1:
+            stored = self._readers[0].take(shards, offsets)
+            cuts = cuts_of(self.datasets[0], stored, starts) if self.documents else None
+            return stored.astype(self.dtype, copy=False), cuts
+        shape = len(starts), self.plan.block_size
+        tokens = np.empty((shape[0], shape[1] + 1), self.dtype)
+        cuts = np.empty(shape, bool) if self.documents else None
+        for s, reader in enumerate(self._readers):
+            mine = np.flatnonzero(sources == s)
+            stored = reader.take(shards[mine], offsets[mine])
+            tokens[mine] = stored
+            if cuts is not None:
+                cuts[mine] = cuts_of(self.datasets[s], stored, starts[mine])
+        return tokens, cuts
 
     def _most_steps_at_once(self) -> int:
         smallest = min(source.samples_per_epoch for source in self.plan.sources)

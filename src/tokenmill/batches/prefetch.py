@@ -1,79 +1,88 @@
-"""A few batches made ready by one thread, which never outlives its owner.
+"""A few batches made ready by one thread while the training loop is busy elsewhere.
 
-The thread knows only the iterator and two queues, not the Prefetcher, so that dropping the loader
+Handing a batch from thread to thread costs about 30 us, half of what making one costs. That is
+nothing beside a training step, but a loop that comes back at once would be slowed by it. So owner
+and thread share one iterator under a lock: the owner takes what is ready, or makes the next item
+itself; and it lets the thread run ahead only when it was away for longer than `WORTH_A_THREAD`.
+
+The thread knows only the iterator and the queues, not the Prefetcher, so that dropping the loader
 (or Ctrl-C, or the end of the program) closes the queues and ends the thread. Tickets bound how far
-it runs ahead: it takes one before each batch, the owner hands one back for each batch taken. What
-goes wrong in the thread is raised where the batch is asked for.
-
-A fork copies no threads: the owner must make a new Prefetcher in the child (see `alive`).
+it runs ahead: it takes one before each item. What goes wrong in the thread is raised where the item
+is asked for. A fork copies no threads: in a child the owner must make a new Prefetcher (`alive`).
 """
 
 import os
 import threading
+import time
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
+WORTH_A_THREAD = 50e-6  # seconds between two calls
 
-class Direct(Generic[T]):
-    """The same without a thread: items are made when they are asked for."""
+
+class _Shared(Generic[T]):
+    """What owner and thread have in common."""
 
     def __init__(self, items: Iterator[T]) -> None:
-        self._items = items
-
-    def __next__(self) -> T:
-        return next(self._items)
-
-    def alive(self) -> bool:
-        """Always: there is no thread that a fork could lose."""
-        return True
-
-    def close(self) -> None:
-        """Nothing to end."""
-
-
-class _End:
-    """Put in the place of a batch when there are no more: why."""
-
-    def __init__(self, error: BaseException | None) -> None:
-        self.error = error
+        self.items = items
+        self.making = threading.Lock()  # held while an item is made, until it is in its place
+        self.ready: deque[T] = deque()
+        self.tickets: SimpleQueue[None] = SimpleQueue()
+        self.closed = False
+        self.error: BaseException | None = None
+        self.thread: threading.Thread | None = None
 
 
 class Prefetcher(Generic[T]):
-    """An iterator that another thread runs ahead of, by at most `depth` items."""
+    """An iterator that a thread runs ahead of, by at most `depth` items (0: there is no thread)."""
 
     def __init__(self, items: Iterator[T], depth: int) -> None:
-        self._ready: SimpleQueue[T | _End] = SimpleQueue()
-        self._tickets: SimpleQueue[None] = SimpleQueue()
+        self._shared = _Shared(items)
+        self._depth = depth
+        self._ahead = 0  # items that the thread has been given a ticket for and we have not taken
+        self._left_at = 0.0
         self._pid = os.getpid()
-        for _ in range(depth):
-            self._tickets.put(None)
-        closed = threading.Event()
-        self.thread = threading.Thread(
-            target=_run,
-            args=(items, self._ready, self._tickets, closed),
-            name="tokenmill-prefetch",
-            # The interpreter waits for other threads before it runs the finalizer that ends ours.
-            daemon=True,
-        )
-        self._close = weakref.finalize(self, _close, self._tickets, closed, self.thread, self._pid)
-        self.thread.start()
+        self._close = weakref.finalize(self, _close, self._shared, self._pid)
 
     def __iter__(self) -> "Prefetcher[T]":
         return self
 
     def __next__(self) -> T:
-        item = self._ready.get()
-        if isinstance(item, _End):
-            self._ready.put(item)
-            if item.error is None:
-                raise StopIteration
-            raise item.error
-        self._tickets.put(None)
+        shared = self._shared
+        was_away = time.perf_counter() - self._left_at > WORTH_A_THREAD
+        if not shared.ready:
+            with shared.making:
+                if not shared.ready:
+                    if shared.error is not None:
+                        raise shared.error
+                    return self._leave(next(shared.items), was_away)
+        self._ahead -= 1
+        return self._leave(shared.ready.popleft(), was_away)
+
+    def _leave(self, item: T, was_away: bool) -> T:
+        shared = self._shared
+        if was_away:
+            while self._ahead < self._depth:
+                self._ahead += 1
+                shared.tickets.put(None)
+            if shared.thread is None and self._depth:
+                # The interpreter waits for other threads before it runs the finalizer above.
+                shared.thread = threading.Thread(
+                    target=_run, args=(shared,), name="tokenmill-prefetch", daemon=True
+                )
+                shared.thread.start()
+        self._left_at = time.perf_counter()
         return item
+
+    @property
+    def thread(self) -> threading.Thread | None:
+        """The thread, once there is one."""
+        return self._shared.thread
 
     def alive(self) -> bool:
         """Whether this process is the one that owns the thread."""
@@ -84,29 +93,23 @@ class Prefetcher(Generic[T]):
         self._close()
 
 
-def _run(
-    items: Iterator[T],
-    ready: "SimpleQueue[T | _End]",
-    tickets: "SimpleQueue[None]",
-    closed: threading.Event,
-) -> None:
-    try:
-        while True:
-            tickets.get()
-            if closed.is_set():
+def _run(shared: _Shared[T]) -> None:
+    while True:
+        shared.tickets.get()
+        with shared.making:
+            if shared.closed:
                 return
-            ready.put(next(items))
-    except StopIteration:
-        ready.put(_End(None))
-    except BaseException as error:  # raised again in the thread that asks for the batch
-        ready.put(_End(error))
+            try:
+                shared.ready.append(next(shared.items))
+            except BaseException as error:  # raised again where the item is asked for
+                shared.error = error
+                return
 
 
-def _close(
-    tickets: "SimpleQueue[None]", closed: threading.Event, thread: threading.Thread, pid: int
-) -> None:
-    if pid == os.getpid():
-        closed.set()
-        tickets.put(None)
-        if thread.ident is not None and thread is not threading.current_thread():
+def _close(shared: _Shared[T], pid: int) -> None:
+    thread = shared.thread
+    if pid == os.getpid() and thread is not None:
+        shared.closed = True
+        shared.tickets.put(None)
+        if thread is not threading.current_thread():
             thread.join()

@@ -48,8 +48,21 @@ Where = str | os.PathLike[str]
 def detect(
     where: Where | Sequence[Where], split: str | None, *, format: str | None, ask: Ask
 ) -> Found:
-    """The shards of a split."""
+    """The shards of a split; at least one token."""
     check_format(format)
+    found = _detect(where, split, format, ask)
+    if not any(file.num_tokens for file in found.files):
+        names = ", ".join(file.path or file.name for file in found.files[:3])
+        raise FormatError(
+            f"there are no tokens in {names}" + (f" for split {split!r}" if split else ""),
+            hint="the files are empty: whatever wrote them was stopped or had nothing to write",
+        )
+    return found
+
+
+def _detect(
+    where: Where | Sequence[Where], split: str | None, format: str | None, ask: Ask
+) -> Found:
     if not isinstance(where, (str, os.PathLike)):
         paths = [path for item in where for path in _expand(item)]
         if not paths:
@@ -63,13 +76,16 @@ def detect(
 
 def check_format(format: str | None) -> None:
     """Refuse a format that nobody knows, with the nearest name."""
-    known = sorted([*FILE_FORMATS, *FOLDER_FORMATS])
+    known = [*FILE_FORMATS, *FOLDER_FORMATS]
     if format is not None and format not in known:
-        near = difflib.get_close_matches(format, known, n=1)
-        raise ValueError(
-            f"unknown format {format!r}; known are: {', '.join(known)}"
-            + (f"\n\nhint: did you mean {near[0]!r}?" if near else "")
-        )
+        raise ValueError(nearest("format", format, known))
+
+
+def nearest(what: str, name: str, known: list[str]) -> str:
+    """The message for a name that nobody knows."""
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"\n\nhint: did you mean {near[0]!r}?" if near else ""
+    return f"unknown {what} {name!r}; known are: {', '.join(sorted(known))}{hint}"
 
 
 def _expand(where: Where) -> list[Path]:
@@ -107,20 +123,31 @@ def _of_folder(folder: Path, split: str | None, format: str | None, ask: Ask) ->
     folders = {name: folder_of(folder, name) for name in ("train", "val", "test")}
     if folders["train"] or folders["val"]:
         return _of_split_folders(folder, folders, split, format, ask)
-    paths = [entry for entry in folder.iterdir() if _is_token_file(entry)]
-    paths = _whole_files(sorted(paths, key=lambda path: os.fsencode(path.name)))
+    entries = sorted(folder.iterdir(), key=lambda path: os.fsencode(path.name))
+    paths = _whole_files([entry for entry in entries if entry.suffix in TOKEN_SUFFIXES])
+    _check_that_nothing_is_missing(entries, paths)
     if not paths:
         raise _nothing_here(folder)
     return _of_files(paths, split, format, ask, str(folder))
 
 
-def _is_token_file(path: Path) -> bool:
-    """By its name; an index whose tokens are missing counts too, so that the loss is noticed."""
-    if path.suffix == ".idx":
-        return not path.with_suffix(".bin").exists()
-    if path.name.endswith((".ds.index", ".ds.metadata")):
-        return not path.with_suffix("").exists()
-    return path.suffix in TOKEN_SUFFIXES
+def _check_that_nothing_is_missing(entries: list[Path], paths: list[Path]) -> None:
+    """An index without its tokens is the trace of a lost file."""
+    here = {path.name for path in paths}
+    npy_here = any(path.suffix == ".npy" for path in paths)
+    for index in entries:
+        tokens = None
+        if index.suffix == ".idx":
+            tokens = index.with_suffix(".bin")
+        elif index.name.endswith((".ds.index", ".ds.metadata")):
+            tokens = index.with_suffix("")
+        elif index.name.endswith(".csv.gz") and npy_here:
+            tokens = index.with_name(index.name.removesuffix(".csv.gz") + ".npy")
+        if tokens is not None and tokens.name not in here:
+            raise NotADatasetError(
+                f"there is no file {tokens}, of which {index.name} is the index",
+                hint="fetch the missing file; nothing can stand in for it",
+            )
 
 
 def _of_split_folders(
@@ -156,7 +183,7 @@ def _of_files(
 ) -> Found:
     module = FILE_FORMATS[format] if format in FILE_FORMATS else _sniff(paths[0], format)
     found = join([module.read(path, ask) for path in paths], where)
-    if len(paths) > 1:
+    if len({path.parent for path in paths}) > 1:
         root = Path(os.path.commonpath([path.parent for path in paths]))
         found = found.with_files(
             [
@@ -191,12 +218,13 @@ def join(parts: Iterable[Found], where: str) -> Found:
     """Many files of one format as one dataset; files of different types are refused."""
     parts = list(parts)
     first = parts[0]
-    for other in parts[1:]:
-        if (other.format, _dtype(other)) != (first.format, _dtype(first)):
+    kinds = {(part.format, file.dtype) for part in parts for file in part.files}
+    for other in parts[1:] if len(kinds) > 1 else []:
+        if _dtype(other) != _dtype(first):
             raise MismatchError(
                 f"{where} mixes {_dtype(first)} ({first.files[0].path}) and "
                 f"{_dtype(other)} ({other.files[0].path})",
-                hint="convert one of them: tokenmill convert SRC DST --to tokenmill --dtype uint32",
+                hint="convert one: tokenmill convert SRC DST --to tokenmill --to-dtype uint32",
             )
     return first.with_files([file for found in parts for file in found.files])
 

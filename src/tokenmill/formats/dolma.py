@@ -52,6 +52,8 @@ def read(path: Path, ask: Ask) -> Found:
     num_tokens = files.whole_tokens(path, size, ask.dtype.itemsize, ask.dtype.name)
     table = path.with_suffix(".csv.gz")
     ends = Lazy(load_ends, (str(table), num_tokens)) if table.is_file() else None
+    if ends is not None and num_tokens == 0:
+        ends()  # nobody will ask an empty file for its documents: are there some?
     return Found(NAME, (TokenFile(str(path), path.name, ask.dtype, num_tokens, size, ends=ends),))
 
 

@@ -5,6 +5,7 @@ from an index is used only when it stays inside the dataset.
 """
 
 import os
+import stat
 from pathlib import Path
 
 from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
@@ -16,9 +17,17 @@ JSON_CAP = 64 << 20
 
 def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
     """The first bytes of a file, and its size."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return os.pread(descriptor, length, 0), os.fstat(descriptor).st_size
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise missing(path) from None
+    try:
+        size = os.fstat(descriptor).st_size
+        return os.pread(descriptor, min(length, size), 0), size
+    except IsADirectoryError:
+        raise FormatError(
+            f"{path} is a folder in the place of a file", hint="open the folder by itself"
+        ) from None
     finally:
         os.close(descriptor)
 
@@ -39,21 +48,50 @@ def read_json(path: Path) -> Reader:
     return Reader(parse_object(read_whole(path), str(path)), str(path))
 
 
-def inside(folder: Path, name: object, index: Path, root: Path | None = None) -> Path:
-    """The path of a file that an index names; refused when it could lie outside the dataset.
+class Root:
+    """The folder of a dataset, and the files that its index names in it.
 
-    `root` is the resolved folder, for those who ask many times.
+    A name is used only when it stays inside: plain, relative, and no link that leads out.
     """
-    path = folder / check_name(name, str(index))
-    root = root or folder.resolve()
-    linked = path.is_symlink() or path.parent != folder
-    # A link may point elsewhere inside the dataset, not out of it.
-    if linked and not path.resolve().is_relative_to(root):
-        raise FormatError(
-            f"{index} names the file {name!r}, which is a link out of {folder}",
-            hint="do not use this dataset: a link like this makes a program read other files",
-        )
-    return path
+
+    def __init__(self, folder: Path, index: Path) -> None:
+        self.folder = folder
+        self.index = index
+        self._real = os.path.realpath(folder)
+        self._checked = {str(folder)}
+
+    def file(self, name: object) -> tuple[Path, int | None]:
+        """The path of a named file, and its size; None when it is not there."""
+        path = self.folder / check_name(name, str(self.index))
+        parent = os.path.dirname(path)
+        if parent not in self._checked:
+            self._check(name, parent)
+            self._checked.add(parent)
+        try:
+            found = os.lstat(path)
+            if stat.S_ISLNK(found.st_mode):
+                self._check(name, path)
+                found = os.stat(path)
+        except FileNotFoundError:
+            return path, None
+        return path, found.st_size
+
+    def sized(self, name: object, expected: int) -> Path:
+        """The path of a named file that must be there and have this size."""
+        path, size = self.file(name)
+        if size is None:
+            raise missing(path, self.index)
+        expect_size(path, size, expected, self.index.name)
+        return path
+
+    def _check(self, name: object, path: str | Path) -> None:
+        # A link may point elsewhere inside the dataset, not out of it.
+        real = os.path.realpath(path)
+        if os.path.commonpath([self._real, real]) != self._real:
+            raise FormatError(
+                f"{self.index} names the file {name!r}, which is a link out of {self.folder}",
+                hint="do not use this dataset: a link like this makes a program read other files",
+            )
 
 
 def file_size(path: Path, named_by: Path | None = None) -> int:
@@ -61,12 +99,16 @@ def file_size(path: Path, named_by: Path | None = None) -> int:
     try:
         found = os.stat(path)
     except FileNotFoundError:
-        by = f", which {named_by} names" if named_by else ""
-        raise NotADatasetError(
-            f"there is no file {path}{by}",
-            hint="fetch the missing file; nothing can stand in for it",
-        ) from None
+        raise missing(path, named_by) from None
     return found.st_size
+
+
+def missing(path: Path, named_by: Path | None = None) -> NotADatasetError:
+    """The error for a file that is not there."""
+    by = f", which {named_by} names" if named_by else ""
+    return NotADatasetError(
+        f"there is no file {path}{by}", hint="fetch the missing file; nothing can stand in for it"
+    )
 
 
 def expect_size(path: Path, found: int, expected: int, why: str, hint: str | None = None) -> None:

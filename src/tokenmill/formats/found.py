@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import MismatchError
-from tokenmill.shards.read import TokenFile
+from tokenmill.shards.read import Lazy, TokenFile
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,8 @@ class Ask:
     """What the caller knows that the files may not say."""
 
     dtype: np.dtype[Any] | None = None
+    beside: dict[Path, dict[str, Any]] = field(default_factory=dict)
+    """Files already read once for all files of a folder."""
 
     def agreed(self, dtype: np.dtype[Any], path: Path) -> np.dtype[Any]:
         """The dtype that a file states; an argument that says otherwise is refused."""
@@ -22,7 +24,7 @@ class Ask:
             asked = self.dtype.name
             raise MismatchError(
                 f"{path} holds {dtype.name} by its own word, but {asked} was asked for",
-                hint=f"leave dtype out, or convert the data with --dtype {asked}",
+                hint=f"leave dtype out, or convert the data with --to-dtype {asked}",
             )
         return dtype
 
@@ -39,8 +41,8 @@ class Found:
     """`after` or `before` each document."""
     tokenizer: str | None = None
     """A name that is bundled, so that loading it needs no network."""
-    tokenizer_state: str | None = None
-    """Path of a tokenizer_state.json."""
+    tokenizer_state: str | Lazy | None = None
+    """Path of a tokenizer_state.json, or what fetches its bytes."""
     tokenizer_fingerprint: str | None = None
     details: dict[str, Any] = field(default_factory=dict)
     """What else the files say, for people: JSON values."""

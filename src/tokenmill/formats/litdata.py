@@ -45,7 +45,8 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
     chunks = index.objects("chunks")
     if not chunks:
         raise FormatError(f"{path} names no chunks", hint="nothing was written; write it again")
-    shards = [_chunk(folder, chunk, path, dtype) for chunk in chunks]
+    root = files.Root(folder, path)
+    shards = [_chunk(root, chunk, dtype) for chunk in chunks]
     first = shards[0]
     lengths = np.diff(load_ends(first.path, chunks[0].count("chunk_size"), 1), prepend=0)
     documents = samples.are_documents(index, lengths)
@@ -85,14 +86,11 @@ def _dtype(config: Reader, path: Path) -> np.dtype[Any]:
     return np.dtype(codes[int(code)])
 
 
-def _chunk(folder: Path, chunk: Reader, index: Path, dtype: np.dtype[Any]) -> TokenFile:
-    path = files.inside(folder, chunk.file("filename"), index)
-    count, num_tokens = chunk.count("chunk_size"), chunk.count("dim")
-    size = files.file_size(path, index)
+def _chunk(root: files.Root, chunk: Reader, dtype: np.dtype[Any]) -> TokenFile:
+    name, count, num_tokens = chunk.file("filename"), chunk.count("chunk_size"), chunk.count("dim")
     offset = 4 * (count + 2)
-    files.expect_size(
-        path, size, offset + num_tokens * dtype.itemsize, f"{index.name} ({num_tokens:,} tokens)"
-    )
+    size = offset + num_tokens * dtype.itemsize
+    path = root.sized(name, size)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         head = np.frombuffer(os.pread(descriptor, 8, 0), "<u4")
@@ -105,9 +103,7 @@ def _chunk(folder: Path, chunk: Reader, index: Path, dtype: np.dtype[Any]) -> To
             f"{count:,} from {offset:,} to {size:,}",
             hint="chunk and index are of different builds; fetch both again",
         )
-    return TokenFile(
-        str(path), path.relative_to(folder).as_posix(), dtype, num_tokens, size, offset
-    )
+    return TokenFile(str(path), name, dtype, num_tokens, size, offset)
 
 
 def _with_ends(shard: TokenFile, count: int) -> TokenFile:

@@ -61,8 +61,9 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
     if not entries:
         raise FormatError(f"{path} names no shards", hint="nothing was written; write it again")
     column = _column(entries[0], path, ask)
-    first = _table(_shard_path(folder, entries[0], path), entries[0].count("samples"), column)
-    dtype = column.dtype or np.dtype(DTYPE_CODES[first.dtype_code])
+    root = files.Root(folder, path)
+    first = _table(_shard_path(root, entries[0]), entries[0].count("samples"), column)
+    dtype = column.dtype or ask.agreed(np.dtype(DTYPE_CODES[first.dtype_code]), path)
     documents = samples.are_documents(index, np.diff(first.starts))
     shards = []
     for number, entry in enumerate(entries):
@@ -71,7 +72,7 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
                 f"{path} has other columns in shard {number} than in shard 0",
                 hint="these are two datasets; open the shards of each in a folder of its own",
             )
-        shards.append(_shard(folder, entry, path, column, dtype, documents, first.dtype_code))
+        shards.append(_shard(root, entry, column, dtype, documents, first.dtype_code))
     found = Found(
         NAME,
         tuple(shards),
@@ -93,7 +94,7 @@ def _column(entry: Reader, path: Path, ask: Ask) -> Column:
     assert isinstance(names, list)
     assert isinstance(encodings, list)
     assert isinstance(sizes, list)
-    if not all(size is None or (type(size) is int and size >= 0) for size in sizes):
+    if not all(size is None or (type(size) is int and 0 <= size < 1 << 32) for size in sizes):
         raise CorruptShardError(f"{path} has a column size that is none: {sizes!r:.100}")
     usable = [i for i, kind in enumerate(encodings) if _is_integers(kind)]
     named = [i for i, name in enumerate(names) if name in USUAL_NAMES]
@@ -136,30 +137,27 @@ def _is_integers(kind: object) -> bool:
     return parts[0] == "ndarray" and (len(parts) == 1 or parts[1] in INTEGERS)
 
 
-def _shard_path(folder: Path, entry: Reader, index: Path) -> Path:
+def _shard_path(root: files.Root, entry: Reader) -> Path:
     raw = entry.object("raw_data")
-    path = files.inside(folder, raw.file("basename"), index)
-    if not path.exists() and entry.fields.get("zip_data"):
-        packed = entry.object("zip_data").text("basename")
+    _, size = root.file(raw.file("basename"))
+    if size is None and entry.fields.get("zip_data"):
+        packed, _ = root.file(entry.object("zip_data").file("basename"))
         raise FormatError(
-            f"{folder / packed[:200]} is compressed ({entry.fields.get('compression')}): not read",
-            hint=f"decompress every shard beside itself, for example {packed[:200]} to {path.name}",
+            f"{packed} is compressed ({entry.fields.get('compression')}): not read",
+            hint=f"unpack it: tokenmill convert {root.folder} DST --to mds",
         )
-    size = files.file_size(path, index)
-    files.expect_size(path, size, raw.count("bytes"), index.name)
-    return path
+    return root.sized(raw.file("basename"), raw.count("bytes"))
 
 
 def _shard(
-    folder: Path,
+    root: files.Root,
     entry: Reader,
-    index: Path,
     column: Column,
     dtype: np.dtype[Any],
     documents: bool,
     dtype_code: int,
 ) -> TokenFile:
-    path = _shard_path(folder, entry, index)
+    path = _shard_path(root, entry)
     raw = entry.object("raw_data")
     size, count = raw.count("bytes"), entry.count("samples")
     args = (str(path), count, column, dtype_code)
@@ -167,13 +165,13 @@ def _shard(
         values = column.sizes[column.number] or 0
         num_tokens = count * files.whole_tokens(path, values, dtype.itemsize, dtype.name)
         if num_tokens * dtype.itemsize > size:
-            raise files.too_short(path, size, num_tokens * dtype.itemsize, index.name)
+            raise files.too_short(path, size, num_tokens * dtype.itemsize, root.index.name)
     else:
         num_tokens = int(_table(path, count, column, dtype_code).starts[-1])
     hashes = raw.fields.get("hashes")
     return TokenFile(
         str(path),
-        path.relative_to(folder).as_posix(),
+        raw.file("basename"),
         dtype,
         num_tokens,
         size,
@@ -208,8 +206,6 @@ def load_ends(path: str, count: int, column: Column, dtype_code: int) -> np.ndar
 
 def _table(path: Path, count: int, column: Column, dtype_code: int = 0) -> Table:
     """Read the offsets of a shard and the headers in its samples; check that all add up."""
-    if count == 0:
-        return Table(np.zeros(1, np.int64), np.empty(0, np.int64), dtype_code)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.fstat(descriptor).st_size
@@ -263,7 +259,7 @@ def _without_headers(
         if (widths < 1).any():
             raise _damaged(path, "a sample has no tokens", size)
         codes = data[first_bytes]
-        dtype_code = dtype_code or int(codes[0])
+        dtype_code = dtype_code or int(codes[0] if len(codes) else 0)
         if dtype_code not in DTYPE_CODES or (codes != dtype_code).any():
             raise _damaged(path, "samples are of different types, or not integers", size)
         dtype = np.dtype(DTYPE_CODES[dtype_code])

@@ -46,7 +46,8 @@ def claims(path: Path, first_bytes: bytes) -> bool:
 
 def read(path: Path, ask: Ask) -> Found:
     """One pair as a shard; the path may be either of its files."""
-    index, tokens = path.with_suffix(".idx"), path.with_suffix(".bin")
+    index = path.with_suffix(".idx") if path.suffix == ".bin" else path
+    tokens = path.with_suffix(".bin")
     first_bytes, index_size = files.head(index, HEADER_BYTES)
     dtype, sequences, documents = _header(index, first_bytes)
     dtype = ask.agreed(dtype, index)

@@ -32,7 +32,10 @@ def read(path: Path, ask: Ask) -> Found:
             f"{path} has a header ({other}), so it is not a raw file; its header is no tokens",
             hint=f'leave format out, and the header is respected: tokenmill.open("{path}")',
         )
-    meta = _meta(path)
+    beside = path.with_name("meta.json")
+    if beside not in ask.beside:
+        ask.beside[beside] = _meta(beside)
+    meta = ask.beside[beside]
     dtype = ask.dtype
     if "dtype" in meta:
         dtype = ask.agreed(token_dtype(meta["dtype"]), path)
@@ -50,8 +53,7 @@ def read(path: Path, ask: Ask) -> Found:
     )
 
 
-def _meta(path: Path) -> dict[str, Any]:
-    beside = path.with_name("meta.json")
+def _meta(beside: Path) -> dict[str, Any]:
     if not beside.is_file():
         return {}
     fields = files.read_json(beside)

@@ -13,15 +13,15 @@ from tokenmill.errors import FormatError
 from tokenmill.formats import files
 from tokenmill.formats.ends import ends_file
 from tokenmill.formats.found import Ask, Found
-from tokenmill.shards.manifest import FILE_NAME, Manifest, Shard
+from tokenmill.shards.manifest import FILE_NAME, PREPARATION_FOLDER, Manifest, Shard
 from tokenmill.shards.read import TokenFile
 
 NAME = "tokenmill"
 
 
 def claims_folder(folder: Path) -> bool:
-    """Whether this folder is such a dataset."""
-    return (folder / FILE_NAME).is_file()
+    """Whether this folder is such a dataset, or one whose preparation is not done."""
+    return (folder / FILE_NAME).is_file() or (folder / PREPARATION_FOLDER).is_dir()
 
 
 def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
@@ -36,20 +36,15 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
             else f'open split="{next(iter(manifest.splits))}"',
         )
     names = list(manifest.splits) if split is None else [split]
-    root = folder.resolve()
+    root = files.Root(folder, folder / FILE_NAME)
     shards = [
-        _shard(folder, root, shard, dtype)
-        for name in names
-        for shard in manifest.splits[name].shards
+        _shard(root, shard, dtype, name) for name in names for shard in manifest.splits[name].shards
     ]
     tokenizer = manifest.tokenizer
-    state = files.inside(folder, tokenizer.state.file, folder / FILE_NAME, root)
-    files.expect_size(
-        state, files.file_size(state, folder / FILE_NAME), tokenizer.state.bytes, "its manifest"
-    )
+    state = root.sized(tokenizer.state.file, tokenizer.state.bytes)
     return Found(
         NAME,
-        tuple(shards) or (_empty(dtype),),
+        tuple(shards) or (no_shards(dtype),),
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,
         end_of_text_comes="after",
@@ -59,12 +54,9 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
     )
 
 
-def _shard(folder: Path, root: Path, shard: Shard, dtype: np.dtype[Any]) -> TokenFile:
-    index = folder / FILE_NAME
-    path = files.inside(folder, shard.file, index, root)
-    files.expect_size(path, files.file_size(path, index), shard.bytes, "its manifest")
-    ends = files.inside(folder, shard.ends.file, index, root)
-    files.expect_size(ends, files.file_size(ends, index), shard.ends.bytes, "its manifest")
+def _shard(root: files.Root, shard: Shard, dtype: np.dtype[Any], split: str) -> TokenFile:
+    path = root.sized(shard.file, shard.bytes)
+    ends = root.sized(shard.ends.file, shard.ends.bytes)
     return TokenFile(
         str(path),
         shard.file,
@@ -73,8 +65,10 @@ def _shard(folder: Path, root: Path, shard: Shard, dtype: np.dtype[Any]) -> Toke
         shard.bytes,
         ends=ends_file(ends, shard.ends.documents),
         digest=shard.xxh3_128 + shard.ends.xxh3_128,
+        split=split,
     )
 
 
-def _empty(dtype: np.dtype[Any]) -> TokenFile:
+def no_shards(dtype: np.dtype[Any]) -> TokenFile:
+    """What stands for a split that holds nothing."""
     return TokenFile("", "(no shards)", dtype, 0, 0, ends=ends_file(Path(), 0))

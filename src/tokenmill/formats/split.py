@@ -71,6 +71,24 @@ def take(files: Sequence[TokenFile], split: str | None, where: object) -> list[T
     return _held_out(files, split)
 
 
+def stated(files: Sequence[TokenFile], where: object) -> dict[str | None, Sequence[TokenFile]]:
+    """The splits that folders or names state; {None: all} where nothing states one."""
+    by_split: dict[str | None, list[TokenFile]] = {}
+    for file in files:
+        folder = Path(file.name).parts[0] if "/" in file.name else ""
+        words = [split for split in SPLITS if folder.lower() in FOLDERS[split]]
+        split = file.split or (words[0] if words else mark(file.name))
+        by_split.setdefault(split, []).append(file)
+    if set(by_split) == {None, "train"}:
+        return {"train": files}
+    if None in by_split and len(by_split) > 1:
+        if "train" in by_split:
+            take(files, "train", where)  # says which file belongs to no split
+        by_split["train"] = by_split.pop(None)
+    order = [*SPLITS, *(split for split in by_split if split not in SPLITS)]
+    return {split: by_split[split] for split in order if split in by_split}
+
+
 def _by_name(
     files: Sequence[TokenFile], marks: list[str | None], split: str, where: object
 ) -> list[TokenFile]:

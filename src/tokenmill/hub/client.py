@@ -239,6 +239,6 @@ def _is_loopback(host: str | None) -> bool:
 
 
 def _version() -> str:
-    from tokenmill import __version__
+    import tokenmill
 
-    return __version__
+    return tokenmill.__version__

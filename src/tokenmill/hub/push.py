@@ -17,8 +17,8 @@ from tokenmill.hub.client import Hub, hub_package, is_offline
 from tokenmill.hub.files import MANIFEST, RemoteFile
 from tokenmill.hub.retry import Patience, Retry
 from tokenmill.hub.sample import samples
-from tokenmill.shards.files import hash_file
 from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.verify import verify
 
 T = TypeVar("T")
 CARD = "README.md"
@@ -61,7 +61,7 @@ def upload(
     folder = Path(folder)
     manifest = Manifest.load(folder)
     note(f"verifying {folder}")
-    _verify(folder, manifest)
+    _verify(folder)
     if is_offline():
         raise UploadError(f"{repo_id}: HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE")
     extra = _sample_files(folder, manifest) if sample else {}
@@ -75,11 +75,14 @@ def upload(
         raise UploadError(error.message, hint=error.hint) from None
 
 
-def _verify(folder: Path, manifest: Manifest) -> None:
-    for split in manifest.splits.values():
-        for shard in split.shards:
-            if hash_file(folder / shard.file) != shard.xxh3_128:
-                raise CorruptShardError(f"{shard.file} is damaged")
+def _verify(folder: Path) -> None:
+    """Every byte is what the manifest says, or the first damage is an error."""
+    for finding in verify(folder, full=True):
+        if finding.is_error:
+            raise CorruptShardError(
+                f"{folder / finding.file}: expected {finding.expected}, found {finding.found}",
+                hint=finding.remedy,
+            )
 
 
 def _push(
@@ -167,6 +170,7 @@ def _card(folder: Path, sample_paths: list[str], manifest: Manifest) -> bytes:
     card = package.DatasetCard(text, ignore_metadata_errors=False)
     if sample_paths and not card.data.get("configs"):
         files = [{"split": Path(p).stem, "path": p} for p in sample_paths]
+        card.data.pop("viewer")  # ours says false: token shards show nothing there
         card.data["configs"] = [{"config_name": "sample", "data_files": files}]
     return str(card).encode()
 

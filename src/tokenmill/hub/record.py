@@ -19,7 +19,7 @@ import secrets
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from tokenmill.errors import DownloadError
 from tokenmill.hub.files import OUR_FOLDER, RemoteFile
@@ -112,6 +112,16 @@ class Record:
 
     def _noted(self, file: RemoteFile) -> dict[str, Any]:
         return _read(self._home / "files" / f"{file.path}.json")
+
+
+def origins(folder: Path) -> list[dict[str, str]]:
+    """The repositories, revisions and commits that a folder was downloaded from."""
+    found = []
+    for path in sorted((folder / OUR_FOLDER / "hub").glob("*--*/refs/*")):
+        commit = path.read_text(encoding="utf-8", errors="replace").strip()[:40]
+        repo = path.parent.parent.name.replace("--", "/", 1)
+        found.append({"repo": repo, "revision": unquote(path.name), "commit": commit})
+    return found
 
 
 def _is_as_noted(noted: dict[str, Any], state: os.stat_result) -> bool:

@@ -82,27 +82,24 @@ def _by_text(data: TokenDataset, needle: bytes) -> Iterator[Match]:
 
 def _in_range(data: TokenDataset, low: int, high: int, needle: bytes) -> Iterator[Match]:
     """Occurrences in the text of the tokens from low to high."""
-    text = _text(data, low, high)
+    ids = data.tokens(low, high)
+    text: bytes = data.tokenizer.decode(ids)
     at = text.find(needle)
+    if at < 0:
+        return
+    ends = _byte_ends(data, ids, text)
     while at >= 0:
-        first = _token_at(data, low, high, at)
-        last = _token_at(data, low, high, at + len(needle) - 1)
-        yield Match(first, last + 1)
+        first, last = np.searchsorted(ends, [at, at + len(needle) - 1], side="right").tolist()
+        yield Match(low + first, low + last + 1)
         at = text.find(needle, at + 1)
 
 
-def _token_at(data: TokenDataset, low: int, high: int, byte: int) -> int:
-    """The token that holds a byte of the text of the tokens from low to high: by halving."""
-    start, stop = low, high
-    while stop - start > 1:
-        middle = (start + stop) // 2
-        if len(_text(data, low, middle)) <= byte:
-            start = middle
-        else:
-            stop = middle
-    return start
-
-
-def _text(data: TokenDataset, start: int, stop: int) -> bytes:
-    text: bytes = data.tokenizer.decode(data.tokens(start, stop))
-    return text
+def _byte_ends(data: TokenDataset, ids: np.ndarray, text: bytes) -> np.ndarray:
+    """Where each token ends in the text of all."""
+    unique, places = np.unique(ids, return_inverse=True)
+    decode = data.tokenizer.decode
+    lengths = np.array([len(decode(unique[i : i + 1])) for i in range(len(unique))])
+    ends: np.ndarray = np.cumsum(lengths[places])
+    if ends[-1] != len(text):  # a tokenizer whose tokens read otherwise when they stand alone
+        ends = np.array([len(decode(ids[:count])) for count in range(1, len(ids) + 1)])
+    return ends

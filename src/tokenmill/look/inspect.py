@@ -14,6 +14,7 @@ import numpy as np
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, TokenmillError
+from tokenmill.hub.record import origins
 from tokenmill.look.pieces import one_line
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 
@@ -24,20 +25,14 @@ SAMPLE_TOKENS = 4096  # at each place
 
 def open_splits(path: str | os.PathLike[str], **settings: Any) -> dict[str, TokenDataset]:
     """Every split that the path has, by the rule of its format."""
+    whole = open_dataset(path, None, **settings)  # every file is looked at: what fails fails here
     splits = {}
-    first_error: TokenmillError | None = None
     for name in SPLITS:
         try:
-            data = open_dataset(path, name, **settings)
-        except FormatError as error:
-            first_error = first_error or error
-            continue
-        if data.num_tokens or not splits:
-            splits[name] = data
-    if not splits:
-        assert first_error is not None
-        raise first_error
-    return splits
+            splits[name] = open_dataset(path, name, **settings)
+        except FormatError:
+            continue  # there is no such split
+    return splits or {"all": whole}
 
 
 def inspect(path: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
@@ -56,6 +51,7 @@ def inspect(path: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
         "bytes_per_token": _bytes_per_token(splits),
         "fingerprint": {name: split.fingerprint for name, split in splits.items()},
         "details": data.details,
+        "fetched": origins(Path(path)),
     }
     if data.format == "tokenmill":
         known["made"] = _made(Manifest.load(Path(path)))
@@ -149,7 +145,10 @@ def lines(known: Mapping[str, Any]) -> list[str]:
         rows.append(("text", f"{known['bytes_per_token']:.2f} bytes a token, from samples"))
     rows += [("split", line) for line in _split_lines(known["splits"])]
     for key, value in known["details"].items():
-        rows.append((key.replace("_", " "), one_line(str(value))))
+        if key not in ("tokenizer", "splits"):  # said above
+            rows.append((key.replace("_", " "), one_line(str(value))))
+    for origin in known["fetched"]:
+        rows.append(("fetched", one_line("{repo} at {revision}, commit {commit}".format(**origin))))
     rows += _made_lines(known.get("made"))
     width = max(len(name) for name, _ in rows)
     shown, previous = [], ""

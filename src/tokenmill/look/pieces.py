@@ -1,9 +1,10 @@
 """Each id as the bytes it stands for, made visible: nothing that reaches a terminal can move it.
 
-Text in a dataset is anybody's. Control characters (C0, C1, the escape of ANSI sequences), marks that
-turn the direction of text, and bytes that are no character alone are written out: \\x1b, \\u202e.
+Text in a dataset is anybody's. Control characters (C0, C1, the escape of ANSI sequences), marks
+that turn the direction of text, and bytes that are no character alone are written out: \\x1b.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -87,10 +88,9 @@ def _bytes_of_each(ids: np.ndarray, tokenizer: Any) -> Sequence[bytes | None]:
     known = [data for data in joined if data is not None]
     if len(known) < len(joined) or b"".join(known) == _decode(tokenizer, ids):
         return joined
-    # Tokenizers that drop a space at the start (SentencePiece): what a token adds to the one before.
-    texts = ids.tolist()
+    # Tokenizers that drop a space at the start: what a token adds to the one before it.
     result: list[bytes | None] = [joined[0]]
-    for before, number in zip(texts, texts[1:], strict=False):
+    for before, number in itertools.pairwise(ids.tolist()):
         pair, left = _decode(tokenizer, [before, number]), alone[before]
         extends = pair is not None and left is not None and pair.startswith(left)
         result.append(pair[len(left) :] if extends and pair and left is not None else alone[number])

@@ -1,4 +1,4 @@
-"""Documents, ranges of tokens and the batch of a step, as excerpts that know where they come from."""
+"""Documents, ranges of tokens and the batch of a step, as excerpts that know their places."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -75,13 +75,23 @@ class SourceOrder:
         windows = self.windows
         if self.arrangement is None:
             return draw(samples, windows.num_tokens - windows.block_size, seed=windows.seed)
+        if not samples.size:
+            return samples.astype(np.int64)
+        first, last = int(samples.min()) // windows.count, int(samples.max()) // windows.count
+        if first == last:
+            return self._starts_in(samples - first * windows.count, first)
         epochs, positions = np.divmod(samples, windows.count)
         starts = np.empty(samples.shape, np.int64)
-        for epoch in range(int(epochs.min()), int(epochs.max()) + 1) if samples.size else ():
+        for epoch in np.unique(epochs).tolist():
             here = epochs == epoch
-            window = self.arrangement.window_at(positions[here], windows.count, windows.seed, epoch)
-            starts[here] = windows.start_of(window, epoch)
+            starts[here] = self._starts_in(positions[here], epoch)
         return starts
+
+    def _starts_in(self, positions: np.ndarray, epoch: int) -> np.ndarray:
+        windows = self.windows
+        assert self.arrangement is not None
+        window = self.arrangement.window_at(positions, windows.count, windows.seed, epoch)
+        return windows.start_of(window, epoch)
 
     def samples_targeting(self, start: int, stop: int, epoch: int) -> np.ndarray:
         """The samples of an epoch in which a token of start .. stop-1 is a target, ascending.

@@ -13,8 +13,11 @@ import numpy as np
 import xxhash
 
 from tokenmill.preparation.encode import check_edge, count_literals, encode_checked
+from tokenmill.preparation.joined import FILE_NAME as JOINED
+from tokenmill.preparation.joined import JoinedParts, keep_joined
 from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter, read_rows, read_tokens
-from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.text.clean import join_edge
 
 Part = dict[str, Any]
@@ -41,6 +44,23 @@ class _Open:
     def and_then(self, head: bytes, *, normalize: bool) -> bytes:
         """Its text that is not encoded yet, with the head of the next unit."""
         return self.text + (join_edge(self.before + self.text, head) if normalize else head)
+
+
+@leaves_receipt(lambda _: ("joined", "all"))
+def join_units(out_dir: str) -> dict[str, Any]:
+    """Task: leave the list of all parts. One task, since a document may run through all units."""
+    plan = load_plan(out_dir)
+    receipts = [plan.workspace.receipt("units", str(unit)) for unit in range(len(plan.units))]
+    found = [receipt for receipt in receipts if receipt is not None]
+    assert len(found) == len(receipts), f"unit {receipts.index(None)} has no receipt"
+    joined = join_edges(plan, found)
+    keep_joined(
+        plan.workspace,
+        JoinedParts(joined.parts, joined.spans, dict(joined.dropped), dict(joined.counts)),
+    )
+    edges = [part["name"] for part in joined.parts if part["name"].endswith(".edge")]
+    files = [f"../units/{name}.{kind}" for name in edges for kind in ("tokens", "rows")]
+    return plan.workspace.leave_receipt("joined", "all", [f"../{JOINED}", *files], {})
 
 
 def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedUnits:

@@ -6,7 +6,6 @@ of one unit and the first of the next is kept as text, head and tail, and is enc
 neighbours are known (`edges.py`).
 """
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +23,11 @@ from tokenmill.preparation.documents import (
 from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.repeats import Searched
+from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.preparation.workspace import new_file
 from tokenmill.text.clean import join_edge, squeeze_empty_lines
 from tokenmill.text.read import Chunk, Edge
+from tokenmill.tokens.cuts import last_cut
 from tokenmill.tokens.protocol import Tokenizer
 
 TOKENS_PER_PART = 16 << 20
@@ -34,14 +35,13 @@ EDGE_LIMIT = 256 << 20  # bytes held in search of a place to cut
 CONTEXT = 3  # bytes of a text that `join_edge` must see
 
 
+@leaves_receipt(lambda _, unit, lines, number: ("units", str(unit)))
 def encode_unit(out_dir: str, unit: int, lines: Searched | None, number: int) -> dict[str, Any]:
     """Task: leave the encoded documents of one unit, in one part or several.
 
     `lines` knows the repeated lines, of this unit as run `number`.
     """
     plan = load_plan(out_dir)
-    if receipt := plan.workspace.receipt("units", str(unit)):
-        return receipt
     encoder = UnitEncoder(plan, unit)
     repeated = lines.repeated(plan.workspace, number) if lines is not None else None
     dropper = LineDropper(plan, repeated)
@@ -203,7 +203,8 @@ class UnitEncoder:
         # A document that is blank so far may turn out to be empty.
         cut = 0
         if document.has_rows or not self._is_empty(text):
-            cut = last_cut(self.tokenizer.cuts, text)
+            cuts = self.tokenizer.cuts
+            cut = (last_cut(cuts, text, 0, len(text)) or 0) if cuts is not None else 0
         document.pending = text[cut:]
         if not cut:
             check_edge(text)
@@ -292,19 +293,5 @@ def count_literals(tokenizer: Tokenizer, texts: list[bytes]) -> int:
     if not tokenizer.end_of_text:
         return 0
     literal = tokenizer.end_of_text.encode()
-    # Looking for one byte first: most texts do not have it, and that is soon known.
+    # One byte is looked for first: most texts do not have it, and that is soon known.
     return sum(text.count(literal) for text in texts if literal[:1] in text)
-
-
-def last_cut(cuts: "re.Pattern[bytes] | None", text: bytes) -> int:
-    """The last place where this text may be cut, 0 when there is none."""
-    window = 4096
-    while cuts is not None:
-        start = max(0, len(text) - window)
-        found = 0
-        for match in cuts.finditer(text, start):
-            found = match.end()
-        if found or start == 0:
-            return found
-        window *= 16
-    return 0

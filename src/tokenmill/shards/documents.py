@@ -51,6 +51,20 @@ class IndexedDocuments:
         # Empty documents end where the one before them ends.
         return positions[np.diff(positions, prepend=start) > 0]
 
+    def num_empty(self) -> int:
+        """Documents without a token."""
+        empty = 0
+        for i in range(len(self._files)):
+            table = self._tables[i]
+            # The first of a file is empty only where the document before it ended there too.
+            before = 0 if i == 0 or self._ends_with_a_document(i - 1) else -1
+            empty += int((np.diff(table, prepend=before) == 0).sum())
+        return empty
+
+    def _ends_with_a_document(self, i: int) -> bool:
+        table = self._tables[i]
+        return len(table) > 0 and int(table[-1]) == self._files[i].num_tokens
+
     def range(self, document: int) -> tuple[int, int]:
         """First token, and the one after the last, of a document."""
         return self._end(document - 1), self._end(document)

@@ -1,7 +1,8 @@
 """A range of a file seen as tokens: mapped or read when first touched, and never written.
 
 Opening ten thousand shards costs a stat of each. A shard is mapped (or its file opened) when it is
-first asked for, and at most `max_open` are kept, so that `ulimit -n 256` is enough for any dataset.
+first asked for, and at most `max_open` are kept (a quarter of `ulimit -n`, so that 256 is enough
+for any dataset). Shuffled reading of more shards than that maps one anew for nearly every row.
 Every (re)open compares the size of the file with the one found when the dataset was opened.
 
 Two backends, same bytes:
@@ -14,6 +15,7 @@ Two backends, same bytes:
 What is open belongs to one process: a fork or a pickle carries the paths and opens again.
 """
 
+import errno
 import mmap
 import os
 import threading
@@ -25,6 +27,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from tokenmill.errors import CorruptShardError, NotADatasetError, TruncatedShardError
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -71,6 +78,8 @@ class TokenFile:
     starts[k] .. starts[k + 1] of the file, from byte bytes[k] on. None: one run."""
     digest: str = ""
     """Hash of the file by its manifest, if there is one."""
+    split: str | None = None
+    """The split it belongs to by its manifest, if there is one."""
 
 
 class Cache(Generic[K, V]):
@@ -122,11 +131,11 @@ class ShardReader:
     """The tokens of many files, opened when touched."""
 
     def __init__(
-        self, files: Sequence[TokenFile], *, backend: str = "mmap", max_open: int = MAX_OPEN
+        self, files: Sequence[TokenFile], *, backend: str = "mmap", max_open: int | None = None
     ) -> None:
         self.files = files
         self.backend = backend
-        self.max_open = max_open
+        self.max_open = max_open = max_open or most_open()
         self._maps = Cache(self._map, max_open)
         self._descriptors = Cache(self._open, max_open)
         self._pieces = Cache(self._load_pieces, max_open)
@@ -183,9 +192,18 @@ class ShardReader:
     def _pread(self, i: int, byte: int, out: np.ndarray) -> None:
         view = memoryview(out.data).cast("B")
         done = 0
+        stale = False
         while done < len(view):
             descriptor = self._descriptors[i]
-            got = os.preadv(descriptor.number, [view[done:]], byte + done)
+            try:
+                got = os.preadv(descriptor.number, [view[done:]], byte + done)
+            except OSError as error:
+                # A network filesystem lost the file that we had open: once more, size compared.
+                if error.errno != errno.ESTALE or stale:
+                    raise
+                stale = True
+                self._descriptors.drop(i)
+                continue
             if got == 0:
                 found = os.fstat(descriptor.number).st_size
                 self._descriptors.drop(i)
@@ -217,6 +235,14 @@ class ShardReader:
         assert pieces is not None
         table: tuple[np.ndarray, np.ndarray] = pieces()
         return table
+
+
+def most_open() -> int:
+    """How many files to keep open: a quarter of what this process may, between 64 and 4096."""
+    if resource is None:
+        return MAX_OPEN
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 4096 if allowed == resource.RLIM_INFINITY else min(4096, max(MAX_OPEN, allowed // 4))
 
 
 def _reopen(files: Sequence[TokenFile], backend: str, max_open: int) -> ShardReader:

@@ -31,8 +31,8 @@ from tokenmill.text.squeeze import squeeze_blanks, squeeze_newlines
 
 _BREAK = b"\xff"
 _EDGE = b"\xfe"
-_WINDOW = 1 << 18
-_SAFE_PLACE = re.compile(rb"\n(?=[!-~])")
+_WINDOW = 1 << 16  # larger ones make the allocator ask the system for pages again and again
+_SAFE_PLACE = re.compile(rb"\n(?=[!-~])|[!-~](?= [!-~])")
 _CONTROLS = bytes(set(range(0x20)) - {9, 10} | {0x7F})
 _CONTROLS_2 = re.compile(rb"\xc2[\x80-\x9f]")
 
@@ -76,8 +76,8 @@ def _groups(texts: Sequence[bytes]) -> Iterator[tuple[int, int]]:
 def _clean_one(text: bytes, first: bytes, last: bytes) -> bytes:
     """One text, perhaps large, in windows that fit into the cache, cut where no rule looks across.
 
-    That is before a character that is seen, at the start of a line: the blanks and newlines
-    before it are all in one window, and nothing joins it to what comes before.
+    That is before a character that is seen, at the start of a line or with one space before it:
+    the blanks and newlines around are all in one window, and nothing joins across the cut.
     """
     windows: list[bytes] = []
     start = 0

@@ -10,8 +10,8 @@
 All questions are put to a window of bytes and are answered from at most `behind` bytes before and
 `ahead` bytes after a place, so that two readers who see different windows agree.
 
-`clear(window, at)` tells whether a document may be left open at a place: not inside a separator,
-and not before a blank line (whose newline would then have been given away with the text).
+`clear(window, at)` tells whether a document may be left open at a place: not inside a separator or
+before one, and not before a blank line (whose newline would then have been given away).
 """
 
 import re
@@ -136,8 +136,8 @@ class BySeparator(_Plain):
         return window.rfind(self._separator, start, at + self._size - 1)
 
     def clear(self, window: bytes, at: int) -> bool:
-        """Not inside a separator."""
-        return self._straddling(window, at) < 0
+        """Not inside a separator, and not before one: there the document ends."""
+        return self._straddling(window, at) < 0 and not window.startswith(self._separator, at)
 
     def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
         """As bytes.split does: from left to right, not overlapping."""

@@ -41,21 +41,34 @@ def read_unit(
     rules: ReadRules,
     *,
     cuts: re.Pattern[bytes] | None = None,
-    chunk_bytes: int = 4 << 20,
+    chunk_bytes: int = 1 << 20,
 ) -> Iterator[Chunk]:
     """The documents of one unit, chunk by chunk."""
     if chunk_bytes < 1:
         raise ValueError(f"chunk_bytes is {chunk_bytes}; it must be at least 1")
     _check_unchanged(source)
-    if source.kind == "parquet":
-        yield from read_parquet(source, unit, rules, chunk_bytes)
-    elif source.kind == "csv":
-        yield from read_csv(source, rules, chunk_bytes)
-    elif source.kind == "jsonl":
-        yield from read_jsonl(source, unit, rules, chunk_bytes)
-    else:
-        yield from read_text(source, unit, rules, cuts, chunk_bytes)
+    try:
+        yield from _read(source, unit, rules, cuts, chunk_bytes)
+    except OSError as error:
+        raise files.cannot_read(source.path, error) from error
     _check_unchanged(source)
+
+
+def _read(
+    source: Source,
+    unit: Unit,
+    rules: ReadRules,
+    cuts: re.Pattern[bytes] | None,
+    chunk_bytes: int,
+) -> Iterator[Chunk]:
+    if source.kind == "parquet":
+        return read_parquet(source, unit, rules, chunk_bytes)
+    elif source.kind == "csv":
+        return read_csv(source, rules, chunk_bytes)
+    elif source.kind == "jsonl":
+        return read_jsonl(source, unit, rules, chunk_bytes)
+    else:
+        return read_text(source, unit, rules, cuts, chunk_bytes)
 
 
 def _check_unchanged(source: Source) -> None:

@@ -1,8 +1,8 @@
 """CSV files, plain or compressed: a header row, and one column of it is the document.
 
 Read with the standard library's parser in strict mode: quoted fields may hold newlines, an
-unclosed quote is bad input. Always one unit, since a newline inside quotes ends no row.
-About 100 MB/s; for more, convert to JSONL or parquet.
+unclosed quote is bad input, and behind a row that is left out the next line starts a new row. One
+unit a file, since a newline inside quotes ends no row. For speed, convert to JSONL or parquet.
 """
 
 import csv
@@ -19,7 +19,14 @@ NOT_CSV, NO_FIELD = "not CSV", "missing field"
 
 def read_csv(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
     """The documents of a CSV file; rows are counted from 1, the header is row 0."""
-    csv.field_size_limit(rules.max_document_bytes)
+    before = csv.field_size_limit(rules.max_document_bytes)
+    try:
+        yield from _read(source, rules, chunk_bytes)
+    finally:
+        csv.field_size_limit(before)
+
+
+def _read(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
     with open_stream(source.path, source.compression, source.name) as stream:
         rows = csv.reader(_lines(stream, source, rules), strict=True)
         column = _find_column(rows, source, rules)
@@ -31,6 +38,8 @@ def read_csv(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chu
             except StopIteration:
                 break
             except csv.Error as error:
+                if "field limit" in str(error):
+                    raise _too_large(source, rules, row) from None
                 _bad(chunk, source, rules, row, NOT_CSV, f"not CSV: {error}")
                 continue
             if not values:
@@ -73,6 +82,13 @@ def _find_column(rows: Iterator[list[str]], source: Source, rules: ReadRules) ->
 def _no_column(source: Source, rules: ReadRules, what: str) -> BadInputError:
     hint = "name the column that holds the text with --text_field"
     return bad_input(source, "", f"column {rules.text_field!r}: {what}", hint)
+
+
+def _too_large(source: Source, rules: ReadRules, row: int) -> BadInputError:
+    """Always an error: what comes behind the limit would be taken for rows."""
+    what = f"a field has more than {rules.max_document_bytes:,} characters"
+    hint = "is a quote never closed? if not, raise the limit on memory"
+    return bad_input(source, f", row {row:,}", what, hint)
 
 
 def _lines(stream: Plain | Stream, source: Source, rules: ReadRules) -> Iterator[str]:

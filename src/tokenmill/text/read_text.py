@@ -38,8 +38,7 @@ def read_text(
         )
         if pieces.too_large:
             chunk.dropped[TOO_LARGE] = pieces.too_large
-        if not pieces.ascii:
-            _check_utf8(chunk, pieces, source, rules)
+        _check_utf8(chunk, pieces, source, rules)
         _drop_empty(chunk)
         yield chunk
     if length == 0 and unit.start == 0 and (source.compression or source.size == 0):
@@ -72,10 +71,8 @@ def pieces_of(
                 yield pieces, stream.raw_position - seen
                 seen = stream.raw_position
             if seen < stream.raw_position:
-                yield (
-                    Pieces([], Edge.NONE, Edge.NONE, stream.position, 0, True),
-                    (stream.raw_position - seen),
-                )
+                end = Pieces([], Edge.NONE, Edge.NONE, stream.position, b"")
+                yield end, stream.raw_position - seen
         return
     aligner = Aligner(source.path, source.name, source.size, documents, cuts, rules.long_line)
     start, first = aligner.align(unit.start)
@@ -98,12 +95,10 @@ def pieces_of(
 
 def _check_utf8(chunk: Chunk, pieces: Pieces, source: Source, rules: ReadRules) -> None:
     """Deal with texts that are not UTF-8, as the rules say."""
-    texts = chunk.texts
-    whole = texts[0] if len(texts) == 1 else b"\n".join(texts)
-    if utf8.first_error(whole) < 0:
+    if utf8.first_error(pieces.run, pieces.size) < 0:
         return
     kept = []
-    for number, text in enumerate(texts):
+    for number, text in enumerate(chunk.texts):
         at = utf8.first_error(text)
         if at < 0:
             kept.append(text)
@@ -112,38 +107,22 @@ def _check_utf8(chunk: Chunk, pieces: Pieces, source: Source, rules: ReadRules) 
             chunk.replaced += 1
         else:
             is_open = (number == 0 and chunk.continues is not Edge.NONE) or (
-                number == len(texts) - 1 and chunk.open is not Edge.NONE
+                number == len(chunk.texts) - 1 and chunk.open is not Edge.NONE
             )
             if rules.on_bad_input == "error" or is_open or len(text) > rules.long_line:
-                raise _not_utf8(source, rules, pieces, text, at)
+                offset = pieces.offset + pieces.run.find(text) + at
+                raise _not_utf8(source, rules, offset, text[at : at + 4])
             chunk.dropped[NOT_UTF8] = chunk.dropped.get(NOT_UTF8, 0) + 1
     chunk.texts = kept
 
 
-def _not_utf8(
-    source: Source, rules: ReadRules, pieces: Pieces, text: bytes, at: int
-) -> BadInputError:
-    shown = text[at : at + 4].hex(" ")
-    what = f"not UTF-8 (bytes {shown})"
-    if rules.on_bad_input == "error":
-        hint = "convert the file, or pass --on_bad_input replace (or skip)"
-    else:
+def _not_utf8(source: Source, rules: ReadRules, offset: int, found: bytes) -> BadInputError:
+    what = f"not UTF-8 (bytes {found.hex(' ')})"
+    hint = "convert the file, or pass --on_bad_input replace (or skip)"
+    if rules.on_bad_input == "skip":
         what += f" in a document of more than {rules.long_line:,} bytes, too large to leave out"
         hint = "pass --on_bad_input replace, or cut the file into smaller documents"
-    return bad_input(source, f" at byte {_offset_of(source, pieces, text) + at:,}", what, hint)
-
-
-def _offset_of(source: Source, pieces: Pieces, text: bytes) -> int:
-    """Where a text begins in the (decompressed) file, looked for only when an error needs it."""
-    if source.compression:
-        with Stream(source.path, source.compression, source.name) as stream:
-            left = pieces.offset
-            while left and (data := stream.read(min(left, 1 << 20))):
-                left -= len(data)
-            run = stream.read(pieces.size)
-    else:
-        run = files.read_range(source.path, pieces.offset, pieces.offset + pieces.size)
-    return pieces.offset + max(run.find(text), 0)
+    return bad_input(source, f" at byte {offset:,}", what, hint)
 
 
 def _drop_empty(chunk: Chunk) -> None:

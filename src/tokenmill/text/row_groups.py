@@ -1,5 +1,7 @@
 """The footer of a parquet file, read without loading pyarrow until one is met."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tokenmill.errors import BadInputError, MissingExtraError
@@ -7,19 +9,21 @@ from tokenmill.text import files
 from tokenmill.text.sources import Source
 
 
-def open_parquet(source: Source) -> Any:
-    """A pyarrow ParquetFile on the source; the caller closes it."""
+@contextmanager
+def open_parquet(source: Source) -> Iterator[Any]:
+    """A pyarrow ParquetFile on the source."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtraError("reading parquet", package="pyarrow", extra="parquet") from error
-    file = files.open_binary(source.path)
-    try:
-        return pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
-    except (pyarrow.ArrowException, OSError) as error:
-        file.close()
-        raise damaged_parquet(source, error) from error
+    with files.open_binary(source.path) as file:
+        try:
+            parquet = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise damaged_parquet(source, error) from error
+        with parquet:
+            yield parquet
 
 
 def row_group_bytes(source: Source) -> list[int]:

@@ -26,10 +26,10 @@ class Pieces:
     open: Edge
     offset: int
     """Where they begin."""
-    size: int
+    run: bytes
+    """The bytes they were cut from, beginning at `offset`; more may follow them."""
+    size: int = 0
     """Bytes that they cover, separators included."""
-    ascii: bool
-    """All ASCII, so certainly UTF-8."""
     too_large: int = 0
     """Documents left out here since they had more than `max_bytes`."""
 
@@ -50,16 +50,20 @@ class Splitter:
 
     def __post_init__(self) -> None:
         self._ahead = max(self.documents.ahead, CUT_CONTEXT)
-        self._hold = self.long_line + self._ahead if self.cuts else self.max_bytes
+        # A rest of more than this is surely of a line, or a document, that is longer than allowed.
+        if self.cuts:
+            self._hold = self.long_line + self._ahead
+        else:
+            self._hold = self.max_bytes + self.documents.end_bytes
 
     def pieces(
         self, read: Callable[[int], bytes], block: int, offset: int, first: Edge, last: Edge
     ) -> Iterator[Pieces]:
         """All pieces of the run that `read` gives, from its edge `first` to its edge `last`."""
         edge, rest, skipping = first, b"", False
-        while data := read(max(block, min(len(rest), self._hold + 1 - len(rest)))):
-            out = Pieces([], edge, Edge.NONE, offset, 0, data.isascii() and rest.isascii())
+        while data := read(self._read_size(block, len(rest))):
             text = rest + data if rest else data
+            out = Pieces([], edge, Edge.NONE, offset, text)
             fresh = edge is Edge.NONE and not skipping
             out.texts, rest = self.documents.split(text, fresh=fresh)
             if out.texts:
@@ -67,10 +71,12 @@ class Splitter:
                 if skipping:
                     del out.texts[0]
                     skipping = False
+                self._leave_out_large(out)
             if len(rest) > self._hold and not skipping:
                 if self.cuts is None:
                     self.on_too_large(offset + len(text) - len(rest))
-                    out.too_large, skipping = 1, True
+                    out.too_large += 1
+                    skipping = True
                 elif place := self._place_to_cut(rest, offset + len(text) - len(rest)):
                     at, edge = place
                     out.texts.append(rest[:at])
@@ -79,22 +85,36 @@ class Splitter:
                 rest = rest[-self.documents.behind :]
             out.size = len(text) - len(rest)
             offset += out.size
-            if out.size:
+            if out.size or out.too_large:
                 yield out
         yield from self._end(rest, offset, edge, last, skipping)
+
+    def _read_size(self, block: int, held: int) -> int:
+        """Twice the rest that is held, so that a long document is not scanned again and again."""
+        bound = self._hold if held <= self._hold else self._hold + CUT_BOUND
+        return max(block, min(held, bound + 1 - held))
 
     def _end(
         self, rest: bytes, offset: int, edge: Edge, last: Edge, skipping: bool
     ) -> Iterator[Pieces]:
-        out = Pieces([], edge, last, offset, len(rest), rest.isascii())
+        out = Pieces([], edge, last, offset, rest, len(rest))
         if last is not Edge.NONE:
             if rest or edge is not last:
                 out.texts = [rest]
         elif not skipping:
             text = self.documents.last(rest, fresh=edge is Edge.NONE)
             out.texts = [] if text is None else [text]
+            self._leave_out_large(out)
         if out.texts or out.size:
             yield out
+
+    def _leave_out_large(self, out: Pieces) -> None:
+        if self.cuts is None and len(out.run) > self.max_bytes:
+            for text in out.texts:
+                if len(text) > self.max_bytes:
+                    self.on_too_large(out.offset + out.run.find(text))
+                    out.too_large += 1
+            out.texts = [text for text in out.texts if len(text) <= self.max_bytes]
 
     def _place_to_cut(self, rest: bytes, offset: int) -> tuple[int, Edge] | None:
         """Where to cut an over-long rest, or None when more of it must be seen."""

@@ -16,7 +16,7 @@ import sys
 import zlib
 from typing import Any, BinaryIO
 
-from tokenmill.errors import BadInputError, MissingExtraError
+from tokenmill.errors import BadInputError
 from tokenmill.text import files
 
 BLOCK = 1 << 18  # compressed bytes read at a time
@@ -49,13 +49,8 @@ class _Gzip:
 
 
 def _zstd() -> Any:
-    name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(
-            "reading .zst files", package="backports.zstd", extra="dev"
-        ) from error
+    in_standard_library = sys.version_info >= (3, 14)
+    return importlib.import_module("compression.zstd" if in_standard_library else "backports.zstd")
 
 
 def _decompressor(kind: str) -> Any:

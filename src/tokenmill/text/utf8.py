@@ -6,25 +6,23 @@ ASCII passes at the speed of memory, other text at about 1 GB/s, and no copy of 
 _BLOCK = 1 << 16
 
 
-def first_error(text: bytes) -> int:
-    """The offset of the first byte that is not UTF-8, or -1."""
+def first_error(text: bytes, stop: int | None = None) -> int:
+    """The offset of the first byte (before `stop`) that is not UTF-8, or -1."""
     if text.isascii():
         return -1
-    size = len(text)
+    size = len(text) if stop is None else stop
     start = 0
     while start < size:
-        stop = min(start + _BLOCK, size)
+        end = min(start + _BLOCK, size)
         # Not inside a character: step back over at most three continuation bytes.
         for _ in range(3):
-            if stop < size and text[stop] & 0xC0 == 0x80:
-                stop -= 1
-        if stop <= start:
-            stop = min(start + _BLOCK, size)
+            if end < size and text[end] & 0xC0 == 0x80:
+                end -= 1
         try:
-            text[start:stop].decode()
+            text[start:end].decode()
         except UnicodeDecodeError as error:
             return start + error.start
-        start = stop
+        start = end
     return -1
 
 

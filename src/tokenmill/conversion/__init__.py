@@ -1,0 +1,1 @@
+"""The parts of convert.py: the stream that is written, and the manifest of ours."""

@@ -1,0 +1,156 @@
+"""A dataset as one stream in which documents end with the end-of-text id: what convert reads.
+
+Data with an index, or with the id after each document, is that already. Data with the id before
+each document (llm.c) is turned by one token: the id that opens a document is the one that closes
+the document before, so the first is dropped and one is added at the end.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenmill.dataset import TokenDataset
+from tokenmill.errors import FormatError, TokenizerMismatchError
+
+CHUNK = 1 << 22  # tokens
+
+Chunks = Iterator[tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the target asks of documents, and what the caller allows."""
+
+    end_of_text_id: int | None
+    add_end_of_text: bool
+    allow_lost_documents: bool
+    by_id: bool
+    """Whether documents must be told by the end-of-text id alone."""
+    indexed: bool
+    """Whether the target says where documents end."""
+    vocab_size: int | None
+
+
+class Canonical:
+    """Random access to the stream."""
+
+    def __init__(self, data: TokenDataset) -> None:
+        self._data = data
+        self.knows_documents = data.knows_documents
+        self._turned = not data.has_index and data.end_of_text_comes == "before"
+        self._skip = 0
+        self.num_tokens = data.num_tokens
+        if self._turned:
+            self._skip = int(data.tokens(0, 1)[0] == data.end_of_text_id)
+            self.num_tokens += 1 - self._skip
+
+    def tokens(self, start: int, stop: int) -> np.ndarray:
+        """Ids in the stored dtype."""
+        last = min(stop + self._skip, self._data.num_tokens)
+        ids = self._data.tokens(min(start + self._skip, last), last)
+        if len(ids) < stop - start:
+            ids = np.append(ids, np.array([self._data.end_of_text_id], ids.dtype))
+        return ids
+
+    def ends(self, start: int, stop: int) -> np.ndarray:
+        """Where documents end, also the one that the end of the data cuts."""
+        if not self.knows_documents:
+            return np.empty(0, np.int64)
+        if self._turned:
+            marked = self.tokens(start, stop) == self._data.end_of_text_id
+            found = np.flatnonzero(marked) + start + 1
+        else:
+            found = self._data.document_ends(start, stop)
+        if start < stop == self.num_tokens and (len(found) == 0 or found[-1] != stop):
+            found = np.append(found, stop)
+        return found
+
+
+def stream(data: TokenDataset, rules: Rules) -> Chunks:
+    """The chunks to write: ids, and where documents end among them; what is lost is refused."""
+    canonical = Canonical(data)
+    _check_documents(data, rules)
+    for start in range(0, canonical.num_tokens, CHUNK):
+        stop = min(start + CHUNK, canonical.num_tokens)
+        ids = canonical.tokens(start, stop)
+        ends = canonical.ends(start, stop) - start
+        if rules.vocab_size is not None and len(ids) and int(ids.max()) >= rules.vocab_size:
+            at = int(ids.argmax())
+            raise TokenizerMismatchError(
+                f"token id {int(ids[at])} at position {start + at:,} is outside the vocabulary of "
+                f"{rules.vocab_size:,} ids",
+                hint="these ids are of another tokenizer; name it with tokenizer= (--tokenizer)",
+            )
+        if not canonical.knows_documents and rules.indexed and stop == canonical.num_tokens:
+            ends = np.array([len(ids)])
+        if rules.by_id and canonical.knows_documents:
+            ids, ends = _told_by_id(ids, ends, rules, data, start)
+        yield ids, ends
+
+
+def _check_documents(data: TokenDataset, rules: Rules) -> None:
+    """Before anything is written: are documents known, and can all be kept?"""
+    if rules.allow_lost_documents:
+        return
+    if rules.indexed and not data.knows_documents:
+        raise FormatError(
+            f"nothing in {data.path} says where documents end, and the target keeps documents",
+            hint="name the id between them with end_of_text_id= (--end-of-text-id), or pass "
+            "allow_lost_documents=True (--allow-lost-documents) to write one long document",
+        )
+    if data.has_index:
+        empty = data.num_empty_documents
+        if empty:
+            raise FormatError(
+                f"{data.path} has {empty:,} empty documents, which would be lost",
+                hint="pass allow_lost_documents=True (--allow-lost-documents) to leave them out",
+            )
+    if rules.by_id and data.knows_documents and rules.end_of_text_id is None:
+        raise FormatError(
+            f"only an index says where documents of {data.path} end, and the target has none",
+            hint="name the id between them with end_of_text_id= (--end-of-text-id), or pass "
+            "allow_lost_documents=True (--allow-lost-documents)",
+        )
+
+
+def _told_by_id(
+    ids: np.ndarray, ends: np.ndarray, rules: Rules, data: TokenDataset, start: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Documents that end with the end-of-text id and hold it nowhere else."""
+    if rules.end_of_text_id is None:
+        return ids, ends
+    marked = ids == rules.end_of_text_id
+    open_ended = ends[~marked[ends - 1]]
+    if len(open_ended) and rules.add_end_of_text:
+        ids = np.insert(ids, open_ended, rules.end_of_text_id)
+        ends = ends + np.searchsorted(open_ended, ends, side="right")
+        marked = ids == rules.end_of_text_id
+    elif len(open_ended) and not rules.allow_lost_documents:
+        raise FormatError(
+            f"a document of {data.path} ends at token {start + int(open_ended[0]):,} without the "
+            f"end-of-text id {rules.end_of_text_id}",
+            hint="pass add_end_of_text=True (--add-end-of-text) to write it after each document",
+        )
+    told = np.flatnonzero(marked) + 1
+    if not np.array_equal(told, ends):
+        if not rules.allow_lost_documents:
+            extra = np.setdiff1d(told, ends)
+            raise FormatError(
+                f"a document of {data.path} has the end-of-text id {rules.end_of_text_id} inside, "
+                f"at token {start + int(extra[0]) - 1:,}: it would become two",
+                hint="pass allow_lost_documents=True (--allow-lost-documents) to write it so",
+            )
+        ends = told if not rules.indexed or len(told) else ends
+    return ids, ends
+
+
+def turned(chunks: Chunks, end_of_text_id: int) -> Chunks:
+    """The stream with the id before each document: one in front, the last left out."""
+    held = None
+    for ids, ends in chunks:
+        front = np.array([end_of_text_id], ids.dtype) if held is None else held
+        held = ids[-1:]
+        yield np.concatenate([front, ids[:-1]]), ends
+    if held is not None and held[0] != end_of_text_id:
+        yield held, np.empty(0, np.int64)

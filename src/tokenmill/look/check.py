@@ -1,0 +1,151 @@
+"""Is a dataset whole? Of ours by its manifest; of any other format by what its files say.
+
+Formats without hashes can only be compared with themselves: sizes against headers and indices when
+they are opened, then with `full` every index and every id against the vocabulary.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmill.dataset import TokenDataset
+from tokenmill.dataset import open as open_dataset
+from tokenmill.errors import CorruptShardError, NotADatasetError, TruncatedShardError
+from tokenmill.hub.files import OUR_FOLDER
+from tokenmill.shards.manifest import FILE_NAME, Manifest
+from tokenmill.shards.verify import Finding, verify
+
+BLOCK = 1 << 22
+_FETCH = "fetch this file again, or write it again"
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was looked at, and what is wrong."""
+
+    path: str
+    format: str
+    damaged: list[Finding]
+    extra: list[str]
+    """Files that are not part of the dataset; no fault."""
+    shards: int
+    shards_read: int
+    has_hashes: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        damaged = [
+            {
+                "file": f.file,
+                "what": f.what,
+                "expected": f.expected,
+                "found": f.found,
+                "remedy": f.remedy,
+            }
+            for f in self.damaged
+        ]
+        return vars(self) | {"damaged": damaged, "ok": not self.damaged}
+
+
+def check(
+    path: str | os.PathLike[str],
+    *,
+    full: bool = False,
+    subset: str | None = None,
+    progress: Callable[[str, int], None] | None = None,
+    **settings: Any,
+) -> Check:
+    """Compare the files at this path with what they, or their manifest, say.
+
+    A path that is no dataset, or a manifest that cannot be read, is raised.
+    """
+    if full and subset is not None:
+        raise ValueError("full reads everything and subset a part; give one of them")
+    if (Path(path) / FILE_NAME).is_file():
+        return _check_ours(Path(path), full, subset, progress)
+    try:
+        data = open_dataset(path, None, **settings)
+    except (TruncatedShardError, CorruptShardError) as error:
+        finding = Finding(
+            os.fspath(path), "size", "whole files", error.message, error.hint or _FETCH
+        )
+        return Check(os.fspath(path), "", [finding], [], 0, 0, False)
+    return _check_foreign(data, full, subset, progress)
+
+
+def _check_ours(
+    folder: Path, full: bool, subset: str | None, progress: Callable[[str, int], None] | None
+) -> Check:
+    read = []
+
+    def count(file: str, num_bytes: int) -> None:
+        read.append(file)
+        if progress is not None:
+            progress(file, num_bytes)
+
+    findings = verify(folder, full=full, subset=subset, progress=count)
+    extra = [f.file for f in findings if not f.is_error]
+    shards = sum(len(split.shards) for split in Manifest.load(folder).splits.values())
+    return Check(
+        str(folder),
+        "tokenmill",
+        [f for f in findings if f.is_error],
+        [name for name in extra if not name.startswith(OUR_FOLDER + "/")],
+        shards,
+        len(read),
+        True,
+    )
+
+
+def _check_foreign(
+    data: TokenDataset,
+    full: bool,
+    subset: str | None,
+    progress: Callable[[str, int], None] | None,
+) -> Check:
+    count = len(data.shards)
+    share = 1.0 if full else 0.0 if subset is None else _share(subset)
+    chosen = np.unique(np.linspace(0, count - 1, int(np.ceil(share * count))).astype(int)).tolist()
+    damaged = []
+    for i in chosen:
+        damaged += _check_shard(data, i)
+        if progress is not None:
+            progress(data.shards[i].file, data.files[i].file_bytes)
+    return Check(data.path, data.format, damaged, [], count, len(chosen), False)
+
+
+def _check_shard(data: TokenDataset, i: int) -> list[Finding]:
+    """The index of a shard, and every id of it against the vocabulary."""
+    file = data.files[i]
+    start, stop = data.shards[i].start, data.shards[i].start + data.shards[i].num_tokens
+    try:
+        if file.ends is not None:
+            data.document_ends(start, stop)
+        if data.vocab_size is None:
+            return []
+        for low in range(start, stop, BLOCK):
+            ids = data.tokens(low, min(low + BLOCK, stop))
+            largest, least = int(ids.max()), int(ids.min())
+            if largest >= data.vocab_size or least < 0:
+                wrong = largest if largest >= data.vocab_size else least
+                expected = f"ids below {data.vocab_size:,}"
+                return [Finding(file.name, "ids", expected, f"id {wrong:,}", _FETCH)]
+    except NotADatasetError as error:
+        return [Finding(file.name, "missing", "the file", error.message, error.hint or _FETCH)]
+    except (TruncatedShardError, CorruptShardError) as error:
+        return [Finding(file.name, "index", "a sound file", error.message, error.hint or _FETCH)]
+    return []
+
+
+def _share(subset: str) -> float:
+    try:
+        percent = float(subset.removesuffix("%")) if subset.endswith("%") else -1.0
+    except ValueError:
+        percent = -1.0
+    if not 0 < percent <= 100:
+        raise ValueError(f"subset={subset!r} is not a percentage between 0 and 100 such as '5%'")
+    return percent / 100

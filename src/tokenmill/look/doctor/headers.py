@@ -1,0 +1,82 @@
+"""header-as-tokens: the header of a file format among the tokens.
+
+A real `.npy` read as raw uint16 begins with 64 bogus tokens, a shard of llm.c with 512; nothing
+crashes, since most of them are valid ids. In the middle of data it means that files were joined.
+"""
+
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+
+from tokenmill.formats.magic import TOKENS, known_head
+from tokenmill.look.doctor.finding import Finding
+from tokenmill.look.doctor.sample import Patient
+
+NAME = "header-as-tokens"
+_LLMC = {magic: 1024 for magic, name in TOKENS.items() if name == "llmc"}
+_NPY = b"\x93NUMPY"
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    """At the start of each shard, and in the sample."""
+    data = patient.data
+    seen = set()
+    for i in patient.shards():
+        file = data.files[i]
+        if file.first or not file.num_tokens or not file.path:
+            continue
+        head = np.empty(min(64, file.num_tokens), data.dtype)
+        data.read_into(i, 0, head)
+        if (what := known_head(head.tobytes())) is not None:
+            seen.add(int(data.shard_starts[i]))
+            yield finding(file.path, head.tobytes(), data.dtype.itemsize, what)
+    for position, first_bytes in _in_the_middle(patient):
+        if position not in seen:
+            what = known_head(first_bytes) or "unknown"
+            where = f"{patient.split}, token {position:,}"
+            yield finding(where, first_bytes, data.dtype.itemsize, what)
+            return  # the others are like it
+
+
+def finding(where: str, first_bytes: bytes, itemsize: int, what: str) -> Finding:
+    """What to say about these bytes at this place."""
+    length = header_bytes(first_bytes)
+    bogus = "a header" if length is None else f"{length // itemsize:,} bogus tokens"
+    first = np.frombuffer(first_bytes[: 6 * itemsize], f"<u{itemsize}").tolist()
+    return Finding(
+        NAME,
+        where,
+        f"the header of a {what} file stands where tokens should: {bogus}, {first} ...",
+        "open the file without format=, so that its header is respected; if it was copied into "
+        "other data, make that again from the original",
+    )
+
+
+def header_bytes(first_bytes: bytes) -> int | None:
+    """How long the header is, where its first bytes tell."""
+    if first_bytes[:4] in _LLMC:
+        return _LLMC[first_bytes[:4]]
+    if first_bytes.startswith(_NPY) and len(first_bytes) >= 12:
+        if first_bytes[6] == 1:
+            return 10 + int(struct.unpack("<H", first_bytes[8:10])[0])
+        return 12 + int(struct.unpack("<I", first_bytes[8:12])[0])
+    return None
+
+
+def _in_the_middle(patient: Patient) -> Iterator[tuple[int, bytes]]:
+    """Places in the sample where tokens spell the start of a header."""
+    itemsize = patient.data.dtype.itemsize
+    if itemsize not in (2, 4):
+        return
+    # A second word that follows each magic keeps chance out: versions 1 and 7, "NUMPY" + version.
+    marks = [m + struct.pack("<i", v) for m, v in zip(_LLMC, (1, 7), strict=True)]
+    marks.append(_NPY + b"\x01\x00")
+    for block in patient.blocks:
+        for mark in marks:
+            words = np.frombuffer(mark, f"<u{itemsize}")
+            hits = block.ids[: len(block.ids) - len(words) + 1] == words[0]
+            for offset in range(1, len(words)):
+                hits = hits & (block.ids[offset : offset + len(hits)] == words[offset])
+            for place in np.flatnonzero(hits).tolist():
+                yield block.start + place, block.ids[place : place + 64].tobytes()

@@ -1,0 +1,103 @@
+"""A batch as tensors."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tokenmill.batches.batch import Batch
+
+IGNORED = -100  # the label that cross-entropy leaves out, here and in Hugging Face models
+
+
+@dataclass(frozen=True)
+class TorchBatch:
+    """Windows of one step and rank; unpacks as `inputs, targets = batch`."""
+
+    inputs: Tensor
+    """(B, T) int64."""
+    targets: Tensor
+    """(B, T) int64: the token after each input."""
+    document_ids: Tensor | None = None
+    """(B, T): which document of its window a token is in; None unless `documents=True`."""
+    positions: Tensor | None = None
+    """(B, T): place in that document, counted from the window's start."""
+    loss_mask: Tensor | None = None
+    """(B, T) bool: false where the target is the first token of the next document."""
+    cu_seqlens: Tensor | None = None
+    """Ends of documents over the whole flattened batch, int32, of fixed length."""
+    max_seqlen: int | None = None
+    num_targets: int = 0
+    """Targets that count: all, or those of the loss mask."""
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.inputs, self.targets))
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same on another device."""
+        return self._each(lambda tensor: tensor.to(device))
+
+    def split(self, rows: int) -> list[Self]:
+        """Micro-batches of at most so many rows. `cu_seqlens` is for the whole, and left out."""
+        total = len(self.inputs)
+        if rows >= total:
+            return [self]
+        whole = replace(self, cu_seqlens=None, max_seqlen=None)
+        return [
+            whole._each(lambda tensor, at=at: tensor[at : at + rows])
+            for at in range(0, total, rows)
+        ]
+
+    def _each(self, change: Any) -> Self:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        changed = {k: change(v) if isinstance(v, Tensor) else v for k, v in values.items()}
+        return replace(self, **changed)
+
+    def as_dict(self) -> dict[str, Tensor]:
+        """`{"input_ids", "labels", ...}` with labels already shifted: labels[t] follows input t.
+
+        For a loss of your own. A Hugging Face model shifts by itself: use `for_hugging_face`.
+        """
+        labels = self.targets
+        if self.loss_mask is not None:
+            labels = labels.masked_fill(~self.loss_mask, IGNORED)
+        named = {"input_ids": self.inputs, "labels": labels}
+        if self.positions is not None:
+            named["position_ids"] = self.positions
+        return named
+
+    def for_hugging_face(self) -> dict[str, Tensor]:
+        """`{"input_ids", "labels"}` for a causal model of transformers, which shifts labels itself.
+
+        Both are the T + 1 tokens of the window, so the model's loss is over exactly our T targets
+        and none is lost. The model sees T + 1 tokens: for a context of 1024 use block_size=1023.
+        """
+        whole = torch.cat((self.inputs, self.targets[:, -1:]), dim=1)
+        labels = whole
+        if self.loss_mask is not None:
+            labels = whole.clone()
+            labels[:, 1:].masked_fill_(~self.loss_mask, IGNORED)
+        return {"input_ids": whole, "labels": labels}
+
+
+def from_arrays(batch: Batch, tokens: Tensor) -> TorchBatch:
+    """A batch of arrays around its tokens, which are on their device already; the rest follows."""
+    device = tokens.device
+
+    def moved(array: np.ndarray | None) -> Tensor | None:
+        return None if array is None else torch.from_numpy(array).to(device, non_blocking=True)
+
+    mask = batch.loss_mask
+    return TorchBatch(
+        inputs=tokens[:, :-1],
+        targets=tokens[:, 1:],
+        document_ids=moved(batch.document_ids),
+        positions=moved(batch.positions),
+        loss_mask=moved(mask),
+        cu_seqlens=moved(batch.cu_seqlens),
+        max_seqlen=batch.max_seqlen,
+        num_targets=batch.targets.size if mask is None else int(mask.sum()),
+    )

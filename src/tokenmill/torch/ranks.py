@@ -1,0 +1,118 @@
+"""Which share of the data is mine: the rank and the world size, and who said so.
+
+The first of these that speaks is believed, and `Ranks.source` names it:
+
+1. arguments                    rank=, world_size=, or a DeviceMesh
+2. torch.distributed            when a process group is initialised
+3. torchrun                     RANK, WORLD_SIZE
+4. a Slurm step                 SLURM_PROCID, SLURM_NTASKS, only with SLURM_STEP_ID
+5. Open MPI, PMI                OMPI_COMM_WORLD_RANK, PMI_RANK
+6. nothing: one process         (0, 1)
+
+Slurm sets SLURM_NTASKS and SLURM_PROCID in the batch script as well, where one process runs for
+all tasks: believing them there would read 1/n of the data and lose the rest without a word. Only
+`srun` sets SLURM_STEP_ID, so only then are they used.
+"""
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+log = logging.getLogger("tokenmill")
+
+# (name of the launcher, variable of the rank, variable of the world size, variable required)
+_LAUNCHERS = (
+    ("torchrun (RANK, WORLD_SIZE)", "RANK", "WORLD_SIZE", None),
+    ("Slurm step (SLURM_PROCID, SLURM_NTASKS)", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"),
+    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", None),
+    ("PMI (PMI_RANK, PMI_SIZE)", "PMI_RANK", "PMI_SIZE", None),
+)
+# Dimensions of a mesh along which every process reads the same batch.
+_SAME_BATCH_DIMS = {"tp", "cp", "sp", "pp"}
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """A share of the data: this rank of so many, and where that was found."""
+
+    rank: int
+    world_size: int
+    source: str
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} of {self.world_size}, from {self.source}"
+
+
+def find_ranks(
+    rank: int | None = None,
+    world_size: int | None = None,
+    *,
+    mesh: Any = None,
+    environ: Mapping[str, str] | None = None,
+) -> Ranks:
+    """Resolve this process's share of the data; log and return it.
+
+    `mesh` is a torch DeviceMesh; its tensor-, context- and pipeline-parallel dimensions (named
+    tp, cp, sp, pp) share one batch, all others divide the data.
+    """
+    found = _given(rank, world_size) or _of_mesh(mesh) or _of_process_group()
+    found = found or _of_environment(os.environ if environ is None else environ)
+    found = found or Ranks(0, 1, "nothing set: one process")
+    log.info("data share: %s", found)
+    return found
+
+
+def _given(rank: int | None, world_size: int | None) -> Ranks | None:
+    if rank is None and world_size is None:
+        return None
+    if rank is None or world_size is None:
+        raise ValueError(f"rank={rank} and world_size={world_size}: give both or neither")
+    return _checked(rank, world_size, "arguments")
+
+
+def _of_mesh(mesh: Any) -> Ranks | None:
+    if mesh is None:
+        return None
+    names = mesh.mesh_dim_names
+    if names is None:
+        raise ValueError(
+            "the DeviceMesh has no mesh_dim_names, so its data dimensions are unknown\n\n"
+            "hint: name them, e.g. init_device_mesh('cuda', (4, 2), mesh_dim_names=('dp', 'tp'))"
+        )
+    rank, world_size = 0, 1
+    for name in names:  # row-major over the data dimensions
+        if name not in _SAME_BATCH_DIMS:
+            size = mesh.size(names.index(name))
+            rank = rank * size + mesh.get_local_rank(name)
+            world_size *= size
+    return _checked(rank, world_size, f"DeviceMesh {names}")
+
+
+def _of_process_group() -> Ranks | None:
+    from torch import distributed
+
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return None
+    return Ranks(distributed.get_rank(), distributed.get_world_size(), "torch.distributed")
+
+
+def _of_environment(environ: Mapping[str, str]) -> Ranks | None:
+    for source, rank_name, size_name, required in _LAUNCHERS:
+        rank, size = environ.get(rank_name), environ.get(size_name)
+        if rank is None or size is None or (required and required not in environ):
+            continue
+        if not (rank.isdecimal() and size.isdecimal()):
+            raise ValueError(f"{rank_name}={rank!r}, {size_name}={size!r}: not whole numbers")
+        return _checked(int(rank), int(size), source)
+    return None
+
+
+def _checked(rank: int, world_size: int, source: str) -> Ranks:
+    if not 0 <= rank < world_size:
+        raise ValueError(
+            f"rank {rank} of world size {world_size} (from {source}); "
+            "expected 0 <= rank < world_size"
+        )
+    return Ranks(rank, world_size, source)

@@ -1,0 +1,101 @@
+"""The windows as a map-style dataset: item i is the i-th sample of the order.
+
+Read with a sequential sampler it gives the shuffled order, on any number of workers and in any
+start method; frameworks that shard and fast-forward samplers (Hugging Face Trainer, Accelerate)
+shard and fast-forward it right. Its length is one epoch; `set_epoch(e)` makes item i the i-th
+sample of epoch e, also in workers that are alive already.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tokenmill.batches.loader import BatchLoader
+
+KINDS = ("pair", "dict", "hugging_face")
+_NO_END = 1 << 62
+
+
+def check_kind(kind: str) -> None:
+    """Refuse a form of item that does not exist."""
+    if kind not in KINDS:
+        raise ValueError(f"items of kind {kind!r}; known are: {', '.join(KINDS)}")
+
+
+def present(window: Tensor, kind: str) -> Any:
+    """Windows of T + 1 tokens as items (or, with a leading dimension, as batches) of a kind.
+
+    pair           (inputs, targets)
+    dict           {"input_ids", "labels"}: labels[t] is the token after input_ids[t]
+    hugging_face   {"input_ids", "labels"}: both all T + 1 tokens, since those models shift labels
+                   themselves; the model sees T + 1 tokens and none of the T targets is lost
+    """
+    if kind == "hugging_face":
+        return {"input_ids": window, "labels": window}
+    inputs, targets = window[..., :-1], window[..., 1:]
+    return (inputs, targets) if kind == "pair" else {"input_ids": inputs, "labels": targets}
+
+
+def shared_number(value: int) -> Tensor:
+    """A number that worker processes see change: in shared memory, without a global name."""
+    number = torch.full((), value, dtype=torch.int64)
+    number.share_memory_()  # type: ignore[no-untyped-call]
+    return number
+
+
+class WindowsDataset(Dataset[Any]):
+    """Map-style windows of a dataset, in the order of a seed.
+
+    `items` is `pair`, `dict` or `hugging_face` (see `present`); further arguments (`phase`,
+    `order`, ...) are those of `tokenmill.BatchLoader`. It does not divide itself by rank: that is
+    what the sampler, or the framework, does with a map-style dataset.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        block_size: int,
+        seed: int = 0,
+        order: str = "shuffle",
+        items: str = "pair",
+        **options: Any,
+    ) -> None:
+        check_kind(items)
+        self.data, self.items = data, items
+        loader = BatchLoader(
+            data, batch_size=1, block_size=block_size, seed=seed, order=order, prefetch=0, **options
+        )
+        self._length = len(loader.windows())
+        self._windows = loader.windows(_NO_END)
+        self._epoch = shared_number(0)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def epoch(self) -> int:
+        """The epoch whose samples the items are."""
+        return int(self._epoch)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Item i is from now on sample i of this epoch."""
+        if epoch < 0:
+            raise ValueError(f"epoch is {epoch}; expected 0 or more")
+        self._epoch.fill_(epoch)
+
+    def __getitem__(self, i: int) -> Any:
+        return self.__getitems__([i])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Several items at once: one gather instead of many."""
+        if any(not -self._length <= i < self._length for i in indices):
+            raise IndexError(f"items {list(indices)} of a dataset of {self._length} windows")
+        first = self.epoch * self._length
+        samples = [first + i % self._length for i in indices]
+        rows = torch.from_numpy(np.stack(self._windows.__getitems__(samples)))
+        return [present(row, self.items) for row in rows]

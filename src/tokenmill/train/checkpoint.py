@@ -1,0 +1,159 @@
+"""Checkpoints: one folder a step, complete or not there.
+
+    RUN/checkpoints/step_00000500/   model.pt, optimizer.pt, state.json
+    RUN/checkpoints/latest           the name of the newest complete one
+
+All of a step (weights, optimizer, position in the data, seed of the random numbers, settings) is
+written to a temporary folder, synced, renamed, and only then named by `latest`: a process killed
+at any moment leaves the checkpoint before it intact. `state.json` holds the size and hash of the
+two others. Tensors are read with `weights_only=True` and with nothing else: no code in a file
+runs.
+"""
+
+import json
+import os
+import pickle
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import xxhash
+
+from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One complete step, as read."""
+
+    step: int
+    state: dict[str, Any]
+    model: dict[str, Any]
+    optimizer: dict[str, Any]
+
+
+def save(
+    run_dir: Path,
+    *,
+    step: int,
+    model: dict[str, Any],
+    optimizer: dict[str, Any],
+    state: dict[str, Any],
+    keep: int,
+) -> Path:
+    """Write the checkpoint of `step`, make it the latest, and remove all but `keep`."""
+    folder = run_dir / "checkpoints"
+    folder.mkdir(parents=True, exist_ok=True)
+    final = folder / f"step_{step:08d}"
+    if latest(run_dir) == final:
+        return final  # nothing was trained since
+    for leftover in folder.glob(".tmp-*"):  # of a process that was killed while writing
+        shutil.rmtree(leftover)
+    temporary = folder / f".tmp-{os.getpid()}"
+    temporary.mkdir()
+    torch.save(model, temporary / "model.pt")
+    torch.save(optimizer, temporary / "optimizer.pt")
+    files = {name: _digest(temporary / name) for name in ("model.pt", "optimizer.pt")}
+    text = json.dumps({"version": VERSION, "step": step, "files": files, **state}, indent=1)
+    (temporary / "state.json").write_text(text, encoding="utf-8")
+    for path in temporary.iterdir():
+        _sync(path)
+    _sync(temporary)
+    if final.exists():  # complete, but never named by `latest`
+        shutil.rmtree(final)
+    temporary.rename(final)
+    _sync(folder)
+    _point(folder, final.name)
+    _prune(folder, final, keep)
+    return final
+
+
+def latest(run_dir: Path) -> Path | None:
+    """The newest complete checkpoint of a run, or None."""
+    pointer = run_dir / "checkpoints" / "latest"
+    if not pointer.exists():
+        return None
+    name = pointer.read_text(encoding="ascii", errors="replace").strip()
+    if not (name.startswith("step_") and name[5:].isdecimal()):
+        raise FormatError(
+            f"{pointer} holds {name[:40]!r}; "
+            "expected the name of a checkpoint such as step_00000500"
+        )
+    return pointer.parent / name
+
+
+def load(folder: Path, *, device: str | torch.device = "cpu", optimizer: bool = True) -> Checkpoint:
+    """Read a checkpoint whole, or refuse it; nothing in it is executed."""
+    state_file = folder / "state.json"
+    if not state_file.exists():
+        raise FormatError(
+            f"{folder} has no state.json: not a checkpoint",
+            hint=f"name another in {folder.parent}/latest",
+        )
+    state = json.loads(state_file.read_text(encoding="utf-8"))
+    if state.get("version") != VERSION:
+        raise UnsupportedVersionError(
+            f"{folder} has checkpoint version {state.get('version')}; "
+            f"this tokenmill reads {VERSION}"
+        )
+    for name, expected in state["files"].items():
+        if name not in ("model.pt", "optimizer.pt") or _digest(folder / name) != expected:
+            raise CorruptShardError(
+                f"{folder / name} is not the file that was saved: its size or hash differs",
+                hint=f"write the name of an older checkpoint into {folder.parent / 'latest'}",
+            )
+    return Checkpoint(
+        step=state["step"],
+        state=state,
+        model=read_tensors(folder / "model.pt", device),
+        optimizer=read_tensors(folder / "optimizer.pt", device) if optimizer else {},
+    )
+
+
+def read_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Any]:
+    """Tensors and plain values of a .pt file; anything that would run code is refused."""
+    try:
+        tensors: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise FormatError(
+            f"{path} holds more than tensors and plain values, and was not loaded: "
+            f"{str(error).splitlines()[0]}",
+            hint="load only checkpoints that `tokenmill train` wrote",
+        ) from None
+    return tensors
+
+
+def _digest(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {"bytes": None, "xxh3_128": None}
+    digest = xxhash.xxh3_128()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 22):
+            digest.update(chunk)
+    return {"bytes": path.stat().st_size, "xxh3_128": digest.hexdigest()}
+
+
+def _point(folder: Path, name: str) -> None:
+    temporary = folder / ".latest.tmp"
+    temporary.write_text(name + "\n", encoding="ascii")
+    _sync(temporary)
+    temporary.replace(folder / "latest")
+    _sync(folder)
+
+
+def _prune(folder: Path, newest: Path, keep: int) -> None:
+    others = sorted(p for p in folder.glob("step_*") if p != newest)
+    for old in others[: max(0, len(others) - (keep - 1))]:
+        shutil.rmtree(old)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

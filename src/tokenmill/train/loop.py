@@ -1,0 +1,382 @@
+"""The training loop: batches in, a trained model, its checkpoints and its curve out.
+
+One step: take the next batch of the loader, run it through the model in micro-batches, clip,
+step. `batch_size` is the whole step's, over all ranks, so a run may go on with more or fewer
+ranks and read the same windows at the same steps. Losses are summed and divided by the number of
+targets of the whole step, so a step means the same however it is cut.
+
+Random numbers (dropout) are seeded at each step from (seed, step, rank): there is no generator
+state to save, and a resumed run draws what the uninterrupted one would have drawn.
+"""
+
+import math
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from tokenmill.errors import Stopped, TokenmillError
+from tokenmill.torch.batch import TorchBatch
+from tokenmill.torch.loader import TorchLoader
+from tokenmill.torch.ranks import Ranks
+from tokenmill.train import checkpoint
+from tokenmill.train.config import TrainConfig
+from tokenmill.train.data import TrainingData
+from tokenmill.train.model import GPT, ModelConfig, generate
+from tokenmill.train.progress import Progress, duration
+from tokenmill.train.ranks import barrier, sum_over_ranks
+from tokenmill.train.record import Record
+from tokenmill.train.schedule import learning_rate_at, make_optimizer
+from tokenmill.train.signals import StopRequest
+from tokenmill.train.validation import Validation
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished run reached."""
+
+    step: int
+    train_loss: float
+    val_loss: float | None
+    run_dir: Path
+    data_wait: float
+    """Share of the time of this process's steps spent waiting for data."""
+
+
+class Trainer:
+    """One run on one rank."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        data: TrainingData,
+        *,
+        device: torch.device,
+        ranks: Ranks,
+        progress: Progress,
+    ) -> None:
+        self.config, self.data, self.device, self.ranks = config, data, device, ranks
+        self.progress = progress
+        self.is_main = ranks.rank == 0
+        self.step = 0
+        self._skipped = config.skipped
+        self.loss = math.nan
+        self.val_loss: float | None = None
+        self.waited = self.worked = 0.0
+        self._unchecked: list[tuple[int, int, Tensor]] = []
+
+        torch.manual_seed(config.seed)
+        self.model = GPT(
+            ModelConfig(
+                vocab_size=-(-data.vocab_size // 64) * 64,  # GPUs like round matrices
+                block_size=config.block_size,
+                n_layer=config.n_layer,
+                n_head=config.n_head,
+                n_embd=config.n_embd,
+                dropout=config.dropout,
+            )
+        ).to(device)
+        self.optimizer = make_optimizer(
+            self.model,
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
+            betas=(config.beta1, config.beta2),
+            fused=device.type == "cuda",
+        )
+        self.loader = TorchLoader(
+            data.train,
+            batch_size=self._rows_per_rank(),
+            block_size=config.block_size,
+            seed=config.seed,
+            order=config.order,
+            device=device,
+            rank=ranks.rank,
+            world_size=ranks.world_size,
+            vocab_size=data.vocab_size,
+            documents=data.documents,
+        )
+        self.validation = self._make_validation()
+        self.record = Record(config, is_main=self.is_main)
+
+    def _rows_per_rank(self) -> int:
+        rows, rest = divmod(self.config.batch_size, self.ranks.world_size)
+        if rest or not rows:
+            raise ValueError(
+                f"batch_size {self.config.batch_size} (windows per step over all ranks) does not "
+                f"divide over {self.ranks.world_size} ranks"
+            )
+        return rows
+
+    def _make_validation(self) -> Validation | None:
+        if self.data.val is None or not self.config.eval_interval:
+            return None
+        return Validation(
+            self.data.val,
+            block_size=self.config.block_size,
+            batch_size=self.config.eval_batch_size,
+            num_batches=self.config.eval_batches,
+            vocab_size=self.data.vocab_size,
+            documents=self.data.documents,
+        )
+
+    def run(self, stop: StopRequest) -> Result:
+        """Train to max_iters, or until a signal: then save and raise `Stopped`."""
+        self.record.open(self.step)
+        wrapped = self._wrap()
+        if self.step == 0:
+            self._evaluate()
+        self._window_start, self._window_step, self._window_waited = (
+            time.perf_counter(),
+            self.step,
+            0.0,
+        )
+        try:
+            while self.step < self.config.max_iters:
+                asked = self._train_step(wrapped, stop)
+                last = self.step >= self.config.max_iters
+                if self.step % self.config.log_interval == 0 or last or asked:
+                    self._log()
+                if self._is_due(self.config.eval_interval) or (last and self.config.eval_interval):
+                    self._evaluate()
+                if self._is_due(self.config.checkpoint_interval) or last or asked:
+                    self._save()
+                if asked and not last:
+                    raise Stopped(
+                        f"{stop.asked or 'a signal on another rank'}: saved at step {self.step:,} "
+                        f"of {self.config.max_iters:,}",
+                        hint="the same command with --resume goes on from there",
+                    )
+        finally:
+            self.record.close()
+            self.loader.close()
+        return self._finish()
+
+    def _wrap(self) -> nn.Module:
+        """The model as it is trained: compiled, and kept equal over ranks."""
+        model: nn.Module = self.model
+        setting = self.config.compile
+        if setting == "on" or (setting == "auto" and self.device.type == "cuda"):
+            model = torch.compile(model)  # type: ignore[assignment]
+        if self.ranks.world_size > 1:
+            on = [self.device.index] if self.device.type == "cuda" else None
+            model = DistributedDataParallel(model, device_ids=on)
+        return model
+
+    def _train_step(self, model: nn.Module, stop: StopRequest) -> bool:
+        """One optimizer step; whether any rank was asked to stop."""
+        began = time.perf_counter()
+        data_step, batch = self._next_batch()
+        waited = time.perf_counter() - began
+
+        # One exchange of two numbers a step: the ranks agree on what they divide by and on
+        # whether they stop here, so none waits for another that has left.
+        shared = torch.tensor([batch.num_targets, stop.asked is not None], dtype=torch.float64)
+        num_targets, asked = sum_over_ranks(shared).tolist()
+
+        words = np.random.SeedSequence([self.config.seed, self.step, self.ranks.rank])
+        torch.manual_seed(int(words.generate_state(1, np.uint64)[0] >> 1))
+        loss = torch.zeros((), device=self.device)
+        parts = batch.split(self.config.micro_batch_size or len(batch.inputs))
+        for i, part in enumerate(parts):
+            with self._gradients_shared(model, i == len(parts) - 1):
+                part_loss = self._sum_of_losses(model, part) / num_targets
+                # DDP takes the mean over ranks; our division is by the sum already.
+                (part_loss * self.ranks.world_size).backward()
+            loss += part_loss.detach()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip or math.inf)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._learning_rate()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+        self.step += 1
+        self._unchecked.append((self.step, data_step, loss))
+        self._window_waited += waited
+        return bool(asked > 0)
+
+    def _next_batch(self) -> tuple[int, TorchBatch]:
+        """The next batch that is not to be skipped, and its place in the order of the data."""
+        while True:
+            data_step = self.loader.state_dict()["samples"] // self.config.batch_size
+            batch = next(self.loader)
+            if data_step not in self._skipped:
+                return data_step, batch
+
+    def _sum_of_losses(self, model: nn.Module, batch: TorchBatch) -> Tensor:
+        with self._precision():
+            total: Tensor = model(
+                batch.inputs,
+                batch.targets,
+                loss_mask=batch.loss_mask,
+                document_ids=batch.document_ids,
+                positions=batch.positions,
+            )
+        return total
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        setting = self.config.precision
+        able = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+        if setting == "bf16" or (setting == "auto" and able):
+            return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        return nullcontext()
+
+    def _gradients_shared(self, model: nn.Module, is_last: bool) -> AbstractContextManager[Any]:
+        """Gradients travel between ranks once a step, with the last micro-batch."""
+        if isinstance(model, DistributedDataParallel) and not is_last:
+            return model.no_sync()
+        return nullcontext()
+
+    def _learning_rate(self) -> float:
+        config = self.config.resolved()
+        assert config.min_learning_rate is not None
+        assert config.decay_iters is not None
+        return learning_rate_at(
+            self.step,
+            peak=config.learning_rate,
+            floor=config.min_learning_rate,
+            warmup_steps=config.warmup_iters,
+            decay_steps=max(config.decay_iters, config.warmup_iters + 1),
+        )
+
+    def _is_due(self, interval: int | None) -> bool:
+        return bool(interval) and self.step % (interval or 1) == 0
+
+    def _check_losses(self) -> None:
+        """Stop at the first loss that is not a number, and say which windows it came from."""
+        if not self._unchecked:
+            return
+        losses = sum_over_ranks(torch.stack([loss for _, _, loss in self._unchecked]))
+        values = losses.double().cpu()
+        steps = [(step, data_step) for step, data_step, _ in self._unchecked]
+        self._unchecked.clear()
+        self.loss = float(values[-1])
+        bad = ~torch.isfinite(values)
+        if bad.any():
+            step, data_step = steps[int(bad.nonzero()[0])]
+            windows = self.loader.describe(data_step)
+            self.record.log({"event": "loss is not finite", "windows": windows}, step)
+            raise TokenmillError(
+                f"the loss of step {step:,} is {float(values[bad][0])}; its windows:\n"
+                + "\n".join(f"       {line}" for line in windows[:8]),
+                hint="the last checkpoint is from before it; metrics.jsonl lists all its windows. "
+                f"--resume --skip_steps {data_step} goes on without them",
+            )
+
+    def _log(self) -> None:
+        self._check_losses()
+        now = time.perf_counter()
+        seconds, steps = now - self._window_start, self.step - self._window_step
+        self.waited += self._window_waited
+        self.worked += seconds
+        tokens_per_step = self.config.batch_size * self.config.block_size
+        speed = tokens_per_step * steps / max(seconds, 1e-9)
+        wait = self._window_waited / max(seconds, 1e-9)
+        self.record.log(
+            {
+                "loss": self.loss,
+                "learning_rate": self.optimizer.param_groups[0]["lr"],
+                "tokens": self.step * tokens_per_step,
+                "epoch": self.loader.loader.epoch,
+                "tokens_per_second": round(speed),
+                "data_wait": round(wait, 6),
+            },
+            self.step,
+        )
+        self.progress.step(
+            self.step,
+            loss=self.loss,
+            tokens_per_second=speed,
+            data_wait=wait,
+            seconds_left=(self.config.max_iters - self.step) * seconds / max(steps, 1),
+        )
+        self._window_start, self._window_step, self._window_waited = (
+            time.perf_counter(),
+            self.step,
+            0.0,
+        )
+
+    def _evaluate(self) -> None:
+        """Validation loss and a sample of text; their time is not counted as training."""
+        if self.validation is None:
+            return
+        began = time.perf_counter()
+        self.model.eval()
+        self.val_loss = self.validation.loss(
+            lambda batch: self._sum_of_losses(self.model, batch),
+            rank=self.ranks.rank,
+            world_size=self.ranks.world_size,
+            device=self.device,
+        )
+        self.model.train()
+        values: dict[str, Any] = {"val_loss": self.val_loss}
+        if self.is_main and self.config.sample_tokens:
+            values["sample"] = self.sample()
+        self.record.log(values, self.step)
+        self.progress.say(f"step {self.step:,}  validation loss {self.val_loss:.4f}")
+        if "sample" in values and self.step:
+            self.progress.say(f"  sample: {printable(values['sample'])}")
+        self.record.draw()
+        if self.step:
+            self._window_start += time.perf_counter() - began
+
+    def sample(self) -> str:
+        """A few tokens of text from the model as it is now."""
+        start = self.data.end_of_text_id
+        if start is None:
+            start = int(self.data.train.tokens(0, 1)[0])
+        ids = generate(
+            self.model,
+            torch.tensor([start], device=self.device),
+            self.config.sample_tokens,
+            num_ids=self.data.vocab_size,
+            seed=self.config.seed,
+            stop_id=self.data.end_of_text_id,
+        )[1:]
+        return self.data.decode(ids.cpu().numpy())
+
+    def _save(self) -> None:
+        self._check_losses()  # a checkpoint never holds the weights after a NaN
+        if self.is_main:
+            checkpoint.save(
+                self.config.run_dir,
+                step=self.step,
+                model=self.model.state_dict(),
+                optimizer=self.optimizer.state_dict(),
+                state={
+                    "config": self.config.as_dict(),
+                    "model": asdict(self.model.config),
+                    "vocab_size": self.data.vocab_size,
+                    "data": self.data.fingerprints,
+                    "loader": self.loader.state_dict(),
+                    "rng": {"seed": self.config.seed, "step": self.step},
+                },
+                keep=self.config.keep_checkpoints,
+            )
+            self.record.draw()
+        barrier()
+
+    def restore(self, saved: checkpoint.Checkpoint) -> None:
+        """Go on from a checkpoint: weights, optimizer, position in the data."""
+        self.loader.load_state_dict(saved.state["loader"])
+        self.model.load_state_dict(saved.model)
+        self.optimizer.load_state_dict(saved.optimizer)
+        self.step = saved.step
+
+    def _finish(self) -> Result:
+        share = self.waited / self.worked if self.worked else 0.0
+        self.progress.say(
+            f"Trained to step {self.step:,} in {duration(self.worked)}; waiting for data took "
+            f"{share:.2%} of it\nWrote {self.config.run_dir}"
+        )
+        return Result(self.step, self.loss, self.val_loss, self.config.run_dir, share)
+
+
+def printable(text: str, width: int = 300) -> str:
+    """One line without control characters: text of a model may hold anything."""
+    return "".join(c if c.isprintable() else " " for c in text)[:width]

@@ -1,0 +1,106 @@
+"""Where the numbers of a run go: metrics.jsonl always, TensorBoard and W&B when asked for.
+
+A resumed run first drops the lines after the step it goes on from, so that the file reads as
+that of a run that was never stopped (but for the timings).
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from tokenmill.errors import MissingExtraError
+
+
+class Logger(Protocol):
+    """Anything that takes numbers at a step."""
+
+    def log(self, values: dict[str, Any], step: int) -> None:
+        """Record the values of one step."""
+
+    def close(self) -> None:
+        """Flush and let go."""
+
+
+class JsonLines:
+    """One JSON object a line: {"step": 10, "loss": 4.2, ...}."""
+
+    def __init__(self, path: Path, *, from_step: int) -> None:
+        self.path = path
+        kept = [row for row in read(path) if row["step"] <= from_step] if from_step else []
+        temporary = path.with_suffix(".jsonl.tmp")
+        temporary.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
+        temporary.replace(path)
+        self._file = path.open("a", encoding="utf-8")
+
+    def log(self, values: dict[str, Any], step: int) -> None:
+        """Append one line, at once."""
+        self._file.write(json.dumps({"step": step, **values}) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file, synced."""
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+
+class TensorBoard:
+    """Numbers as scalars, text as text, under RUN/tensorboard."""
+
+    def __init__(self, folder: Path, *, from_step: int) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise MissingExtraError(
+                "--tensorboard", package="tensorboard", extra="tensorboard"
+            ) from None
+        self._writer = SummaryWriter(str(folder), purge_step=from_step or None)
+
+    def log(self, values: dict[str, Any], step: int) -> None:
+        """One point a number."""
+        for name, value in values.items():
+            if isinstance(value, int | float):
+                self._writer.add_scalar(name, value, step)
+            else:
+                self._writer.add_text(name, str(value), step)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._writer.close()
+
+
+class WeightsAndBiases:
+    """A W&B run named as the model; WANDB_MODE=offline is respected."""
+
+    def __init__(self, folder: Path, *, name: str, config: dict[str, Any]) -> None:
+        try:
+            import wandb
+        except ImportError:
+            raise MissingExtraError("--wandb", package="wandb", extra="wandb") from None
+        self._run = wandb.init(
+            project="tokenmill", name=name, id=name, dir=str(folder), config=config, resume="allow"
+        )
+
+    def log(self, values: dict[str, Any], step: int) -> None:
+        """One step of the run."""
+        self._run.log(values, step=step)
+
+    def close(self) -> None:
+        """Finish the run."""
+        self._run.finish()
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a metrics.jsonl; a last line cut short by a kill is left out."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            if line.endswith("\n"):
+                yield json.loads(line)
+
+
+def points(path: Path, name: str) -> list[tuple[int, float]]:
+    """(step, value) of one number over a run."""
+    return [(row["step"], row[name]) for row in read(path) if row.get(name) is not None]

@@ -1,0 +1,217 @@
+"""A GPT in one file: what tokenmill trains to show that its batches are right.
+
+A decoder of the usual kind: token embedding, `n_layer` pre-norm blocks of causal attention and a
+GELU MLP, tied output. Rotary positions and RMSNorm instead of learned positions and LayerNorm;
+no biases. Attention stays inside documents when document ids are given: the mask is then
+"same document and not later", and positions restart with each document.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+IGNORED = -100  # a target that does not count
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The shape of a model."""
+
+    vocab_size: int
+    """Rows of the embedding: the tokenizer's ids, rounded up by the caller if it likes."""
+    block_size: int = 1024
+    """The longest context."""
+    n_layer: int = 12
+    n_head: int = 12
+    n_embd: int = 768
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.n_embd % self.n_head or (self.n_embd // self.n_head) % 2:
+            raise ValueError(
+                f"n_embd {self.n_embd} over n_head {self.n_head} is not an even head size"
+            )
+
+
+class GPT(nn.Module):
+    """Next-token logits, or their loss, for a batch of windows."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embed = nn.Embedding(config.vocab_size, config.n_embd)
+        self.drop = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layer))
+        self.norm = nn.RMSNorm(config.n_embd)
+        cos, sin = rotary_table(config.block_size, config.n_embd // config.n_head)
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
+        self.cos: Tensor
+        self.sin: Tensor
+        self.apply(self._init)
+        for name, weight in self.named_parameters():
+            if name.endswith("project.weight"):  # two per block write to the residual stream
+                nn.init.normal_(weight, std=0.02 / math.sqrt(2 * config.n_layer))
+
+    def _init(self, module: nn.Module) -> None:
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=0.02)
+
+    @property
+    def num_parameters(self) -> int:
+        """Numbers that are trained; the output shares its matrix with the embedding."""
+        return sum(p.numel() for p in self.parameters())
+
+    def forward(
+        self,
+        inputs: Tensor,
+        targets: Tensor | None = None,
+        *,
+        loss_mask: Tensor | None = None,
+        document_ids: Tensor | None = None,
+        positions: Tensor | None = None,
+    ) -> Tensor:
+        """Logits (B, T, vocab); with `targets`, the summed loss over unmasked targets instead.
+
+        The sum and not the mean: the caller divides by the number of targets of the whole step,
+        so that a step is the same however it is cut over ranks and micro-batches.
+        """
+        length = inputs.shape[1]
+        if length > self.config.block_size:
+            raise ValueError(f"{length} tokens; the model's block_size is {self.config.block_size}")
+        if positions is None:
+            rotation = self.cos[:length], self.sin[:length]
+        else:
+            rotation = self.cos[positions].unsqueeze(1), self.sin[positions].unsqueeze(1)
+        mask = None if document_ids is None else same_document(document_ids)
+        x = self.drop(self.embed(inputs))
+        for block in self.blocks:
+            x = block(x, rotation, mask)
+        x = self.norm(x)
+        if targets is None:
+            return functional.linear(x, self.embed.weight)
+        if loss_mask is not None:
+            targets = targets.masked_fill(~loss_mask, IGNORED)
+        logits = functional.linear(x, self.embed.weight).flatten(0, 1).float()
+        return functional.cross_entropy(
+            logits, targets.flatten(), ignore_index=IGNORED, reduction="sum"
+        )
+
+
+class Block(nn.Module):
+    """Attention, then an MLP, each added to the residual stream."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.norm_attention = nn.RMSNorm(config.n_embd)
+        self.attention = Attention(config)
+        self.norm_mlp = nn.RMSNorm(config.n_embd)
+        self.mlp = MLP(config)
+
+    def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+        """(B, T, C) -> (B, T, C)."""
+        x = x + self.attention(self.norm_attention(x), rotation, mask)
+        out: Tensor = x + self.mlp(self.norm_mlp(x))
+        return out
+
+
+class Attention(nn.Module):
+    """Causal self-attention with rotary positions."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.n_head, self.dropout = config.n_head, config.dropout
+        self.qkv = nn.Linear(config.n_embd, 3 * config.n_embd, bias=False)
+        self.project = nn.Linear(config.n_embd, config.n_embd, bias=False)
+        self.drop = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+        """(B, T, C) -> (B, T, C); `mask` (B, 1, T, T) is true where attention is allowed."""
+        batch, length, width = x.shape
+        qkv = self.qkv(x).view(batch, length, 3, self.n_head, width // self.n_head)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)  # each (B, heads, T, head size)
+        y = functional.scaled_dot_product_attention(
+            rotate(q, *rotation),
+            rotate(k, *rotation),
+            v,
+            attn_mask=mask,
+            is_causal=mask is None,
+            dropout_p=self.dropout if self.training else 0.0,
+        )
+        out: Tensor = self.drop(self.project(y.transpose(1, 2).reshape(batch, length, width)))
+        return out
+
+
+class MLP(nn.Module):
+    """Four times as wide inside."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.expand = nn.Linear(config.n_embd, 4 * config.n_embd, bias=False)
+        self.project = nn.Linear(4 * config.n_embd, config.n_embd, bias=False)
+        self.drop = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, C) -> (B, T, C)."""
+        out: Tensor = self.drop(self.project(functional.gelu(self.expand(x))))
+        return out
+
+
+def rotary_table(length: int, head_size: int, base: float = 10_000.0) -> tuple[Tensor, Tensor]:
+    """Cosines and sines (length, head_size / 2) of the rotary angles."""
+    frequency = base ** (-torch.arange(0, head_size, 2).float() / head_size)
+    angle = torch.arange(length).float()[:, None] * frequency
+    return angle.cos(), angle.sin()
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn the pairs (x[i], x[i + half]) of each head by the angle of their position."""
+    first, second = x.float().chunk(2, dim=-1)
+    turned = torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+    return turned.to(x.dtype)
+
+
+def same_document(document_ids: Tensor) -> Tensor:
+    """(B, T) ids -> (B, 1, T, T), true where query t may see key s: one document, s <= t."""
+    same = document_ids[:, None, :, None] == document_ids[:, None, None, :]
+    return same.tril()
+
+
+@torch.no_grad()
+def generate(
+    model: GPT,
+    prompt: Tensor,
+    max_new_tokens: int,
+    *,
+    num_ids: int,
+    temperature: float = 0.8,
+    top_k: int | None = 200,
+    seed: int = 0,
+    stop_id: int | None = None,
+) -> Tensor:
+    """Continue `prompt` (1-D ids) token by token; the result includes the prompt.
+
+    `num_ids` is the tokenizer's vocabulary: rows of the embedding that pad it are never drawn.
+    A temperature of 0 takes the likeliest token. Ends early at `stop_id`.
+    """
+    was_training = model.training
+    model.eval()
+    generator = torch.Generator(device=prompt.device).manual_seed(seed)
+    ids = prompt
+    for _ in range(max_new_tokens):
+        logits = model(ids[None, -model.config.block_size :])[0, -1, :num_ids].float()
+        if temperature == 0:
+            drawn = logits.argmax()[None]
+        else:
+            logits = logits / temperature
+            if top_k is not None and top_k < len(logits):
+                logits[logits < logits.topk(top_k).values[-1]] = -math.inf
+            drawn = torch.multinomial(logits.softmax(-1), 1, generator=generator)
+        ids = torch.cat((ids, drawn))
+        if stop_id is not None and int(drawn) == stop_id:
+            break
+    model.train(was_training)
+    return ids

@@ -1,0 +1,59 @@
+"""Text from a trained model: the last checkpoint of a run and the tokenizer kept with it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tokenmill.errors import NotADatasetError
+from tokenmill.tokens import load
+from tokenmill.train import checkpoint
+from tokenmill.train.model import GPT, ModelConfig, generate
+from tokenmill.train.ranks import local_device
+
+
+def sample(
+    run_dir: str | Path,
+    prompt: str = "",
+    *,
+    max_new_tokens: int = 200,
+    temperature: float = 0.8,
+    top_k: int | None = 200,
+    seed: int = 0,
+    device: str = "auto",
+) -> str:
+    """Continue `prompt`; without one, start a new document. Equal arguments give equal text."""
+    folder = checkpoint.latest(Path(run_dir))
+    if folder is None:
+        raise NotADatasetError(
+            f"{run_dir} has no checkpoint",
+            hint="name the folder of a run, such as runs/gpt; `tokenmill train` makes one",
+        )
+    if temperature < 0:
+        raise ValueError(f"temperature is {temperature}; expected 0 (likeliest token) or more")
+    place = local_device(device)
+    saved = checkpoint.load(folder, device=place, optimizer=False)
+    model = GPT(ModelConfig(**saved.state["model"])).to(place)
+    model.load_state_dict(saved.model)
+    state_file = Path(run_dir) / "tokenizer_state.json"
+    if not state_file.exists():
+        raise NotADatasetError(
+            f"{run_dir} has no tokenizer_state.json: the model was trained on ids alone",
+            hint="train with --tokenizer NAME to get text",
+        )
+    tokenizer = load.from_state(json.loads(state_file.read_text(encoding="utf-8")))
+    ids = tokenizer.encode_batch([prompt.encode()])[0].astype(np.int64)
+    start = ids if len(ids) else np.array([tokenizer.end_of_text_id])
+    out = generate(
+        model,
+        torch.from_numpy(start).to(place),
+        max_new_tokens,
+        num_ids=saved.state["vocab_size"],
+        temperature=temperature,
+        top_k=top_k,
+        seed=seed,
+        stop_id=tokenizer.end_of_text_id,
+    )
+    new = out[len(start) :].cpu().numpy()
+    return prompt + tokenizer.decode(new[new != tokenizer.end_of_text_id]).decode(errors="replace")

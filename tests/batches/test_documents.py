@@ -1,0 +1,116 @@
+"""Documents in a batch, against a loop over tokens that knows nothing of vectors."""
+
+import numpy as np
+import pytest
+
+from tokenmill import BatchLoader
+from tokenmill.batches.documents import mark_documents
+from tokenmill.dataset import from_array
+from tokenmill.errors import FormatError
+
+END = 9
+
+
+def documents_of(seed, num_documents=60, longest=12):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, END, rng.integers(1, longest)).tolist() for _ in range(num_documents)]
+
+
+def axis_of(documents, comes):
+    """All tokens on one axis, and the document of each."""
+    ids, owner = [], []
+    for number, document in enumerate(documents):
+        tokens = [*document, END] if comes == "after" else [END, *document]
+        ids += tokens
+        owner += [number] * len(tokens)
+    return np.array(ids, np.uint16), owner
+
+
+def plain_marks(owner, starts, block_size):
+    """Fields of a batch, token by token."""
+    document_ids, positions, loss_mask, begins = [], [], [], []
+    for row, start in enumerate(starts):
+        number, position, ids, places, mask = -1, 0, [], [], []
+        for j in range(block_size):
+            at = start + j
+            if j == 0 or owner[at] != owner[at - 1]:
+                number, position = number + 1, 0
+                begins.append(row * block_size + j)
+            ids.append(number)
+            places.append(position)
+            mask.append(owner[at + 1] == owner[at])
+            position += 1
+        document_ids.append(ids)
+        positions.append(places)
+        loss_mask.append(mask)
+    return document_ids, positions, loss_mask, begins
+
+
+@pytest.mark.parametrize("comes", ["after", "before"])
+@pytest.mark.parametrize("from_index", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_fields_equal_those_of_a_plain_loop(comes, from_index, seed):
+    ids, owner = axis_of(documents_of(seed), comes)
+    ends = np.flatnonzero(np.diff(owner, append=-1)) + 1
+    known = {"document_ends": ends} if from_index else {"end_of_text_id": END}
+    data = from_array(ids, end_of_text_comes=None if from_index else comes, **known)
+    loader = BatchLoader(data, batch_size=5, block_size=8, documents=True, prefetch=0)
+
+    for _ in range(12):
+        batch = next(loader)
+        expected = plain_marks(owner, batch.starts.tolist(), 8)
+        assert batch.document_ids.tolist() == expected[0]
+        assert batch.positions.tolist() == expected[1]
+        assert batch.loss_mask.tolist() == expected[2]
+        length = 6 if len(expected[3]) <= 5 else 41
+        begins = [*expected[3], *[40] * (length - len(expected[3]))]
+        assert batch.cu_seqlens.tolist() == begins
+        assert batch.max_seqlen == max(np.diff(begins))
+
+
+def test_shapes_and_types_are_the_same_in_every_batch():
+    ids, _ = axis_of(documents_of(0), "after")
+    data = from_array(ids, end_of_text_id=END)
+    loader = BatchLoader(
+        data, batch_size=3, block_size=8, documents=True, max_documents=5, epochs=1, prefetch=0
+    )
+
+    for batch in loader:
+        assert batch.cu_seqlens.shape == (16,)
+        assert batch.cu_seqlens.dtype == np.int32
+        assert batch.document_ids.shape == batch.positions.shape == batch.loss_mask.shape == (3, 8)
+        assert batch.loss_mask.dtype == bool
+
+
+def test_the_mask_hides_exactly_the_targets_that_begin_another_document():
+    """Worked by hand: 'after' hides the target that follows the id, 'before' the id as target."""
+    tokens = [1, 2, END, 3, 4, END, 5, 6, 7]
+    after = from_array(np.array(tokens, np.uint16), end_of_text_id=END)
+    before = from_array(np.array(tokens, np.uint16), end_of_text_id=END, end_of_text_comes="before")
+
+    def mask(data):
+        options = {"batch_size": 1, "block_size": 8, "order": "sequential", "documents": True}
+        return BatchLoader(data, **options).batch(0).loss_mask.astype(int).tolist()[0]
+
+    assert mask(after) == [1, 1, 0, 1, 1, 0, 1, 1]
+    assert mask(before) == [1, 0, 1, 1, 0, 1, 1, 1]
+
+
+def test_more_documents_than_there_is_room_for_is_an_error_with_both_numbers():
+    cuts = np.ones((2, 8), bool)
+
+    with pytest.raises(ValueError, match=r"holds 16 documents; .* room for 6 with max_documents=3"):
+        mark_documents(cuts.copy(), max_documents=3)
+    assert mark_documents(cuts.copy(), max_documents=8).max_seqlen == 1
+    assert mark_documents(cuts).cu_seqlens.tolist() == [*range(17)]
+
+
+def test_documents_are_refused_at_the_door_where_nothing_says_where_they_end():
+    with pytest.raises(FormatError, match="says where documents end"):
+        BatchLoader(from_array(np.arange(100, dtype=np.uint16)), block_size=8, documents=True)
+
+
+def test_without_documents_the_fields_are_none():
+    batch = BatchLoader(from_array(np.arange(100, dtype=np.uint16)), block_size=8).batch(0)
+
+    assert batch.document_ids is batch.positions is batch.loss_mask is batch.cu_seqlens is None

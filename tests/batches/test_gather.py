@@ -1,0 +1,87 @@
+"""Gathering rows: the same tokens as plain slices, whatever the shards, backend and dtype."""
+
+import numpy as np
+import pytest
+
+from tokenmill.batches.gather import check_dtype, gather
+from tokenmill.dataset import from_array
+
+IDS = np.random.default_rng(0).integers(0, 60_000, 1000).astype(np.uint16)
+STARTS = np.random.default_rng(1).integers(0, 1000 - 33, 200)
+SHARDS = [
+    [1000],
+    [500, 500],
+    [1, 998, 1],
+    [10] * 100,  # windows longer than a shard
+    [333, 1, 1, 665],
+    [999, 1],
+]
+
+
+def plain(starts, length):
+    return [IDS[start : start + length].tolist() for start in starts]
+
+
+@pytest.mark.parametrize("backend", ["mmap", "pread"])
+@pytest.mark.parametrize("lengths", SHARDS, ids=lambda lengths: f"{len(lengths)} shards")
+@pytest.mark.parametrize("dtype", ["int64", "uint16", "int32"])
+def test_rows_are_the_tokens_of_their_slices(in_shards, lengths, backend, dtype):
+    data = in_shards(IDS, lengths, backend=backend)
+
+    rows = gather(data, STARTS, 33, dtype=dtype)
+
+    assert rows.dtype == dtype
+    assert rows.tolist() == plain(STARTS, 33)
+
+
+def test_rows_may_end_with_the_very_last_token_and_start_with_the_first(in_shards):
+    for lengths in SHARDS:
+        rows = gather(in_shards(IDS, lengths), [0, 1000 - 33, 967], 33)
+
+        assert rows.tolist() == plain([0, 967, 967], 33)
+
+
+def test_an_array_in_memory_is_gathered_alike():
+    assert gather(from_array(IDS), STARTS, 33).tolist() == plain(STARTS, 33)
+
+
+def test_a_given_array_is_filled_and_returned(in_shards):
+    out = np.empty((200, 33), np.int32)
+
+    assert gather(in_shards(IDS, [500, 500]), STARTS, 33, out=out) is out
+    assert out.tolist() == plain(STARTS, 33)
+
+
+@pytest.mark.parametrize("lengths", [[1000], [500, 500]], ids=str)
+def test_rows_belong_to_the_caller(in_shards, lengths):
+    """Writing into a row changes neither the data nor the next gather."""
+    data = in_shards(IDS, lengths)
+    first = gather(data, STARTS, 33, dtype="uint16")
+
+    first[:] = 0
+
+    assert gather(data, STARTS, 33, dtype="uint16").tolist() == plain(STARTS, 33)
+
+
+@pytest.mark.parametrize("start", [-1, 968, 10**15])
+@pytest.mark.parametrize("lengths", [[1000], [500, 500]], ids=str)
+def test_rows_outside_of_the_data_are_refused(in_shards, lengths, start):
+    with pytest.raises(IndexError, match="of a dataset of 1000 tokens"):
+        gather(in_shards(IDS, lengths), [5, start], 33)
+
+
+def test_no_rows_are_no_rows(in_shards):
+    assert gather(in_shards(IDS, [500, 500]), [], 33).shape == (0, 33)
+
+
+def test_a_dtype_that_ids_may_not_fit_into_is_refused():
+    wide = np.arange(10, dtype=np.uint32)
+
+    with pytest.raises(ValueError, match="dtype uint16 holds ids up to 65,535"):
+        check_dtype(from_array(wide), "uint16")
+    with pytest.raises(ValueError, match="vocabulary size is 100,000"):
+        check_dtype(from_array(wide, vocab_size=100_000), "uint16")
+    with pytest.raises(ValueError, match="float32"):
+        check_dtype(from_array(wide), "float32")
+    check_dtype(from_array(wide, vocab_size=65_536), "uint16")
+    check_dtype(from_array(wide), "int64")

@@ -1,0 +1,202 @@
+"""Mixtures: right in every block, each source in its own order, both ways, against plain loops."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tokenmill.order.mixture import SAMPLES_PER_BLOCK, MixtureOrder, Stage
+from tokenmill.order.shares import Shares, whole_parts
+
+WEIGHTS = [
+    (1,),
+    (1, 1),
+    (7, 2, 1),
+    (1, 1, 1, 1, 1),
+    (9999, 1),
+    (100_000, 30_000, 7, 3, 1),
+    (1, 2, 3, 5, 8, 13, 21),
+    (2**31 - 2, 1),
+    (0, 3, 0, 1),
+]
+
+
+def plain_place(parts: tuple[int, ...], n: int) -> list[tuple[int, int]]:
+    """The first n samples, dealt one by one down a tree: exact fractions, no closed forms."""
+    nodes = [(Fraction(p), s, s) for s, p in enumerate(parts) if p]
+    while len(nodes) > 1:
+        nodes.sort(key=lambda node: node[:2])
+        (a, i, small), (b, j, large), *nodes = nodes
+        nodes.append((a + b, min(i, j), [b / (a + b), large, small, 0, 0]))
+    tree = nodes[0][2]
+    counts = [0] * len(parts)
+    dealt = []
+    for _ in range(n):
+        node = tree
+        while isinstance(node, list):
+            share, left, right, seen, seen_left = node
+            # The left side is due when its rounded share of one more sample is more than it has.
+            due = int((seen + 1) * share + Fraction(share.denominator // 2, share.denominator))
+            node[3] = seen + 1
+            if due > seen_left:
+                node[4] = seen_left + 1
+                node = left
+            else:
+                node = right
+        dealt.append((node, counts[node]))
+        counts[node] += 1
+    return dealt
+
+
+@pytest.mark.parametrize("parts", WEIGHTS, ids=str)
+def test_shares_equal_the_plain_version(parts):
+    source, index = Shares(parts).place(np.arange(2000))
+
+    assert list(zip(source.tolist(), index.tolist(), strict=True)) == plain_place(parts, 2000)
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=9).filter(any), st.integers(0, 10**12))
+@settings(max_examples=60, deadline=None)
+def test_no_source_is_ever_two_samples_from_its_weight(parts, far):
+    shares, total = Shares(parts), sum(parts)
+    for n in (1, 2, 3, 64, 1000, far, far + 1, 10**15):
+        counts = shares.counts(n)
+
+        assert sum(counts) == n
+        for part, count in zip(parts, counts, strict=True):
+            assert abs(count - Fraction(n * part, total)) < 2
+            assert part or count == 0
+    assert shares.counts(total * 7) == [7 * part for part in parts]
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=9).filter(any), st.integers(0, 2**60))
+@settings(max_examples=60, deadline=None)
+def test_a_share_is_inverted_exactly_however_far_out(parts, first):
+    shares = Shares(parts)
+    number = np.arange(first, first + 50)
+
+    source, index = shares.place(number)
+
+    for s in np.unique(source).tolist():
+        assert np.array_equal(shares.number_of(s, index[source == s]), number[source == s])
+        assert int(index[source == s][0]) == shares.counts(int(number[source == s][0]))[s]
+
+
+STAGES = [
+    Stage(0, (7, 2, 1)),
+    Stage(1003, (1, 0, 1)),
+    Stage(2000, (0, 1, 0)),
+    Stage(2100, (5, 5, 1)),
+]
+
+
+def test_every_source_runs_through_its_samples_in_order_over_all_stages():
+    source, index = MixtureOrder(STAGES, seed=3).locate(np.arange(6000))
+
+    for s in range(3):
+        assert index[source == s].tolist() == list(range((source == s).sum()))
+
+
+def test_blocks_hold_the_shares_of_their_stage():
+    source, _ = MixtureOrder(STAGES, seed=3).locate(np.arange(6000))
+
+    for stage, stop in zip(STAGES, [1003, 2000, 2100, 2100 + 64 * 60], strict=True):
+        dealt = [s for s, _ in plain_place(stage.parts, stop - stage.start)]
+        for at in range(0, stop - stage.start, SAMPLES_PER_BLOCK):
+            expected = sorted(dealt[at : at + SAMPLES_PER_BLOCK])
+            low = stage.start + at
+            here = source[low : min(low + SAMPLES_PER_BLOCK, stop)]
+            assert sorted(here.tolist()) == expected
+
+
+def test_a_sample_of_a_source_is_found_again():
+    mixture = MixtureOrder(STAGES, seed=3)
+    samples = np.arange(6000)
+    source, index = mixture.locate(samples)
+
+    for s in range(3):
+        assert np.array_equal(mixture.sample_of(s, index[source == s]), samples[source == s])
+
+
+def test_a_source_that_is_switched_off_for_good_has_no_further_samples():
+    mixture = MixtureOrder([Stage(0, (1, 1)), Stage(100, (1, 0))], seed=0)
+
+    assert mixture.sample_of(1, np.array([49, 50, 10**9])).tolist()[1:] == [-1, -1]
+    assert mixture.sample_of(1, np.array([49]))[0] < 100
+
+
+@pytest.mark.parametrize("sample", [0, 1, 63, 64, 65, 1002, 1003, 1004, 2000, 2050, 2100, 5999])
+def test_counts_before_a_sample_are_what_a_loop_counts(sample):
+    mixture = MixtureOrder(STAGES, seed=3)
+    source, _ = mixture.locate(np.arange(6000))
+
+    expected = np.bincount(source[:sample], minlength=3).tolist()
+
+    assert mixture.counts_before(sample) == expected
+
+
+def test_samples_may_be_asked_for_in_any_order_and_shape():
+    mixture = MixtureOrder(STAGES, seed=3)
+    source, index = mixture.locate(np.arange(3000))
+    some = np.random.default_rng(0).integers(0, 3000, (7, 30))
+
+    found = mixture.locate(some)
+
+    assert np.array_equal(found[0], source[some])
+    assert np.array_equal(found[1], index[some])
+
+
+def test_no_place_in_a_step_meets_the_same_source_for_ever():
+    source, _ = MixtureOrder([Stage(0, (3, 1))], seed=0).locate(np.arange(64 * 400))
+
+    share_of_place = (source.reshape(-1, 4) == 1).mean(axis=0)
+
+    assert np.abs(share_of_place - 0.25).max() < 0.03
+
+
+def test_a_tiny_weight_comes_out_right_in_the_end():
+    shares = whole_parts([1, 1e-6])
+
+    assert shares == (1_000_000, 1)
+    assert Shares(shares).counts(10_000_010)[1] == 10
+
+
+@pytest.mark.parametrize(
+    ("weights", "parts"),
+    [
+        ([0.7, 0.2, 0.1], (7, 2, 1)),
+        ([1, 1, 2], (1, 1, 2)),
+        ([Fraction(1, 3), Fraction(2, 3)], (1, 2)),
+        ([0.5, 0], (1, 0)),
+        ([1e3, 2e3], (1, 2)),
+    ],
+)
+def test_weights_mean_what_is_written(weights, parts):
+    assert whole_parts(weights) == parts
+
+
+def test_weights_of_many_digits_are_rounded_to_one_part_in_two_billion():
+    weights = [0.12345678901234567, 0.87654321098765433]
+
+    parts = whole_parts(weights)
+
+    assert abs(parts[0] / sum(parts) - weights[0]) < 2**-31
+
+
+@pytest.mark.parametrize("weights", [[], [0, 0], [1, -1], [float("nan")], [float("inf"), 1]])
+def test_weights_that_mean_nothing_are_refused(weights):
+    with pytest.raises(ValueError):
+        whole_parts(weights)
+
+
+def test_a_weight_too_small_to_keep_is_refused():
+    with pytest.raises(ValueError, match="less than one part in 2"):
+        whole_parts([1, 1e-11])
+
+
+def test_stages_must_rise_from_zero():
+    for starts in ([], [1], [0, 5, 5], [0, 9, 3]):
+        with pytest.raises(ValueError, match="must start at 0 and rise"):
+            MixtureOrder([Stage(start, (1, 1)) for start in starts], seed=0)

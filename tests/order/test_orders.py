@@ -1,0 +1,118 @@
+"""The four orders behind one interface: forward, back, and over the edges of epochs."""
+
+import numpy as np
+import pytest
+
+from tokenmill.order.blocks import Blocks
+from tokenmill.order.epochs import SourceOrder, arrangement
+from tokenmill.order.random import draw
+from tokenmill.order.windows import Windows
+
+ARRANGEMENTS = ["sequential", "shuffle", Blocks(4, 3), Blocks(1, 1), Blocks(7, 1000), "blocks"]
+
+
+def order_of(num_tokens, block_size, order, seed=0, phase=False):
+    return SourceOrder(Windows(num_tokens, block_size, seed, phase), arrangement(order))
+
+
+@pytest.mark.parametrize("order", ARRANGEMENTS, ids=str)
+@pytest.mark.parametrize("count", [1, 2, 3, 11, 12, 13, 31, 32, 33, 127, 257, 1021])
+def test_an_epoch_holds_every_window_once(order, count):
+    whole = order_of(count * 5 + 1, 5, order, seed=3)
+    for epoch in range(3):
+        samples = np.arange(epoch * count, (epoch + 1) * count)
+
+        starts = whole.starts(samples)
+
+        assert np.array_equal(np.sort(starts), np.arange(count) * 5)
+
+
+@pytest.mark.parametrize("order", ARRANGEMENTS, ids=str)
+@pytest.mark.parametrize("phase", [False, True])
+def test_samples_of_a_range_are_those_that_hold_it(order, phase):
+    whole = order_of(331, 5, order, seed=3, phase=phase)
+    count = whole.samples_per_epoch
+    for epoch in range(2):
+        samples = np.arange(epoch * count, (epoch + 1) * count)
+        starts = whole.starts(samples)
+        for start, stop in [(0, 1), (1, 2), (7, 40), (200, 331), (330, 331), (0, 331)]:
+            holds = (starts + 5 >= start) & (starts + 1 < stop)
+
+            found = whole.samples_targeting(start, stop, epoch)
+
+            assert found.tolist() == samples[holds & (stop > 1)].tolist()
+
+
+def test_random_can_be_asked_where_a_range_comes_too():
+    whole = order_of(331, 5, "random", seed=3)
+    samples = np.arange(66, 132)
+    starts = whole.starts(samples)
+
+    found = whole.samples_targeting(100, 120, epoch=1)
+
+    assert found.tolist() == samples[(starts + 5 >= 100) & (starts + 1 < 120)].tolist()
+    assert len(found) > 0
+
+
+def test_samples_of_many_epochs_may_be_asked_at_once_in_any_order():
+    whole = order_of(51, 5, "shuffle")
+    one_by_one = [int(whole.starts(np.array([g]))[0]) for g in range(60)]
+    mixed = np.random.default_rng(0).permutation(60).reshape(6, 10)
+
+    assert whole.starts(mixed).ravel().tolist() == [one_by_one[g] for g in mixed.ravel()]
+
+
+def test_blocks_keep_windows_of_a_block_within_one_group():
+    """What makes it cheap on a cold disk: a group touches only its own blocks."""
+    blocks = Blocks(windows_per_block=8, blocks_per_group=4)
+    count = 8 * 4 * 10
+
+    window = blocks.window_at(np.arange(count), count, 1, 0)
+
+    touched = [set((group // 8).tolist()) for group in window.reshape(10, 32)]
+    assert all(len(blocks_of_group) == 4 for blocks_of_group in touched)
+    assert set.union(*touched) == set(range(40))
+    assert window.tolist() != sorted(window.tolist())
+
+
+def test_blocks_of_different_groups_are_shuffled_differently():
+    blocks = Blocks(windows_per_block=16, blocks_per_group=1)
+
+    inside = blocks.window_at(np.arange(160), 160, 1, 0).reshape(10, 16) % 16
+
+    assert len({tuple(row) for row in inside.tolist()}) == 10
+
+
+def test_draws_reach_every_start_evenly():
+    starts = draw(np.arange(100_000), 100, seed=4)
+
+    seen = np.bincount(starts, minlength=100)
+
+    chi2 = ((seen - 1000) ** 2 / 1000).sum()
+    assert len(seen) == 100
+    assert chi2 < 99 + 5 * np.sqrt(2 * 99)
+    assert abs(np.corrcoef(starts[:-1], starts[1:])[0, 1]) < 0.02
+
+
+def test_draws_of_huge_data_lie_within_it():
+    starts = draw(np.arange(10_000), 10**12, seed=0)
+
+    assert starts.min() >= 0
+    assert starts.max() < 10**12
+    assert starts.max() > 0.99 * 10**12
+
+
+def test_an_unknown_order_is_refused_with_the_known_ones():
+    with pytest.raises(ValueError, match="unknown order 'shufle'; known are: blocks, random"):
+        arrangement("shufle")
+
+
+def test_phase_with_random_is_refused():
+    with pytest.raises(ValueError, match="phase=True has no meaning"):
+        order_of(331, 5, "random", phase=True)
+
+
+@pytest.mark.parametrize("field", ["windows_per_block", "blocks_per_group"])
+def test_empty_blocks_are_refused(field):
+    with pytest.raises(ValueError, match=f"{field} is 0"):
+        Blocks(**{field: 0})

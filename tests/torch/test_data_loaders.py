@@ -1,0 +1,207 @@
+"""Workers change neither the order nor the state: the oracle is the core without any."""
+
+import itertools
+import pickle
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, SequentialSampler
+from torch_data import numbered, with_documents
+
+from tokenmill.errors import OrderMismatchError
+from tokenmill.torch import StatefulTokenLoader, TorchLoader, WindowsDataset, WindowsIterable
+
+SHAPE = {"batch_size": 4, "block_size": 16, "seed": 5}
+PER_EPOCH = 15  # 62 windows of 16 in 1,000 tokens: 15 batches of 4, and 2 windows left out
+
+
+def first_column(batches):
+    return [inputs[:, 0].tolist() for inputs, _ in batches]
+
+
+@pytest.fixture(scope="module")
+def two_epochs():
+    """The rows of two epochs, read without DataLoader."""
+    loader = TorchLoader(numbered(), epochs=1, **SHAPE)
+    return first_column(loader) + first_column(loader)
+
+
+@pytest.mark.parametrize(
+    ("num_workers", "workers"),
+    [
+        (0, {}),
+        (1, {}),
+        (3, {"prefetch_factor": 4}),
+        (2, {"persistent_workers": True}),
+        (1, {"multiprocessing_context": "spawn"}),
+    ],
+)
+def test_any_workers_give_the_order_without_them(two_epochs, num_workers, workers):
+    loader = StatefulTokenLoader(numbered(), num_workers=num_workers, workers=workers, **SHAPE)
+
+    assert len(loader) == PER_EPOCH
+    assert first_column(loader) + first_column(loader) == two_epochs
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 7, PER_EPOCH - 1, PER_EPOCH, PER_EPOCH + 3])
+@pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0)])
+def test_the_state_is_the_trainers_whatever_workers_made_ahead(
+    two_epochs, stop_after, before, after
+):
+    first = StatefulTokenLoader(numbered(), num_workers=before, **SHAPE)
+    passes = itertools.chain(iter(first), (b for _ in "2" for b in first))
+    taken = first_column(itertools.islice(passes, stop_after))
+    state = pickle.loads(pickle.dumps(first.state_dict()))
+
+    second = StatefulTokenLoader(numbered(), num_workers=after, **SHAPE)
+    second.load_state_dict(state)
+    rest = first_column(second)
+    while len(taken) + len(rest) < 2 * PER_EPOCH:
+        rest += first_column(second)
+
+    assert taken + rest == two_epochs
+
+
+def test_saving_twice_after_a_resume_moves_on(two_epochs):
+    """The standard failure of others: the state freezes after the first resume."""
+    seen, state = [], None
+    for _ in range(10):
+        loader = StatefulTokenLoader(numbered(), **SHAPE)
+        if state is not None:
+            loader.load_state_dict(state)
+        seen += first_column(itertools.islice(loader, 3))
+        state = loader.state_dict()
+
+    assert seen == two_epochs
+
+
+def test_making_an_iterator_does_not_draw_from_the_global_generator():
+    loader = StatefulTokenLoader(numbered(), num_workers=1, **SHAPE)
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+
+    next(iter(loader))
+
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_validation_begins_at_its_first_batch_every_time():
+    loader = StatefulTokenLoader(numbered(), order="sequential", from_start=True, **SHAPE)
+
+    first = first_column(itertools.islice(loader, 2))
+
+    assert first_column(itertools.islice(loader, 2)) == first
+    assert first[0] == [0, 16, 32, 48]
+
+
+def test_documents_come_through_workers():
+    loader = StatefulTokenLoader(
+        with_documents(), num_workers=1, items="batch", documents=True, **SHAPE
+    )
+
+    batch = next(iter(loader))
+
+    assert torch.equal(batch.loss_mask, batch.inputs != 0)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 3])
+def test_the_iterable_gives_the_same_order_with_any_workers(two_epochs, num_workers):
+    batches = DataLoader(
+        WindowsIterable(numbered(), epochs=1, **SHAPE), batch_size=None, num_workers=num_workers
+    )
+    assert first_column(batches) == two_epochs[:PER_EPOCH]
+
+    batches.dataset.set_epoch(1)
+    assert first_column(batches) == two_epochs[PER_EPOCH:]
+
+
+def test_the_iterable_takes_its_ranks_share():
+    sets = [WindowsIterable(numbered(), rank=r, world_size=2, **SHAPE) for r in range(2)]
+
+    firsts = [next(iter(s))[0][:, 0].tolist() for s in sets]
+
+    whole = next(TorchLoader(numbered(), rank=0, world_size=1, **{**SHAPE, "batch_size": 8}))
+    assert firsts[0] + firsts[1] == whole.inputs[:, 0].tolist()
+
+
+def test_the_map_style_items_are_the_order_by_number(two_epochs):
+    windows = WindowsDataset(numbered(), block_size=16, seed=5)
+    rows = [row for batch in two_epochs[:PER_EPOCH] for row in batch]
+
+    assert len(windows) == 62
+    assert [int(windows[i][0][0]) for i in range(60)] == rows
+    inputs, targets = windows[-1]
+    assert torch.equal(inputs + 1, targets)
+    with pytest.raises(IndexError, match=r"62.*of a dataset of 62 windows"):
+        windows[62]
+
+
+@pytest.mark.parametrize(
+    "workers",
+    [
+        {},
+        {"num_workers": 2},
+        {"num_workers": 2, "persistent_workers": True},
+        {"num_workers": 1, "persistent_workers": True, "multiprocessing_context": "forkserver"},
+    ],
+)
+def test_set_epoch_reaches_workers_that_are_alive_already(two_epochs, workers):
+    windows = WindowsDataset(numbered(), block_size=16, seed=5)
+    loader = DataLoader(
+        windows, batch_size=4, drop_last=True, sampler=SequentialSampler(windows), **workers
+    )
+
+    seen = first_column(loader)
+    windows.set_epoch(1)
+    seen += first_column(loader)
+
+    assert seen == two_epochs
+
+
+def test_a_batch_of_the_map_style_costs_one_gather(monkeypatch):
+    windows = WindowsDataset(numbered(), block_size=16, seed=5)
+    calls = []
+    original = type(windows._windows)._rows
+    monkeypatch.setattr(
+        type(windows._windows), "_rows", lambda self, i: calls.append(len(i)) or original(self, i)
+    )
+
+    next(iter(DataLoader(windows, batch_size=4)))
+
+    assert calls == [4]
+
+
+def test_torchdata_resumes_the_iterable_in_mid_epoch(two_epochs):
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader")
+
+    def loader(num_workers):
+        return torchdata.StatefulDataLoader(
+            WindowsIterable(numbered(), epochs=1, **SHAPE), batch_size=None, num_workers=num_workers
+        )
+
+    for num_workers in (0, 2):
+        first = loader(num_workers)
+        taken = first_column(itertools.islice(first, 5))
+        second = loader(num_workers)
+        second.load_state_dict(first.state_dict())
+
+        assert taken + first_column(second) == two_epochs[:PER_EPOCH]
+
+
+def test_torchdata_resumes_the_map_style(two_epochs):
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader")
+    windows = WindowsDataset(numbered(), block_size=16, seed=5)
+    first = torchdata.StatefulDataLoader(windows, batch_size=4, drop_last=True, num_workers=2)
+    taken = first_column(itertools.islice(first, 5))
+    second = torchdata.StatefulDataLoader(windows, batch_size=4, drop_last=True, num_workers=2)
+    second.load_state_dict(first.state_dict())
+
+    assert taken + first_column(second) == two_epochs[:PER_EPOCH]
+
+
+def test_a_workers_state_is_refused_by_another_worker():
+    iterable = WindowsIterable(numbered(), **SHAPE)
+    iterable.load_state_dict({**iterable.state_dict(), "worker": 1, "num_workers": 3})
+
+    with pytest.raises(OrderMismatchError, match=r"(?s)worker 1 of 3.*StatefulTokenLoader"):
+        next(iter(iterable))

@@ -1,0 +1,114 @@
+"""TorchLoader: the core's batches as tensors, nothing added and nothing lost."""
+
+import numpy as np
+import pytest
+import torch
+from torch_data import numbered, with_documents
+
+from tokenmill.batches.loader import BatchLoader
+from tokenmill.errors import MismatchError, OrderMismatchError
+from tokenmill.torch import TorchLoader
+
+
+def test_the_tensors_are_the_arrays_of_the_core():
+    arrays = BatchLoader(numbered(), batch_size=4, block_size=16, seed=3)
+    tensors = TorchLoader(numbered(), batch_size=4, block_size=16, seed=3)
+
+    for _ in range(5):
+        inputs, targets = next(tensors)
+        batch = next(arrays)
+        assert inputs.dtype == torch.int64
+        assert np.array_equal(inputs.numpy(), batch.inputs)
+        assert np.array_equal(targets.numpy(), batch.targets)
+
+
+def test_on_the_cpu_both_views_share_one_block_of_memory():
+    inputs, targets = next(TorchLoader(numbered(), batch_size=4, block_size=16))
+
+    assert targets.data_ptr() == inputs.data_ptr() + 8
+
+
+def test_ranks_share_a_step_and_repeat_nothing():
+    whole = TorchLoader(numbered(), batch_size=6, block_size=16, rank=0, world_size=1)
+    parts = [
+        TorchLoader(numbered(), batch_size=2, block_size=16, rank=r, world_size=3) for r in range(3)
+    ]
+
+    for _ in range(8):
+        together = torch.cat([next(part).inputs for part in parts])
+        assert torch.equal(next(whole).inputs, together)
+
+
+def test_the_environment_is_asked_and_its_answer_is_kept(monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+    loader = TorchLoader(numbered(), batch_size=2, block_size=16)
+
+    assert str(loader.ranks) == "rank 1 of 2, from torchrun (RANK, WORLD_SIZE)"
+    assert (loader.loader.rank, loader.loader.world_size) == (1, 2)
+
+
+@pytest.mark.parametrize("ranks_after", [1, 2])
+def test_a_state_goes_on_with_the_next_window_on_other_ranks(ranks_after):
+    steps = TorchLoader(numbered(), batch_size=4, block_size=16, rank=0, world_size=1)
+    for _ in range(3):
+        next(steps)
+    state = steps.state_dict()
+    resumed = [
+        TorchLoader(
+            numbered(), batch_size=4 // ranks_after, block_size=16, rank=r, world_size=ranks_after
+        )
+        for r in range(ranks_after)
+    ]
+    for loader in resumed:
+        loader.load_state_dict(state)
+
+    assert torch.equal(torch.cat([next(r).inputs for r in resumed]), next(steps).inputs)
+
+
+def test_a_state_of_other_data_is_refused():
+    state = TorchLoader(numbered(1000), batch_size=4, block_size=16).state_dict()
+
+    with pytest.raises(OrderMismatchError, match="num_tokens"):
+        TorchLoader(numbered(999), batch_size=4, block_size=16).load_state_dict(state)
+
+
+def test_an_id_beyond_the_vocabulary_is_named_with_its_place():
+    loader = TorchLoader(numbered(), batch_size=60, block_size=16, vocab_size=700)
+
+    with pytest.raises(MismatchError, match=r"token id \d+ at token \d+ .*has 700 ids"):
+        next(loader)
+
+
+def test_documents_come_along_and_are_counted():
+    batch = next(TorchLoader(with_documents(), batch_size=8, block_size=16, documents=True))
+
+    ends = batch.inputs == 0
+    assert torch.equal(batch.loss_mask, ~ends)
+    assert batch.num_targets == int((~ends).sum())
+    assert torch.equal(batch.document_ids[:, 1:], ends.cumsum(1)[:, :-1].int())
+    assert batch.positions[:, 0].tolist() == [0] * 8
+    assert int(batch.positions.max()) == 6
+
+
+def test_micro_batches_are_the_rows_in_order():
+    batch = next(TorchLoader(with_documents(), batch_size=8, block_size=16, documents=True))
+
+    parts = batch.split(3)
+
+    assert [len(part.inputs) for part in parts] == [3, 3, 2]
+    for name in ("inputs", "targets", "loss_mask", "document_ids", "positions"):
+        joined = torch.cat([getattr(part, name) for part in parts])
+        assert torch.equal(joined, getattr(batch, name))
+
+
+def test_a_pass_of_one_epoch_ends_and_the_next_follows():
+    loader = TorchLoader(numbered(), batch_size=5, block_size=16, epochs=1)
+
+    first = torch.cat([batch.inputs[:, 0] for batch in loader])
+    second = torch.cat([batch.inputs[:, 0] for batch in loader])
+
+    assert len(first) == len(second) == 60
+    assert len(set(first.tolist())) == len(set(second.tolist())) == 60
+    assert first.tolist() != second.tolist()

@@ -1,0 +1,132 @@
+"""A checkpoint is complete or not there, and loading one runs no code."""
+
+import json
+import os
+import pickle
+import random
+import select
+import signal
+
+import pytest
+import torch
+
+from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
+from tokenmill.train import checkpoint
+
+
+def save(run_dir, step, keep=2):
+    return checkpoint.save(
+        run_dir,
+        step=step,
+        model={"w": torch.full((3,), float(step))},
+        optimizer={"state": {}, "param_groups": [{"lr": 0.1}]},
+        state={"loader": {"position": step}},
+        keep=keep,
+    )
+
+
+def test_what_was_saved_comes_back(tmp_path):
+    save(tmp_path, 7)
+
+    read = checkpoint.load(checkpoint.latest(tmp_path))
+
+    assert read.step == 7
+    assert read.state["loader"] == {"position": 7}
+    assert torch.equal(read.model["w"], torch.full((3,), 7.0))
+    assert read.optimizer["param_groups"] == [{"lr": 0.1}]
+
+
+def test_a_run_without_checkpoints_has_no_latest(tmp_path):
+    assert checkpoint.latest(tmp_path) is None
+
+
+def test_only_the_newest_are_kept(tmp_path):
+    for step in (1, 2, 3, 10):
+        save(tmp_path, step, keep=2)
+
+    kept = sorted(p.name for p in (tmp_path / "checkpoints").glob("step_*"))
+    assert kept == ["step_00000003", "step_00000010"]
+
+
+def test_a_half_written_checkpoint_is_never_read_and_is_cleared_away(tmp_path):
+    save(tmp_path, 5)
+    left = tmp_path / "checkpoints" / ".tmp-99999"
+    left.mkdir()
+    (left / "model.pt").write_bytes(b"half of it")
+    unnamed = tmp_path / "checkpoints" / "step_00000006"  # renamed, but `latest` never moved
+    unnamed.mkdir()
+
+    assert checkpoint.latest(tmp_path).name == "step_00000005"
+    save(tmp_path, 6)
+
+    assert checkpoint.load(checkpoint.latest(tmp_path)).step == 6
+    assert not left.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_writer_killed_at_any_moment_leaves_a_whole_checkpoint(tmp_path):
+    """A child saves without pause and is killed at a random moment, again and again."""
+    draw, newest = random.Random(), 0
+    for _ in range(12):
+        child = os.fork()
+        if child == 0:
+            try:
+                for step in range(newest + 1, newest + 10_000):
+                    save(tmp_path, step)
+            finally:
+                os._exit(1)
+        select.select([], [], [], draw.uniform(0.02, 0.3))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+        folder = checkpoint.latest(tmp_path)
+        if folder is not None:
+            read = checkpoint.load(folder)
+            assert read.step >= newest
+            assert float(read.model["w"][0]) == read.step == read.state["loader"]["position"]
+            newest = read.step
+    assert newest > 0
+
+
+def test_a_file_with_code_in_it_is_refused_and_not_run(tmp_path):
+    witness = tmp_path / "it ran"
+
+    class Payload:
+        def __reduce__(self):
+            return open, (str(witness), "w")
+
+    torch.save({"w": Payload()}, tmp_path / "model.pt")
+
+    with pytest.raises(FormatError, match="more than tensors"):
+        checkpoint.read_tensors(tmp_path / "model.pt")
+    (tmp_path / "plain.pt").write_bytes(pickle.dumps(Payload()))
+    with pytest.raises(FormatError, match="more than tensors"):
+        checkpoint.read_tensors(tmp_path / "plain.pt")
+    assert not witness.exists()
+
+
+def test_a_changed_byte_is_found(tmp_path):
+    folder = save(tmp_path, 5)
+    content = bytearray((folder / "model.pt").read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / "model.pt").write_bytes(content)
+
+    with pytest.raises(CorruptShardError, match=r"model\.pt is not the file that was saved"):
+        checkpoint.load(folder)
+
+
+def test_a_checkpoint_of_the_future_is_refused(tmp_path):
+    folder = save(tmp_path, 5)
+    state = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps({**state, "version": 2}))
+
+    with pytest.raises(UnsupportedVersionError, match="version 2; this tokenmill reads 1"):
+        checkpoint.load(folder)
+
+
+def test_latest_cannot_point_elsewhere(tmp_path):
+    save(tmp_path, 5)
+    (tmp_path / "checkpoints" / "latest").write_text("../../elsewhere\n")
+
+    with pytest.raises(FormatError, match="expected the name of a checkpoint"):
+        checkpoint.latest(tmp_path)

@@ -1,0 +1,93 @@
+"""Settings: flags over file over defaults, typos named, and a resumed run keeps its course."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tokenmill.errors import SettingsMismatchError
+from tokenmill.train.config import TrainConfig, check_same_run, load_config
+from tokenmill.train.model import GPT, ModelConfig
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.json"))
+
+
+def write(path, **values):
+    path.write_text(json.dumps(values))
+    return str(path)
+
+
+def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path):
+    file = write(tmp_path / "c.json", n_layer=3, n_head=2)
+
+    config = load_config(file, {"n_layer": 5, "n_head": None})
+
+    assert (config.n_layer, config.n_head, config.n_embd) == (5, 2, 768)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"n_layers": 3}, "did you mean 'n_layer'"),
+        ({"n_layer": "3"}, "n_layer is '3'"),
+        ({"n_layer": True}, "n_layer is True"),
+        ({"batch_size": 0}, "batch_size is 0; expected at least 1"),
+        ({"documents": "yes"}, "documents is 'yes'; known are: auto, on, off"),
+        ({"model_name": "../x"}, "not the name of a folder"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(tmp_path, values, words):
+    with pytest.raises(ValueError, match=words):
+        load_config(write(tmp_path / "c.json", **values), {})
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "none is given"),
+        ({"input_file": "a", "dataset_dir": "b"}, "2 are given: input_file, dataset_dir"),
+        ({"dataset_dir": "b", "val_data_path": "v"}, "goes with --train_data_path"),
+    ],
+)
+def test_exactly_one_source_of_data(given, words):
+    with pytest.raises(ValueError, match=words):
+        _ = TrainConfig(**given).source
+
+
+def test_another_source_replaces_the_saved_one():
+    config = load_config(
+        None, {"dataset_dir": "d"}, saved={"train_data_path": "t", "val_data_path": "v"}
+    )
+
+    assert config.source == "dataset_dir"
+
+
+def test_a_resumed_run_may_not_change_its_course():
+    saved = TrainConfig(block_size=64, device="cpu").resolved()
+
+    check_same_run(
+        saved, load_config(None, {"max_iters": 99, "device": "auto"}, saved=saved.as_dict())
+    )
+    with pytest.raises(SettingsMismatchError, match=r"block_size +64 -> 128"):
+        check_same_run(saved, load_config(None, {"block_size": 128}, saved=saved.as_dict()))
+
+
+def num_parameters(vocab_size, shape):
+    """Counted by hand: embedding; per block qkv, projection, MLP and two gains; a last gain."""
+    width = shape.n_embd
+    return vocab_size * width + shape.n_layer * (12 * width**2 + 2 * width) + width
+
+
+def test_the_count_of_parameters_is_right():
+    shape = ModelConfig(vocab_size=64, n_layer=3, n_head=2, n_embd=20)
+
+    assert GPT(shape).num_parameters == num_parameters(64, shape)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
+def test_the_configs_of_the_repository_load_and_have_the_size_of_their_name(path):
+    config = load_config(str(path), {})
+    size = path.stem.partition("M_")[0]
+    if size.isdecimal():
+        assert num_parameters(50304, config) / 1e6 == pytest.approx(int(size), rel=0.05)
+        assert config.block_size == int(path.stem.partition("M_")[2])

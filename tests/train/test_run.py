@@ -1,0 +1,214 @@
+"""A whole run: it learns, whichever way its tokens are stored, and leaves what it promises."""
+
+import importlib.util
+import json
+import os
+
+import numpy as np
+import pytest
+from train_runs import TINY, losses, text, val_losses
+
+from tokenmill.dataset import open as open_tokens
+from tokenmill.errors import LockedError, MismatchError, MissingExtraError, TokenmillError
+from tokenmill.tokens.load import load
+from tokenmill.torch.text_file import encode_text
+from tokenmill.train import sample, train
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """text.txt, and the same tokens as .npy and .bin elsewhere."""
+    (tmp_path / "text.txt").write_text(text())
+    ids = encode_text(text(), load("bytes"))
+    (tmp_path / "files").mkdir()
+    np.save(tmp_path / "files" / "tokens.npy", ids)
+    ids.tofile(tmp_path / "files" / "tokens.bin")
+    kept = len(ids) * 9 // 10
+    (tmp_path / "files" / "shards").mkdir()
+    for i, part in enumerate([*np.array_split(ids[:kept], 3), ids[kept:]]):
+        np.save(tmp_path / "files" / "shards" / f"part_{i}.npy", part)
+    np.save(tmp_path / "files" / "first.npy", ids[:kept].astype(np.int32))
+    np.save(tmp_path / "files" / "rest.npy", ids[kept:].astype(np.int64))
+    return tmp_path
+
+
+def run(corpus, name, **settings):
+    return train(
+        {**TINY, "out_dir": str(corpus / "runs"), "model_name": name, **settings}, quiet=True
+    )
+
+
+def test_equal_tokens_give_equal_losses_however_they_are_stored(corpus):
+    files = corpus / "files"
+    memory = run(corpus, "memory", max_iters=20, input_file=str(corpus / "text.txt"))
+    others = {
+        "npy": {"train_data_path": str(files / "tokens.npy")},
+        "bin": {"train_data_path": str(files / "tokens.bin"), "dtype": "uint16"},
+        "two": {
+            "train_data_path": str(files / "first.npy"),
+            "val_data_path": str(files / "rest.npy"),
+        },
+        "shards": {"dataset_dir": str(files / "shards")},
+    }
+    np.save(corpus / "text.npy", encode_text(text(), load("bytes")))
+    others["beside"] = {"input_file": str(corpus / "text.txt")}
+
+    for name, source in others.items():
+        result = run(corpus, name, max_iters=20, **source)
+
+        assert losses(result.run_dir) == losses(memory.run_dir), name
+        assert val_losses(result.run_dir) == val_losses(memory.run_dir), name
+    assert len(losses(memory.run_dir)) == 20
+
+
+def test_the_validation_loss_falls_below_60_percent(corpus):
+    result = run(
+        corpus, "learns", train_data_path=str(corpus / "files" / "tokens.npy"), max_iters=120
+    )
+
+    curve = val_losses(result.run_dir)
+    assert curve[0][0] == 0
+    assert curve[-1] == (120, result.val_loss)
+    assert result.val_loss < 0.6 * curve[0][1]
+
+
+def test_a_run_leaves_its_settings_its_curve_and_its_data(corpus):
+    result = run(corpus, "files", train_data_path=str(corpus / "files" / "tokens.npy"), max_iters=5)
+
+    about = json.loads((result.run_dir / "data.json").read_text())
+    config = json.loads((result.run_dir / "config.json").read_text())
+    with_split = open_tokens(corpus / "files" / "tokens.npy", "train")
+    assert about["train"]["fingerprint"] == with_split.fingerprint
+    assert (config["n_embd"], config["decay_iters"]) == (32, 5)
+    assert (result.run_dir / "loss.svg").read_text().startswith("<svg")
+    row = json.loads((result.run_dir / "metrics.jsonl").read_text().splitlines()[-2])
+    assert {"loss", "tokens", "tokens_per_second", "data_wait", "learning_rate"} <= set(row)
+    assert row["tokens"] == 5 * 8 * 32
+
+
+def test_a_trained_model_writes_text(corpus):
+    result = run(corpus, "talks", train_data_path=str(corpus / "files" / "tokens.npy"))
+
+    said = sample(result.run_dir, "7: the mill", max_new_tokens=20, seed=1, device="cpu")
+
+    assert said.startswith("7: the mill")
+    assert said == sample(result.run_dir, "7: the mill", max_new_tokens=20, seed=1, device="cpu")
+
+
+def test_micro_batches_are_the_same_step(corpus):
+    source = {"train_data_path": str(corpus / "files" / "tokens.npy"), "max_iters": 8}
+    whole = run(corpus, "whole", **source)
+    parts = run(corpus, "parts", micro_batch_size=3, **source)
+
+    for (_, a), (_, b) in zip(losses(whole.run_dir), losses(parts.run_dir), strict=True):
+        assert a == pytest.approx(b, rel=1e-4)
+
+
+def test_dropout_repeats_with_the_seed_and_not_otherwise(corpus):
+    source = {"train_data_path": str(corpus / "files" / "tokens.npy"), "max_iters": 4}
+    runs = [run(corpus, f"d{i}", dropout=0.2, seed=s, **source) for i, s in enumerate((1, 1, 2))]
+
+    first, again, other = (losses(r.run_dir) for r in runs)
+    assert first == again
+    assert first != other
+
+
+def test_the_first_token_of_a_document_is_not_asked_for(tmp_path):
+    """Documents (r, r + 100, end) with r drawn at random: only r cannot be learned."""
+    first = np.random.default_rng(0).integers(0, 20, 3000)
+    ids = np.stack([first, first + 100, np.full(3000, 256)], axis=1).astype(np.uint16)
+    np.save(tmp_path / "x.npy", ids.reshape(-1))
+    settings = {**TINY, "out_dir": str(tmp_path), "train_data_path": str(tmp_path / "x.npy")}
+
+    within = train({**settings, "model_name": "in", "max_iters": 50}, quiet=True)
+    across = train(
+        {**settings, "model_name": "off", "documents": "off", "max_iters": 50}, quiet=True
+    )
+
+    assert within.val_loss < 0.3
+    assert across.val_loss > 0.9 * np.log(20) / 3  # a third of the targets are r
+
+
+def test_an_id_beyond_the_vocabulary_ends_the_run_with_its_place(tmp_path):
+    np.save(tmp_path / "x.npy", np.full(4000, 300, np.uint16))
+
+    with pytest.raises(MismatchError, match=r"token id 300 at token \d+ of x\.npy"):
+        train(
+            {**TINY, "out_dir": str(tmp_path), "train_data_path": str(tmp_path / "x.npy")},
+            quiet=True,
+        )
+
+
+def test_a_loss_that_is_not_a_number_stops_and_names_its_windows(corpus):
+    with pytest.raises(TokenmillError, match=r"loss of step \d+ is (nan|inf)"):
+        run(
+            corpus,
+            "nan",
+            train_data_path=str(corpus / "files" / "tokens.npy"),
+            learning_rate=1e30,
+            grad_clip=0.0,
+        )
+    rows = [json.loads(r) for r in (corpus / "runs/nan/metrics.jsonl").read_text().splitlines()]
+    assert "tokens.npy from token" in rows[-1]["windows"][0]
+    assert not (corpus / "runs/nan/checkpoints").exists()
+
+
+def test_a_skipped_step_of_the_data_is_not_trained_on(corpus):
+    """Steps 0 1 2 3 4 without 1 and 2 are 0 3 4: the first loss is the same, the next is not."""
+    source = {"train_data_path": str(corpus / "files" / "tokens.npy"), "learning_rate": 1e-9}
+    whole = run(corpus, "whole", max_iters=5, **source)
+    fewer = run(corpus, "fewer", max_iters=3, skip_steps="1-2", **source)
+
+    # At this learning rate the weights hardly move, so a loss tells its batch.
+    kept = [losses(whole.run_dir)[i][1] for i in (0, 3, 4)]
+    assert [loss for _, loss in losses(fewer.run_dir)] == pytest.approx(kept, abs=1e-5)
+    state = json.loads((fewer.run_dir / "checkpoints/step_00000003/state.json").read_text())
+    assert state["loader"]["samples"] == 5 * 8
+
+
+def test_wandb_that_is_not_installed_is_named(corpus):
+    if importlib.util.find_spec("wandb"):
+        pytest.skip("wandb is installed")
+    with pytest.raises(MissingExtraError, match=r"(?s)--wandb needs .*tokenmill\[wandb\]"):
+        run(corpus, "w", train_data_path=str(corpus / "files" / "tokens.npy"), wandb=True)
+
+
+def test_a_second_run_of_one_name_is_refused(corpus):
+    source = {"train_data_path": str(corpus / "files" / "tokens.npy"), "max_iters": 2}
+    run(corpus, "twice", **source)
+
+    with pytest.raises(LockedError, match="holds a run already"):
+        run(corpus, "twice", **source)
+
+
+def test_too_little_held_out_data_is_named(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros(200, np.uint16))
+
+    with pytest.raises(TokenmillError, match=r"validation split has 20 tokens.*needs 33"):
+        train(
+            {**TINY, "out_dir": str(tmp_path), "train_data_path": str(tmp_path / "x.npy")},
+            quiet=True,
+        )
+
+
+def test_a_stale_npy_beside_the_text_is_refused(corpus):
+    np.save(corpus / "text.npy", encode_text("other text", load("bytes")))
+    os.utime(corpus / "text.npy", ns=(0, 0))
+
+    with pytest.raises(MismatchError, match=r"text\.npy is older than .*text\.txt"):
+        run(corpus, "stale", input_file=str(corpus / "text.txt"))
+
+
+def test_tensorboard_gets_the_numbers_when_asked(corpus):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    result = run(
+        corpus, "board", train_data_path=str(corpus / "files" / "tokens.npy"), max_iters=3,
+        tensorboard=True,
+    )  # fmt: skip
+
+    events = EventAccumulator(str(result.run_dir / "tensorboard"))
+    events.Reload()
+    read = [(e.step, e.value) for e in events.Scalars("loss")]
+    assert read == [(s, pytest.approx(v, rel=1e-6)) for s, v in losses(result.run_dir)]
