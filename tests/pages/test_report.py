@@ -91,7 +91,7 @@ def test_what_is_on_the_page_is_so(page, stream):
     assert f"{used:,} of 50,257 ids occur ({used / 50257:.1%})" in text
     assert "evenly spaced sample" not in text
     for question in QUESTIONS:
-        assert question.words in text
+        assert (question.words in text) == (question.needs != "foreign order")
 
 
 def test_repeated_documents_are_counted(tmp_path):
@@ -168,3 +168,22 @@ def test_the_command_writes_the_file_whole(folder, page, tmp_path):
     assert done.exit_code == 0, done.output
     assert out.read_text() == page
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_data_read_with_the_wrong_dtype_is_reported_as_such(tmp_path, docs_of_all):
+    folder = raw(tmp_path / "wrong", docs_of_all)
+
+    text = Read(report(str(folder), dtype="uint32", tokenizer="gpt2")).text
+
+    assert "wrong-dtype" in text
+    assert "(not asked: see above)" in text
+
+
+def test_ids_beyond_the_vocabulary_are_shown_as_ids(tmp_path, docs_of_all):
+    docs = [np.append(ids, 60_000) for ids in docs_of_all["train"]]
+    folder = raw(tmp_path / "beyond", {"train": docs})
+
+    text = Read(report(str(folder), dtype="uint16", tokenizer="gpt2")).text
+
+    assert "ids-beyond-vocabulary" in text
+    assert "<60000>" in text

@@ -270,3 +270,19 @@ def test_empty_documents_do_no_harm(tmp_path):
         assert client.page("/document?n=0").ids == [EOT]
         assert client.page("/shortest").documents() == [0, 2, 1]
         assert "no step" in client.page("/document?n=0&block_size=4").text
+
+
+def test_ids_beyond_the_vocabulary_are_loud(tmp_path):
+    docs = [np.array([1, 60_000, 2])] * 40
+    folder = raw(tmp_path / "beyond", {"train": docs})
+
+    with serving(folder, dtype="uint16", tokenizer="gpt2", end_of_text_id=EOT) as client:
+        page = client.page("/document?at=0")
+        assert client.page("/documents").links
+        assert client.page("/batch?block_size=8").ids
+        assert client.page("/").links
+
+    assert page.ids == [1, 60_000, 2, EOT]
+    assert "<60000>" in page.text
+    classes = [a.get("class") for a in page.named("span") if "data-id" in a]
+    assert [kind == "t special" for kind in classes] == [False, True, False, True]

@@ -20,8 +20,15 @@ from tokenmill.cli.dataset_options import dataset_options, given
     metavar="FILE",
     help="The page to write, or - for standard output",
 )
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    default=16 << 20,
+    metavar="N",
+    help="Tokens of each split to look at  [default: 16,777,216]",
+)
 @dataset_options
-def command(path: str, out: str, **options: Any) -> None:
+def command(path: str, out: str, sample: int, **options: Any) -> None:
     """Write one HTML page about the token data at PATH; it opens offline, anywhere.
 
     Counts, splits and books, lengths of documents, top tokens, how much of the vocabulary is used,
@@ -37,7 +44,7 @@ def command(path: str, out: str, **options: Any) -> None:
     from tokenmill.pages.report import report
     from tokenmill.shards.files import write_atomically
 
-    page = report(path, **given(**options)).encode("utf-8", "replace")
+    page = report(path, sample=sample, **given(**options)).encode("utf-8", "replace")
     if out == "-":
         sys.stdout.buffer.write(page)
         return

@@ -22,6 +22,7 @@ MAX_HASHED_TOKENS = 16 << 20
 MAX_PARTS = 24  # sources or shards with a line of their own
 PART_TOKENS = 1 << 20  # decoded of each of them
 MAX_LENGTHS = 4 << 20
+MAX_ID = 4 << 20  # ids from here on are no ids: files read with the wrong dtype have them
 
 
 @dataclass(frozen=True)
@@ -73,21 +74,22 @@ def count_ids(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Counts:
     for name, data in splits.items():
         for block in Patient(data, name, budget).blocks:
             looked_at += len(block.ids)
-            # Ids are stored unsigned; signed formats with negative ids are the doctor's business.
-            found = np.bincount(block.ids[block.ids >= 0].astype(np.int64) & 0xFFFFFFF)
+            # Ids beyond any vocabulary, or below 0, are said among the checks.
+            inside = (block.ids >= 0) & (block.ids < MAX_ID)
+            found = np.bincount(block.ids[inside].astype(np.int64))
             if len(found) > len(by_id):
                 by_id = np.concatenate([by_id, np.zeros(len(found) - len(by_id), np.int64)])
             by_id[: len(found)] += found
     return Counts(by_id, looked_at, sum(data.num_tokens for data in splits.values()))
 
 
-def lengths_of(splits: dict[str, TokenDataset]) -> Lengths | None:
+def lengths_of(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Lengths | None:
     """Lengths of the documents of all splits, or None where nothing says where they end."""
     if not all(data.knows_documents for data in splits.values()):
         return None
     found, is_whole = [np.empty(0, np.int64)], True
     for data in splits.values():
-        looked_at = survey(data, max_documents=MAX_LENGTHS, max_tokens=BUDGET)
+        looked_at = survey(data, max_documents=MAX_LENGTHS, max_tokens=budget)
         is_whole = is_whole and looked_at.is_whole
         found += [stretch.lengths for stretch in looked_at.stretches()]
     return Lengths(np.concatenate(found), is_whole)

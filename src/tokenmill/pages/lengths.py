@@ -66,7 +66,7 @@ def survey(
     """All of the data, or evenly spaced parts within these bounds."""
     documents = data.num_documents
     if documents is None:
-        return Survey(data, _spread(data.num_tokens, BLOCK, max_tokens // BLOCK))
+        return Survey(data, _spread(data.num_tokens, BLOCK, max(1, max_tokens // BLOCK)))
     if documents <= max_documents:
         return Survey(data, [(0, data.num_tokens)])
     per_shard = -(-documents // len(data.shards))

@@ -11,7 +11,7 @@ FIRST = 12
 
 def overview(view: View) -> Page:
     """Counts, splits, tokenizer, how it was made; the first documents."""
-    known = view.site.known()
+    known = view.site.known
     documents = known["documents"]
     per_token = known["bytes_per_token"]
     tokenizer = known["tokenizer"] or {}

@@ -8,7 +8,7 @@ import numpy as np
 from tokenmill.pages.html import Html, join, tag
 
 WIDE, NARROW, HEIGHT = 1080, 520, 270  # of a whole card, of half of one
-LEFT, RIGHT, TOP, BOTTOM = 56, 16, 12, 34
+LEFT, RIGHT, TOP, BOTTOM = 56, 16, 12, 40
 
 
 def _svg(*children: object, label: str, width: int, height: int = HEIGHT) -> Html:
@@ -40,6 +40,14 @@ def binary(power: int) -> str:
         if power >= shift:
             return f"{1 << power - shift}{unit}"
     return f"{1 << power}"
+
+
+def _round(most: int) -> list[int]:
+    """One to four round numbers up to the largest."""
+    unit = 10 ** int(np.log10(most))
+    steps = (unit // 2 or 1, unit, 2 * unit, 5 * unit)
+    step = next(step for step in steps if most // step <= 4)
+    return list(range(step, most + 1, step))
 
 
 def _grid(ticks: Sequence[tuple[float, str]], low: int, high: int, right: int) -> list[Html]:
@@ -84,7 +92,7 @@ def histogram(lengths: np.ndarray) -> Html:
             at = number(LEFT + place * step)
             ticks.append(tag("text", binary(power), x=at, y=low + 18, class_="tick"))
     peak = int(counts.max())
-    grid = _grid([(0.5, human(peak / 2)), (1, human(peak))], low, high, WIDE - RIGHT)
+    grid = _grid([(at / peak, human(at)) for at in _round(peak)], low, high, WIDE - RIGHT)
     line = tag("polyline", points=" ".join(points), class_="line")
     base = tag("line", x1=LEFT, x2=WIDE - RIGHT, y1=low, y2=low, class_="axis")
     name = tag("text", "tokens of a document", x=WIDE - RIGHT, y=HEIGHT - 2, class_="tick right")

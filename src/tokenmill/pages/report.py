@@ -29,21 +29,24 @@ TOP = 26
 SAMPLES, SAMPLE_TOKENS = 4, 400
 
 
-def report(path: str, **settings: Any) -> str:
-    """The page about the token data at `path`; `settings` are those of `tokenmill.open`."""
+def report(path: str, *, sample: int = facts.BUDGET, **settings: Any) -> str:
+    """The page about the token data at `path`; `settings` are those of `tokenmill.open`.
+
+    `sample` is how many tokens of each split are looked at.
+    """
     splits = open_splits(path, **settings)
     manifest = Manifest.load(path) if (Path(path) / FILE_NAME).is_file() else None
     known = inspect(path, **settings)
     tokenizer = _tokenizer(next(iter(splits.values())))
-    counts = facts.count_ids(splits)
-    health = health_of(path, splits, **settings)
+    counts = facts.count_ids(splits, sample)
+    health = health_of(path, splits, sample=sample, **settings)
     name = Path(path).resolve().name
     body = join(
         tag("h1", name),
         _lead(known),
         _figures(known, counts, health),
         tag("section", tag("h2", "Health"), health_list(health), class_="card"),
-        _lengths(splits),
+        _lengths(splits, sample),
         tag(
             "div",
             _top_tokens(splits, tokenizer, counts),
@@ -120,7 +123,7 @@ def _figures(known: dict[str, Any], counts: facts.Counts, health: Health) -> Htm
         ("documents", "-" if known["documents"] is None else short(known["documents"])),
         ("bytes a token", "-" if per_token is None else f"{per_token:.2f}"),
         ("vocabulary used", f"{used / size:.1%}" if size else f"{used:,} ids"),
-        ("bits a token, each alone", f"{counts.entropy:.2f}"),
+        ("entropy, in bits", f"{counts.entropy:.2f}"),
         ("health", state),
     )
 
@@ -135,8 +138,8 @@ def _sampled(what: str, is_whole: bool) -> Html | None:
     return tag("p", f"From an evenly spaced sample: {what}.", class_="note")
 
 
-def _lengths(splits: dict[str, TokenDataset]) -> Html:
-    found = facts.lengths_of(splits)
+def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
+    found = facts.lengths_of(splits, sample)
     if found is None or not len(found.values):
         words = "Nothing in this data says where documents end; name it with --end-of-text-id."
         return _section("Document lengths", tag("p", words, class_="note"))
@@ -208,7 +211,11 @@ def _vocabulary(known: dict[str, Any], counts: facts.Counts) -> Html:
         )
         parts.append(plots.vocabulary_map(by_id, size))
         parts.append(
-            tag("p", "Each cell is some neighbouring ids, dark where all occur.", class_="note")
+            tag(
+                "p",
+                "Each cell is some neighbouring ids, in full colour where all occur.",
+                class_="note",
+            )
         )
     else:
         parts.append(tag("p", f"{used:,} different ids; the size of the vocabulary is not known."))

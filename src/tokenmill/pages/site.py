@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class Site:
         """Open every split; tokens are read when a page shows them."""
         return cls(path, open_splits(path, **settings), settings)
 
+    @cached_property
     def known(self) -> dict[str, Any]:
         """What `tokenmill inspect` says."""
         return inspect(self.path, **self.settings)
