@@ -247,7 +247,7 @@ class TokenDataset:
             tokenizer=self._tokenizer,
             end_of_text_id=self.end_of_text_id,
             end_of_text_comes=self.end_of_text_comes,
-            reader=cache and CachedReader(files, cache, backend=self.backend),
+            reader=None if cache is None else CachedReader(files, cache, backend=self.backend),
         )
 
     def array(self, i: int) -> np.ndarray:
