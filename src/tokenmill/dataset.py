@@ -22,11 +22,15 @@ import numpy.typing as npt
 import orjson
 
 from tokenmill.errors import TokenizerMismatchError, TokenmillError
+from tokenmill.formats.bucket import read_bucket
 from tokenmill.formats.detect import detect
 from tokenmill.formats.found import Ask, Found, token_dtype
 from tokenmill.formats.split import check_split
+from tokenmill.shards.cache import ShardCache
 from tokenmill.shards.documents import IndexedDocuments, ScannedDocuments, unknown_documents
 from tokenmill.shards.read import BACKENDS, Lazy, ShardReader, TokenFile
+from tokenmill.shards.remote import CachedReader
+from tokenmill.storage import is_remote
 
 Where = str | os.PathLike[str]
 
@@ -41,6 +45,8 @@ def open(
     tokenizer: Any = None,
     end_of_text_id: int | None = None,
     end_of_text_comes: str | None = None,
+    cache_dir: Where | None = None,
+    cache_bytes: int | None = None,
 ) -> "TokenDataset":
     """Open token files as they are: a dataset of ours, a folder, a file, a glob or a list.
 
@@ -48,6 +54,9 @@ def open(
     held out by the rule of the format (folders, names, else the last shard, else the last tenth),
     `split=None` is everything. `tokenizer` (a name or an object) is for decoding data that does not
     name its own; `end_of_text_id` says where documents end in data that has no index.
+
+    A dataset at `s3://bucket/...` is fetched shard by shard, when tokens are first needed, into
+    `cache_dir` (the user's cache folder), of which at most `cache_bytes` (16 GiB) are used.
     """
     check_split(split)
     if backend not in BACKENDS:
@@ -55,7 +64,17 @@ def open(
     if end_of_text_comes not in (None, "after", "before"):
         raise ValueError(f"end_of_text_comes {end_of_text_comes!r}; known are: 'after', 'before'")
     ask = Ask(None if dtype is None else token_dtype(dtype))
-    found = detect(path, split, format=format, ask=ask)
+    reader: ShardReader | None = None
+    if isinstance(path, str) and is_remote(path):
+        if format not in (None, "tokenmill"):
+            raise ValueError(f"format is {format!r}, but only our own opens from a bucket")
+        cache = ShardCache(cache_dir, cache_bytes)
+        found = read_bucket(path, split, ask, cache)
+        reader = CachedReader(found.files, cache, backend=backend)
+    elif cache_dir is not None or cache_bytes is not None:
+        raise ValueError("cache_dir and cache_bytes are for datasets at s3://bucket/...")
+    else:
+        found = detect(path, split, format=format, ask=ask)
     shown = os.fspath(path) if isinstance(path, (str, os.PathLike)) else f"{len(path)} paths"
     return TokenDataset(
         found,
@@ -65,6 +84,7 @@ def open(
         tokenizer=tokenizer,
         end_of_text_id=end_of_text_id,
         end_of_text_comes=end_of_text_comes,
+        reader=reader,
     )
 
 
@@ -207,8 +227,9 @@ class TokenDataset:
     @property
     def vocab_size(self) -> int | None:
         """Ids are below this, where the data or the tokenizer says so."""
-        if self._found.vocab_size is not None or self._tokenizer is None:
-            return self._found.vocab_size
+        found = self._found
+        if found.vocab_size is not None or (self._tokenizer or found.tokenizer_state) is None:
+            return found.vocab_size
         return int(self.tokenizer.vocab_size)
 
     @property
@@ -218,6 +239,9 @@ class TokenDataset:
 
     def of_files(self, files: Sequence[TokenFile], split: str | None) -> "TokenDataset":
         """The same dataset with only these of its files."""
+        reader = None
+        if isinstance(self._reader, CachedReader):
+            reader = CachedReader(files, self._reader.cache, backend=self.backend)
         return TokenDataset(
             self._found.with_files(list(files)),
             path=self.path,
@@ -226,6 +250,7 @@ class TokenDataset:
             tokenizer=self._tokenizer,
             end_of_text_id=self.end_of_text_id,
             end_of_text_comes=self.end_of_text_comes,
+            reader=reader,
         )
 
     def array(self, i: int) -> np.ndarray:
@@ -235,6 +260,12 @@ class TokenDataset:
     def read_into(self, i: int, offset: int, out: np.ndarray) -> None:
         """Copy tokens of shard i, from `offset` on, until the 1-D array `out` is full."""
         self._reader.read_into(i, offset, out)
+
+    def expect(self, positions: np.ndarray) -> None:
+        """Tokens at these positions will be asked for soon, in this order; remote shards come."""
+        if isinstance(self._reader, CachedReader):
+            shards = np.searchsorted(self.shard_starts, positions, side="right") - 1
+            self._reader.expect(list(dict.fromkeys(shards.tolist())))
 
     def tokens(self, start: int, stop: int) -> np.ndarray:
         """A copy of the tokens from start to stop, in the stored dtype, across shard edges."""
@@ -341,7 +372,9 @@ class TokenDataset:
                 )
             return given
         if found.tokenizer_state is not None:
-            return load.from_state(orjson.loads(Path(found.tokenizer_state).read_bytes()))
+            state = found.tokenizer_state
+            data = state() if isinstance(state, Lazy) else Path(state).read_bytes()
+            return load.from_state(orjson.loads(data))
         if found.tokenizer is not None:
             return load.load(found.tokenizer)
         return None

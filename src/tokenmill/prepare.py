@@ -14,18 +14,18 @@ worker or sixty-four, run through or killed and started again: the same bytes.
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tokenmill.errors import PrepareError
-from tokenmill.executors.local import LocalExecutor
+from tokenmill.executors.engines import check_engine, open_engine
 from tokenmill.executors.protocol import Executor, WorkerDiedError
 from tokenmill.preparation.assemble import Layout, assemble_shard, keep_layout
 from tokenmill.preparation.commit import Outcome, check_books, commit, make_books, splits_of
-from tokenmill.preparation.edges import JoinedUnits, join_edges
+from tokenmill.preparation.edges import join_units
 from tokenmill.preparation.encode import encode_unit
 from tokenmill.preparation.existing import check_gives_text_back, hash_existing, shards_of
 from tokenmill.preparation.fates import (
@@ -33,9 +33,10 @@ from tokenmill.preparation.fates import (
     count_fates,
     enough_documents,
     hash_documents,
+    on_one_axis,
     stretches,
 )
-from tokenmill.preparation.joined import JoinedParts, keep_joined
+from tokenmill.preparation.joined import JoinedParts, load_joined
 from tokenmill.preparation.memory import fit_into_memory
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
 from tokenmill.preparation.progress import Progress, Silent
@@ -44,10 +45,10 @@ from tokenmill.preparation.signals import stop_on_signals
 from tokenmill.preparation.space import check_space, explain_full_disk
 from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.target import Inputs, Target, open_target
+from tokenmill.preparation.tasks import Receipt, TaskWithReceipt
 from tokenmill.preparation.vocabulary import build_tokenizer, find_characters
 from tokenmill.shards.layout import lay_out
-
-Receipt = dict[str, Any]
+from tokenmill.text.sources import Source
 
 
 def prepare(
@@ -59,6 +60,9 @@ def prepare(
     append: bool = False,
     overwrite: bool = False,
     break_lock: bool = False,
+    engine: str = "local",
+    ray_address: str | None = None,
+    work_dir: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     unit_bytes: int = UNIT_BYTES,
     **settings: Any,
@@ -69,60 +73,100 @@ def prepare(
     "-" for standard input. `settings` are the fields of `preparation.settings.Settings`, such as
     `tokenizer="gpt2"`, `dedup="none"`, `val_fraction=0.1`. With `append=True` the documents are
     added to the dataset that is there, whose own settings hold where none are given. `unit_bytes`
-    is how much one task reads; like `workers`, it never changes the result.
+    is how much one task reads; like `workers` and `engine`, it never changes the result.
+
+    `engine="ray"` runs the tasks on the Ray cluster at `ray_address`. Inputs and `out_dir` may be
+    `s3://` addresses; the work on the way to one is done in the folder `work_dir`.
     """
     started = time.monotonic()
     memory = fit_into_memory(workers, max_ram)
+    check_engine(engine, ray_address)
     with (
         stop_on_signals(),
-        explain_full_disk(Path(out_dir)),
-        open_target(out_dir, append=append, overwrite=overwrite, break_lock=break_lock) as target,
+        explain_full_disk(Path(work_dir or out_dir)),
+        open_target(
+            out_dir,
+            append=append,
+            overwrite=overwrite,
+            break_lock=break_lock,
+            work_dir=work_dir,
+        ) as target,
     ):
-        wanted = target.settings(settings)
-        sources = target.sources(inputs)
-        if done := target.already_done(wanted, sources):
-            return done
-        plan = make_plan(
-            target.workspace,
-            wanted,
-            sources,
-            previous=target.previous_hash,
-            unit_bytes=unit_bytes,
-            chunk_bytes=memory.chunk_bytes,
-        )
-        plan = begin(plan, target.tokenizer(settings), anew=overwrite)
+        progress = progress or Silent()
+        sources = target.sources(inputs, progress)
+        plan = start(target, sources, settings, unit_bytes, memory.chunk_bytes, anew=overwrite)
+        if isinstance(plan, Summary):
+            return plan
         target.workspace.clean_temporary()
-        check_space(plan)
         target.workspace.distrust_after_reboot()
-        with LocalExecutor(memory.workers) as executor:
-            summary = run_stages(plan, target, executor, progress or Silent())
+        if engine != "local":
+            target.workspace.share()
+        with open_engine(
+            engine,
+            processes=memory.workers,
+            at_once=workers,
+            ray_address=ray_address,
+            shared=str(plan.workspace.plan_file.absolute()),
+        ) as executor:
+            summary = run_stages(plan, target, executor, progress)
         target.finish()
     summary.seconds = round(time.monotonic() - started, 3)
     return summary
 
 
+def start(
+    target: Target,
+    sources: list[Source],
+    given: dict[str, Any],
+    unit_bytes: int,
+    chunk_bytes: int,
+    *,
+    anew: bool,
+) -> Plan | Summary:
+    """The plan, written or found; or the outcome, where all was done before."""
+    settings = target.settings(given)
+    if done := target.already_done(settings, sources):
+        return done
+    plan = make_plan(
+        target.workspace,
+        settings,
+        sources,
+        previous=target.previous_hash,
+        destination=target.destination,
+        unit_bytes=unit_bytes,
+        chunk_bytes=chunk_bytes,
+    )
+    check_space(plan)
+    return begin(plan, target.tokenizer(given), anew=anew)
+
+
 def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progress) -> Summary:
-    """All the work, stage by stage; finished tasks are known by their receipts and not repeated."""
+    """All the work, then the manifest."""
+    outcome = make_all(plan, target, executor, progress)
+    refuse_nothing(plan, outcome.books)
+    check_books(outcome)
+    manifest = commit(plan, target.previous, outcome)
+    return summarize(target.name, manifest, outcome.notes(plan.settings))
+
+
+def make_all(plan: Plan, target: Target, executor: Executor, progress: Progress) -> Outcome:
+    """Stage by stage; finished tasks are known by their receipts and not repeated."""
     work = Work(plan, target, executor, progress)
     if plan.settings.tokenizer == "chars":
         work.learn_characters()
     lines = work.find_repeated_lines()
     units = work.encode(lines)
-    joined = work.join(units)
+    joined = work.join()
     decision, fates = work.decide(joined)
-    refuse_nothing(plan, make_books(units, joined, fates))
     layout = work.lay_out(fates, decision)
     shards = work.assemble(layout)
-    outcome = Outcome(
+    return Outcome(
         splits=splits_of(shards),
         books=make_books(units, joined, fates),
         documents_by_source=work.documents_by_source(units),
         by_hash=decision.by_hash,
         cut_documents=sum(shard["cut_document"] for shard in shards),
     )
-    check_books(outcome)
-    manifest = commit(plan, target.previous, outcome)
-    return summarize(str(target.out_dir), manifest, outcome.notes(plan.settings))
 
 
 def refuse_nothing(plan: Plan, books: dict[str, Any]) -> None:
@@ -143,13 +187,13 @@ class Work:
     def __init__(self, plan: Plan, target: Target, executor: Executor, progress: Progress) -> None:
         self.plan, self.executor, self.progress = plan, executor, progress
         self.previous = target.previous
-        self.name = str(plan.workspace.out_dir)
+        self.name = str(plan.workspace.out_dir.absolute())  # tasks may run in other folders
         self.existing = shards_of(target.previous)
 
     def run(
         self,
         what: str,
-        function: Callable[..., Receipt],
+        function: TaskWithReceipt,
         tasks: list[tuple[Any, ...]],
         **total: int,
     ) -> list[Receipt]:
@@ -193,13 +237,12 @@ class Work:
         tasks = [(unit, lines, first + unit) for unit in range(len(self.plan.units))]
         return self.run("tokenizing", encode_unit, tasks, bytes=self.plan.bytes_in)
 
-    def join(self, units: list[Receipt]) -> JoinedUnits:
+    def join(self) -> JoinedParts:
         """Put documents that were cut by the edge of a unit together again."""
-        joined = join_edges(self.plan, units)
-        keep_joined(self.plan.workspace, JoinedParts(joined.parts, joined.spans))
-        return joined
+        self.run("joining", join_units, [()])
+        return load_joined(self.name)
 
-    def decide(self, joined: JoinedUnits) -> tuple[Decision, list[Receipt]]:
+    def decide(self, joined: JoinedParts) -> tuple[Decision, list[Receipt]]:
         """Which documents are dropped as duplicates, and which split each goes to."""
         searched = None
         if self.plan.settings.dedup == "documents":
@@ -208,12 +251,14 @@ class Work:
             searched = self._search(
                 "documents", before + self.run("documents", hash_documents, tasks)
             )
-        decision = Decision(by_hash=False, documents=searched, first_run=len(self.existing))
-        fates = self._count(joined, decision)
-        kept = sum(part["documents"][0] for part in fates)
-        if self._splits_by_hash or enough_documents(kept, self.plan.settings.val_fraction):
-            decision = Decision(by_hash=True, documents=searched, first_run=len(self.existing))
-            fates = self._count(joined, decision)
+        decision = Decision(by_hash=True, documents=searched, first_run=len(self.existing))
+        fates = self.run(
+            "splits", count_fates, [(part, decision) for part in range(len(joined.parts))]
+        )
+        kept = sum(sum(part["documents"][:2]) for part in fates)
+        if not (self._splits_by_hash or enough_documents(kept, self.plan.settings.val_fraction)):
+            decision = replace(decision, by_hash=False)
+            fates = [on_one_axis(part) for part in fates]
         return decision, fates
 
     @property
@@ -260,6 +305,3 @@ class Work:
         tasks = [(stage, at, partitions, len(receipts)) for at in range(partitions)]
         self.run("duplicates", search_partition, tasks)
         return Searched(stage, len(receipts), partitions)
-
-    def _count(self, joined: JoinedUnits, decision: Decision) -> list[Receipt]:
-        return [count_fates(self.plan, part, decision) for part in range(len(joined.parts))]

@@ -7,7 +7,6 @@ import socket
 from pathlib import Path
 
 import pytest
-
 from preparation.oracle import hashes_of_files
 from preparation.runs import (
     RENAMES,
@@ -18,6 +17,7 @@ from preparation.runs import (
     start,
     wait_until,
 )
+
 from tokenmill.errors import LockedError, NotADatasetError, SettingsMismatchError, TokenmillError
 from tokenmill.prepare import prepare
 
@@ -208,7 +208,7 @@ def test_overwrite_killed_at_its_renames(texts, corpus, tmp_path):
     prepare(texts, out, **BYTES)
     old = hashes_of_files(out)
     code, was_between = -signal.SIGKILL, False
-    for number in (12, *range(1, 40)):
+    for number in (27, *range(1, 40)):
         code, _ = run(wanted, injecting(f"signal=SIGKILL:when={number}", RENAMES))
         if code == 0:
             break

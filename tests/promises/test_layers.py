@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "train": {"torch", "batches", "dataset", "tokens"},
     "preparation": {"text", "tokens", "shards"},
     "prepare": {"preparation", "text", "tokens", "shards", "executors"},
+    "jobs": {"prepare", "preparation", "executors", "shards"},
     "pretokenize": {"preparation", "text", "tokens", "shards"},
     "hub": {"shards", "dataset"},
     "look": {"shards", "formats", "dataset", "batches", "hub"},

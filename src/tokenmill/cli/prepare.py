@@ -1,20 +1,16 @@
 """`tokenmill prepare`: tokenize text files into shards."""
 
-import sys
-from contextlib import nullcontext
 from typing import Any
 
 import click
 import orjson
-from click.core import ParameterSource
 
+from tokenmill.cli.prepare_jobs import JOBS_HELP, WithJobs, given_settings, show_progress, tell
 from tokenmill.preparation.estimate import estimate as make_estimate
-from tokenmill.preparation.progress import Bar, Lines, Silent
-from tokenmill.preparation.summary import Summary
 from tokenmill.prepare import prepare
 
 
-@click.command(short_help="Tokenize text files into shards")
+@click.command(cls=WithJobs, short_help="Tokenize text files into shards", epilog=JOBS_HELP)
 @click.argument("inputs", nargs=-1, metavar="INPUT...")
 @click.option("--input-files", "input_files", multiple=True, help="The same as INPUT.")
 @click.option("-o", "--out-dir", required=True, metavar="OUT", help="Folder of the new dataset.")
@@ -92,6 +88,15 @@ from tokenmill.prepare import prepare
 @click.option("--overwrite", is_flag=True, help="Replace the dataset in OUT.")
 @click.option("--break-lock", is_flag=True, help="Take OUT over from a machine that is gone.")
 @click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Run on this machine or on a Ray cluster.",
+)
+@click.option("--ray-address", metavar="ADDRESS", help="The cluster: auto, or HOST:PORT.")
+@click.option("--work-dir", metavar="DIR", help="Where to work when OUT is s3://bucket/...")
+@click.option(
     "--estimate", is_flag=True, help="Read about 1 %, print what to expect, write nothing."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as one JSON object.")
@@ -118,57 +123,19 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     only_estimate = options.pop("estimate")
     run = {
         name: options.pop(name)
-        for name in ("workers", "max_ram", "append", "overwrite", "break_lock")
+        for name in (
+            *("workers", "max_ram", "append", "overwrite", "break_lock"),
+            *("engine", "ray_address", "work_dir"),
+        )
     }
-    settings = _given_settings(ctx, options)
+    settings = given_settings(ctx, options)
     if only_estimate:
         found = make_estimate(inputs, workers=run["workers"], **settings)
         print(orjson.dumps(found.to_json()).decode() if as_json else found.to_text())
         return
-    progress = Silent() if quiet else Bar() if sys.stderr.isatty() else Lines()
-    with progress if isinstance(progress, Bar) else nullcontext():
+    with show_progress(quiet) as progress:
         outcome = prepare(inputs, out_dir, progress=progress, **run, **settings)
     if as_json:
         print(orjson.dumps(outcome.to_json()).decode())
     elif not quiet:
-        _tell(outcome)
-
-
-def _given_settings(ctx: click.Context, options: dict[str, Any]) -> dict[str, Any]:
-    """Only what was really given: the rest is the library's default, or the dataset's own."""
-    given = {
-        name: value
-        for name, value in options.items()
-        if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
-    }
-    if given.pop("no_normalize", False):
-        given["normalize"] = False
-    if given.pop("no_dedup", False):
-        if given.get("dedup", "none") != "none":
-            raise click.UsageError(f"--no_dedup and --dedup {given['dedup']} contradict each other")
-        given["dedup"] = "none"
-    return given
-
-
-def _tell(outcome: Summary) -> None:
-    dropped = ", ".join(f"{n:,} {reason}" for reason, n in sorted(outcome.dropped.items()))
-    kept = f"read {outcome.documents_in:,} documents, kept {outcome.documents_written:,}"
-    size = 2 if outcome.dtype == "uint16" else 4
-    tokens = outcome.train_tokens + outcome.val_tokens
-    print(f"  done      {kept}" + (f" (dropped: {dropped})" if dropped else ""), file=sys.stderr)
-    if outcome.lines_dropped:
-        print(f"  lines     dropped {outcome.lines_dropped:,} seen before", file=sys.stderr)
-    print(
-        f"  tokens    {outcome.train_tokens:,} train in {outcome.train_shards:,} shards, "
-        f"{outcome.val_tokens:,} val in {outcome.val_shards:,}, {outcome.dtype}, "
-        f"{tokens * size / 1e6:,.1f} MB",
-        file=sys.stderr,
-    )
-    for note in outcome.notes:
-        print(f"  note      {note}", file=sys.stderr)
-    rate = outcome.bytes_in / 1e6 / max(outcome.seconds, 1e-9)
-    print(
-        f"Wrote {outcome.out_dir}/dataset_metadata.json in {outcome.seconds:.1f} s "
-        f"({rate:,.0f} MB/s)",
-        file=sys.stderr,
-    )
+        tell(outcome)

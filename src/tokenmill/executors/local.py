@@ -13,13 +13,13 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from tokenmill.executors.protocol import Task, WorkerDiedError
+from tokenmill.executors.protocol import Task, TaskFunction, WorkerDiedError
 
 ATTEMPTS = 3
 
@@ -46,7 +46,7 @@ class LocalExecutor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, function: Callable[..., Any], tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
+    def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
         if self.workers == 1:
             for number, task in enumerate(tasks):
@@ -59,9 +59,7 @@ class LocalExecutor:
             self.close()
             raise
 
-    def _run(
-        self, function: Callable[..., Any], waiting: "deque[_Job]"
-    ) -> Iterator[tuple[int, Any]]:
+    def _run(self, function: TaskFunction, waiting: "deque[_Job]") -> Iterator[tuple[int, Any]]:
         while len(self._pool) < min(self.workers, len(waiting)):
             self._pool.append(_Worker())
         busy: dict[Connection, _Worker] = {}
@@ -120,7 +118,7 @@ class _Worker:
         self.connection = Connection(ours.detach())
         self.job: _Job | None = None
 
-    def give(self, function: Callable[..., Any], job: _Job) -> None:
+    def give(self, function: TaskFunction, job: _Job) -> None:
         self.job = job
         with suppress(ConnectionError):  # it died idle: that shows when its answer is read
             self.connection.send((function, job.task))
@@ -132,7 +130,7 @@ class _Worker:
         return self.process.wait()
 
 
-def _died(function: Callable[..., Any], job: _Job, code: int) -> WorkerDiedError:
+def _died(function: TaskFunction, job: _Job, code: int) -> WorkerDiedError:
     how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     return WorkerDiedError(
         f"a worker process died {ATTEMPTS} times ({how}) at {function.__name__}", task=job.number

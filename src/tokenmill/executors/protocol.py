@@ -1,6 +1,6 @@
 """What an executor is: something that runs tasks. It never sees text or tokens."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from tokenmill.errors import PrepareError
@@ -8,10 +8,22 @@ from tokenmill.errors import PrepareError
 Task = tuple[Any, ...]
 
 
+class TaskFunction(Protocol):
+    """A function that can be sent elsewhere by its name, and whose results are kept."""
+
+    __name__: str
+
+    def __call__(self, *task: Any) -> Any:
+        """Run a task, or find what it left when it was run before."""
+
+    def find(self, *task: Any) -> Any | None:
+        """What the task left when it was run before, or None; it is never run."""
+
+
 class Executor(Protocol):
     """Runs tasks somewhere, in any order, each at least once."""
 
-    def run(self, function: Callable[..., Any], tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
+    def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import MismatchError
-from tokenmill.shards.read import TokenFile
+from tokenmill.shards.read import Lazy, TokenFile
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Found:
     """`after` or `before` each document."""
     tokenizer: str | None = None
     """A name that is bundled, so that loading it needs no network."""
-    tokenizer_state: str | None = None
-    """Path of a tokenizer_state.json."""
+    tokenizer_state: str | Lazy | None = None
+    """Path of a tokenizer_state.json, or what fetches its bytes."""
     tokenizer_fingerprint: str | None = None
     details: dict[str, Any] = field(default_factory=dict)
     """What else the files say, for people: JSON values."""

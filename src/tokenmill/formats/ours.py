@@ -13,15 +13,15 @@ from tokenmill.errors import FormatError
 from tokenmill.formats import files
 from tokenmill.formats.ends import ends_file
 from tokenmill.formats.found import Ask, Found
-from tokenmill.shards.manifest import FILE_NAME, Manifest, Shard
+from tokenmill.shards.manifest import FILE_NAME, PREPARATION_FOLDER, Manifest, Shard
 from tokenmill.shards.read import TokenFile
 
 NAME = "tokenmill"
 
 
 def claims_folder(folder: Path) -> bool:
-    """Whether this folder is such a dataset."""
-    return (folder / FILE_NAME).is_file()
+    """Whether this folder is such a dataset, or one whose preparation is not done."""
+    return (folder / FILE_NAME).is_file() or (folder / PREPARATION_FOLDER).is_dir()
 
 
 def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
@@ -38,13 +38,13 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
     names = list(manifest.splits) if split is None else [split]
     root = files.Root(folder, folder / FILE_NAME)
     shards = [
-        _shard(root, shard, dtype) for name in names for shard in manifest.splits[name].shards
+        _shard(root, shard, dtype, name) for name in names for shard in manifest.splits[name].shards
     ]
     tokenizer = manifest.tokenizer
     state = root.sized(tokenizer.state.file, tokenizer.state.bytes)
     return Found(
         NAME,
-        tuple(shards) or (_empty(dtype),),
+        tuple(shards) or (no_shards(dtype),),
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,
         end_of_text_comes="after",
@@ -54,7 +54,7 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
     )
 
 
-def _shard(root: files.Root, shard: Shard, dtype: np.dtype[Any]) -> TokenFile:
+def _shard(root: files.Root, shard: Shard, dtype: np.dtype[Any], split: str) -> TokenFile:
     path = root.sized(shard.file, shard.bytes)
     ends = root.sized(shard.ends.file, shard.ends.bytes)
     return TokenFile(
@@ -65,8 +65,10 @@ def _shard(root: files.Root, shard: Shard, dtype: np.dtype[Any]) -> TokenFile:
         shard.bytes,
         ends=ends_file(ends, shard.ends.documents),
         digest=shard.xxh3_128 + shard.ends.xxh3_128,
+        split=split,
     )
 
 
-def _empty(dtype: np.dtype[Any]) -> TokenFile:
+def no_shards(dtype: np.dtype[Any]) -> TokenFile:
+    """What stands for a split that holds nothing."""
     return TokenFile("", "(no shards)", dtype, 0, 0, ends=ends_file(Path(), 0))

@@ -18,8 +18,10 @@ from tokenmill.preparation.fates import Decision, fates_of
 from tokenmill.preparation.joined import load_joined
 from tokenmill.preparation.parts import OPEN, read_rows, read_tokens
 from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.remote import upload_shard
 from tokenmill.preparation.repeats import Searched
-from tokenmill.preparation.workspace import Workspace, new_file, remember
+from tokenmill.preparation.tasks import leaves_receipt
+from tokenmill.preparation.workspace import Workspace, keep, new_file, remember
 from tokenmill.shards.layout import ShardPlan, parts_between
 
 
@@ -34,17 +36,13 @@ class Layout:
 
 def keep_layout(workspace: Workspace, layout: Layout) -> None:
     """Write the layout where the tasks find it."""
-    with new_file(workspace.root / "layout.json") as file:
-        file.write(
-            orjson.dumps(
-                {
-                    "shards": [asdict(shard) for shard in layout.shards],
-                    "part_starts": layout.part_starts,
-                    "decision": asdict(layout.decision),
-                },
-                option=orjson.OPT_SERIALIZE_NUMPY,
-            )
-        )
+    found = {
+        "shards": [asdict(shard) for shard in layout.shards],
+        "part_starts": layout.part_starts,
+        "decision": asdict(layout.decision),
+    }
+    data = orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY)
+    keep(workspace.root / "layout.json", data)
 
 
 @remember
@@ -59,14 +57,17 @@ def _load_layout(path: Path) -> Layout:
     )
 
 
+def _receipt_name(out_dir: str, number: int) -> tuple[str, str]:
+    layout = _load_layout(Workspace(out_dir).root / "layout.json")
+    return "shards", layout.shards[number].file.replace("/", "-")
+
+
+@leaves_receipt(_receipt_name)
 def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
     """Task: write one shard and its index; return its entry in the manifest."""
     plan = load_plan(out_dir)
     layout = _load_layout(plan.workspace.root / "layout.json")
     shard = layout.shards[number]
-    name = shard.file.replace("/", "-")
-    if receipt := plan.workspace.receipt("shards", name):
-        return receipt
     out = plan.workspace.out_dir
     index_file = shard.file.removesuffix(".bin") + ".ends"
     tokens_hash, ends, cut = _write_tokens(plan, layout, shard, out / shard.file)
@@ -88,14 +89,17 @@ def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
     }
     files = {f"../../{shard.file}": tokens_hash, f"../../{index_file}": ends_hash}
     facts = {"split": shard.split, "cut_document": cut, **entry}
-    receipt = plan.workspace.leave_receipt("shards", name, list(files), facts)
-    for written, expected in files.items():
-        if (found := receipt["files"][written][1]) != expected:
+    known = plan.workspace.sizes_and_hashes("shards", list(files))
+    for at, expected in files.items():
+        if (found := known[at][1]) != expected:
             raise CorruptShardError(
-                f"{out / written[6:]} was written with hash {expected} but reads back as {found}",
+                f"{out / at[6:]} was written with hash {expected} but reads back as {found}",
                 hint="the disk or the memory of this machine is failing; check it, then go on",
             )
-    return receipt
+    if plan.destination is not None:
+        upload_shard(out, [shard.file, index_file], plan.destination)
+        known = {}
+    return plan.workspace.leave_receipt(*_receipt_name(out_dir, number), known, facts)
 
 
 def _write_tokens(

@@ -13,8 +13,8 @@ from typing import Any
 import xxhash
 
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.edges import JoinedUnits
 from tokenmill.preparation.fates import DUPLICATE
+from tokenmill.preparation.joined import JoinedParts
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.target import manifest_hash
@@ -64,7 +64,7 @@ class Outcome:
 
 
 def make_books(
-    units: list[dict[str, Any]], edges: JoinedUnits, fates: list[dict[str, Any]]
+    units: list[dict[str, Any]], edges: JoinedParts, fates: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """What went in, and what became of it."""
     counts, dropped = Counter(edges.counts), Counter(edges.dropped)
@@ -142,7 +142,7 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
         manifest = _together(previous, manifest)
     write_atomically(out / STATE_FILE_NAME, state)
     write_atomically(out / "README.md", dataset_card(manifest, _command(plan)).encode())
-    for name, split in outcome.splits.items():
+    for name, split in outcome.splits.items() if plan.destination is None else ():
         for shard in split.shards:
             sync_file(out / shard.file)
             sync_file(out / shard.ends.file)

@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from tokenmill.preparation.encode import count_literals, encode_checked
+from tokenmill.preparation.encode import check_edge, count_literals, encode_checked
+from tokenmill.preparation.joined import FILE_NAME as JOINED
+from tokenmill.preparation.joined import JoinedParts, keep_joined
 from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter, read_rows, read_tokens
-from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.text.clean import join_edge
 
 Part = dict[str, Any]
@@ -43,6 +46,23 @@ class _Open:
         return self.text + (join_edge(self.before + self.text, head) if normalize else head)
 
 
+@leaves_receipt(lambda _: ("joined", "all"))
+def join_units(out_dir: str) -> dict[str, Any]:
+    """Task: leave the list of all parts. One task, since a document may run through all units."""
+    plan = load_plan(out_dir)
+    receipts = [plan.workspace.receipt("units", str(unit)) for unit in range(len(plan.units))]
+    found = [receipt for receipt in receipts if receipt is not None]
+    assert len(found) == len(receipts), f"unit {receipts.index(None)} has no receipt"
+    joined = join_edges(plan, found)
+    keep_joined(
+        plan.workspace,
+        JoinedParts(joined.parts, joined.spans, dict(joined.dropped), dict(joined.counts)),
+    )
+    edges = [part["name"] for part in joined.parts if part["name"].endswith(".edge")]
+    files = [f"../units/{name}.{kind}" for name in edges for kind in ("tokens", "rows")]
+    return plan.workspace.leave_receipt("joined", "all", [f"../{JOINED}", *files], {})
+
+
 def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedUnits:
     """Walk over the units in order; memory is that of one edge."""
     joined = JoinedUnits()
@@ -54,6 +74,7 @@ def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedUnits:
                 continue  # an empty unit: its text went to a neighbour
             document.text = document.and_then(head, normalize=plan.settings.normalize)
             if not receipt["head_complete"] and not receipt["head_closes"]:
+                check_edge(document.text)
                 continue  # no place to cut in the whole unit
             closes = receipt["head_closes"]
             if closes and not document.has_rows and _is_empty(plan, document.text):

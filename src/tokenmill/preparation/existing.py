@@ -14,6 +14,7 @@ import numpy as np
 from tokenmill.errors import BadInputError, MismatchError
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.repeats import RunWriter
+from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.shards.manifest import Manifest, Shard
 from tokenmill.text.dedup import hash_all, lines_that_count
 from tokenmill.tokens.protocol import Tokenizer
@@ -45,11 +46,10 @@ def check_gives_text_back(tokenizer: Tokenizer) -> None:
         )
 
 
+@leaves_receipt(lambda _, stage, split, shard, number: (stage, str(number)))
 def hash_existing(out_dir: str, stage: str, split: str, shard: int, number: int) -> dict[str, Any]:
     """Task: hash the lines or the documents that end in one shard of the dataset."""
     plan = load_plan(out_dir)
-    if receipt := plan.workspace.receipt(stage, str(number)):
-        return receipt
     shards = Manifest.load(plan.workspace.out_dir).splits[split].shards
     hash_batch = _hash_documents if stage == "documents" else _hash_lines
     with RunWriter(plan.workspace, stage, str(number)) as writer:

@@ -14,6 +14,7 @@ from tokenmill.preparation.joined import load_joined
 from tokenmill.preparation.parts import CONTINUES, OPEN, read_rows
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.repeats import RunWriter, Searched
+from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.shards.layout import Stretch
 from tokenmill.text.dedup import HASH
 
@@ -33,11 +34,10 @@ class Decision:
     """The number of the run of part 0."""
 
 
+@leaves_receipt(lambda _, part, number: ("documents", str(number)))
 def hash_documents(out_dir: str, part: int, number: int) -> dict[str, Any]:
     """Task: leave the sorted hashes of the documents that begin in a part, as run `number`."""
     plan, joined = load_plan(out_dir), load_joined(out_dir)
-    if receipt := plan.workspace.receipt("documents", str(number)):
-        return receipt
     rows = read_rows(plan.workspace, joined.parts[part])
     hashes = _document_hashes(rows, joined.spans_of(part))
     begins = np.flatnonzero((rows["flags"] & CONTINUES) == 0)
@@ -46,17 +46,28 @@ def hash_documents(out_dir: str, part: int, number: int) -> dict[str, Any]:
         return writer.finish()
 
 
-def count_fates(plan: Plan, part: int, decision: Decision) -> dict[str, list[int]]:
-    """How many tokens and documents of a part go where."""
-    joined = load_joined(str(plan.workspace.out_dir))
+@leaves_receipt(lambda _, part, decision: ("fates", str(part)))
+def count_fates(out_dir: str, part: int, decision: Decision) -> dict[str, Any]:
+    """Task: how many tokens and documents of a part go where."""
+    plan, joined = load_plan(out_dir), load_joined(out_dir)
     rows = read_rows(plan.workspace, joined.parts[part])
     fates = fates_of(plan, part, decision)
     begins = (rows["flags"] & CONTINUES) == 0
     lengths = rows["length"].astype(np.int64)
-    return {
+    facts = {
         "tokens": [int(lengths[fates == fate].sum()) for fate in (TRAIN, VAL, DUPLICATE)],
         "documents": [int((begins & (fates == fate)).sum()) for fate in (TRAIN, VAL, DUPLICATE)],
     }
+    return plan.workspace.leave_receipt("fates", str(part), [], facts)
+
+
+def on_one_axis(counted: dict[str, Any]) -> dict[str, Any]:
+    """What a part comes to when the split is not by hash: what is kept is all on one axis."""
+    sums = {}
+    for what in ("tokens", "documents"):
+        train, val, duplicates = counted[what]
+        sums[what] = [train + val, 0, duplicates]
+    return sums
 
 
 def fates_of(plan: Plan, part: int, decision: Decision) -> np.ndarray:

@@ -6,7 +6,9 @@ from typing import Any
 
 import orjson
 
-from tokenmill.preparation.workspace import Workspace, new_file, remember
+from tokenmill.preparation.workspace import Workspace, keep, remember
+
+FILE_NAME = "joined.json"
 
 
 @dataclass(frozen=True)
@@ -15,6 +17,9 @@ class JoinedParts:
 
     parts: list[dict[str, Any]]
     spans: list[dict[str, Any]]
+    dropped: dict[str, int]
+    """Documents dropped while joining, by reason."""
+    counts: dict[str, int]
 
     def spans_of(self, part: int) -> list[dict[str, Any]]:
         """The spanning documents that touch a part, at most two, each with that part's number."""
@@ -34,16 +39,15 @@ class JoinedParts:
 
 def keep_joined(workspace: Workspace, joined: JoinedParts) -> None:
     """Write the list."""
-    with new_file(workspace.root / "joined.json") as file:
-        file.write(orjson.dumps({"parts": joined.parts, "spans": joined.spans}))
+    keep(workspace.root / FILE_NAME, orjson.dumps(joined))
 
 
 def load_joined(out_dir: str) -> JoinedParts:
     """Read the list; once a process."""
-    return _load(Workspace(out_dir).root / "joined.json")
+    return _load(Workspace(out_dir).root / FILE_NAME)
 
 
 @remember
 def _load(path: Path) -> JoinedParts:
     found = orjson.loads(path.read_bytes())
-    return JoinedParts(found["parts"], found["spans"])
+    return JoinedParts(**found)

@@ -46,6 +46,13 @@ def is_held(path: Path) -> bool:
     return holder is not None and _may_be_alive(holder)
 
 
+def refuse_locked(path: Path) -> None:
+    """Raise where somebody holds the lock; nothing is taken."""
+    holder = _read(path)
+    if holder is not None and _may_be_alive(holder):
+        raise _locked(path, holder)
+
+
 def _take(path: Path, me: Holder) -> bool:
     """Make the lock appear with its holder in it, at once; False when there is one."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,7 @@ import numpy as np
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.documents import cleaned_chunks, lines_of, naming_source
 from tokenmill.preparation.plan import load_plan
+from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.preparation.workspace import Workspace, new_file
 from tokenmill.text.dedup import (
     HASH,
@@ -30,11 +31,10 @@ HASHES_PER_PARTITION = 4 << 20  # some 250 MB while a partition is searched
 ENTRY = np.dtype([("hash", HASH), ("ordinal", "<u4")])
 
 
+@leaves_receipt(lambda _, unit, number: ("lines", str(number)))
 def hash_lines(out_dir: str, unit: int, number: int) -> dict[str, Any]:
     """Task: leave the sorted line hashes of one unit, as run `number`."""
     plan = load_plan(out_dir)
-    if receipt := plan.workspace.receipt("lines", str(number)):
-        return receipt
     settings, num_lines, bytes_in = plan.settings, 0, 0
     with naming_source(plan, unit), RunWriter(plan.workspace, "lines", str(number)) as writer:
         for chunk in cleaned_chunks(plan, unit, plan.tokenizer.cuts):
@@ -131,14 +131,17 @@ class Searched:
         return np.sort(np.concatenate(found))
 
 
+def _search_name(partition: int, of: int) -> str:
+    return f"search-{partition}-of-{of}"
+
+
+@leaves_receipt(lambda _, stage, partition, of, runs: (stage, _search_name(partition, of)))
 def search_partition(
     out_dir: str, stage: str, partition: int, of: int, runs: int
 ) -> dict[str, Any]:
     """Task: find what is repeated in one partition of the runs of a stage."""
     workspace = Workspace(out_dir)
     done = _search_name(partition, of)
-    if receipt := workspace.receipt(stage, done):
-        return receipt
     bounds = partition_bounds(partition, of)
     slices = [
         (number, np.ascontiguousarray(part["hash"]), np.ascontiguousarray(part["ordinal"]))
@@ -152,10 +155,6 @@ def search_partition(
         file.write(found.ordinals.astype("<u4").tobytes())
     facts = {"duplicates": len(found.ordinals)}
     return workspace.leave_receipt(stage, done, [f"{done}.duplicates"], facts)
-
-
-def _search_name(partition: int, of: int) -> str:
-    return f"search-{partition}-of-{of}"
 
 
 def _runs(workspace: Workspace, stage: str, runs: int) -> Iterator[tuple[int, np.ndarray]]:

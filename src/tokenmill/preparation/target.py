@@ -20,6 +20,7 @@ from tokenmill.errors import (
 )
 from tokenmill.preparation.lock import hold_lock, is_held
 from tokenmill.preparation.plan import list_differences, read_plan
+from tokenmill.preparation.progress import Progress
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.swap import Swap
@@ -27,7 +28,8 @@ from tokenmill.preparation.vocabulary import load_tokenizer
 from tokenmill.preparation.workspace import Workspace, new_file
 from tokenmill.shards.files import hash_file
 from tokenmill.shards.manifest import FILE_NAME, Manifest
-from tokenmill.text.sources import Source, find_sources
+from tokenmill.storage import is_remote
+from tokenmill.text.sources import Source, find_sources, search
 from tokenmill.tokens.load import from_state
 from tokenmill.tokens.protocol import Tokenizer
 
@@ -47,6 +49,20 @@ class Target:
     append: bool = False
     swap: Swap | None = None
     """Where a dataset is replaced: how."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return str(self.out_dir)
+
+    @property
+    def destination(self) -> str | None:
+        """Where shards are uploaded to, if they are."""
+        return None
+
+    def finished_at(self) -> int:
+        """When the manifest that is there was written, in nanoseconds."""
+        return os.stat(self.out_dir / FILE_NAME).st_mtime_ns
 
     @property
     def previous(self) -> Manifest | None:
@@ -98,13 +114,19 @@ class Target:
                 )
         return stored
 
-    def sources(self, inputs: Inputs) -> list[Source]:
+    def sources(self, inputs: Inputs, progress: Progress) -> list[Source]:
         """The inputs; standard input is first kept in the workspace, so that it can be cut."""
         wanted = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
         if not wanted:
             raise ValueError("no input was given; name files, folders, globs, or - for stdin")
         if "-" not in wanted:
-            return find_sources(wanted)
+            found = search(wanted)
+            if others := len(found.passed_over):
+                progress.say(
+                    f"passed over {others:,} files in folders that do not look like text "
+                    f"(such as {found.passed_over[0]!r}); name them, or a glob, to take them"
+                )
+            return found.sources
         if len(wanted) > 1:
             raise ValueError(f"standard input (-) cannot be mixed with other inputs: {wanted}")
         kept = self._keep_standard_input()
@@ -131,7 +153,7 @@ class Target:
         """The outcome, when the very same was asked for and finished before; else raise or None."""
         if self.found is None:
             return None
-        done = summarize(str(self.out_dir), self.found, ["it was there already, whole"])
+        done = summarize(self.name, self.found, ["it was there already, whole"])
         if self._was_published:
             begun = read_plan(self.workspace)
             if begun and not list_differences(wanted, sources, begun.settings, begun.sources):
@@ -164,7 +186,7 @@ class Target:
         theirs, asked = _recorded(self.found), wanted.to_record()
         recorded = {(source.name, source.bytes) for source in self.found.sources}
         ours = {(source.name, source.size) for source in sources}
-        made = os.stat(self.out_dir / FILE_NAME).st_mtime_ns
+        made = self.finished_at()
         newer = [source.name for source in sources if source.mtime_ns > made]
         lines = [
             f"{name}   {theirs.get(name)!r} -> {asked[name]!r}"
@@ -198,10 +220,28 @@ def _recorded(manifest: Manifest) -> dict[str, Any]:
 
 @contextmanager
 def open_target(
-    out_dir: str | os.PathLike[str], *, append: bool, overwrite: bool, break_lock: bool = False
+    out_dir: str | os.PathLike[str],
+    *,
+    append: bool,
+    overwrite: bool,
+    break_lock: bool = False,
+    work_dir: str | os.PathLike[str] | None = None,
 ) -> Iterator[Target]:
-    """Look at the folder and lock it before anything is done; where nothing was begun, leave
+    """Look at the output and lock it before anything is done; where nothing was begun, leave
     nothing behind."""
+    if isinstance(out_dir, str) and is_remote(out_dir):
+        from tokenmill.preparation.remote import open_remote_target
+
+        with open_remote_target(
+            out_dir, work_dir, append=append, overwrite=overwrite, break_lock=break_lock
+        ) as target:
+            yield target
+        return
+    if work_dir is not None:
+        raise ValueError(
+            f"work_dir is {os.fspath(work_dir)}, but the work on a dataset in a folder is done in "
+            "that folder; leave it out"
+        )
     out = Path(out_dir)
     if append and overwrite:
         raise ValueError("append and overwrite exclude each other; give one of them")
@@ -215,22 +255,28 @@ def open_target(
         _refuse_strange_folder(out)
     elif is_held(Workspace(out).lock_file) and not break_lock:
         raise LockedError(f"{out} is being written by another process", hint="wait for it to end")
-    workspace = Workspace(swap.new if overwrite else out)
-    existed = workspace.out_dir.exists()
+    with hold_workspace(swap.new if overwrite else out, break_lock=break_lock) as workspace:
+        if overwrite:
+            yield Target(out, workspace, None, swap=swap)
+        else:
+            found = Manifest.load(out) if append or (out / FILE_NAME).exists() else None
+            yield Target(out, workspace, found, append)
+
+
+@contextmanager
+def hold_workspace(folder: Path, *, break_lock: bool) -> Iterator[Workspace]:
+    """Make the workspace and lock it; where nothing was begun, leave nothing behind."""
+    workspace, existed = Workspace(folder), folder.exists()
     with ExitStack() as held:
         try:
             workspace.root.mkdir(parents=True, exist_ok=True)
             held.enter_context(hold_lock(workspace.lock_file, break_lock=break_lock))
         except OSError as error:
             raise TokenmillError(
-                f"cannot write to {out}: {error.strerror}", hint="nothing was tokenized yet"
+                f"cannot write to {folder}: {error.strerror}", hint="nothing was tokenized yet"
             ) from error
         held.callback(_leave_nothing, workspace, existed)
-        if overwrite:
-            yield Target(out, workspace, None, swap=swap)
-        else:
-            found = Manifest.load(out) if append or (out / FILE_NAME).exists() else None
-            yield Target(out, workspace, found, append)
+        yield workspace
 
 
 def _leave_nothing(workspace: Workspace, existed: bool) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from tokenmill.preparation.documents import cleaned_chunks, naming_source
 from tokenmill.preparation.plan import load_plan
 from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.tokens.chars import CharsTokenizer, chars_of
 from tokenmill.tokens.cuts import AT_CHARACTERS
 from tokenmill.tokens.load import load
@@ -22,11 +23,10 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
     return load(settings.tokenizer, end_of_text=end_of_text, pattern=settings.token_pattern)
 
 
+@leaves_receipt(lambda _, unit: ("characters", str(unit)))
 def find_characters(out_dir: str, unit: int) -> dict[str, Any]:
     """Task: the characters of one unit."""
     plan = load_plan(out_dir)
-    if receipt := plan.workspace.receipt("characters", str(unit)):
-        return receipt
     found: set[str] = set()
     with naming_source(plan, unit):
         for chunk in cleaned_chunks(plan, unit, AT_CHARACTERS):

@@ -2,6 +2,7 @@
 
     plan.json            inputs, settings, units; written first
     lock                 who is writing
+    shared               several machines work here
     published            hash of the manifest, written right before the manifest itself
     lines/N.runs         hashes of the lines of unit N (only with line deduplication)
     units/N.edges        text of unit N that its neighbours must see before it can be encoded
@@ -27,6 +28,8 @@ from tokenmill.shards.files import hash_file, is_temporary, temporary_beside
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 
 Loaded = TypeVar("Loaded")
+Known = dict[str, tuple[int, str]]
+"""Files with size and hash."""
 
 
 class Workspace:
@@ -77,18 +80,37 @@ class Workspace:
         return found
 
     def leave_receipt(
-        self, stage: str, name: str, files: list[str], facts: dict[str, Any]
+        self, stage: str, name: str, files: "list[str] | Known", facts: dict[str, Any]
     ) -> dict[str, Any]:
         """Say that a task is done; its files must be in place already."""
         self.path(stage, "").mkdir(parents=True, exist_ok=True)
-        known = {}
-        for file in files:
-            path = self.path(stage, file)
-            known[file] = (path.stat().st_size, hash_file(path))
+        known = self.sizes_and_hashes(stage, files) if isinstance(files, list) else files
         receipt = {**facts, "files": known}
+        if shared := (self.root / "shared").exists():
+            for file in known:
+                _sync(self.path(stage, file))
         with new_file(self.path(stage, f"{name}.json")) as out:
             out.write(orjson.dumps(receipt))
+            if shared:
+                out.flush()
+                os.fsync(out.fileno())
         return receipt
+
+    def sizes_and_hashes(self, stage: str, files: list[str]) -> "Known":
+        """What a receipt says of its files, by reading them."""
+        self.path(stage, "").mkdir(parents=True, exist_ok=True)  # files may be named through it
+        paths = {file: self.path(stage, file) for file in files}
+        return {file: (path.stat().st_size, hash_file(path)) for file, path in paths.items()}
+
+    def share(self) -> None:
+        """From now on several machines work here: receipts are left for synced files only.
+
+        What one machine wrote before is checked once more; later, nobody can tell whether one of
+        them stopped.
+        """
+        if not (self.root / "shared").exists():
+            self.distrust_after_reboot()
+            keep(self.root / "shared", b"")
 
     def distrust_after_reboot(self) -> None:
         """Take back receipts whose files are not what they say, if the machine was down since.
@@ -97,6 +119,8 @@ class Workspace:
         process loses nothing that was written, only a machine that stops does.
         """
         stamp = self.root / "boot"
+        if (self.root / "shared").exists():
+            return
         if stamp.exists() and stamp.read_text() == _boot_id():
             return
         for path in self.root.glob("*/*.json"):
@@ -161,6 +185,27 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def keep(path: Path, data: bytes) -> None:
+    """Write a small file unless it holds these bytes already.
+
+    Several machines may come to the same conclusion at once; one that has read the file must not
+    lose it under its hands, as happens on NFS when a file is replaced.
+    """
+    with suppress(FileNotFoundError):
+        if path.read_bytes() == data:
+            return
+    with new_file(path) as file:
+        file.write(data)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _boot_id() -> str:

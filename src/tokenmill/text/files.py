@@ -1,12 +1,14 @@
 """The one door to input files: everything in `text/` that opens, sizes or reads one comes here.
 
-Paths are plain strings (with surrogate escapes where a name is not UTF-8). Another kind of
-storage is added by teaching these four functions its scheme, and nothing else.
+Paths are plain strings (with surrogate escapes where a name is not UTF-8), or addresses such as
+s3://bucket/key. Another kind of storage is added by teaching these functions its scheme, and
+nothing else.
 """
 
 import os
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
+from tokenmill import storage
 from tokenmill.errors import PrepareError
 
 
@@ -18,7 +20,12 @@ class FileStat(NamedTuple):
 
 
 def stat(path: str) -> FileStat:
-    """Size and time of change, or PrepareError naming the file."""
+    """Size and time of change, or PrepareError (DownloadError) naming the file."""
+    if storage.is_remote(path):
+        from tokenmill.storage import objects
+
+        about = objects.stat(path)
+        return FileStat(about.size, about.stamp)
     try:
         found = os.stat(path)
     except OSError as error:
@@ -28,6 +35,10 @@ def stat(path: str) -> FileStat:
 
 def open_binary(path: str) -> BinaryIO:
     """The file for unbuffered reading; callers ask for large blocks."""
+    if storage.is_remote(path):
+        from tokenmill.storage.file import RemoteFile
+
+        return cast(BinaryIO, RemoteFile(path))
     try:
         return open(path, "rb", buffering=0)
     except OSError as error:
@@ -36,6 +47,10 @@ def open_binary(path: str) -> BinaryIO:
 
 def read_range(path: str, start: int, stop: int) -> bytes:
     """The bytes start..stop of a file; fewer only where the file ends."""
+    if storage.is_remote(path):
+        from tokenmill.storage.file import read_range as read_remote
+
+        return read_remote(path, start, stop)
     with open_binary(path) as file:
         file.seek(start)
         return read_full(file, stop - start)

@@ -7,7 +7,8 @@ files and folders; links to folders are not followed. A folder with nothing to t
 
 Names are relative to the closest folder that holds all files, with "/" between parts, and
 percent-encoded where they are not printable UTF-8: they say the same on every machine, wherever the
-corpus lies. The order is the byte order of those names.
+corpus lies. The order is the byte order of those names. Objects in a bucket (`remote.py`) are
+named and ordered in the same way.
 """
 
 import glob
@@ -16,8 +17,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tokenmill import storage
 from tokenmill.errors import PrepareError
-from tokenmill.text import files
+from tokenmill.text import files, remote
 from tokenmill.text.sniff import KIND_OF_SUFFIX, suffixes, tell_kind
 
 
@@ -71,6 +73,8 @@ def search(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
 
 def _expand(text: str, found: Found) -> list[str]:
     """Absolute paths of the files that one input stands for."""
+    if storage.is_remote(text):
+        return remote.expand(text, found.passed_over)
     if os.path.isdir(text):
         return _in_folder(text, found)
     if os.path.lexists(text):
@@ -111,6 +115,13 @@ def _in_folder(folder: str, found: Found) -> list[str]:
 
 def _make_sources(paths: list[str], given_by: dict[str, str]) -> list[Source]:
     names = _names(paths)
+    if storage.is_remote(paths[0]):
+        return [
+            Source(path, names[path], about.size, about.mtime_ns, kind, compression)
+            for path, about, (kind, compression) in remote.look_at(
+                sorted(paths, key=lambda path: names[path].encode())
+            )
+        ]
     first_with: dict[tuple[int, int], str] = {}
     sources = []
     for path in sorted(paths, key=lambda path: names[path].encode()):
@@ -131,6 +142,12 @@ def _make_sources(paths: list[str], given_by: dict[str, str]) -> list[Source]:
 
 
 def _names(paths: list[str]) -> dict[str, str]:
+    if len({storage.is_remote(path) for path in paths}) > 1:
+        raise PrepareError(
+            "some inputs are files and some are objects in a bucket, so they have no common folder "
+            "to be named from",
+            hint="copy the smaller part to where the larger is, or prepare one and add the other",
+        )
     parent = os.path.commonpath([os.path.dirname(path) for path in paths])
     return {path: _encode_name(os.path.relpath(path, parent)) for path in paths}
 

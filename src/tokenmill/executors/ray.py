@@ -1,0 +1,147 @@
+"""Run tasks on a Ray cluster. Numbers and receipts travel; text and tokens stay in files.
+
+All nodes must see the folder of the preparation under the same path. A task lost with its node is
+run again elsewhere; a driver that was killed is started again and finds the receipts. No more tasks
+are handed to Ray than it has room for twice over, so a plan of a million units costs no memory.
+"""
+
+import os
+import site
+import socket
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from tokenmill.errors import MismatchError, MissingExtraError, PrepareError
+from tokenmill.executors.protocol import Task, TaskFunction, WorkerDiedError
+
+RETRIES = 3
+
+
+class RayExecutor:
+    """Tasks of one CPU each on the nodes of a cluster.
+
+    `address` is that of `ray.init`: "auto" for the cluster this machine belongs to, None for a new
+    one on this machine alone. `at_once` bounds the tasks under way (None: as many as there are
+    CPUs). `shared` is a path that every node must see.
+    """
+
+    def __init__(
+        self, address: str | None = None, *, at_once: int | None = None, shared: str = ""
+    ) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingExtraError("the engine ray", package="ray", extra="ray") from error
+        self._ray = ray
+        self._shared = shared
+        self._ours = not ray.is_initialized()
+        if self._ours:
+            options: dict[str, Any] = {} if address else {"num_cpus": at_once}
+            try:
+                ray.init(
+                    address or "local",
+                    runtime_env=_runtime_env(),
+                    log_to_driver=False,
+                    logging_level="warning",
+                    **options,
+                )
+            except ConnectionError as error:
+                raise PrepareError(
+                    f"no Ray cluster answers at {address!r}: {error}",
+                    hint="start one (ray start --head), or leave the address out",
+                ) from error
+        self._at_once = at_once
+        self._under_way: dict[Any, int] = {}
+        self._run = ray.remote(max_retries=RETRIES, num_cpus=1, scheduling_strategy="SPREAD")(
+            run_here
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
+        """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
+        waiting = enumerate(tasks)
+        under_way = self._under_way
+        version = _version()
+        try:
+            while True:
+                for number, task in waiting:
+                    reference = self._run.remote(version, self._shared, function, task)
+                    under_way[reference] = number
+                    if len(under_way) >= self._limit():
+                        break
+                if not under_way:
+                    return
+                ready, _ = self._ray.wait(list(under_way), num_returns=1)
+                for reference in ready:
+                    number = under_way.pop(reference)
+                    yield number, self._result(reference, function, number)
+        finally:
+            self._cancel()
+
+    def _limit(self) -> int:
+        """Twice the CPUs there are now, so that no node waits for the driver."""
+        return self._at_once or 2 * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def _result(self, reference: Any, function: TaskFunction, number: int) -> Any:
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(reference)
+        except errors.RayTaskError as error:
+            raise error.cause from error
+        except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.ObjectLostError) as e:
+            raise WorkerDiedError(
+                f"a Ray worker died {RETRIES + 1} times ({type(e).__name__}) at "
+                f"{function.__name__}",
+                task=number,
+            ) from e
+
+    def _cancel(self) -> None:
+        # Once only, and never after the end: Ray would start itself anew to cancel a task.
+        while self._under_way:
+            self._ray.cancel(self._under_way.popitem()[0], force=True)
+
+    def close(self) -> None:
+        """Leave the cluster, if it was us who joined it."""
+        self._cancel()
+        if self._ours:
+            self._ray.shutdown()
+            self._ours = False
+
+
+def run_here(version: str, shared: str, function: TaskFunction, task: Task) -> Any:
+    """On a node: run one task."""
+    if version != _version():
+        raise MismatchError(
+            f"the node {socket.gethostname()} runs tokenmill {_version()}, the driver {version}",
+            hint="install the same version on every node",
+        )
+    if shared and not os.path.exists(shared):
+        raise PrepareError(
+            f"the node {socket.gethostname()} does not see {shared}",
+            hint="the folder must lie on a file system that all nodes share, under one path",
+        )
+    return function(*task)
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("tokenmill")
+    except metadata.PackageNotFoundError:
+        return "of a source tree"
+
+
+def _runtime_env() -> dict[str, Any]:
+    """An installed tokenmill is expected on every node; a source tree is sent along."""
+    package = Path(__file__).parents[1]
+    installed = [*site.getsitepackages(), site.getusersitepackages()]
+    if any(package.is_relative_to(folder) for folder in installed):
+        return {}
+    return {"py_modules": [str(package)]}

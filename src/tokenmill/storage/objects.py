@@ -1,0 +1,184 @@
+"""What is done with objects: stat, list, read a range, upload and check, put only if absent."""
+
+import asyncio
+import base64
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenmill.errors import DownloadError, LockedError, PrepareError
+from tokenmill.storage import client
+from tokenmill.storage.address import SCHEME, split
+
+SINGLE_PUT = 64 << 20
+"""Larger files are uploaded in pieces by s3fs."""
+
+
+@dataclass(frozen=True)
+class ObjectStat:
+    """What tells whether an object is still the one that was planned for."""
+
+    size: int
+    etag: str
+    modified_ns: int
+
+    @property
+    def stamp(self) -> int:
+        """A number for the content, at most one second before the time of change.
+
+        S3 keeps whole seconds; what stands below them comes from the ETag, so that an object
+        replaced within a second is noticed.
+        """
+        seconds = self.modified_ns // 10**9 * 10**9
+        return seconds - int(hashlib.sha256(self.etag.encode()).hexdigest(), 16) % 10**9
+
+
+def stat(address: str) -> ObjectStat:
+    """Size, ETag and time of change, or DownloadError."""
+    found = find(address)
+    if found is None:
+        bucket, key = split(address)
+        raise DownloadError(
+            f"there is no {key!r} in bucket {bucket!r}", hint="check the address for mistakes"
+        )
+    return found
+
+
+def find(address: str) -> ObjectStat | None:
+    """The same, or None where there is no such object."""
+    bucket, key = split(address)
+
+    async def head(s3: Any) -> ObjectStat | None:
+        try:
+            found = await asyncio.wait_for(s3.head_object(Bucket=bucket, Key=key), client.TIMEOUT)
+        except Exception as error:
+            if client._code(error)[1] == 404:
+                return None
+            raise
+        modified = int(found["LastModified"].timestamp() * 10**9)
+        return ObjectStat(found["ContentLength"], found["ETag"], modified)
+
+    return client.call(head, "look at", address) if key else None
+
+
+def list_below(address: str) -> list[str]:
+    """Addresses of all objects whose keys begin with that of the address and a slash."""
+    bucket, key = split(address)
+    prefix = f"{key}/" if key else ""
+
+    async def page(s3: Any) -> list[str]:
+        keys: list[str] = []
+        more: dict[str, str] = {}
+        while True:
+            request = s3.list_objects_v2(Bucket=bucket, Prefix=prefix, **more)
+            found = await asyncio.wait_for(request, client.TIMEOUT)
+            keys += [entry["Key"] for entry in found.get("Contents", ())]
+            if not found.get("IsTruncated"):
+                return keys
+            more = {"ContinuationToken": found["NextContinuationToken"]}
+
+    keys = client.call(page, "list", address)
+    return [f"{SCHEME}{bucket}/{key}" for key in keys if not key.endswith("/")]
+
+
+async def get_range(
+    s3: Any, address: str, start: int, stop: int, known: ObjectStat | None = None
+) -> bytes:
+    """One request for the bytes start..stop; an answer that is not exactly these is refused."""
+    bucket, key = split(address)
+    match = {"IfMatch": known.etag} if known else {}
+    request = s3.get_object(Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}", **match)
+    answer = await asyncio.wait_for(request, client.TIMEOUT)
+    async with answer["Body"] as body:
+        given = answer.get("ContentRange") or ""
+        if not given.startswith(f"bytes {start}-{stop - 1}/"):
+            raise client.TryAgain(f"asked for bytes {start}-{stop - 1}, was sent {given or 'all'}")
+        blocks, left = [], stop - start
+        while left > 0:
+            block = await asyncio.wait_for(body.read(min(left, 1 << 20)), client.TIMEOUT)
+            if not block:
+                raise client.TryAgain(f"{left:,} of {stop - start:,} bytes are missing")
+            blocks.append(block)
+            left -= len(block)
+    return b"".join(blocks)
+
+
+def read(address: str, start: int, stop: int, known: ObjectStat | None = None) -> bytes:
+    """The bytes start..stop, all of them; of the object that is `known`, if one is."""
+    if stop <= start:
+        return b""
+    return client.call(lambda s3: get_range(s3, address, start, stop, known), "read", address)
+
+
+def read_all(address: str, *, at_most: int) -> bytes | None:
+    """A small object, or None where there is none; a larger one is refused."""
+    known = find(address)
+    if known is None:
+        return None
+    if known.size > at_most:
+        raise DownloadError(f"{address} has {known.size:,} bytes; at most {at_most:,} are expected")
+    return read(address, 0, known.size, known)
+
+
+def upload(path: Path, address: str) -> None:
+    """Put a file there whole, and make sure that what arrived is what was sent."""
+    size = os.path.getsize(path)
+    if size > SINGLE_PUT:
+        fs = client.filesystem()
+        client.call(lambda _: fs._put_file(str(path), address), "write", address)
+        _compare_content(path, address, size)
+        return
+    data = path.read_bytes()
+    put(address, data)
+    found = stat(address)
+    if found.size != size or found.etag.strip('"') != hashlib.md5(data).hexdigest():
+        _compare_content(path, address, size)  # the ETag is no MD5 there, or the bytes differ
+
+
+def put(address: str, data: bytes, **conditions: str) -> None:
+    """One request with all of `data`; the server is told its MD5."""
+    bucket, key = split(address)
+    digest = base64.b64encode(hashlib.md5(data).digest()).decode()
+
+    async def send(s3: Any) -> None:
+        request = s3.put_object(Bucket=bucket, Key=key, Body=data, ContentMD5=digest, **conditions)
+        await asyncio.wait_for(request, client.TIMEOUT + len(data) / 2**18)
+
+    client.call(send, "write", address)
+
+
+def put_new(address: str, data: bytes) -> None:
+    """Write an object that must not be there yet; LockedError where another writer was first.
+
+    Stores that know `If-None-Match` decide; those that ignore it are asked before and after.
+    """
+    if (there := read_all(address, at_most=len(data) + (1 << 26))) is None:
+        try:
+            put(address, data, IfNoneMatch="*")
+        except DownloadError as error:
+            if not any(word in error.message for word in ("412", "409", "NotImplemented")):
+                raise
+            if "NotImplemented" in error.message:
+                put(address, data)
+        there = read_all(address, at_most=len(data) + (1 << 26))
+    if there != data:
+        raise LockedError(
+            f"{address} was written by somebody else, with other content",
+            hint="two preparations go to the same place; look at it, then repeat one of them",
+        )
+
+
+def _compare_content(path: Path, address: str, size: int) -> None:
+    found = stat(address)
+    with open(path, "rb") as file:
+        if found.size == size and all(
+            read(address, at, min(at + (8 << 20), size), found) == file.read(8 << 20)
+            for at in range(0, size, 8 << 20)
+        ):
+            return
+    raise PrepareError(
+        f"{address} does not hold what was uploaded to it from {path}",
+        hint="the network or the store damages data; nothing was published",
+    )

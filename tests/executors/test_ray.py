@@ -1,0 +1,115 @@
+"""Promise: a Ray cluster makes the same bytes as one machine, also when it loses a node."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_corpus import files_of, write_corpus
+
+import tokenmill
+from tokenmill.errors import BadInputError, MissingExtraError, PrepareError
+from tokenmill.preparation.progress import Silent
+
+SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 15_000}
+# A dead node is noticed after seconds, not after half a minute.
+HEALTH = {
+    "health_check_initial_delay_ms": 1000,
+    "health_check_period_ms": 500,
+    "health_check_timeout_ms": 1500,
+    "health_check_failure_threshold": 3,
+}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Three nodes of one CPU on this machine."""
+    pytest.importorskip("ray", reason="Ray is not installed")
+    from ray.cluster_utils import Cluster
+
+    small = {"num_cpus": 1, "object_store_memory": 80 << 20}
+    head = {**small, "include_dashboard": False, "_system_config": HEALTH}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    nodes = [cluster.add_node(**small, wait=False) for _ in range(2)]
+    cluster.wait_for_nodes()
+    yield cluster, nodes
+    cluster.shutdown()
+
+
+class KillNode(Silent):
+    """Ends a node, hard, when some units are encoded and others are under way."""
+
+    def __init__(self, cluster, node):
+        self.cluster, self.node, self.seen = cluster, node, 0
+
+    def follow(self, what, results, **total):
+        for result in results:
+            self.seen += what == "tokenizing"
+            if self.seen == 3 and self.node is not None:
+                self.cluster.remove_node(self.node, allow_graceful=False)
+                self.node = None
+            yield result
+
+
+class Stop(Silent):
+    """A driver that ends in the middle."""
+
+    def follow(self, what, results, **total):
+        for number, result in enumerate(results):
+            if what == "tokenizing" and number == 3:
+                raise KeyboardInterrupt
+            yield result
+
+
+def test_a_cluster_makes_the_same_bytes_although_a_node_is_killed(cluster, tmp_path):
+    cluster, nodes = cluster
+    write_corpus(tmp_path / "corpus")
+    tokenmill.prepare(tmp_path / "corpus", tmp_path / "expected", workers=1, **SETTINGS)
+    ray = {"engine": "ray", "ray_address": cluster.address, **SETTINGS}
+
+    with pytest.raises(KeyboardInterrupt):
+        tokenmill.prepare(tmp_path / "corpus", tmp_path / "out", progress=Stop(), **ray)
+    done = len(list((tmp_path / "out" / ".preparation" / "units").glob("*.json")))
+    killer = KillNode(cluster, nodes[0])
+    tokenmill.prepare(tmp_path / "corpus", tmp_path / "out", progress=killer, **ray)
+
+    assert done >= 3  # the second driver went on from there
+    assert killer.node is None
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "expected")
+
+    (tmp_path / "bad.jsonl").write_text('{"text": "fine"}\n{"text": broken\n')
+    with pytest.raises(BadInputError, match=r"bad\.jsonl") as caught:
+        tokenmill.prepare(tmp_path / "bad.jsonl", tmp_path / "bad", **ray)
+    assert caught.value.source == "bad.jsonl"
+
+
+def test_without_ray_the_message_says_how_to_get_it(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("words\n")
+    monkeypatch.setitem(sys.modules, "ray", None)
+
+    with pytest.raises(MissingExtraError, match=r"tokenmill\[ray\]"):
+        tokenmill.prepare(tmp_path / "a.txt", tmp_path / "out", engine="ray")
+
+
+def test_engines_are_checked_before_anything_is_done(tmp_path):
+    with pytest.raises(ValueError, match="known are: local, ray"):
+        tokenmill.prepare("a.txt", tmp_path / "out", engine="rya")
+    with pytest.raises(ValueError, match="ray_address"):
+        tokenmill.prepare("a.txt", tmp_path / "out", ray_address="auto")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_node_that_does_not_see_the_folder_says_so(tmp_path):
+    from tokenmill.executors.ray import _version, run_here
+
+    with pytest.raises(PrepareError, match="does not see /nowhere/to/be/found"):
+        run_here(_version(), "/nowhere/to/be/found", len, ((),))
+
+
+def test_importing_the_executor_loads_no_ray():
+    code = "import sys, tokenmill.executors.ray; print('ray' in sys.modules)"
+    source = str(Path(tokenmill.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": source}
+    )
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,84 @@
+"""A real S3 server (moto) in a process of its own, and a bucket in it."""
+
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tokenmill.storage import client
+
+pytest.importorskip("s3fs", reason="s3fs is not installed")
+pytest.importorskip("moto", reason="moto is not installed")
+
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "not-a-real-key",
+    "AWS_SECRET_ACCESS_KEY": "not-a-real-secret",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
+_buckets = itertools.count()
+_clients = {}
+
+
+@pytest.fixture(scope="session")
+def moto_port():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **CREDENTIALS},
+    )
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            break
+        except OSError:
+            assert server.poll() is None, "the moto server ended"
+            assert time.monotonic() < deadline, "the moto server does not come up"
+            time.sleep(0.05)
+    yield port
+    server.kill()
+    server.wait()
+
+
+@pytest.fixture
+def endpoint(moto_port, monkeypatch):
+    """Call with an address to go through there; without, straight to the server."""
+
+    straight = f"http://127.0.0.1:{moto_port}"
+
+    def use(address=straight):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        client._filesystems.clear()
+        if address in _clients:
+            client._filesystems[os.getpid()] = _clients[address]
+        elif address == straight:  # making a client takes half a second
+            client._filesystems[os.getpid()] = _clients.setdefault(straight, client.filesystem())
+
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    use()
+    yield use
+    client._filesystems.clear()
+
+
+@pytest.fixture
+def bucket(endpoint):
+    """The address of a new, empty bucket."""
+    name = f"bucket-{next(_buckets)}"
+    client.filesystem().mkdir(name)
+    return f"s3://{name}"
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Give up soon and repeat at once: what is tested is what happens then."""
+    monkeypatch.setattr(client, "TIMEOUT", 0.7)
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(client, "ATTEMPTS", 3)
