@@ -48,16 +48,16 @@ def test_memory_stays_within_the_limit(tmp_path):
     with open(tmp_path / "line.txt", "wb") as file:
         for _ in range(40):
             file.write(text)
-    arguments = {"inputs": tmp_path / "line.txt", "out_dir": tmp_path / "out", "max_ram": "430M"}
     code = (
         "import tokenmill, sys, pathlib;"
-        f"tokenmill.prepare(**{ {k: str(v) for k, v in arguments.items()}!r}, dedup='none', workers=1);"
+        "tokenmill.prepare('line.txt', 'out', max_ram='430M', dedup='none', workers=1);"
         "print(pathlib.Path('/proc/self/status').read_text())"
     )
 
     # What the kernel counts for a child (ru_maxrss) begins with the memory of its parent.
     done = subprocess.run(
         [sys.executable, "-c", code],
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(oracle.SOURCE)},
         capture_output=True,
         text=True,
@@ -66,8 +66,6 @@ def test_memory_stays_within_the_limit(tmp_path):
     assert done.returncode == 0, done.stderr
     peak = int(done.stdout.split("VmHWM:")[1].split()[0]) << 10
     assert peak < 430 << 20
-    process.stdout.close()
-    process.stderr.close()
 
 
 def test_a_disk_that_is_too_small(tmp_path, monkeypatch):
