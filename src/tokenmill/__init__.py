@@ -8,17 +8,24 @@ files --> text/ --> tokens/ --> shards/ --> (disk)                      prepare.
 
  errors.py       our few exceptions; each carries what, where, and what to do
  prepare.py      the offline half: plan, map, decide, layout, assemble, commit
- text/           files become documents: read, clean, dedup
+ preparation/    its stages, one a file
+ pretokenize.py  one text file becomes one .npy beside it
+ text/           files become documents: find, cut into units, read, clean, dedup
  tokens/         documents become ids: the tokenizer protocol, loading one by name, encoding
- shards/         ids become files: layout, write, manifest, read, verify
+ shards/         ids become files: layout, manifest, read, verify, a cache for remote ones
  formats/        everybody else's token files seen as ours, one small module each
+ convert.py      from any format to any other; conversion/ its steps
  dataset.py      open(path) -> TokenDataset: any format as one axis of tokens
  order/          which window comes when; integers in, integers out, no files
  batches/        windows become arrays: gather, documents, state, prefetch, loader
- torch.py        the loader as tensors; lightning.py the data module on top
- hub.py          fetch shards from the Hugging Face hub
+ torch/          the loader as tensors; lightning.py the data module on top
  train/          a small GPT and its training loop, fed by the loader
+ hub/            shards from and to the Hugging Face hub
+ storage/        object storage: ranges, retries, whole uploads
+ look/           what a dataset holds and what is wrong with it: inspect, show, doctor
+ pages/          the same for a browser: report, view
  executors/      where prepare's tasks run: local processes, Ray, numbered jobs; know only tasks
+ jobs.py         a preparation in numbered parts: plan, work, status, finish
  cli/            one file a command, loaded when called, no logic of its own
 """
 

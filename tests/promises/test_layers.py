@@ -26,7 +26,10 @@ MAY_IMPORT = {
     "jobs": {"prepare", "preparation", "executors", "shards"},
     "pretokenize": {"preparation", "text", "tokens", "shards"},
     "hub": {"shards", "dataset"},
+    "conversion": {"shards", "formats", "dataset", "tokens"},
+    "convert": {"conversion", "shards", "formats", "dataset", "tokens"},
     "look": {"shards", "formats", "dataset", "batches", "hub"},
+    "pages": {"look", "shards", "formats", "dataset", "batches", "order"},
 }
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
 
@@ -55,6 +58,14 @@ def test_folders_import_only_what_the_table_allows():
             for target in sibling_imports(path):
                 assert target in allowed | FOR_ALL | {room}, f"{path} imports tokenmill.{target}"
     assert seen > 20
+
+
+def test_the_map_of_the_tree_names_every_room():
+    rooms = {path.name for path in PACKAGE.iterdir() if not path.name.startswith("__")}
+    rooms -= {"py.typed", "version.py"}
+    shown = ast.get_docstring(ast.parse((PACKAGE / "__init__.py").read_text())) or ""
+    for room in rooms:
+        assert room.removesuffix(".py") in shown, room
 
 
 def test_importing_tokenmill_loads_nothing_heavy():
