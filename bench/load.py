@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 RIVALS = HERE / "rivals"
 END_OF_TEXT = 50256
 SHARD = 10_000_000
-BATCHES = 400  # in one stretch of one loader, in turns with the others
+BATCHES = 100  # in one stretch of one loader, in turns with the others
 
 # Name of the script, its environment (None: this one), and the numbers of workers to try.
 PEERS: dict[str, tuple[str | None, list[int | None]]] = {
@@ -155,7 +155,6 @@ def ours(loader: "tokenmill.BatchLoader") -> Callable[[], float]:
         for _ in range(BATCHES):
             batch = next(loader)
             _ = batch.inputs, batch.targets
-            _ = batch
         loader.state_dict()
         return time.perf_counter() - began
 
@@ -223,7 +222,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=200_000_000)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--block-size", type=int, default=1024)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--seconds", type=float, default=10, help="for each peer")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--no-sparse", action="store_true")

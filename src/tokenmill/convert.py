@@ -28,6 +28,7 @@ from tokenmill.formats.detect import nearest
 from tokenmill.formats.found import token_dtype
 from tokenmill.formats.llmc import KINDS
 from tokenmill.formats.llmc_write import MAGIC
+from tokenmill.formats.mds_unpack import unpack
 from tokenmill.formats.split import stated
 from tokenmill.formats.writing import Target, fitting
 from tokenmill.shards.files import sync_folder, temporary_beside
@@ -83,19 +84,21 @@ def convert(
         raise FormatError(
             f"{target} exists already", hint="pass overwrite=True (--overwrite) to replace it"
         )
-    whole = dataset.open(src, None, **how_to_open)
-    plan = _Plan(whole, to, to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents)
-    temporary = temporary_beside(target)
     target.absolute().parent.mkdir(parents=True, exist_ok=True)
-    temporary.mkdir()
+    temporary, unpacked = temporary_beside(target), temporary_beside(target)
     try:
+        if isinstance(src, (str, os.PathLike)) and unpack(Path(src), unpacked):
+            src = unpacked
+        whole = dataset.open(src, None, **how_to_open)
+        plan = _Plan(whole, to, to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents)
+        temporary.mkdir()
         done = plan.write(temporary)
         plan.compare(temporary)
         _sync(temporary)
         _put(temporary, target)
-    except BaseException:
+    finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise
+        shutil.rmtree(unpacked, ignore_errors=True)
     return Converted(str(target), to, plan.dtype.name, done)
 
 
@@ -135,6 +138,8 @@ class _Plan:
             indexed=self.indexed,
             vocab_size=self.tokenizer.vocab_size if self.tokenizer else None,
         )
+        # llm.c has the end-of-text id before each document.
+        self.turns = to == "llmc" and end_of_text_id is not None
         if to == "llmc":
             self._check_llmc(first)
 
@@ -169,15 +174,15 @@ class _Plan:
 
     def compare(self, folder: Path) -> None:
         """Read everything back: the same tokens, the same documents."""
-        how = {} if self.to != "dolma" else {"dtype": self.dtype.name}
         written = _splits_of(
             dataset.open(
                 folder,
                 None,
                 format=self.to,
-                end_of_text_id=None if self.to == "llmc" else self.rules.end_of_text_id,
+                dtype=self.dtype if self.to == "dolma" else None,
+                end_of_text_id=self.rules.end_of_text_id,
+                end_of_text_comes="before" if self.turns else "after",
                 backend="pread",
-                **how,
             )
         )
         for (split, data), copy in zip(self.splits.items(), written.values(), strict=True):
@@ -206,9 +211,10 @@ class _Plan:
 
     def _fed(self, data: TokenDataset) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         fed = stream(data, self.rules)
-        if self.to == "llmc" and data.knows_documents and self.rules.end_of_text_id is not None:
-            return turned(fed, self.rules.end_of_text_id)
-        return fed
+        if not self.turns:
+            return fed
+        assert self.rules.end_of_text_id is not None
+        return turned(fed, self.rules.end_of_text_id)
 
     def _choose_dtype(self, whole: TokenDataset, asked: str | None) -> np.dtype[Any]:
         allowed: tuple[str, ...] = self.module.DTYPES

@@ -227,8 +227,9 @@ class TokenDataset:
     @property
     def vocab_size(self) -> int | None:
         """Ids are below this, where the data or the tokenizer says so."""
-        if self._found.vocab_size is not None or self._tokenizer is None:
-            return self._found.vocab_size
+        found = self._found
+        if found.vocab_size is not None or (self._tokenizer or found.tokenizer_state) is None:
+            return found.vocab_size
         return int(self.tokenizer.vocab_size)
 
     @property
@@ -238,7 +239,9 @@ class TokenDataset:
 
     def of_files(self, files: Sequence[TokenFile], split: str | None) -> "TokenDataset":
         """The same dataset with only these of its files."""
-        cache = self._reader.cache if isinstance(self._reader, CachedReader) else None
+        reader = None
+        if isinstance(self._reader, CachedReader):
+            reader = CachedReader(files, self._reader.cache, backend=self.backend)
         return TokenDataset(
             self._found.with_files(list(files)),
             path=self.path,
@@ -247,7 +250,7 @@ class TokenDataset:
             tokenizer=self._tokenizer,
             end_of_text_id=self.end_of_text_id,
             end_of_text_comes=self.end_of_text_comes,
-            reader=None if cache is None else CachedReader(files, cache, backend=self.backend),
+            reader=reader,
         )
 
     def array(self, i: int) -> np.ndarray:

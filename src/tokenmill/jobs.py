@@ -25,7 +25,7 @@ from tokenmill.preparation.plan import UNIT_BYTES, Plan, read_plan
 from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.remote import RemoteTarget
 from tokenmill.preparation.signals import stop_on_signals
-from tokenmill.preparation.space import check_space, explain_full_disk
+from tokenmill.preparation.space import explain_full_disk
 from tokenmill.preparation.summary import Summary
 from tokenmill.preparation.swap import Swap
 from tokenmill.preparation.target import Inputs, Target, open_target
@@ -81,9 +81,9 @@ def plan(
             work_dir=work_dir,
         ) as target,
     ):
-        made = start(target, inputs, settings, unit_bytes, memory.chunk_bytes, anew=overwrite)
+        sources = target.sources(inputs, Silent())
+        made = start(target, sources, settings, unit_bytes, memory.chunk_bytes, anew=overwrite)
         if isinstance(made, Plan):
-            check_space(made)
             target.workspace.share()
         return made
 

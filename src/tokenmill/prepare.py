@@ -48,6 +48,7 @@ from tokenmill.preparation.target import Inputs, Target, open_target
 from tokenmill.preparation.tasks import Receipt, TaskWithReceipt
 from tokenmill.preparation.vocabulary import build_tokenizer, find_characters
 from tokenmill.shards.layout import lay_out
+from tokenmill.text.sources import Source
 
 
 def prepare(
@@ -91,11 +92,12 @@ def prepare(
             work_dir=work_dir,
         ) as target,
     ):
-        plan = start(target, inputs, settings, unit_bytes, memory.chunk_bytes, anew=overwrite)
+        progress = progress or Silent()
+        sources = target.sources(inputs, progress)
+        plan = start(target, sources, settings, unit_bytes, memory.chunk_bytes, anew=overwrite)
         if isinstance(plan, Summary):
             return plan
         target.workspace.clean_temporary()
-        check_space(plan)
         target.workspace.distrust_after_reboot()
         if engine != "local":
             target.workspace.share()
@@ -106,7 +108,7 @@ def prepare(
             ray_address=ray_address,
             shared=str(plan.workspace.plan_file.absolute()),
         ) as executor:
-            summary = run_stages(plan, target, executor, progress or Silent())
+            summary = run_stages(plan, target, executor, progress)
         target.finish()
     summary.seconds = round(time.monotonic() - started, 3)
     return summary
@@ -114,7 +116,7 @@ def prepare(
 
 def start(
     target: Target,
-    inputs: Inputs,
+    sources: list[Source],
     given: dict[str, Any],
     unit_bytes: int,
     chunk_bytes: int,
@@ -123,7 +125,6 @@ def start(
 ) -> Plan | Summary:
     """The plan, written or found; or the outcome, where all was done before."""
     settings = target.settings(given)
-    sources = target.sources(inputs)
     if done := target.already_done(settings, sources):
         return done
     plan = make_plan(
@@ -135,6 +136,7 @@ def start(
         unit_bytes=unit_bytes,
         chunk_bytes=chunk_bytes,
     )
+    check_space(plan)
     return begin(plan, target.tokenizer(given), anew=anew)
 
 

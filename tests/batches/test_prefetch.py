@@ -136,6 +136,18 @@ def test_closing_and_loading_a_state_end_the_thread_and_iterating_starts_another
     assert not thread.is_alive()
 
 
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_a_batch_that_was_taken_but_not_counted_is_served_again(prefetch):
+    """What a Ctrl-C at the wrong moment leaves behind, when the program catches it and goes on."""
+    loader = BatchLoader(numbered(1000), block_size=16, batch_size=1, prefetch=prefetch)
+    next(loader)
+
+    next(loader._batches)
+
+    assert [next(loader).step for _ in range(3)] == [1, 2, 3]
+    assert loader.state_dict()["samples"] == 4
+
+
 def test_a_program_that_just_ends_does_not_hang():
     out, err = python(LOADER + "next(loader); print('done')").communicate(timeout=60)
 

@@ -176,7 +176,7 @@ def test_the_state_is_small_json_with_the_same_keys_for_ever():
         ({"data": numbered(24 * BLOCK)}, ["the saved data", "num_tokens   [95] -> [96]"]),
         ({"data": MIXED}, ["stages       None -> [[0, 9, 1], [30, 1, 1]]"]),
     ],
-    ids=str,
+    ids=["block size", "seed", "order", "phase", "data", "mixture"],
 )
 def test_a_state_of_another_run_is_refused_with_what_differs(change, says):
     state = BatchLoader(DATA, batch_size=2, block_size=BLOCK).state_dict()

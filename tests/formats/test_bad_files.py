@@ -257,7 +257,7 @@ def fields():
             yield pytest.param(case, file, at, code, id=f"{case.name}-{file}-{at}")
 
 
-@pytest.mark.parametrize(("case", "file", "at", "code"), fields())
+@pytest.mark.parametrize(("case", "file", "at", "code"), list(fields()))
 def test_a_header_that_lies_is_refused_before_anything_is_allocated(build, case, file, at, code):
     folder = build(case)
     true = (folder / file).read_bytes()
@@ -281,7 +281,7 @@ def keys():
             yield pytest.param(case, file, path, id=f"{case.name}-{'.'.join(map(str, path))}")
 
 
-@pytest.mark.parametrize(("case", "file", "path"), keys())
+@pytest.mark.parametrize(("case", "file", "path"), list(keys()))
 def test_an_index_that_lies_is_refused_before_anything_is_allocated(build, case, file, path):
     folder = build(case)
     true = (folder / file).read_text()

@@ -4,6 +4,7 @@ import os
 import stat
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 from hub.conftest import QUICK, REPO, llmc_shard
 
@@ -44,6 +45,22 @@ def test_the_first_three_training_shards_are_fetched(hub, shards, tmp_path):
     assert names(done.fetched) == FIRST_THREE
     assert done.commit == hub.refs[REPO, "main"]
     assert partials(tmp_path / "d") == []
+
+
+def test_the_fake_hub_is_a_hub_to_huggingface_hubs_own_client(hub, shards, tmp_path, monkeypatch):
+    """The call of the seed, as it stands there: what it fetches is what we fetch."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
+    path = huggingface_hub.hf_hub_download(
+        repo_id=REPO,
+        filename=FIRST_THREE[0],
+        repo_type="dataset",
+        local_dir=tmp_path / "theirs",
+        endpoint=hub.endpoint,
+    )
+
+    get(tmp_path / "ours", shards=1)
+
+    assert Path(path).read_bytes() == visible(tmp_path / "ours")[FIRST_THREE[0]]
 
 
 def test_the_call_of_the_seed_returns_its_folder(shards, tmp_path, monkeypatch):

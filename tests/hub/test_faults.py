@@ -1,11 +1,5 @@
 """Each fault of the hub ends in correct files or a typed error, never in a bad file with a name."""
 
-import hashlib
-import os
-import signal
-import subprocess
-import sys
-import threading
 import time
 import traceback
 
@@ -16,8 +10,6 @@ from hub.test_download import FIRST_THREE, get, names, partials, visible
 
 from tokenmill.errors import DownloadError
 from tokenmill.hub import Retry
-from tokenmill.hub.files import RemoteFile
-from tokenmill.hub.partial import Partial
 
 SHARD = FIRST_THREE[0]
 FOREVER = 10**9
@@ -261,84 +253,9 @@ def test_a_full_disk_is_said_before_the_first_byte(hub, shards, tmp_path, monkey
     assert hub.bodies() == []
 
 
-CHILD = """
-import sys
-from tokenmill.hub import Retry, download
-download(sys.argv[1], shards=1, progress=False, retry=Retry(first_wait=0.01))
-"""
+def test_a_deadline_ends_even_a_line_that_moves(hub, shards, tmp_path):
+    hub.fault(SHARD, "cut", at=1, times=FOREVER)
+    patient = Retry(first_wait=0.01, longest_wait=0.01, deadline=0.5)
 
-
-def start_child(folder):
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen([sys.executable, "-c", CHILD, str(folder)], env=env)
-
-
-def test_killed_in_the_middle_the_next_run_goes_on(hub, tmp_path):
-    big = llmc_shard(1, 400_000)
-    hub.commit(REPO, {SHARD: big})
-    hold = hub.fault(SHARD, "hold", at=600_000)
-    child = start_child(tmp_path / "d")
-    assert hold.reached.wait(20)
-    wait_until(lambda: any(p.stat().st_size > 250_000 for p in partials(tmp_path / "d")))
-    child.send_signal(signal.SIGKILL)
-    child.wait(10)
-    hold.release.set()
-    assert visible(tmp_path / "d") == {}
-
-    get(tmp_path / "d", shards=1)
-
-    assert visible(tmp_path / "d") == {SHARD: big}
-    assert partials(tmp_path / "d") == []
-    last = hub.bodies(SHARD)[-1].headers["range"]
-    assert int(last.removeprefix("bytes=").removesuffix("-")) > 250_000
-
-
-def wait_until(condition, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        threading.Event().wait(0.005)
-
-
-def listed(name, files):
-    digest = hashlib.sha256(files[name]).hexdigest()
-    return RemoteFile(name, len(files[name]), f"sha256:{digest}")
-
-
-def test_what_a_killed_run_left_damaged_is_thrown_away(hub, shards, tmp_path):
-    """A partial file with a wrong byte in it costs a second download, not a wrong shard."""
-    file = RemoteFile(
-        SHARD, len(shards[SHARD]), "sha256:" + hashlib.sha256(shards[SHARD]).hexdigest()
-    )
-    left = Partial(file, tmp_path / "d/.tokenmill/hub/partial")
-    left.write(b"\xff" * 3000)
-    left.close()
-    os.utime(left.path, (0, 0))  # long ago: its writer is gone
-
-    get(tmp_path / "d", shards=1)
-
-    assert visible(tmp_path / "d") == {SHARD: shards[SHARD]}
-    ranges = [r.headers.get("range") for r in hub.bodies(SHARD) if r.server == "store"]
-    assert ranges == ["bytes=3000-", None]
-
-
-def test_the_partial_file_of_a_living_process_is_left_alone(hub, shards, tmp_path):
-    file = RemoteFile(
-        SHARD, len(shards[SHARD]), "sha256:" + hashlib.sha256(shards[SHARD]).hexdigest()
-    )
-    other = Partial(file, tmp_path / "d/.tokenmill/hub/partial")
-    other.write(shards[SHARD][:3000])
-    other.seal()
-
-    get(tmp_path / "d", shards=1)
-
-    assert visible(tmp_path / "d") == {SHARD: shards[SHARD]}
-    assert other.path.read_bytes() == shards[SHARD][:3000]
-
-
-def test_several_processes_into_one_folder_do_no_harm(hub, shards, tmp_path):
-    children = [start_child(tmp_path / "d") for _ in range(3)]
-
-    assert [child.wait(30) for child in children] == [0, 0, 0]
-    assert visible(tmp_path / "d") == {SHARD: shards[SHARD]}
-    assert partials(tmp_path / "d") == []
+    with pytest.raises(DownloadError, match="deadline"):
+        get(tmp_path / "d", shards=1, retry=patient)

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 import xxhash
-
 from preparation import oracle
 from preparation.oracle import books_of, hashes_of_files, read_dataset
 from preparation.runs import RENAMES, assert_nothing_stray, injecting, needs_strace, run
+
 from tokenmill.errors import (
     BadInputError,
     PrepareError,

@@ -6,7 +6,6 @@ import signal
 from pathlib import Path
 
 import pytest
-
 from preparation.oracle import hashes_of_files
 from preparation.runs import (
     RENAMES,
@@ -17,6 +16,7 @@ from preparation.runs import (
     start,
     wait_until,
 )
+
 from tokenmill.prepare import prepare
 
 

@@ -188,6 +188,18 @@ def test_every_place_of_a_cut_gives_the_same_documents(tmp_path, text, way, cuts
         assert documents == expected, (unit_bytes, chunk_bytes)
 
 
+def test_a_paragraph_ends_behind_a_line_longer_than_is_looked_at(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes((b"x" * 1300 + b"\n\n" + b"b c\n \n") * 2)
+    rules = ReadRules(documents="paragraph", long_line=4)
+
+    for unit_bytes in range(90, 120):
+        documents, _, _ = read_all(
+            path, rules, unit_bytes=unit_bytes, chunk_bytes=400, cuts=LETTERS
+        )
+        assert documents == [b"x" * 1300, b"b c"] * 2
+
+
 def test_a_long_run_of_overlapping_separators_needs_no_place_to_cut(tmp_path, monkeypatch):
     monkeypatch.setattr("tokenmill.text.align.CUT_BOUND", 10)
     path = tmp_path / "a.txt"

@@ -31,7 +31,7 @@ def test_a_folder_gives_its_known_files_to_the_bottom_in_byte_order(tmp_path):
             "a/B.py": b"3",
             "Z.jsonl": b"",
             "c.csv": b"",
-            "a.txt.gz": gzip.compress(b""),
+            "a.txt.gz": gzip.compress(b"", mtime=0),
         },
     )
     fill(tmp_path, {"photo.jpg": b"4", ".hidden.txt": b"5", ".git/x.txt": b"6"})
@@ -97,12 +97,12 @@ def test_names_that_are_not_plain_are_encoded_and_stay_apart(tmp_path):
     ("name", "data", "kind", "compression"),
     [
         ("a.txt", b"text", "text", None),
-        ("a.txt", gzip.compress(b"text"), "text", "gzip"),
+        ("a.txt", gzip.compress(b"text", mtime=0), "text", "gzip"),
         ("a.jsonl.xz", lzma.compress(b"{}"), "jsonl", "xz"),
         ("a.CSV.bz2", bz2.compress(b"text\n"), "csv", "bzip2"),
         ("a.bz2", bz2.compress(b""), "text", "bzip2"),
         ("dump", b'\n {"text": "a"}\n{"text": "b"}\n', "jsonl", None),
-        ("dump.gz", gzip.compress(b'{"text": "a"}\n'), "jsonl", "gzip"),
+        ("dump.gz", gzip.compress(b'{"text": "a"}\n', mtime=0), "jsonl", "gzip"),
         ("dump", b"{not json}\n", "text", None),
         ("dump", b'{"text": "' + b"x" * 100_000 + b'"}', "jsonl", None),
         ("a.json", b'{"text": "a"}\n{"text": "b"}\n', "jsonl", None),
@@ -125,7 +125,7 @@ def test_content_tells_what_a_file_is_then_its_name(tmp_path, name, data, kind, 
         ("a.txt.gz", b"plain", "is named .gz, but its first bytes are not those of gzip"),
         ("a.txt.zst", b"", "is named .zst, but it is empty"),
         ("a.parquet", b"PAR1 cut", "is named .parquet, but is cut short or no parquet"),
-        ("a.parquet.gz", gzip.compress(b"PAR1"), "is compressed with gzip"),
+        ("a.parquet.gz", gzip.compress(b"PAR1", mtime=0), "is compressed with gzip"),
         ("a.json", b'[\n{"text": "a"}]', "is not JSON lines"),
     ],
 )
@@ -183,7 +183,7 @@ def test_units_are_ranges_of_bytes_that_cover_every_source(tmp_path):
             "b.jsonl": b"y" * 100,
             "c.csv": b"z" * 500,
             "d.txt": b"",
-            "e.txt": gzip.compress(b"q" * 999),
+            "e.txt": gzip.compress(b"q" * 999, mtime=0),
         },
     )
     sources = find_sources(tmp_path)

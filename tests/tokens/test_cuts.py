@@ -21,7 +21,7 @@ ALPHABET = (
 )
 TEXTS = st.one_of(
     st.text(st.sampled_from(ALPHABET), max_size=24),
-    st.text(st.one_of(st.sampled_from(" \uff0c"), st.characters(exclude_categories=["Cs"]))),
+    st.text(st.one_of(st.sampled_from(" \n\uff0c"), st.characters(exclude_categories=["Cs"]))),
 )
 
 
@@ -56,6 +56,7 @@ def test_a_real_text_cut_everywhere_at_once_keeps_its_ids(oracle, pattern):
         ("two  spaces", []),
         (" first and last ", [6, 10]),
         ("line\n break", []),
+        ("line\nbreak\n\nend\n/\n}\n/", [5, 16, 18]),
         ("no\u00a0 break", []),  # NO-BREAK SPACE is white space
         ("a \u3000b", []),
         ("\u6c34 \u8eca", [3]),
@@ -65,7 +66,7 @@ def test_a_real_text_cut_everywhere_at_once_keeps_its_ids(oracle, pattern):
         ("x \U0001f33e y", [1, 6]),
     ],
 )
-def test_cuts_stand_before_single_spaces_and_chinese_commas(text, expected):
+def test_cuts_stand_at_single_spaces_newlines_and_chinese_commas(text, expected):
     assert [m.end() for m in AT_SPACES_AND_COMMAS.finditer(text.encode())] == expected
 
 

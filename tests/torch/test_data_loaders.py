@@ -34,7 +34,6 @@ def two_epochs():
         (3, {"prefetch_factor": 4}),
         (2, {"persistent_workers": True}),
         (1, {"multiprocessing_context": "spawn"}),
-        (1, {"multiprocessing_context": "forkserver", "persistent_workers": True}),
     ],
 )
 def test_any_workers_give_the_order_without_them(two_epochs, num_workers, workers):
@@ -143,7 +142,7 @@ def test_the_map_style_items_are_the_order_by_number(two_epochs):
         {},
         {"num_workers": 2},
         {"num_workers": 2, "persistent_workers": True},
-        {"num_workers": 1, "persistent_workers": True, "multiprocessing_context": "spawn"},
+        {"num_workers": 1, "persistent_workers": True, "multiprocessing_context": "forkserver"},
     ],
 )
 def test_set_epoch_reaches_workers_that_are_alive_already(two_epochs, workers):

@@ -1,8 +1,7 @@
 """Lightning stores the loader's position in its checkpoints, and both of its packages work."""
 
-import subprocess
+import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -90,19 +89,14 @@ class TorchSource:
         self.data = open_tokens(path, None)
 
 
-def test_the_module_is_built_on_the_lightning_that_was_imported():
-    """Here that was `lightning`; `pytorch_lightning` needs a process where it comes first."""
-    pytest.importorskip("pytorch_lightning")
-    code = (
-        "import pytorch_lightning as theirs; from tokenmill.lightning import LocalDataModule\n"
-        "assert issubclass(LocalDataModule, theirs.LightningDataModule)"
-    )
-    source = str(Path(__file__).parents[2] / "src")
+def test_the_module_is_built_on_the_lightning_that_was_imported(monkeypatch):
+    """A fresh copy of our module, in a process where only the other package is imported."""
+    other = pytest.importorskip("pytorch_lightning")
+    monkeypatch.delitem(sys.modules, "lightning.pytorch")
+    found = importlib.util.find_spec("tokenmill.lightning")
+    fresh = importlib.util.module_from_spec(found)
 
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        capture_output=True, text=True, env={"PYTHONPATH": source, "PATH": ""},
-    )  # fmt: skip
+    found.loader.exec_module(fresh)
 
     assert issubclass(LocalDataModule, lightning.LightningDataModule)
-    assert done.returncode == 0, done.stderr
+    assert issubclass(fresh.LocalDataModule, other.LightningDataModule)

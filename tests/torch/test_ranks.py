@@ -1,6 +1,8 @@
 """Whose share of the data: the first source that speaks is believed, and named."""
 
 import pytest
+from torch import distributed
+from torch.distributed.device_mesh import init_device_mesh
 
 from tokenmill.torch.ranks import find_ranks
 
@@ -55,20 +57,39 @@ def test_a_share_that_cannot_be_is_refused(rank, world_size, words):
         find_ranks(rank, world_size)
 
 
-class Mesh:
-    """What find_ranks asks of a torch DeviceMesh, for rank (dp 1, tp 2) of a 2 x 3 mesh."""
+@pytest.fixture
+def six_ranks():
+    """A process group of six of which this is rank 5, without the other five."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    mesh_dim_names = ("dp", "tp")
-    sizes = (2, 3)
-
-    def size(self, dim):
-        return self.sizes[dim]
-
-    def get_local_rank(self, name):
-        return {"dp": 1, "tp": 2}[name]
+    distributed.init_process_group("fake", rank=5, world_size=6, store=FakeStore())
+    yield
+    distributed.destroy_process_group()
 
 
-def test_tensor_parallel_ranks_share_a_batch():
-    found = find_ranks(mesh=Mesh())
+def test_an_initialised_process_group_wins_over_the_environment(six_ranks):
+    found = find_ranks(environ=TORCHRUN)
+
+    assert str(found) == "rank 5 of 6, from torch.distributed"
+
+
+def test_tensor_parallel_ranks_share_a_batch(six_ranks):
+    """Rank 5 of a (dp 2, tp 3) mesh is (1, 2): the second of two shares of the data."""
+    mesh = init_device_mesh("cpu", (2, 3), mesh_dim_names=("dp", "tp"))
+
+    found = find_ranks(mesh=mesh)
 
     assert (found.rank, found.world_size) == (1, 2)
+
+
+def test_replicated_and_sharded_dimensions_divide_the_data(six_ranks):
+    mesh = init_device_mesh("cpu", (3, 2), mesh_dim_names=("dp_replicate", "dp_shard"))
+
+    found = find_ranks(mesh=mesh)
+
+    assert (found.rank, found.world_size) == (5, 6)
+
+
+def test_a_mesh_without_names_is_refused(six_ranks):
+    with pytest.raises(ValueError, match="no mesh_dim_names"):
+        find_ranks(mesh=init_device_mesh("cpu", (6,)))

@@ -1,7 +1,6 @@
 """Killed and resumed equals never stopped: to the bit on one rank, to rounding on two."""
 
 import json
-import os
 import random
 import select
 import shutil
@@ -10,6 +9,7 @@ import socket
 
 import numpy as np
 import pytest
+import torch
 from train_runs import TINY, command, losses, text, val_losses
 
 from tokenmill.errors import OrderMismatchError, SettingsMismatchError
@@ -27,8 +27,8 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     np.save(folder / "tokens.npy", encode_text(text(), load("bytes")))
     data = {"train_data_path": str(folder / "tokens.npy"), "out_dir": str(folder)}
-    process = command({**SETTINGS, **data, "model_name": "whole"})
-    assert process.wait(120) == 0, process.stderr.read()
+    torch.set_num_threads(1)
+    train({**SETTINGS, **data, "model_name": "whole"}, quiet=True)
     return folder
 
 
@@ -47,7 +47,7 @@ def wait_for_step(run_dir, process, step):
     seen = [0]
     while process.poll() is None and seen[-1] < step:
         seen = [s for s, _ in losses(run_dir)] or [0]
-        select.select([], [], [], 0.002)
+        select.select([], [], [], 0.01)
 
 
 def test_killed_at_random_moments_and_resumed_equals_no_stop(whole, tmp_path):
@@ -61,7 +61,7 @@ def test_killed_at_random_moments_and_resumed_equals_no_stop(whole, tmp_path):
         assert code == (75 if kill == signal.SIGTERM else -9), process.stderr.read()
     assert "saved at step" in process.stderr.read()
 
-    assert command(settings, "--resume").wait(120) == 0
+    train(settings, resume=True, quiet=True)
 
     assert losses(run_dir) == losses(whole / "whole")
     assert val_losses(run_dir) == val_losses(whole / "whole")
@@ -145,10 +145,8 @@ def test_resume_alone_remembers_everything_else(whole, tmp_path):
     assert losses(result.run_dir)[:STEPS] == losses(whole / "whole")
 
 
-def test_validation_has_the_same_bits_on_any_number_of_ranks(whole):
+def test_validation_does_not_depend_on_the_number_of_ranks(whole):
     """Every rank's part computed here in turn; adding up is what the ranks do."""
-    import torch
-
     from tokenmill.dataset import open as open_tokens
     from tokenmill.train.validation import Validation
 
@@ -167,4 +165,3 @@ def test_validation_has_the_same_bits_on_any_number_of_ranks(whole):
 
     assert sum(parts) == pytest.approx(alone, rel=1e-12)
     assert total == 5 * 4 * 32
-    assert os.environ.get("RANK") is None

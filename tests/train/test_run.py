@@ -1,5 +1,6 @@
 """A whole run: it learns, whichever way its tokens are stored, and leaves what it promises."""
 
+import importlib.util
 import json
 import os
 
@@ -8,7 +9,7 @@ import pytest
 from train_runs import TINY, losses, text, val_losses
 
 from tokenmill.dataset import open as open_tokens
-from tokenmill.errors import LockedError, MismatchError, TokenmillError
+from tokenmill.errors import LockedError, MismatchError, MissingExtraError, TokenmillError
 from tokenmill.tokens.load import load
 from tokenmill.torch.text_file import encode_text
 from tokenmill.train import sample, train
@@ -39,8 +40,7 @@ def run(corpus, name, **settings):
 
 def test_equal_tokens_give_equal_losses_however_they_are_stored(corpus):
     files = corpus / "files"
-    with pytest.warns(UserWarning, match=r"No .npy file found"):
-        memory = run(corpus, "memory", input_file=str(corpus / "text.txt"))
+    memory = run(corpus, "memory", max_iters=20, input_file=str(corpus / "text.txt"))
     others = {
         "npy": {"train_data_path": str(files / "tokens.npy")},
         "bin": {"train_data_path": str(files / "tokens.bin"), "dtype": "uint16"},
@@ -54,11 +54,11 @@ def test_equal_tokens_give_equal_losses_however_they_are_stored(corpus):
     others["beside"] = {"input_file": str(corpus / "text.txt")}
 
     for name, source in others.items():
-        result = run(corpus, name, **source)
+        result = run(corpus, name, max_iters=20, **source)
 
         assert losses(result.run_dir) == losses(memory.run_dir), name
         assert val_losses(result.run_dir) == val_losses(memory.run_dir), name
-    assert len(losses(memory.run_dir)) == 40
+    assert len(losses(memory.run_dir)) == 20
 
 
 def test_the_validation_loss_falls_below_60_percent(corpus):
@@ -120,9 +120,9 @@ def test_the_first_token_of_a_document_is_not_asked_for(tmp_path):
     np.save(tmp_path / "x.npy", ids.reshape(-1))
     settings = {**TINY, "out_dir": str(tmp_path), "train_data_path": str(tmp_path / "x.npy")}
 
-    within = train({**settings, "model_name": "in", "max_iters": 80}, quiet=True)
+    within = train({**settings, "model_name": "in", "max_iters": 50}, quiet=True)
     across = train(
-        {**settings, "model_name": "off", "documents": "off", "max_iters": 80}, quiet=True
+        {**settings, "model_name": "off", "documents": "off", "max_iters": 50}, quiet=True
     )
 
     assert within.val_loss < 0.3
@@ -151,6 +151,26 @@ def test_a_loss_that_is_not_a_number_stops_and_names_its_windows(corpus):
     rows = [json.loads(r) for r in (corpus / "runs/nan/metrics.jsonl").read_text().splitlines()]
     assert "tokens.npy from token" in rows[-1]["windows"][0]
     assert not (corpus / "runs/nan/checkpoints").exists()
+
+
+def test_a_skipped_step_of_the_data_is_not_trained_on(corpus):
+    """Steps 0 1 2 3 4 without 1 and 2 are 0 3 4: the first loss is the same, the next is not."""
+    source = {"train_data_path": str(corpus / "files" / "tokens.npy"), "learning_rate": 1e-9}
+    whole = run(corpus, "whole", max_iters=5, **source)
+    fewer = run(corpus, "fewer", max_iters=3, skip_steps="1-2", **source)
+
+    # At this learning rate the weights hardly move, so a loss tells its batch.
+    kept = [losses(whole.run_dir)[i][1] for i in (0, 3, 4)]
+    assert [loss for _, loss in losses(fewer.run_dir)] == pytest.approx(kept, abs=1e-5)
+    state = json.loads((fewer.run_dir / "checkpoints/step_00000003/state.json").read_text())
+    assert state["loader"]["samples"] == 5 * 8
+
+
+def test_wandb_that_is_not_installed_is_named(corpus):
+    if importlib.util.find_spec("wandb"):
+        pytest.skip("wandb is installed")
+    with pytest.raises(MissingExtraError, match=r"(?s)--wandb needs .*tokenmill\[wandb\]"):
+        run(corpus, "w", train_data_path=str(corpus / "files" / "tokens.npy"), wandb=True)
 
 
 def test_a_second_run_of_one_name_is_refused(corpus):

@@ -98,7 +98,8 @@ class BatchLoader:
             plan=self._plan,
             ranks=Ranks(batch_size, rank, world_size),
             dtype=np.dtype(dtype),
-            max_documents=(max_documents or block_size) if documents else None,
+            documents=documents,
+            max_documents=max_documents,
         )
         self._samples = 0  # consumed, over all ranks
         self._pass = 0
@@ -168,6 +169,10 @@ class BatchLoader:
         except BaseException:
             self.close()  # the next call starts again at the same step
             raise
+        if batch.step != self.step:
+            # A Ctrl-C came between taking a batch and counting it: that batch is still due.
+            self.close()
+            return self.__next__()
         self._waited += time.perf_counter() - began
         self._samples += self._maker.ranks.samples_per_step
         self._served += 1

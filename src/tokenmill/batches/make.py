@@ -30,13 +30,16 @@ class Maker:
         plan: Plan,
         ranks: Ranks,
         dtype: np.dtype[Any],
+        *,
+        documents: bool = False,
         max_documents: int | None = None,
     ) -> None:
-        """`max_documents`: room for documents a row in `cu_seqlens`; None: no such fields."""
+        """`documents`: whether batches say where documents lie; see `mark_documents`."""
         self.datasets = datasets
         self.plan = plan
         self.ranks = ranks
         self.dtype = dtype
+        self.documents = documents
         self.max_documents = max_documents
         self._readers = [RowReader(data, plan.block_size + 1) for data in datasets]
 
@@ -59,9 +62,8 @@ class Maker:
             for i in range(num_steps):
                 tokens, cuts = self._rows(sources[i], starts[i], shards[i], offsets[i])
                 batch = Batch(tokens, step + i, samples[i], starts[i], sources[i])
-                if self.max_documents is not None:
-                    shape = len(tokens), self.plan.block_size
-                    batch.set_marks(*mark_documents(cuts, *shape, self.max_documents))
+                if cuts is not None:
+                    batch.set_marks(*mark_documents(cuts, self.max_documents))
                 yield batch
             step += num_steps
             num_steps = min(2 * num_steps, most)
@@ -83,24 +85,22 @@ class Maker:
 
     def _rows(
         self, sources: np.ndarray, starts: np.ndarray, shards: np.ndarray, offsets: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         """The tokens of each row and, if asked for, what `cuts_of` says of them."""
-        with_documents, nowhere = self.max_documents is not None, np.empty(0, np.int64)
         if len(self._readers) == 1:
             stored = self._readers[0].take(shards, offsets)
-            cuts = cuts_of(self.datasets[0], stored, starts) if with_documents else nowhere
+            cuts = cuts_of(self.datasets[0], stored, starts) if self.documents else None
             return stored.astype(self.dtype, copy=False), cuts
-        block_size = self.plan.block_size
-        tokens = np.empty((len(starts), block_size + 1), self.dtype)
-        found = [nowhere]
+        shape = len(starts), self.plan.block_size
+        tokens = np.empty((shape[0], shape[1] + 1), self.dtype)
+        cuts = np.empty(shape, bool) if self.documents else None
         for s, reader in enumerate(self._readers):
             mine = np.flatnonzero(sources == s)
             stored = reader.take(shards[mine], offsets[mine])
             tokens[mine] = stored
-            if with_documents:
-                row, column = np.divmod(cuts_of(self.datasets[s], stored, starts[mine]), block_size)
-                found.append(mine[row] * block_size + column)
-        return tokens, np.sort(np.concatenate(found))
+            if cuts is not None:
+                cuts[mine] = cuts_of(self.datasets[s], stored, starts[mine])
+        return tokens, cuts
 
     def _most_steps_at_once(self) -> int:
         smallest = min(source.samples_per_epoch for source in self.plan.sources)

@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from tokenmill.cli.stopping import stopped_by_sigterm
 from tokenmill.hub.files import DEFAULT_NUM_SHARDS, DEFAULT_REPO
 
 
@@ -76,18 +77,19 @@ def command(
     from tokenmill.hub import Retry, download
     from tokenmill.hub.progress import human_bytes
 
-    done = download(
-        folder,
-        repo,
-        shards=shards,
-        patterns=patterns or None,
-        revision=revision,
-        workers=workers,
-        retry=Retry(deadline=deadline),
-        force=force,
-        dry_run=dry_run,
-        progress=False if quiet else None,
-    )
+    with stopped_by_sigterm():
+        done = download(
+            folder,
+            repo,
+            shards=shards,
+            patterns=patterns or None,
+            revision=revision,
+            workers=workers,
+            retry=Retry(deadline=deadline),
+            force=force,
+            dry_run=dry_run,
+            progress=False if quiet else None,
+        )
     if as_json:
         print(json.dumps(done.as_dict(), indent=2))
         return

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any
 import click
 import orjson
 
+from tokenmill.cli.stopping import stopped_by_sigterm
 from tokenmill.pretokenize import DTYPES, Pretokenized, Progress, Text, pretokenize
 from tokenmill.tokens.load import load
 from tokenmill.tokens.stream import Place
@@ -73,7 +73,7 @@ def command(
     if token_pattern is not None or end_of_text is not None:
         chosen = load(tokenizer, pattern=token_pattern, end_of_text=number)
     started = time.monotonic()
-    with _stopped_by_sigterm(), _shown(quiet) as progress:
+    with stopped_by_sigterm(), _shown(quiet) as progress:
         results = pretokenize(
             files,
             tokenizer=chosen,
@@ -119,16 +119,6 @@ def _size(count: int) -> str:
         if count >= scale:
             return f"{count / scale:.2f} {unit}"
     return f"{count} bytes"
-
-
-@contextlib.contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """SIGTERM stops as Ctrl-C does: what was saved stays, and the exit code says so."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

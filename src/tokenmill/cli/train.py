@@ -30,6 +30,7 @@ def _setting(name: str, kind: Any, help_text: str) -> Callable[[Command], Comman
     click.Choice(["shuffle", "sequential", "random", "blocks"]),
     "Order of windows  [default: shuffle]",
 )
+@_setting("skip_steps", str, "Steps of the data to leave out: 120,400-410")
 # The run
 @_setting("model_name", str, "The run's folder is OUT_DIR/MODEL_NAME  [default: gpt]")
 @_setting("out_dir", str, "Where runs are kept  [default: runs]")

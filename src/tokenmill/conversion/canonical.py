@@ -58,7 +58,8 @@ class Canonical:
         if not self.knows_documents:
             return np.empty(0, np.int64)
         if self._turned:
-            found = np.flatnonzero(self.tokens(start, stop) == self._data.end_of_text_id) + start + 1
+            marked = self.tokens(start, stop) == self._data.end_of_text_id
+            found = np.flatnonzero(marked) + start + 1
         else:
             found = self._data.document_ends(start, stop)
         if start < stop == self.num_tokens and (len(found) == 0 or found[-1] != stop):

@@ -16,8 +16,8 @@ class DatatroveWriter(Rolling):
     """One split as files of whole documents."""
 
     def path(self, number: int) -> Path:
-        """Named as datatrove's merger names them."""
-        return self.folder / f"{number:03d}_corpus.ds"
+        """Named as by datatrove's merger, with room for more files."""
+        return self.folder / f"{number:05d}_corpus.ds"
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         """The index and the metadata."""

@@ -24,8 +24,8 @@ class DolmaWriter(Rolling):
         self._documents = 0
 
     def path(self, number: int) -> Path:
-        """Named as dolma names them."""
-        return self.folder / f"part-{number}-00000.npy"
+        """Named as dolma names them, and so that order by name is order by number."""
+        return self.folder / f"part-0-{number:05d}.npy"
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         """The table of documents."""

@@ -139,12 +139,12 @@ def _is_integers(kind: object) -> bool:
 
 def _shard_path(root: files.Root, entry: Reader) -> Path:
     raw = entry.object("raw_data")
-    path, size = root.file(raw.file("basename"))
+    _, size = root.file(raw.file("basename"))
     if size is None and entry.fields.get("zip_data"):
         packed, _ = root.file(entry.object("zip_data").file("basename"))
         raise FormatError(
             f"{packed} is compressed ({entry.fields.get('compression')}): not read",
-            hint=f"decompress every shard beside itself, for example {packed.name} to {path.name}",
+            hint=f"unpack it: tokenmill convert {root.folder} DST --to mds",
         )
     return root.sized(raw.file("basename"), raw.count("bytes"))
 

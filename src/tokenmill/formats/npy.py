@@ -51,7 +51,14 @@ def read(path: Path, ask: Ask) -> Found:
     num_tokens = math.prod(shape)
     files.expect_size(path, size, offset + num_tokens * dtype.itemsize, f"its shape {shape}")
     file = TokenFile(str(path), path.name, dtype, num_tokens, size, offset)
-    return Found(NAME, (file,), details={"shape": list(shape)})
+    # `tokenmill pretokenize` leaves its tokenizer beside the array.
+    state = path.with_name(f"{path.stem}.tokenizer_state.json")
+    return Found(
+        NAME,
+        (file,),
+        tokenizer_state=str(state) if state.is_file() else None,
+        details={"shape": list(shape)},
+    )
 
 
 def _header(path: Path, size: int) -> tuple[int, dict[str, Any]]:

@@ -13,15 +13,15 @@ from tokenmill.errors import FormatError
 from tokenmill.formats import files
 from tokenmill.formats.ends import ends_file
 from tokenmill.formats.found import Ask, Found
-from tokenmill.shards.manifest import FILE_NAME, Manifest, Shard
+from tokenmill.shards.manifest import FILE_NAME, PREPARATION_FOLDER, Manifest, Shard
 from tokenmill.shards.read import TokenFile
 
 NAME = "tokenmill"
 
 
 def claims_folder(folder: Path) -> bool:
-    """Whether this folder is such a dataset."""
-    return (folder / FILE_NAME).is_file()
+    """Whether this folder is such a dataset, or one whose preparation is not done."""
+    return (folder / FILE_NAME).is_file() or (folder / PREPARATION_FOLDER).is_dir()
 
 
 def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
@@ -38,7 +38,7 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
     names = list(manifest.splits) if split is None else [split]
     root = files.Root(folder, folder / FILE_NAME)
     shards = [
-        _shard(root, shard, dtype) for name in names for shard in manifest.splits[name].shards
+        _shard(root, shard, dtype, name) for name in names for shard in manifest.splits[name].shards
     ]
     tokenizer = manifest.tokenizer
     state = root.sized(tokenizer.state.file, tokenizer.state.bytes)
@@ -54,7 +54,7 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
     )
 
 
-def _shard(root: files.Root, shard: Shard, dtype: np.dtype[Any]) -> TokenFile:
+def _shard(root: files.Root, shard: Shard, dtype: np.dtype[Any], split: str) -> TokenFile:
     path = root.sized(shard.file, shard.bytes)
     ends = root.sized(shard.ends.file, shard.ends.bytes)
     return TokenFile(
@@ -65,6 +65,7 @@ def _shard(root: files.Root, shard: Shard, dtype: np.dtype[Any]) -> TokenFile:
         shard.bytes,
         ends=ends_file(ends, shard.ends.documents),
         digest=shard.xxh3_128 + shard.ends.xxh3_128,
+        split=split,
     )
 
 

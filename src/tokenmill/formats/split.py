@@ -77,12 +77,16 @@ def stated(files: Sequence[TokenFile], where: object) -> dict[str | None, Sequen
     for file in files:
         folder = Path(file.name).parts[0] if "/" in file.name else ""
         words = [split for split in SPLITS if folder.lower() in FOLDERS[split]]
-        by_split.setdefault(words[0] if words else mark(file.name), []).append(file)
+        split = file.split or (words[0] if words else mark(file.name))
+        by_split.setdefault(split, []).append(file)
+    if set(by_split) == {None, "train"}:
+        return {"train": files}
     if None in by_split and len(by_split) > 1:
         if "train" in by_split:
             take(files, "train", where)  # says which file belongs to no split
         by_split["train"] = by_split.pop(None)
-    return {split: by_split[split] for split in (*SPLITS, None) if split in by_split}
+    order = [*SPLITS, *(split for split in by_split if split not in SPLITS)]
+    return {split: by_split[split] for split in order if split in by_split}
 
 
 def _by_name(

@@ -4,6 +4,7 @@ pull.py       the way of a download, told once: list, choose, compare, fetch, re
 client.py     what we ask of huggingface_hub: a commit, its files, one body
 files.py      a file as the hub lists it, its hash, and which files a request means
 fetch.py      one file: resume, retry, check, and only then its final name
+parallel.py   several files at a time; the first failure, or Ctrl-C, stops all
 partial.py    a file on its way, under a name of its own
 record.py     what was checked before, so that it is neither read nor fetched again
 retry.py      how long to wait and when to give up

@@ -12,15 +12,15 @@ Without a network, or with HF_HUB_OFFLINE=1, steps 1 to 3 use what was written d
 import os
 import shutil
 from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenmill.errors import DownloadError, Stopped
+from tokenmill.errors import DownloadError
 from tokenmill.hub.client import Hub, Unreachable, is_offline
 from tokenmill.hub.fetch import fetch
 from tokenmill.hub.files import DEFAULT_REPO, MANIFEST, RemoteFile, choose
+from tokenmill.hub.parallel import in_parallel
 from tokenmill.hub.partial import Partial, orphans
 from tokenmill.hub.progress import Progress, make_progress
 from tokenmill.hub.record import Record
@@ -182,17 +182,7 @@ def _fetch_all(
             _publish(record, partial)
         show.done(file)
 
-    with ThreadPoolExecutor(workers, thread_name_prefix="tokenmill-download") as pool:
-        futures = [pool.submit(fetch_one, file) for file in files]
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            # All done, or one failed, or the user pressed Ctrl-C: nobody goes on.
-            patience.stop()
-            pool.shutdown(cancel_futures=True)
-    errors = [f.exception() for f in futures if not f.cancelled()]
-    for error in sorted(filter(None, errors), key=lambda e: isinstance(e, Stopped)):
-        raise error  # the cause before those that it stopped
+    in_parallel(fetch_one, files, workers, patience)
     for partial in sorted(held, key=lambda partial: partial.file.path == MANIFEST):
         _publish(record, partial)
 

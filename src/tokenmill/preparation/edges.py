@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from tokenmill.preparation.encode import count_literals, encode_checked
+from tokenmill.preparation.encode import check_edge, count_literals, encode_checked
 from tokenmill.preparation.joined import FILE_NAME as JOINED
 from tokenmill.preparation.joined import JoinedParts, keep_joined
 from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter, read_rows, read_tokens
@@ -74,6 +74,7 @@ def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedUnits:
                 continue  # an empty unit: its text went to a neighbour
             document.text = document.and_then(head, normalize=plan.settings.normalize)
             if not receipt["head_complete"] and not receipt["head_closes"]:
+                check_edge(document.text)
                 continue  # no place to cut in the whole unit
             closes = receipt["head_closes"]
             if closes and not document.has_rows and _is_empty(plan, document.text):

@@ -31,6 +31,7 @@ from tokenmill.tokens.cuts import last_cut
 from tokenmill.tokens.protocol import Tokenizer
 
 TOKENS_PER_PART = 16 << 20
+EDGE_LIMIT = 256 << 20  # bytes held in search of a place to cut
 CONTEXT = 3  # bytes of a text that `join_edge` must see
 
 
@@ -206,6 +207,7 @@ class UnitEncoder:
             cut = (last_cut(cuts, text, 0, len(text)) or 0) if cuts is not None else 0
         document.pending = text[cut:]
         if not cut:
+            check_edge(text)
             return []
         flags = OPEN | (CONTINUES if document.has_rows else 0)
         document.has_rows = True
@@ -224,6 +226,7 @@ class UnitEncoder:
         if self.tokenizer.cuts is not None and first_word < len(head):
             cut = self.tokenizer.cuts.search(head, first_word + 1)
         if cut is None:
+            check_edge(head)
             self.head, self.head_closes = head, closes
             return None
         self.head, self.head_complete = head[: cut.end()], True
@@ -274,6 +277,15 @@ def encode_checked(plan: Plan, texts: list[bytes]) -> tuple[np.ndarray, np.ndarr
             hint="the tokenizer file contradicts itself; check where it comes from",
         )
     return ids, ends
+
+
+def check_edge(text: bytes) -> None:
+    """Refuse to hold ever more text in which no place to cut turns up."""
+    if len(text) > EDGE_LIMIT:
+        raise PrepareError(
+            f"no place to cut in {len(text):,} bytes of one document: the tokenizer allows none",
+            hint="cut the file into documents: --documents line or paragraph, or --separator",
+        )
 
 
 def count_literals(tokenizer: Tokenizer, texts: list[bytes]) -> int:

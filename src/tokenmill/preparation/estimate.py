@@ -2,25 +2,31 @@
 
 import os
 import time
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from tokenmill.preparation.documents import CleanChunk, cleaned, lines_of
+from tokenmill.preparation.documents import CleanChunk, cleaned, lines_of, without_lines
 from tokenmill.preparation.plan import choose_dtype
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.target import Inputs
 from tokenmill.preparation.vocabulary import load_tokenizer
-from tokenmill.text.dedup import HASH, hash_all, make_run
-from tokenmill.text.read import read_unit
-from tokenmill.text.sources import find_sources
-from tokenmill.text.units import cut_into_units
+from tokenmill.text.dedup import hash_all
+from tokenmill.text.edges import Edge
+from tokenmill.text.read import Chunk, read_unit
+from tokenmill.text.sources import Source, find_sources
+from tokenmill.text.units import Unit, cut_into_units
 from tokenmill.tokens.chars import CharsTokenizer
+from tokenmill.tokens.protocol import Tokenizer
 
 SHARE = 0.01
 STRIDE_BYTES = 256 << 10  # read so much here and there, rather than one stretch
+FEWEST, MOST = 16, 1024  # pieces read: all of a small input, 256 MB of a large one
+WHOLE_FILE_BYTES = 4 << 20  # read so much of a file that can only be read from its start
 
 
 @dataclass(frozen=True)
@@ -60,56 +66,101 @@ def estimate(inputs: Inputs, *, workers: int | None = None, **given: Any) -> Est
     """Read pieces spread over all inputs, clean and encode them, and scale up."""
     settings = Settings(**given)
     wanted = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    if "-" in wanted:
+        raise ValueError("standard input can be read only once, so it cannot be estimated first")
     sources = find_sources(wanted)
-    units = cut_into_units(sources, STRIDE_BYTES)
-    every = max(1, int(len(units) * SHARE) and round(1 / SHARE))
     tokenizer = load_tokenizer(settings)
     dtype = choose_dtype(tokenizer, settings.dtype).name if tokenizer else "uint16"
     workers = workers or len(os.sched_getaffinity(0))
-    sampled = tokens = documents = 0
-    hashes: list[np.ndarray] = [np.empty(0, HASH)]
+    sample = _Sample(settings, tokenizer)
     started = time.perf_counter()
-    for unit in units[::every]:
-        chunks = read_unit(
-            sources[unit.source],
-            unit,
-            settings.read_rules,
-            cuts=tokenizer.cuts if tokenizer else None,
-            chunk_bytes=STRIDE_BYTES,
-        )
-        first = next(chunks, None)  # a compressed file is one unit: its beginning stands for it
-        if first is None:
-            continue
-        chunk = cleaned(first, settings)
-        texts = [text for text in chunk.texts if text]
-        encoder = tokenizer or CharsTokenizer.learn(texts)
-        tokens += len(encoder.encode_batch(texts)[0]) + len(texts)
-        documents += len(texts)
-        sampled += chunk.bytes_in
-        hashes.append(_hashes(chunk, settings))
+    for unit in _spread(cut_into_units(sources, STRIDE_BYTES)):
+        sample.read(sources[unit.source], unit)
     seconds = time.perf_counter() - started
-    total = sum(source.size for source in sources)
-    scale = total / sampled if sampled else 0.0
-    run = make_run(np.concatenate(hashes), np.zeros(sum(map(len, hashes)), np.uint32))
-    duplicates = len(run.repeated) / max(1, len(run.repeated) + len(run.hashes))
-    num_tokens = int(tokens * scale * (1 - duplicates))
+    total, sampled = sum(source.size for source in sources), sum(sample.bytes_in.values())
+    num_tokens = sample.scaled(sample.tokens, sources)
     return Estimate(
         files=len(sources),
         bytes_in=total,
         bytes_sampled=sampled,
-        documents=int(documents * scale),
+        documents=sample.scaled(sample.documents, sources),
         tokens=num_tokens,
         dtype=dtype,
         disk_bytes=num_tokens * np.dtype(dtype).itemsize,
-        duplicates=duplicates,
-        seconds=seconds * scale / workers,
+        duplicates=sample.repeated / max(1, sample.compared),
+        seconds=seconds * (total / sampled if sampled else 0.0) / workers,
         workers=workers,
     )
 
 
-def _hashes(chunk: CleanChunk, settings: Settings) -> np.ndarray:
-    if settings.dedup == "none":
-        return np.empty(0, HASH)
-    if settings.dedup == "documents":
-        return hash_all(chunk.texts)
-    return hash_all(compress(*lines_of(chunk, settings)))
+def _spread(units: list[Unit]) -> list[Unit]:
+    """About one in a hundred, evenly, but neither too few nor too many."""
+    wanted = min(max(FEWEST, round(len(units) * SHARE)), MOST)
+    return units[:: max(1, len(units) // wanted)]
+
+
+class _Sample:
+    """What the pieces read so far came to, by kind of file: some hold denser text than others."""
+
+    def __init__(self, settings: Settings, tokenizer: Tokenizer | None) -> None:
+        self.settings, self.tokenizer = settings, tokenizer
+        self.bytes_in: Counter[str] = Counter()
+        self.tokens: Counter[str] = Counter()
+        self.documents: Counter[str] = Counter()
+        self.repeated = self.compared = 0
+        self._seen: set[tuple[int, int]] = set()
+        if tokenizer is not None:
+            tokenizer.encode_batch([b"Loading takes the same time whatever the input."])
+
+    def read(self, source: Source, unit: Unit) -> None:
+        """Take one unit in; of a file that is one unit, its beginning."""
+        kind = _kind(source)
+        for chunk in self._chunks(source, unit):
+            texts = [text for text in self._first_seen(cleaned(chunk, self.settings)) if text]
+            encoder = self.tokenizer or CharsTokenizer.learn(texts)
+            begun = len(texts) - (chunk.continues is not Edge.NONE and bool(texts))
+            self.tokens[kind] += len(encoder.encode_batch(texts)[0]) + begun
+            self.documents[kind] += begun
+            self.bytes_in[kind] += chunk.bytes_in
+
+    def scaled(self, found: Counter[str], sources: list[Source]) -> int:
+        """A count for the whole input."""
+        size: Counter[str] = Counter()
+        for source in sources:
+            size[_kind(source)] += source.size
+        return round(sum(found[k] * size[k] / n for k, n in self.bytes_in.items() if n))
+
+    def _chunks(self, source: Source, unit: Unit) -> Iterator[Chunk]:
+        cuts = self.tokenizer.cuts if self.tokenizer else None
+        read, enough = 0, WHOLE_FILE_BYTES if source.compression else 2 * STRIDE_BYTES
+        for chunk in read_unit(
+            source, unit, self.settings.read_rules, cuts=cuts, chunk_bytes=STRIDE_BYTES
+        ):
+            yield chunk
+            read += chunk.bytes_in
+            if read >= enough:
+                return
+
+    def _first_seen(self, chunk: CleanChunk) -> list[bytes]:
+        """The texts without what the sample had before."""
+        if self.settings.dedup == "none":
+            return chunk.texts
+        if self.settings.dedup == "documents":
+            new = self._are_new(chunk.texts)
+            return list(compress(chunk.texts, new))
+        lines, counts = lines_of(chunk, self.settings)
+        repeated = ~np.array(self._are_new(list(compress(lines, counts))), np.bool_)
+        return without_lines(chunk.texts, np.flatnonzero(counts)[repeated])
+
+    def _are_new(self, texts: list[bytes]) -> list[bool]:
+        new = []
+        for digest in hash_all(texts).tolist():
+            new.append(digest not in self._seen)
+            self._seen.add(digest)
+        self.compared += len(new)
+        self.repeated += len(new) - sum(new)
+        return new
+
+
+def _kind(source: Source) -> str:
+    return f"{source.kind} {source.compression}"

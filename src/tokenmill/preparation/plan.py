@@ -4,6 +4,7 @@ It is written before any work is done, and every later run of the same command c
 with it: other settings or changed inputs are refused with a list of what differs.
 """
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,7 +25,7 @@ from tokenmill.tokens.protocol import Tokenizer
 
 PLAN_VERSION = 1
 UNIT_BYTES = 32 << 20
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 1 << 20  # what fits a cache goes through it twice as fast
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def begin(plan: Plan, tokenizer: Tokenizer | None, *, anew: bool = False) -> Pla
     if tokenizer is not None:
         keep_tokenizer(plan.workspace, tokenizer)
     with new_file(plan.workspace.plan_file) as file:
-        file.write(orjson.dumps(plan.to_json()))
+        file.write(json.dumps(plan.to_json()).encode())  # not orjson: paths may not be UTF-8
     return plan
 
 
@@ -127,7 +128,7 @@ def read_plan(workspace: Workspace) -> Plan | None:
 
 @remember
 def _load(path: Path) -> Plan:
-    found = orjson.loads(path.read_bytes())
+    found = json.loads(path.read_bytes())
     return Plan(
         Workspace(path.parent.parent),
         Settings(**found["settings"]),

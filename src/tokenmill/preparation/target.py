@@ -20,6 +20,7 @@ from tokenmill.errors import (
 )
 from tokenmill.preparation.lock import hold_lock, is_held
 from tokenmill.preparation.plan import list_differences, read_plan
+from tokenmill.preparation.progress import Progress
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.swap import Swap
@@ -28,7 +29,7 @@ from tokenmill.preparation.workspace import Workspace, new_file
 from tokenmill.shards.files import hash_file
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.storage import is_remote
-from tokenmill.text.sources import Source, find_sources
+from tokenmill.text.sources import Source, find_sources, search
 from tokenmill.tokens.load import from_state
 from tokenmill.tokens.protocol import Tokenizer
 
@@ -113,13 +114,19 @@ class Target:
                 )
         return stored
 
-    def sources(self, inputs: Inputs) -> list[Source]:
+    def sources(self, inputs: Inputs, progress: Progress) -> list[Source]:
         """The inputs; standard input is first kept in the workspace, so that it can be cut."""
         wanted = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
         if not wanted:
             raise ValueError("no input was given; name files, folders, globs, or - for stdin")
         if "-" not in wanted:
-            return find_sources(wanted)
+            found = search(wanted)
+            if others := len(found.passed_over):
+                progress.say(
+                    f"passed over {others:,} files in folders that do not look like text "
+                    f"(such as {found.passed_over[0]!r}); name them, or a glob, to take them"
+                )
+            return found.sources
         if len(wanted) > 1:
             raise ValueError(f"standard input (-) cannot be mixed with other inputs: {wanted}")
         kept = self._keep_standard_input()

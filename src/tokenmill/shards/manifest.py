@@ -8,6 +8,7 @@ docs/format.md is the specification; strict.py reads the JSON.
 """
 
 import re
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,7 +144,7 @@ class Manifest:
         path = Path(folder) / FILE_NAME
         try:
             with open(path, "rb") as file:
-                data = file.read(MAX_BYTES + 1)
+                data = file.read(min(os.fstat(file.fileno()).st_size, MAX_BYTES) + 1)
         except (FileNotFoundError, NotADirectoryError):
             raise _not_a_dataset(Path(folder)) from None
         return cls.parse(data, where=str(path))

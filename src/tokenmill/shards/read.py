@@ -15,6 +15,7 @@ Two backends, same bytes:
 What is open belongs to one process: a fork or a pickle carries the paths and opens again.
 """
 
+import errno
 import mmap
 import os
 import threading
@@ -77,6 +78,8 @@ class TokenFile:
     starts[k] .. starts[k + 1] of the file, from byte bytes[k] on. None: one run."""
     digest: str = ""
     """Hash of the file by its manifest, if there is one."""
+    split: str | None = None
+    """The split it belongs to by its manifest, if there is one."""
 
 
 class Cache(Generic[K, V]):
@@ -189,9 +192,18 @@ class ShardReader:
     def _pread(self, i: int, byte: int, out: np.ndarray) -> None:
         view = memoryview(out.data).cast("B")
         done = 0
+        stale = False
         while done < len(view):
             descriptor = self._descriptors[i]
-            got = os.preadv(descriptor.number, [view[done:]], byte + done)
+            try:
+                got = os.preadv(descriptor.number, [view[done:]], byte + done)
+            except OSError as error:
+                # A network filesystem lost the file that we had open: once more, size compared.
+                if error.errno != errno.ESTALE or stale:
+                    raise
+                stale = True
+                self._descriptors.drop(i)
+                continue
             if got == 0:
                 found = os.fstat(descriptor.number).st_size
                 self._descriptors.drop(i)

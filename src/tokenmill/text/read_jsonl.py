@@ -1,7 +1,7 @@
 """JSON lines, plain or compressed: one object a line, one field of it is the document.
 
 A line that holds nothing but spaces, tabs and CRs is no document. Lines are parsed one by one:
-parsing many at once as one array is quicker by a tenth, but accepts lines that are not JSON.
+parsing many at once as one array takes longer, and accepts lines that are not JSON.
 """
 
 import json

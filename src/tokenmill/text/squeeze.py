@@ -1,8 +1,8 @@
 """Rules 5 to 7 of cleaning on one buffer: runs of blanks, blanks at line ends, empty lines.
 
 The buffer holds texts between 0xFF bytes. Which bytes go is worked out for all of them at once
-with NumPy: about 0.4 ms a MB, if the buffer fits into the cache. `bytes.replace` with needles of
-two bytes took ten times that, a regular expression forty.
+with NumPy: about 1 ms a MB for all three rules, if the buffer fits into the cache. Loops of
+`bytes.replace` with needles of two bytes took twenty times that.
 """
 
 import numpy as np

@@ -2,15 +2,19 @@ r"""Where a text may be cut so that the ids of the parts, joined, are the ids of
 
 Byte-level BPE first splits a text into pieces by a pattern and merges only inside a piece, so a
 cut between two pieces changes nothing, as long as the pattern finds the same pieces when it
-cannot see across the cut. For the patterns of gpt2, cl100k and o200k two places are such:
+cannot see across the cut. For the patterns of gpt2, cl100k and o200k three places are such:
 
 - before a single ASCII space between two characters that are not white space. No piece holds a
   space after something else, and the only looking ahead (`\s+(?!\S)`) is done by white space.
 - before a fullwidth comma between two Chinese characters of U+5000..U+8FFF, for text that has no
   spaces. A run of letters ends there, and the comma starts a piece of its own.
 
+- after a single newline between two characters that are not white space, for text that has a
+  word or a number a line. The newline is a piece of its own or ends one, and begins none. Before
+  a slash only behind a letter or digit: o200k takes slashes to signs and newlines before them.
+
 White space beyond ASCII starts with the bytes C2, E1, E2 or E3, so a character with another
-first byte is known not to be white space without decoding it. Text without either place, such as
+first byte is known not to be white space without decoding it. Text without any such place, such as
 a gigabyte of one letter, is never cut.
 
 tests/tokens/test_cuts.py compares with tiktoken's own patterns.
@@ -31,7 +35,11 @@ AT_SPACES_AND_COMMAS = re.compile(
     + _BLACK_BEFORE
     + rb"(?=\x20"
     + _BLACK_AFTER
-    + rb")|(?<=[\xe5-\xe8][\x80-\xbf]{2})(?=\xef\xbc\x8c[\xe5-\xe8]))",
+    + rb")|(?<=[\xe5-\xe8][\x80-\xbf]{2})(?=\xef\xbc\x8c[\xe5-\xe8]))"
+    rb"|(?<=\n)(?=[\x21-\x2e\x30-\x7e\xe5-\xe8])(?:"
+    rb"(?<=[\x21-\x7e]\n)|(?<=[\xc3-\xdf][\x80-\xbf]\n)|(?<=[\xe0\xe4-\xef][\x80-\xbf]{2}\n)"
+    rb"|(?<=[\xf0-\xf4][\x80-\xbf]{3}\n))"
+    rb"|(?<=[0-9A-Za-z]\n)(?=/)",
     re.VERBOSE,
 )
 """Safe for the patterns of gpt2, cl100k and o200k; each match is empty and stands at the cut."""

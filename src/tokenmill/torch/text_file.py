@@ -8,7 +8,7 @@ the rest for validation.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,35 +20,43 @@ from tokenmill.errors import FormatError, MismatchError
 from tokenmill.tokens import load
 from tokenmill.tokens.protocol import Tokenizer
 
+Say = Callable[[str], object]
+
 
 def open_text(
     path: str | Path,
     split: str | None = "train",
     *,
     tokenizer: str | Tokenizer = "gpt2",
-    say: Callable[[str], object] = print,
+    say: Say = print,
 ) -> TokenDataset:
-    """The tokens of a text file (or of a `.npy`); `say` is told where they came from."""
+    """One split of a text file (or of a `.npy`); `say` is told where its tokens came from."""
+    return open_splits(path, [split], tokenizer=tokenizer, say=say, warn=_warn)[0]
+
+
+def open_splits(
+    path: str | Path,
+    splits: Sequence[str | None],
+    *,
+    tokenizer: str | Tokenizer = "gpt2",
+    say: Say = print,
+    warn: Say,
+) -> list[TokenDataset]:
+    """Several splits of one text, which is tokenized once if it must be."""
     path = Path(path)
     tokens_file = path.with_suffix(".npy")
-    if not path.exists() and not tokens_file.exists():
-        raise FileNotFoundError(f"no file {path} (looked in {Path.cwd()})")
     known = load.load(tokenizer) if isinstance(tokenizer, str) else tokenizer
-    if not tokens_file.exists():
-        return _in_memory(path, split, known, say)
-    if path != tokens_file and path.exists():
-        _check_age(path, tokens_file)
-    end_of_text = known.end_of_text_id
-    data = dataset.open(tokens_file, split, tokenizer=known, end_of_text_id=end_of_text)
-    say(f"Using memory-mapped file: {tokens_file}")
-    say("   (This uses ~0MB RAM regardless of dataset size!)")
-    total, first = dataset.open(tokens_file, None).num_tokens, data.files[0].first
-    say(f"   Total tokens in file: {total:,}")
-    say(
-        f"   Using {split or 'whole'} portion: {data.num_tokens:,} tokens "
-        f"(indices {first:,} to {first + data.num_tokens:,})"
+    if tokens_file.exists():
+        if path != tokens_file and path.exists():
+            _check_age(path, tokens_file)
+        return _mapped(tokens_file, splits, known, say)
+    if not path.exists():
+        raise FileNotFoundError(f"no file {path} (looked in {Path.cwd()})")
+    warn(
+        f"No .npy file found for {path}: tokenizing {path.stat().st_size:,} bytes in memory; "
+        f"`tokenmill pretokenize {path}` does it once and for all"
     )
-    return data
+    return _in_memory(path, splits, known, say)
 
 
 def encode_text(text: str | bytes, tokenizer: Any) -> np.ndarray:
@@ -65,29 +73,54 @@ def split_array(ids: np.ndarray, split: str | None) -> np.ndarray:
     return {"train": ids[:kept], "val": ids[kept:], None: ids}[split]
 
 
+def _mapped(
+    path: Path, splits: Sequence[str | None], tokenizer: Tokenizer, say: Say
+) -> list[TokenDataset]:
+    say(f"Using memory-mapped file: {path}")
+    say("   (This uses ~0MB RAM regardless of dataset size!)")
+    say(f"   Total tokens in file: {dataset.open(path, None).num_tokens:,}")
+    opened = []
+    for split in splits:
+        data = dataset.open(
+            path, split, tokenizer=tokenizer, end_of_text_id=tokenizer.end_of_text_id
+        )
+        first = data.files[0].first
+        say(
+            f"   Using {split or 'whole'} portion: {data.num_tokens:,} tokens "
+            f"(indices {first:,} to {first + data.num_tokens:,})"
+        )
+        opened.append(data)
+    return opened
+
+
 def _in_memory(
-    path: Path, split: str | None, tokenizer: Tokenizer, say: Callable[[str], object]
-) -> TokenDataset:
-    warnings.warn(
-        f"No .npy file found for {path}: tokenizing {path.stat().st_size:,} bytes in memory; "
-        f"`tokenmill pretokenize {path}` does it once and for all",
-        stacklevel=3,
-    )
+    path: Path, splits: Sequence[str | None], tokenizer: Tokenizer, say: Say
+) -> list[TokenDataset]:
     raw = path.read_bytes()
     try:
         raw.decode()
     except UnicodeDecodeError as error:
         raise FormatError(
             f"{path} is not UTF-8 at byte {error.start:,}",
-            hint="`tokenmill prepare --invalid-utf8 replace` can read it; see its help",
+            hint=f"`tokenmill prepare {path} -o DIR --on-bad-input replace` can read it",
         ) from None
-    ids = split_array(encode_text(raw, tokenizer), split)
-    data = dataset.from_array(
-        ids, tokenizer=tokenizer, vocab_size=tokenizer.vocab_size,
-        end_of_text_id=tokenizer.end_of_text_id,
-    )  # fmt: skip
-    say(f"   Tokenized {path} with {tokenizer.name}; {split or 'all'}: {len(ids):,} tokens")
-    return data
+    ids = encode_text(raw, tokenizer)
+    parts = [(split, split_array(ids, split)) for split in splits]
+    counts = ", ".join(f"{split or 'all'} {len(part):,}" for split, part in parts)
+    say(f"   Tokenized {path} with {tokenizer.name}; tokens: {counts}")
+    return [
+        dataset.from_array(
+            part,
+            tokenizer=tokenizer,
+            vocab_size=tokenizer.vocab_size,
+            end_of_text_id=tokenizer.end_of_text_id,
+        )
+        for _, part in parts
+    ]
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=4)
 
 
 def _check_age(text: Path, tokens: Path) -> None:

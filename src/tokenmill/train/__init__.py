@@ -9,7 +9,8 @@ checkpoint.py  one folder a step, complete or not there
 validation.py  fixed held-out batches, the same on any number of ranks
 schedule.py    learning rate and weight decay
 ranks.py       the few collectives
-metrics.py, curve.py, progress.py   what a run leaves and shows
+record.py      what a run leaves: metrics.py its numbers, curve.py their picture
+progress.py    what it shows; signals.py asks it to stop
 sample.py      text from a trained model
 """
 

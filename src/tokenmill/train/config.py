@@ -46,6 +46,9 @@ class TrainConfig:
     """`on`: attention and positions stay within documents; `auto`: when the data knows them."""
     order: str = "shuffle"
 
+    skip_steps: str | None = None
+    """Steps of the data to leave out, such as "120,400-410": batches that spoiled a run."""
+
     n_layer: int = 12
     n_head: int = 12
     n_embd: int = 768
@@ -104,6 +107,7 @@ class TrainConfig:
                 )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; expected 0 <= dropout < 1")
+        _ = self.skipped
         if Path(self.model_name).name != self.model_name or self.model_name in ("", ".", ".."):
             raise ValueError(f"model_name {self.model_name!r} is not the name of a folder")
 
@@ -120,6 +124,17 @@ class TrainConfig:
     def run_dir(self) -> Path:
         """Where this run keeps what it makes."""
         return Path(self.out_dir) / self.model_name
+
+    @property
+    def skipped(self) -> frozenset[int]:
+        """The steps of the data that are left out."""
+        steps: set[int] = set()
+        for part in filter(None, (self.skip_steps or "").replace(" ", "").split(",")):
+            first, _, last = part.partition("-")
+            if not first.isdecimal() or not (last or first).isdecimal():
+                raise ValueError(f"skip_steps has {part!r}; expected numbers: 120,400-410")
+            steps.update(range(int(first), int(last or first) + 1))
+        return frozenset(steps)
 
     @property
     def source(self) -> str:

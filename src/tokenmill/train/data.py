@@ -10,7 +10,7 @@ from tokenmill import dataset
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 from tokenmill.tokens import load
-from tokenmill.torch.text_file import open_text
+from tokenmill.torch.text_file import open_splits
 from tokenmill.train.config import TrainConfig
 
 
@@ -85,11 +85,15 @@ def _open_text(
     config: TrainConfig, wants_val: bool, say: Callable[[str], object]
 ) -> tuple[TokenDataset, TokenDataset | None]:
     assert config.input_file is not None
-    tokenizer = load.load(config.tokenizer or "gpt2")
-    train = open_text(config.input_file, "train", tokenizer=tokenizer, say=say)
-    if not wants_val:
-        return train, None
-    return train, open_text(config.input_file, "val", tokenizer=tokenizer, say=_silent)
+    splits = ["train", "val"] if wants_val else ["train"]
+    train, *val = open_splits(
+        config.input_file,
+        splits,
+        tokenizer=config.tokenizer or "gpt2",
+        say=say,
+        warn=lambda text: say(f"warning: {text}"),
+    )
+    return train, val[0] if val else None
 
 
 def _open_two_files(

@@ -25,13 +25,13 @@ from tokenmill.errors import Stopped, TokenmillError
 from tokenmill.torch.batch import TorchBatch
 from tokenmill.torch.loader import TorchLoader
 from tokenmill.torch.ranks import Ranks
-from tokenmill.train import checkpoint, metrics
+from tokenmill.train import checkpoint
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.curve import write_curve
 from tokenmill.train.data import TrainingData
 from tokenmill.train.model import GPT, ModelConfig, generate
 from tokenmill.train.progress import Progress, duration
 from tokenmill.train.ranks import barrier, sum_over_ranks
+from tokenmill.train.record import Record
 from tokenmill.train.schedule import learning_rate_at, make_optimizer
 from tokenmill.train.signals import StopRequest
 from tokenmill.train.validation import Validation
@@ -65,10 +65,11 @@ class Trainer:
         self.progress = progress
         self.is_main = ranks.rank == 0
         self.step = 0
+        self._skipped = config.skipped
         self.loss = math.nan
         self.val_loss: float | None = None
         self.waited = self.worked = 0.0
-        self._unchecked: list[tuple[int, Tensor]] = []
+        self._unchecked: list[tuple[int, int, Tensor]] = []
 
         torch.manual_seed(config.seed)
         self.model = GPT(
@@ -101,7 +102,7 @@ class Trainer:
             documents=data.documents,
         )
         self.validation = self._make_validation()
-        self.loggers: list[metrics.Logger] = []
+        self.record = Record(config, is_main=self.is_main)
 
     def _rows_per_rank(self) -> int:
         rows, rest = divmod(self.config.batch_size, self.ranks.world_size)
@@ -126,7 +127,7 @@ class Trainer:
 
     def run(self, stop: StopRequest) -> Result:
         """Train to max_iters, or until a signal: then save and raise `Stopped`."""
-        self._open_loggers()
+        self.record.open(self.step)
         wrapped = self._wrap()
         if self.step == 0:
             self._evaluate()
@@ -152,8 +153,7 @@ class Trainer:
                         hint="the same command with --resume goes on from there",
                     )
         finally:
-            for logger in self.loggers:
-                logger.close()
+            self.record.close()
             self.loader.close()
         return self._finish()
 
@@ -171,7 +171,7 @@ class Trainer:
     def _train_step(self, model: nn.Module, stop: StopRequest) -> bool:
         """One optimizer step; whether any rank was asked to stop."""
         began = time.perf_counter()
-        batch = next(self.loader)
+        data_step, batch = self._next_batch()
         waited = time.perf_counter() - began
 
         # One exchange of two numbers a step: the ranks agree on what they divide by and on
@@ -196,9 +196,17 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
 
         self.step += 1
-        self._unchecked.append((self.step, loss))
+        self._unchecked.append((self.step, data_step, loss))
         self._window_waited += waited
         return bool(asked > 0)
+
+    def _next_batch(self) -> tuple[int, TorchBatch]:
+        """The next batch that is not to be skipped, and its place in the order of the data."""
+        while True:
+            data_step = self.loader.state_dict()["samples"] // self.config.batch_size
+            batch = next(self.loader)
+            if data_step not in self._skipped:
+                return data_step, batch
 
     def _sum_of_losses(self, model: nn.Module, batch: TorchBatch) -> Tensor:
         with self._precision():
@@ -243,22 +251,21 @@ class Trainer:
         """Stop at the first loss that is not a number, and say which windows it came from."""
         if not self._unchecked:
             return
-        losses = sum_over_ranks(torch.stack([loss for _, loss in self._unchecked]))
+        losses = sum_over_ranks(torch.stack([loss for _, _, loss in self._unchecked]))
         values = losses.double().cpu()
-        steps = [step for step, _ in self._unchecked]
+        steps = [(step, data_step) for step, data_step, _ in self._unchecked]
         self._unchecked.clear()
         self.loss = float(values[-1])
         bad = ~torch.isfinite(values)
         if bad.any():
-            step = steps[int(bad.nonzero()[0])]
-            windows = self.loader.describe(step - 1)
-            for logger in self.loggers:
-                logger.log({"event": "loss is not finite", "windows": windows}, step)
+            step, data_step = steps[int(bad.nonzero()[0])]
+            windows = self.loader.describe(data_step)
+            self.record.log({"event": "loss is not finite", "windows": windows}, step)
             raise TokenmillError(
                 f"the loss of step {step:,} is {float(values[bad][0])}; its windows:\n"
                 + "\n".join(f"       {line}" for line in windows[:8]),
-                hint="the last checkpoint is from before it; look at those windows with "
-                "`tokenmill show` (metrics.jsonl lists them all), or lower --learning_rate",
+                hint="the last checkpoint is from before it; metrics.jsonl lists all its windows. "
+                f"--resume --skip_steps {data_step} goes on without them",
             )
 
     def _log(self) -> None:
@@ -270,17 +277,17 @@ class Trainer:
         tokens_per_step = self.config.batch_size * self.config.block_size
         speed = tokens_per_step * steps / max(seconds, 1e-9)
         wait = self._window_waited / max(seconds, 1e-9)
-        for logger in self.loggers:
-            logger.log(
-                {
-                    "loss": self.loss,
-                    "learning_rate": self.optimizer.param_groups[0]["lr"],
-                    "tokens": self.step * tokens_per_step,
-                    "tokens_per_second": round(speed),
-                    "data_wait": round(wait, 6),
-                },
-                self.step,
-            )
+        self.record.log(
+            {
+                "loss": self.loss,
+                "learning_rate": self.optimizer.param_groups[0]["lr"],
+                "tokens": self.step * tokens_per_step,
+                "epoch": self.loader.loader.epoch,
+                "tokens_per_second": round(speed),
+                "data_wait": round(wait, 6),
+            },
+            self.step,
+        )
         self.progress.step(
             self.step,
             loss=self.loss,
@@ -310,12 +317,11 @@ class Trainer:
         values: dict[str, Any] = {"val_loss": self.val_loss}
         if self.is_main and self.config.sample_tokens:
             values["sample"] = self.sample()
-        for logger in self.loggers:
-            logger.log(values, self.step)
+        self.record.log(values, self.step)
         self.progress.say(f"step {self.step:,}  validation loss {self.val_loss:.4f}")
         if "sample" in values and self.step:
             self.progress.say(f"  sample: {printable(values['sample'])}")
-        self._draw()
+        self.record.draw()
         if self.step:
             self._window_start += time.perf_counter() - began
 
@@ -333,18 +339,6 @@ class Trainer:
             stop_id=self.data.end_of_text_id,
         )[1:]
         return self.data.decode(ids.cpu().numpy())
-
-    def _open_loggers(self) -> None:
-        if not self.is_main:
-            return
-        run_dir, config = self.config.run_dir, self.config
-        self.loggers.append(metrics.JsonLines(run_dir / "metrics.jsonl", from_step=self.step))
-        if config.tensorboard:
-            self.loggers.append(metrics.TensorBoard(run_dir / "tensorboard", from_step=self.step))
-        if config.wandb:
-            self.loggers.append(
-                metrics.WeightsAndBiases(run_dir, name=config.model_name, config=config.as_dict())
-            )
 
     def _save(self) -> None:
         self._check_losses()  # a checkpoint never holds the weights after a NaN
@@ -364,7 +358,7 @@ class Trainer:
                 },
                 keep=self.config.keep_checkpoints,
             )
-            self._draw()
+            self.record.draw()
         barrier()
 
     def restore(self, saved: checkpoint.Checkpoint) -> None:
@@ -373,16 +367,6 @@ class Trainer:
         self.model.load_state_dict(saved.model)
         self.optimizer.load_state_dict(saved.optimizer)
         self.step = saved.step
-
-    def _draw(self) -> None:
-        if self.is_main and self.loggers:
-            path = self.config.run_dir / "metrics.jsonl"
-            write_curve(
-                self.config.run_dir / "loss.svg",
-                title=self.config.model_name,
-                train=metrics.points(path, "loss"),
-                val=metrics.points(path, "val_loss"),
-            )
 
     def _finish(self) -> Result:
         share = self.waited / self.worked if self.worked else 0.0

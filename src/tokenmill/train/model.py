@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+IGNORED = -100  # a target that does not count
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -88,13 +90,15 @@ class GPT(nn.Module):
         x = self.drop(self.embed(inputs))
         for block in self.blocks:
             x = block(x, rotation, mask)
-        logits = functional.linear(self.norm(x), self.embed.weight)
+        x = self.norm(x)
         if targets is None:
-            return logits
-        losses = functional.cross_entropy(
-            logits.float().flatten(0, 1), targets.flatten(), reduction="none"
+            return functional.linear(x, self.embed.weight)
+        if loss_mask is not None:
+            targets = targets.masked_fill(~loss_mask, IGNORED)
+        logits = functional.linear(x, self.embed.weight).flatten(0, 1).float()
+        return functional.cross_entropy(
+            logits, targets.flatten(), ignore_index=IGNORED, reduction="sum"
         )
-        return losses.sum() if loss_mask is None else (losses * loss_mask.flatten()).sum()
 
 
 class Block(nn.Module):

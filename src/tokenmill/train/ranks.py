@@ -23,7 +23,7 @@ def joined(device: torch.device) -> Iterator[Ranks]:
                 "hint: start them with torchrun --nproc_per_node=N train.py ..."
             )
         distributed.init_process_group(
-            "nccl" if device.type == "cuda" else "gloo",
+            "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
             rank=ranks.rank,
             world_size=ranks.world_size,
             timeout=timedelta(minutes=10),

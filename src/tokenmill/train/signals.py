@@ -1,6 +1,7 @@
 """SIGTERM, SIGINT and SIGUSR1 ask a run to save and stop; a second one ends it at once."""
 
 import signal
+import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -16,6 +17,8 @@ class StopRequest:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
+        if threading.current_thread() is not threading.main_thread():
+            return self  # Python lets only the main thread listen
         for number in SIGNALS:
             self._before[number] = signal.signal(number, self._note)
         return self

@@ -10,10 +10,11 @@ import torch
 from tokenmill.errors import FormatError, LockedError
 from tokenmill.train import checkpoint
 from tokenmill.train.config import TrainConfig, check_same_run, from_dict, load_config
-from tokenmill.train.data import TrainingData, open_data
+from tokenmill.train.data import open_data
 from tokenmill.train.loop import Result, Trainer
 from tokenmill.train.progress import Progress
 from tokenmill.train.ranks import barrier, joined, local_device
+from tokenmill.train.record import describe_run
 from tokenmill.train.signals import StopRequest
 
 
@@ -51,7 +52,7 @@ def train(
         if saved is not None:
             trainer.restore(checkpoint.load(saved.folder, device=device))
         if ranks.rank == 0:
-            _write_description(config, data)
+            describe_run(config, data)
         progress.say(
             f"{config.model_name}: {trainer.model.num_parameters / 1e6:.1f} M parameters "
             f"on {device}; {ranks}"
@@ -87,27 +88,3 @@ def _check_is_new(config: TrainConfig, resume: bool) -> None:
             f"{run_dir} holds a run already",
             hint="--resume goes on with it; another --model_name starts a new one",
         )
-
-
-def _write_description(config: TrainConfig, data: TrainingData) -> None:
-    """The settings, what the data was, and the tokenizer to read the model's ids with."""
-    run_dir = config.run_dir
-    run_dir.mkdir(parents=True, exist_ok=True)
-    about = {
-        split: {
-            "path": part.path,
-            "format": part.format,
-            "split": part.split,
-            "tokens": part.num_tokens,
-            "fingerprint": part.fingerprint,
-        }
-        for split, part in (("train", data.train), ("val", data.val))
-        if part is not None
-    }
-    files: dict[str, Any] = {"config.json": config.as_dict(), "data.json": about}
-    if data.tokenizer is not None:
-        files["tokenizer_state.json"] = data.tokenizer.state()
-    for name, content in files.items():
-        temporary = run_dir / f".{name}.tmp"
-        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        temporary.replace(run_dir / name)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tokenmill.dataset import TokenDataset
 from tokenmill.look.doctor.finding import Finding
-from tokenmill.look.doctor.sample import BLOCK, Patient, percent
+from tokenmill.look.doctor.sample import BLOCK, Patient
 
 RUN = 32  # tokens; a power of two
 KEEP = 64  # one in so many hashes
@@ -28,8 +28,8 @@ def check(train: Patient, val: Patient) -> Iterator[Finding]:
     known = _kept_of(val.data)
     if not len(known):
         return
-    pieces = shared = 0
-    first = None
+    pieces, shared = 0, []
+    matched = [known[:0]]
     for block in train.blocks:
         hashes, places = kept(block.ids)
         nearest = known[np.minimum(np.searchsorted(known, hashes), len(known) - 1)]
@@ -40,20 +40,20 @@ def check(train: Patient, val: Patient) -> Iterator[Finding]:
                 continue
             pieces += 1
             if float(inside[here].mean()) > SHARE:
-                shared += 1
-                if first is None:
-                    first = block.start + low
-    held_out = val.data.num_tokens
-    of_val = min(held_out, shared * train.data.num_tokens // max(1, pieces))
-    if first is not None and of_val >= NOTED * held_out:
+                shared.append(block.start + low)
+                matched.append(hashes[here & inside])
+    # Each text of val counts once, however often train has it.
+    looked_at = len(train.ids) / train.data.num_tokens
+    of_val = min(1.0, len(np.unique(np.concatenate(matched))) / len(known) / looked_at)
+    if of_val >= NOTED:
         yield Finding(
             "train-val-overlap",
             f"{train.split} and {val.split}",
-            f"{shared:,} of {pieces:,} pieces of train looked at ({percent(shared, pieces)}) are "
-            f"also in val, about {percent(of_val, held_out)} of it; the first at token {first:,}",
+            f"about {of_val:.0%} of val is in train: {len(shared):,} of {pieces:,} pieces of train "
+            f"looked at are in val too, the first at token {shared[0]:,}",
             "the validation loss is of text that was trained on: split again, by document, before "
             "writing, and remove doubled documents",
-            is_fault=of_val >= FAULTY * held_out,
+            is_fault=of_val >= FAULTY,
         )
 
 

@@ -73,7 +73,8 @@ def _tail(patient: Patient, i: int) -> tuple[int, int]:
         if len(other):
             return token, length + size - 1 - int(other[-1])
         length += size
-        if length > patient.budget:  # long enough to say so
+        # Long enough to say so; the budget is for all shards together.
+        if length > patient.budget // len(data.shards):
             break
     return token, length
 

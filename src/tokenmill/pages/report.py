@@ -1,0 +1,332 @@
+"""`tokenmill report`: one HTML file that needs nothing else, not even a network.
+
+Style, script and plots are inside; the policy in its head allows exactly these (by their hash) and
+nothing from elsewhere. No clock and no path is in it: the same data gives the same bytes.
+"""
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmill.dataset import TokenDataset
+from tokenmill.errors import TokenmillError
+from tokenmill.look.doctor.sample import Patient
+from tokenmill.look.inspect import inspect, open_splits
+from tokenmill.look.pieces import pieces_of
+from tokenmill.pages import facts, plots
+from tokenmill.pages.coloured import coloured, inline
+from tokenmill.pages.frame import cards, short
+from tokenmill.pages.health import Health, health_list, health_of
+from tokenmill.pages.html import Html, count, join, table, tag
+from tokenmill.pages.server import packaged
+from tokenmill.shards.manifest import FILE_NAME, Manifest
+from tokenmill.version import __version__
+
+TOP = 26
+SAMPLES, SAMPLE_TOKENS = 4, 400
+
+
+def report(path: str, *, sample: int = facts.BUDGET, **settings: Any) -> str:
+    """The page about the token data at `path`; `settings` are those of `tokenmill.open`.
+
+    `sample` is how many tokens of each split are looked at.
+    """
+    settings = {"backend": "pread"} | settings  # scattered reads, each once: faster than maps
+    splits = open_splits(path, **settings)
+    manifest = Manifest.load(path) if (Path(path) / FILE_NAME).is_file() else None
+    known = inspect(path, **settings)
+    tokenizer = _tokenizer(next(iter(splits.values())))
+    counts = facts.count_ids(splits, sample)
+    health = health_of(path, splits, sample=sample, **settings)
+    name = Path(path).resolve().name
+    body = join(
+        tag("h1", name),
+        _lead(known),
+        _figures(known, counts, health),
+        tag("section", tag("h2", "Health"), health_list(health), class_="card"),
+        _lengths(splits, sample),
+        tag(
+            "div",
+            _top_tokens(splits, tokenizer, counts),
+            _vocabulary(known, counts),
+            class_="grid2",
+        ),
+        tag("div", _splits(known), _compression(splits, tokenizer, manifest), class_="grid2"),
+        tag("div", _books(known), _repeated(splits, known), class_="grid2") if manifest else None,
+        _samples(splits, tokenizer),
+        tag("footer", _footer(known, counts, health)),
+    )
+    return _document(name, body)
+
+
+def _tokenizer(data: TokenDataset) -> Any:
+    try:
+        return data.tokenizer
+    except (TokenmillError, ImportError):
+        return None  # inspect says which one is missing; ids are shown
+
+
+def _document(name: str, body: Html) -> str:
+    style, script = (packaged(file).decode() for file in ("style.css", "script.js"))
+    icon = base64.b64encode(packaged("icon.svg")).decode()
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=Html(policy)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", f"{name} - tokenmill report"),
+        tag("link", rel="icon", href=f"data:image/svg+xml;base64,{icon}"),
+        tag("style", Html(style)),
+    )
+    page = tag(
+        "body",
+        tag("main", body),
+        tag("output", id="inspector", hidden=True),
+        tag("script", Html(script)),
+        class_="report",
+    )
+    return f"<!doctype html>\n{tag('html', head, page, lang='en')}\n"
+
+
+def _hash(inside: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()}'"
+
+
+def _lead(known: dict[str, Any]) -> Html:
+    tokenizer = (known["tokenizer"] or {}).get("name")
+    words = [f"{known['tokens']:,} tokens"]
+    if known["documents"] is not None:
+        words.append(count(known["documents"], "document"))
+    words.append(f"tokenizer {tokenizer}" if tokenizer else "tokenizer not named")
+    words += [known["dtype"], f"format {known['format']}"]
+    return tag("p", ", ".join(words), class_="lead")
+
+
+def _figures(known: dict[str, Any], counts: facts.Counts, health: Health) -> Html:
+    used = int((counts.by_id > 0).sum())
+    size = (known["tokenizer"] or {}).get("vocab_size")
+    per_token = known["bytes_per_token"]
+    state = (
+        tag("span", "good", class_="mark large good")
+        if not health.faults
+        else tag("span", count(health.faults, "fault"), class_="mark large bad")
+    )
+    return cards(
+        ("tokens", short(known["tokens"])),
+        ("documents", "-" if known["documents"] is None else short(known["documents"])),
+        ("bytes a token", "-" if per_token is None else f"{per_token:.2f}"),
+        ("vocabulary used", f"{used / size:.1%}" if size else f"{used:,} ids"),
+        ("entropy, in bits", f"{counts.entropy:.2f}"),
+        ("health", state),
+    )
+
+
+def _section(title: str, *children: object) -> Html:
+    return tag("section", tag("h2", title), *children, class_="card")
+
+
+def _sampled(what: str, is_whole: bool) -> Html | None:
+    if is_whole:
+        return None
+    return tag("p", f"From an evenly spaced sample: {what}.", class_="note")
+
+
+def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
+    found = facts.lengths_of(splits, sample)
+    if found is None or not len(found.values):
+        words = "Nothing in this data says where documents end; name it with --end-of-text-id."
+        return _section("Document lengths", tag("p", words, class_="note"))
+    values = found.values
+    places = np.percentile(values, [5, 50, 95], method="nearest").astype(int).tolist()
+    order = np.sort(values)[::-1]
+    half = int(order[np.searchsorted(np.cumsum(order), order.sum() / 2)])
+    figures = [
+        ("shortest", int(values.min())),
+        ("5 %", places[0]),
+        ("median", places[1]),
+        ("mean", round(float(values.mean()))),
+        ("95 %", places[2]),
+        ("longest", int(values.max())),
+    ]
+    key = tag(
+        "p",
+        tag("i", class_="key"),
+        "documents of a length ",
+        tag("i", class_="key line"),
+        "share of all tokens that lie in documents up to that length",
+        class_="note",
+    )
+    words = f"Half of all tokens lie in documents of {half:,} tokens or more."
+    head, row = tuple(name for name, _ in figures), tuple(value for _, value in figures)
+    sampled = _sampled(f"{len(values):,} documents", found.is_whole)
+    return _section(
+        "Document lengths",
+        plots.histogram(values),
+        key,
+        table(head, [row]),
+        tag("p", words),
+        sampled,
+    )
+
+
+def _top_tokens(splits: dict[str, TokenDataset], tokenizer: Any, counts: facts.Counts) -> Html:
+    order = np.argsort(-counts.by_id, kind="stable")[:TOP]
+    order = order[counts.by_id[order] > 0]
+    end = next(iter(splits.values())).end_of_text_id
+    pieces = pieces_of(order, None, end_of_text_id=end)
+    if tokenizer is not None:
+        # One at a time: what stands before a token must not change how it is shown.
+        pieces = [
+            pieces_of(order[i : i + 1], tokenizer, end_of_text_id=end)[0] for i in range(len(order))
+        ]
+    rows = []
+    for piece, amount in zip(pieces, counts.by_id[order].tolist(), strict=True):
+        share = amount / max(1, counts.looked_at)
+        rows.append((inline(piece, place=piece.id), float(amount), f"{amount:,} ({share:.2%})"))
+    total = sum(amount for _, amount, _ in rows) / max(1, counts.looked_at)
+    words = f"The {len(rows)} most frequent tokens are {total:.0%} of the data."
+    sampled = _sampled(f"{counts.looked_at:,} of {counts.num_tokens:,} tokens", counts.is_whole)
+    return _section("Top tokens", plots.bars(rows), tag("p", words, class_="note"), sampled)
+
+
+def _vocabulary(known: dict[str, Any], counts: facts.Counts) -> Html:
+    size = (known["tokenizer"] or {}).get("vocab_size")
+    used = int((counts.by_id > 0).sum())
+    once = int((counts.by_id == 1).sum())
+    parts: list[object] = []
+    if size:
+        by_id = np.zeros(size, np.int64)
+        inside = counts.by_id[:size]
+        by_id[: len(inside)] = inside
+        within = int((by_id > 0).sum())
+        parts.append(
+            plots.meter(within / size, f"{within:,} of {size:,} ids occur ({within / size:.1%})")
+        )
+        parts.append(plots.vocabulary_map(by_id, size))
+        parts.append(
+            tag(
+                "p",
+                "Each cell is some neighbouring ids, in full colour where all occur.",
+                class_="note",
+            )
+        )
+    else:
+        parts.append(tag("p", f"{used:,} different ids; the size of the vocabulary is not known."))
+    parts += [
+        tag("h2", "Occurrences by rank"),
+        plots.rank_frequency(counts.by_id),
+        tag("p", f"{count(once, 'id')} came once only. Both axes are logarithmic.", class_="note"),
+        _sampled(f"{counts.looked_at:,} of {counts.num_tokens:,} tokens", counts.is_whole),
+    ]
+    return _section("Vocabulary", *parts)
+
+
+def _splits(known: dict[str, Any]) -> Html:
+    rows: list[tuple[object, ...]] = [
+        (name, s["tokens"], "-" if s["documents"] is None else s["documents"], s["shards"])
+        for name, s in known["splits"].items()
+    ]
+    tokenizer = {f"tokenizer {key}": value for key, value in (known["tokenizer"] or {}).items()}
+    said = {k: v for k, v in known["details"].items() if k not in ("splits", "tokenizer")}
+    details = [(key.replace("_", " "), str(value)) for key, value in (tokenizer | said).items()]
+    return _section(
+        "Splits",
+        table(("split", "tokens", "documents", "shards"), rows),
+        table((), [(k, v) for k, v in details], class_="facts"),
+    )
+
+
+def _compression(
+    splits: dict[str, TokenDataset], tokenizer: Any, manifest: Manifest | None
+) -> Html:
+    if tokenizer is None:
+        words = "Not known without the tokenizer."
+        return _section("Bytes a token", tag("p", words, class_="note"))
+    kind, found, total = facts.compression(splits, tokenizer, manifest)
+    rows = [
+        (
+            tag("span", part.name, class_="place"),
+            part.bytes_per_token,
+            f"{part.bytes_per_token:.2f}",
+        )
+        for part in found
+    ]
+    words = f"Bytes of decoded text by token, from {sum(p.num_tokens for p in found):,} tokens."
+    if len(found) < total:
+        words += f" {len(found):,} of {total:,} {kind}s, evenly spaced."
+    return _section(f"Bytes a token, by {kind}", plots.bars(rows), tag("p", words, class_="note"))
+
+
+def _books(known: dict[str, Any]) -> Html:
+    made = known["made"]
+    rows: list[tuple[object, ...]] = []
+    for name, value in made["books"].items():
+        if isinstance(value, dict):
+            rows += [(f"{name}: {reason}", amount) for reason, amount in value.items()]
+        else:
+            rows.append((name.replace("_", " "), value))
+    rows.append(("source files", made["sources"]))
+    settings = [(key.replace("_", " "), str(value)) for key, value in made["settings"].items()]
+    more = tag(
+        "details",
+        tag("summary", "Settings"),
+        table((), [(k, v) for k, v in settings], class_="facts"),
+    )
+    return _section("Books", table((), rows, class_="facts"), more)
+
+
+def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any]) -> Html:
+    books = known["made"]["books"]
+    dropped = books.get("dropped")
+    parts: list[object] = []
+    if isinstance(dropped, dict) and isinstance(books.get("documents_in"), int):
+        many = sum(n for reason, n in dropped.items() if "duplicate" in reason)
+        read = max(1, books["documents_in"])
+        words = f"{many:,} of {books['documents_in']:,} documents dropped as duplicates"
+        parts.append(plots.meter(many / read, words))
+    if isinstance(books.get("lines_dropped"), int):
+        parts.append(tag("p", f"{books['lines_dropped']:,} repeated lines dropped."))
+    found = facts.repeated_documents(splits)
+    if found is not None:
+        repeated, compared = found
+        words = f"{repeated:,} of {compared:,} documents compared are equal to an earlier one."
+        parts.append(tag("p", words))
+    return _section("Duplicates", *parts)
+
+
+def _samples(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:
+    name, data = next(iter(splits.items()))
+    ranges = list(Patient(data, name).documents(SAMPLES + 1, least=40))[:SAMPLES]
+    if not ranges:
+        last = max(0, data.num_tokens - SAMPLE_TOKENS)
+        starts = np.unique(np.linspace(0, last, SAMPLES).astype(np.int64)).tolist()
+        ranges = [(start, min(start + SAMPLE_TOKENS, data.num_tokens)) for start in starts]
+    parts = []
+    for start, stop in ranges:
+        if start == stop:
+            continue
+        shown = min(stop, start + SAMPLE_TOKENS)
+        pieces = pieces_of(data.tokens(start, shown), tokenizer, end_of_text_id=data.end_of_text_id)
+        rest = f"; {stop - shown:,} more" if shown < stop else ""
+        words = tag("p", f"{name}, tokens {start:,} to {stop:,}{rest}", class_="note")
+        parts.append(tag("div", words, coloured(pieces), class_="sample"))
+    return tag("section", tag("h2", "Samples"), *parts)
+
+
+def _footer(known: dict[str, Any], counts: facts.Counts, health: Health) -> Html:
+    prints = ", ".join(f"{name} {value[:12]}" for name, value in known["fingerprint"].items())
+    exact = (
+        "all tokens" if counts.is_whole else f"{counts.looked_at:,} of {counts.num_tokens:,} tokens"
+    )
+    return join(
+        f"Made by tokenmill {__version__} from {exact}; the checks looked at {health.looked_at:,}. "
+        f"Fingerprints: {prints}."
+    )

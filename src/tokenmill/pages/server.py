@@ -1,0 +1,168 @@
+"""`tokenmill view`: the site over HTTP, for this machine and one person.
+
+What other local viewers were broken by, and what stands against it here:
+
+  other machines       the socket is bound to 127.0.0.1
+  DNS rebinding        `Host` must be 127.0.0.1:PORT or localhost:PORT
+  other sites          `Origin` and `Sec-Fetch-Site` must be ours; nothing may frame a page
+  changes              GET and HEAD only; there is nothing to change
+  text that is script  all text is escaped (html.py), and the policy runs only our own file
+  traces               no cookies, no referrer, nothing is stored
+"""
+
+import re
+import socket
+from functools import cache
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from tokenmill.errors import TokenmillError
+from tokenmill.pages.site import Site
+
+ADDRESS = "127.0.0.1"
+FILES = {
+    "style.css": "text/css; charset=utf-8",
+    "script.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@cache
+def packaged(name: str) -> bytes:
+    """A file of the package: style, script or icon."""
+    return (resources.files("tokenmill.pages") / "files" / name).read_bytes()
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one site on a port of the loopback interface."""
+
+    daemon_threads = True
+
+    def __init__(self, site: Site, port: int = 0) -> None:
+        self.site = site
+        try:
+            super().__init__((ADDRESS, port), Handler)
+        except OSError as error:
+            raise TokenmillError(
+                f"port {port} of {ADDRESS} cannot be used: {error.strerror or error}",
+                hint="leave --port out for a free one",
+            ) from None
+        self.hosts = {f"{name}:{self.server_port}" for name in (ADDRESS, "localhost")}
+
+    def server_bind(self) -> None:
+        """Bind without asking for the name of the machine, which may take seconds."""
+        if self.allow_reuse_address:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = ADDRESS, self.server_address[1]
+
+    @property
+    def address(self) -> str:
+        """Where to look."""
+        return f"http://{ADDRESS}:{self.server_port}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that went away is no error of ours; anything else is shown as usual."""
+        import sys
+
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    server: Server
+    server_version = "tokenmill"
+    sys_version = ""
+    timeout = 30
+    body_wanted = True
+    refused: ClassVar[str] = "This page is for the browser of this machine only.\n"
+
+    def do_GET(self) -> None:
+        """Answer with a page or a file."""
+        self._answer()
+
+    def do_HEAD(self) -> None:
+        """The same without the body."""
+        self.body_wanted = False
+        self._answer()
+
+    def __getattr__(self, name: str) -> Any:
+        # The base class looks for a method by the verb of the request: all others end here.
+        if name.startswith("do_"):
+            return self._refuse_method
+        raise AttributeError(name)
+
+    def _refuse_method(self) -> None:
+        self._send(HTTPStatus.METHOD_NOT_ALLOWED, b"GET and HEAD only.\n", Allow="GET, HEAD")
+
+    def _answer(self) -> None:
+        if not self._is_ours():
+            self._send(HTTPStatus.FORBIDDEN, self.refused.encode())
+            return
+        parts = urlsplit(self.path)
+        name = parts.path.removeprefix("/")
+        if name in FILES:
+            self._send(HTTPStatus.OK, packaged(name), kind=FILES[name])
+            return
+        page, document = self.server.site.render(name, parts.query)
+        where = {"Location": page.redirect} if page.redirect else {}
+        body = b"" if page.redirect else document.encode("utf-8", "replace")
+        self._send(HTTPStatus(page.status), body, kind="text/html; charset=utf-8", **where)
+
+    def _is_ours(self) -> bool:
+        """Whether the request was made for this address, by this site or by hand."""
+        hosts = self.headers.get_all("Host") or []
+        origins = self.headers.get_all("Origin") or []
+        sites = self.headers.get_all("Sec-Fetch-Site") or []
+        ours = {f"http://{host}" for host in self.server.hosts}
+        return (
+            len(hosts) == 1
+            and hosts[0].lower() in self.server.hosts
+            and all(origin in ours for origin in origins)
+            and all(site in ("same-origin", "none") for site in sites)
+            and self.path.startswith("/")
+        )
+
+    def _send(
+        self,
+        status: HTTPStatus,
+        body: bytes,
+        *,
+        kind: str = "text/plain; charset=utf-8",
+        **more: str,
+    ) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in (HEADERS | more).items():
+            self.send_header(name, re.sub(r"[\r\n]", "", value))
+        self.end_headers()
+        if self.body_wanted:
+            self.wfile.write(body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the parser of requests refuses: in plain text, with the same headers."""
+        self.close_connection = True
+        status = HTTPStatus(code)
+        self._send(status, f"{status.phrase}\n".encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: addresses hold what is searched for."""

@@ -1,0 +1,125 @@
+"""Which page an address stands for. Knows nothing of HTTP: a path and a query in, a page out."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmill.dataset import TokenDataset
+from tokenmill.errors import TokenmillError
+from tokenmill.look.inspect import inspect, open_splits
+from tokenmill.look.pieces import Piece, pieces_of
+from tokenmill.pages.frame import Page, framed, message
+from tokenmill.pages.html import Html
+from tokenmill.pages.places import Places
+from tokenmill.pages.query import Query
+
+
+@dataclass
+class Site:
+    """A dataset with its splits, open for as long as it is browsed."""
+
+    path: str
+    splits: dict[str, TokenDataset]
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What was said to `tokenmill.open`."""
+
+    def __post_init__(self) -> None:
+        self.name = Path(self.path).resolve().name
+        self.lock = threading.Lock()  # maps and tables of a dataset are shared by all requests
+        self.tokenizer: Any = None
+        self.tokenizer_error: str | None = None
+        try:
+            self.tokenizer = next(iter(self.splits.values())).tokenizer
+        except (TokenmillError, ImportError) as error:
+            self.tokenizer_error = str(error)  # shown on every page that would have text
+
+    @classmethod
+    def open(cls, path: str, **settings: Any) -> "Site":
+        """Open every split; tokens are read when a page shows them.
+
+        Read, not mapped: a file that another process cuts short is then an error on a page, not
+        the end of this process, and scattered places of cold files come sooner.
+        """
+        settings = {"backend": "pread"} | settings
+        return cls(path, open_splits(path, **settings), settings)
+
+    @cached_property
+    def known(self) -> dict[str, Any]:
+        """What `tokenmill inspect` says."""
+        return inspect(self.path, **self.settings)
+
+    def render(self, route: str, encoded: str) -> tuple[Page, Html]:
+        """The page of an address: what it is, and the whole document."""
+        first = next(iter(self.splits))
+        split, asked = first, ""
+        try:
+            query = Query(encoded)
+            asked = query.text("q")
+            split = query.text("split", first)
+            if split not in self.splits:
+                split, known = first, ", ".join(self.splits)
+                raise ValueError(f"there is no split {query.text('split')!r}; known are: {known}")
+            with self.lock:
+                page = self._page(route, View(self, split, query))
+        except (ValueError, IndexError, TokenmillError, OSError) as error:
+            page = message("This cannot be shown", str(error), status=400)
+        names = list(self.splits)
+        return page, framed(page, name=self.name, splits=names, split=split, route=route, q=asked)
+
+    def _page(self, route: str, view: "View") -> Page:
+        maker = _pages().get(route)
+        if maker is None:
+            return message("No such page", f"There is no page {route!r} here.", status=404)
+        return maker(view)
+
+
+@dataclass(frozen=True)
+class View:
+    """One request: a split and a query."""
+
+    site: Site
+    split: str
+    query: Query
+
+    @property
+    def data(self) -> TokenDataset:
+        """The split that is looked at."""
+        return self.site.splits[self.split]
+
+    @property
+    def places(self) -> Places:
+        """Where its documents are."""
+        return Places(self.data)
+
+    @property
+    def here(self) -> dict[str, object]:
+        """What every link of the page carries on."""
+        return {"split": None if self.split == next(iter(self.site.splits)) else self.split}
+
+    def pieces(self, start: int, stop: int) -> list[Piece]:
+        """The tokens from start to stop as pieces."""
+        return self.pieces_of(self.data.tokens(start, stop))
+
+    def pieces_of(self, ids: np.ndarray) -> list[Piece]:
+        """These ids as pieces."""
+        return pieces_of(ids, self.site.tokenizer, end_of_text_id=self.data.end_of_text_id)
+
+
+def _pages() -> dict[str, Callable[[View], Page]]:
+    from tokenmill.pages import batch, document, listing, overview, search
+
+    return {
+        "": overview.overview,
+        "documents": listing.documents,
+        "longest": listing.longest,
+        "shortest": listing.shortest,
+        "random": listing.random,
+        "document": document.document,
+        "batch": batch.batch,
+        "search": search.search,
+    }

@@ -1,0 +1,119 @@
+"""The command: what it prints where, its exit codes, and its flags in every spelling."""
+
+import json
+import os
+import pydoc_data.topics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tokenmill.cli import main
+
+ROOT = Path(__file__).parents[2]
+PROMISED = {
+    "out_dir", "documents_in", "documents_written", "dropped", "train_tokens", "val_tokens",
+    "train_shards", "val_shards", "bytes_in", "seconds",
+}  # fmt: skip
+
+
+def tokenmill(*arguments, script=None, **options):
+    start = [str(script)] if script else ["-P", "-m", "tokenmill", "prepare"]
+    return subprocess.run(
+        [sys.executable, *start, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        timeout=120,
+        **options,
+    )
+
+
+@pytest.fixture
+def texts(tmp_path):
+    topics = list(pydoc_data.topics.topics.values())
+    for number, name in enumerate(["a.txt", "b.txt"]):
+        (tmp_path / name).write_text("\n".join(topics[number::2])[:40_000], "utf-8")
+    return [tmp_path / "a.txt", tmp_path / "b.txt"]
+
+
+def test_the_command_line_of_the_seed(texts, tmp_path):
+    out = tmp_path / "D"
+    done = tokenmill(
+        *("--input_files", *texts, "--out_dir", out, "--tokenization", "gpt2"),
+        *("--tokens_per_shard", "1000", "--no_normalize", "--no_dedup"),
+        script=ROOT / "scripts" / "prepare_dataset.py",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert f"Wrote {out}/dataset_metadata.json" in done.stderr
+    manifest = json.loads((out / "dataset_metadata.json").read_bytes())
+    assert manifest["tokens_per_shard"] == 1000
+    assert manifest["settings"]["normalize"] is False
+    assert manifest["settings"]["dedup"] == "none"
+    assert manifest["tokenizer"]["name"] == "gpt2"
+    assert [source["name"] for source in manifest["sources"]] == ["a.txt", "b.txt"]
+    assert len(manifest["splits"]["train"]["shards"]) > 5
+
+
+def test_json_is_one_object_with_what_was_promised(texts, tmp_path):
+    arguments = [*texts, "-o", tmp_path / "out", "--tokenizer", "bytes", "--json", "--workers=1"]
+    done = tokenmill(*arguments)
+    found = json.loads(done.stdout)
+    assert set(found) >= PROMISED
+    manifest = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())
+    assert found["out_dir"] == str(tmp_path / "out")
+    assert found["documents_in"] == found["documents_written"] + sum(found["dropped"].values()) == 2
+    assert found["train_tokens"] == manifest["splits"]["train"]["tokens"]
+    assert found["val_tokens"] == manifest["splits"]["val"]["tokens"]
+    assert (found["train_shards"], found["val_shards"]) == (1, 1)
+    assert found["bytes_in"] == sum(os.path.getsize(text) for text in texts)
+    assert found["seconds"] > 0
+
+
+def test_quiet_prints_nothing_and_flags_take_dashes(texts, tmp_path):
+    done = tokenmill(
+        *(*texts, "--out-dir", tmp_path / "out", "--tokenizer", "bytes", "--no-dedup"),
+        *("--val-fraction", "0", "--on-bad-input", "skip", "--quiet", "--workers", "1"),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not (tmp_path / "out" / "val").exists()
+
+
+def test_exit_codes(texts, tmp_path, capsys):
+    def code(*arguments):
+        with pytest.raises(SystemExit) as end:
+            main(["prepare", "--workers", "1", "--quiet", *map(str, arguments)])
+        errors = capsys.readouterr().err
+        assert "Traceback" not in errors
+        assert bool(errors) == bool(end.value.code)
+        assert "rror: " in errors or not errors
+        return end.value.code
+
+    out, plain = tmp_path / "out", ("--tokenizer", "bytes")
+    assert code(*texts, "-o", out, *plain) == 0
+    assert code(*texts, "-o", out, "--no_dedup", *plain) == 13
+    assert code(texts[0], "-o", tmp_path / "none", "--append") == 10
+    assert code("-o", out) == 2
+    assert code(*texts, "-o", tmp_path / "x", "--dedup", "documents", "--no_dedup") == 2
+    assert code(*texts, "-o", tmp_path / "x", "--val_fraction", "1.5", *plain) == 2
+    assert code(*texts, "-o", tmp_path / "x", "--max_ram", "1M", *plain) == 2
+    assert code(tmp_path / "nothing.txt", "-o", tmp_path / "x", *plain) == 1
+    (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\xff")
+    assert code(tmp_path / "bad.txt", "-o", tmp_path / "y", *plain) == 1
+    held = tmp_path / "held"
+    (held / ".preparation").mkdir(parents=True)
+    (held / ".preparation" / "lock").write_text('{"host": "elsewhere", "pid": 1, "started": "1"}')
+    assert code(*texts, "-o", held, *plain) == 11
+    assert not (tmp_path / "x").exists()
+
+
+def test_estimate_writes_nothing(texts, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    done = tokenmill(*texts, "-o", tmp_path / "out", "--estimate", "--json")
+    found = json.loads(done.stdout)
+    assert found["dtype"] == "uint16"
+    assert found["files"] == 2
+    assert sorted(tmp_path.iterdir()) == before
+    assert "tokens      about" in tokenmill(*texts, "-o", tmp_path / "out", "--estimate").stdout

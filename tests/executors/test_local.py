@@ -1,0 +1,72 @@
+"""Tasks run in processes: all results, errors as they were, the dead replaced, none left behind."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from executors import odd_tasks
+
+from tokenmill.errors import PrepareError
+from tokenmill.executors.local import LocalExecutor
+from tokenmill.executors.protocol import WorkerDiedError
+
+
+@pytest.fixture(autouse=True)
+def tasks_are_importable(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_all_results_and_errors_as_they_were(workers):
+    with LocalExecutor(workers) as executor:
+        results = dict(executor.run(odd_tasks.square, [(n,) for n in range(20)]))
+        assert results == {n: n * n for n in range(20)}
+        assert list(executor.run(odd_tasks.square, [])) == []
+        with pytest.raises(PrepareError, match="three is bad") as failed:
+            list(executor.run(odd_tasks.fail, [(n,) for n in range(9)]))
+        assert (failed.value.source, failed.value.hint) == ("three.txt", "leave it out")
+        assert dict(executor.run(odd_tasks.square, [(7,)])) == {0: 49}  # still of use
+
+
+def test_processes_are_kept_and_ended():
+    with LocalExecutor(2) as executor:
+        first = set(dict(executor.run(odd_tasks.who, [(n,) for n in range(30)])).values())
+        again = set(dict(executor.run(odd_tasks.who, [(n,) for n in range(30)])).values())
+        assert again <= first
+        assert os.getpid() not in first
+    for pid in first:
+        assert not Path(f"/proc/{pid}").exists()
+
+
+def test_one_that_dies_is_replaced(tmp_path):
+    with LocalExecutor(2) as executor:
+        tasks = [(str(tmp_path), n) for n in range(6)]
+        assert dict(executor.run(odd_tasks.die_once, tasks)) == {n: n for n in range(6)}
+        for pid in set(dict(executor.run(odd_tasks.who, [(n,) for n in range(9)])).values()):
+            os.kill(pid, signal.SIGKILL)  # while idle
+            while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                pass
+        assert dict(executor.run(odd_tasks.square, [(n,) for n in range(6)])) == {
+            n: n * n for n in range(6)
+        }
+
+
+def test_one_that_dies_again_and_again(tmp_path):
+    with (
+        LocalExecutor(2) as executor,
+        pytest.raises(WorkerDiedError, match=r"died 3 times \(exit code 42\)") as died,
+    ):
+        list(executor.run(odd_tasks.die_always, [(str(tmp_path), n) for n in range(6)]))
+    assert died.value.task == 2
+    assert (tmp_path / "attempts").read_text() == "xxx"
+
+
+def test_an_answer_that_cannot_travel():
+    with LocalExecutor(2) as executor, pytest.raises(RuntimeError, match="cannot send"):
+        list(executor.run(odd_tasks.cannot_travel, [(1,), (2,)]))
+
+
+def test_no_workers():
+    with pytest.raises(ValueError, match="at least 1"):
+        LocalExecutor(0)

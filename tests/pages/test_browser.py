@@ -1,0 +1,180 @@
+"""The pages in a real browser: shown as meant, nothing run that is text, nothing in the console.
+
+Needs Chromium and its driver as Debian packages them (`chromium`, `chromium-driver`), and selenium.
+"""
+
+import io
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+from pages.conftest import SCRIPT
+
+from tokenmill.pages.report import report
+
+BROWSER, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1200,900",
+]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    for program in (BROWSER, DRIVER):
+        if not program.exists():
+            pytest.skip(f"{program} is not installed: the pages were not tried in a browser")
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(BROWSER)
+    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(str(DRIVER))
+    driver = webdriver.Chrome(options=options, service=service)
+    driver.set_page_load_timeout(60)
+    yield driver
+    driver.quit()
+
+
+def console(browser) -> list[str]:
+    return [entry["message"] for entry in browser.get_log("browser")]
+
+
+def colours(png: bytes) -> int:
+    """How many different rows a picture has: a blank page has one."""
+    file, data = io.BytesIO(png[8:]), b""
+    while head := file.read(8):
+        size, kind = struct.unpack(">I4s", head)
+        chunk = file.read(size + 4)[:-4]
+        if kind == b"IHDR":
+            width, height, _, colour = struct.unpack(">IIBB", chunk[:10])
+        data += chunk if kind == b"IDAT" else b""
+    rows, step = zlib.decompress(data), 1 + width * {2: 3, 6: 4}[colour]
+    return len({rows[i * step : (i + 1) * step] for i in range(height)})
+
+
+def find(browser, selector: str) -> list:
+    return browser.find_elements("css selector", selector)
+
+
+def dark(browser, wanted: bool) -> None:
+    feature = {"name": "prefers-color-scheme", "value": "dark" if wanted else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+
+
+def background(browser) -> str:
+    script = "return getComputedStyle(document.body).backgroundColor"
+    return browser.execute_script(script)
+
+
+def test_documents_are_shown_and_lead_to_a_document(browser, client, texts):
+    browser.get(f"{client.server.address}documents")
+    assert len(find(browser, "table.documents tbody tr")) == 50
+    assert colours(browser.get_screenshot_as_png()) > 100
+    find(browser, "table.documents a.number")[4].click()
+
+    assert find(browser, "h1")[0].text == "Document 4"
+    shown = find(browser, ".tokens")[0].text.replace("\u00b7", " ").replace("\u21b5", "")
+    assert texts[4].decode().split("\n")[0] in shown
+    (special,) = find(browser, ".special")
+    assert special.is_displayed()
+    assert colours(browser.get_screenshot_as_png()) > 100
+    assert console(browser) == []
+
+
+def test_a_script_is_shown_and_not_run(browser, client):
+    browser.get(f"{client.server.address}document?n=2")
+
+    assert browser.title == "Document 2 - corpus"
+    shown = find(browser, ".tokens")[0].text.replace("\u00b7", " ")
+    assert SCRIPT.decode().strip() in shown
+    assert not find(browser, "main script, main img")
+    assert console(browser) == []
+
+
+def test_script_put_into_the_page_by_other_means_is_not_run_either(browser, client):
+    browser.get(f"{client.server.address}documents")
+
+    browser.execute_script(
+        "const script = document.createElement('script');"
+        "script.textContent = 'document.title = \"run\"';"
+        "document.body.append(script);"
+    )
+
+    assert browser.title != "run"
+    assert any("Content Security Policy" in message for message in console(browser))
+
+
+def test_the_token_under_the_pointer_is_explained(browser, client):
+    from selenium.webdriver import ActionChains
+
+    browser.get(f"{client.server.address}document?n=4")
+    token = find(browser, ".tokens .t")[0]
+
+    ActionChains(browser).move_to_element(token).perform()
+
+    assert find(browser, "#inspector")[0].is_displayed()
+    assert f"id {int(token.get_attribute('data-id')):,}" in find(browser, "#inspector")[0].text
+    assert console(browser) == []
+
+
+def test_a_batch_is_shown_by_its_form(browser, client):
+    browser.get(f"{client.server.address}batch")
+    field = find(browser, "form.settings input[name=step]")[0]
+    field.clear()
+    field.send_keys("7")
+    field.submit()
+
+    assert find(browser, "h1")[0].text == "Batch of step 7"
+    assert len(find(browser, "article")) == 8
+    assert find(browser, "svg.strip rect")
+    assert find(browser, "a.edge")
+    assert colours(browser.get_screenshot_as_png()) > 100
+    assert console(browser) == []
+
+
+def test_keys_lead_on(browser, client):
+    browser.get(f"{client.server.address}documents")
+
+    find(browser, "body")[0].send_keys("n")
+
+    assert browser.current_url.endswith("n=50")
+    assert console(browser) == []
+
+
+def test_pages_are_light_and_dark(browser, client):
+    browser.get(client.server.address)
+    seen = []
+    for wanted in (False, True):
+        dark(browser, wanted)
+        seen.append(background(browser))
+    dark(browser, False)
+
+    assert seen[0] != seen[1]
+
+
+def test_a_report_opens_from_a_file(browser, folder, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(report(str(folder)))
+
+    browser.get(path.as_uri())
+
+    assert find(browser, "h1")[0].text == "corpus"
+    assert len(find(browser, "svg rect.bar")) > 20
+    heights = [bar.size["height"] for bar in find(browser, "svg[role=img] rect.bar")]
+    assert max(heights) > 100
+    assert len(find(browser, ".mark.good")) >= 5
+    assert colours(browser.get_screenshot_as_png()) > 100
+    width = browser.execute_script("return document.documentElement.scrollWidth - innerWidth")
+    assert width <= 0
+    assert console(browser) == []

@@ -1,0 +1,189 @@
+"""One file with everything in it, the same for the same data, and right."""
+
+import base64
+import hashlib
+import re
+import shutil
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from look.build import ALL_FORMATS, EOT, documents, encoded, ours, raw
+from pages.conftest import SCRIPT
+from pages.read import Read
+
+from tokenmill.cli import tokenmill
+from tokenmill.look.inspect import open_splits
+from tokenmill.pages.facts import compression, count_ids, lengths_of, repeated_documents
+from tokenmill.pages.health import QUESTIONS
+from tokenmill.pages.report import report
+from tokenmill.prepare import prepare
+from tokenmill.shards.manifest import Manifest
+from tokenmill.tokens.load import load
+
+
+@pytest.fixture(scope="module")
+def page(folder) -> str:
+    return report(str(folder))
+
+
+def test_nothing_is_fetched_from_elsewhere(page):
+    found = Read(page)
+
+    for _, attributes in found.tags:
+        for name in ("src", "href", "action", "data", "srcset", "style"):
+            assert (attributes.get(name) or "data:").startswith("data:")
+        assert not [name for name in attributes if name.startswith("on")]
+    assert "@import" not in page
+    assert "url(" not in page
+
+
+def test_the_policy_allows_exactly_what_is_inside(page):
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+
+    for kind in ("style", "script"):
+        (inside,) = re.findall(rf"<{kind}>(.*?)</{kind}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}';" in policy
+    assert policy.startswith("default-src 'none'")
+
+
+def test_the_same_data_gives_the_same_bytes(page, folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "elsewhere" / "corpus")
+
+    assert report(str(copy)) == page
+    assert str(folder.parent) not in page
+
+
+def test_text_of_a_document_is_never_markup(tmp_path):
+    texts = [SCRIPT * 3] * 3 + documents(40, seed=3)
+    page = report(str(ours(tmp_path / "script", {"train": encoded(texts)})))
+
+    assert page.count("<script>") == 1
+    assert not Read(page).named("img")
+    assert "&lt;" in page
+
+
+def test_small_data_is_counted_exactly(folder, stream, texts):
+    splits = open_splits(folder)
+    val = np.concatenate([np.append(ids, EOT) for ids in encoded(documents(12, seed=6))])
+    both = np.concatenate([stream, val])
+
+    counts, lengths = count_ids(splits), lengths_of(splits)
+
+    assert counts.is_whole
+    assert counts.by_id.tolist() == np.bincount(both).tolist()
+    share = np.bincount(both) / len(both)
+    assert counts.entropy == pytest.approx(-sum(p * np.log2(p) for p in share if p))
+    assert lengths.is_whole
+    assert lengths.values.sum() == len(both)
+    assert lengths.values[: len(texts)].tolist() == [len(ids) + 1 for ids in encoded(texts)]
+
+
+def test_what_is_on_the_page_is_so(page, stream):
+    text = Read(page).text
+    val = np.concatenate([np.append(ids, EOT) for ids in encoded(documents(12, seed=6))])
+    counts = np.bincount(np.concatenate([stream, val]))
+
+    assert f"{len(stream) + len(val):,} tokens, 130 documents" in text
+    assert f"{counts.max():,} ({counts.max() / counts.sum():.2%})" in text
+    used = int((counts > 0).sum())
+    assert f"{used:,} of 50,257 ids occur ({used / 50257:.1%})" in text
+    assert "evenly spaced sample" not in text
+    for question in QUESTIONS:
+        assert (question.words in text) == (question.needs != "foreign order")
+
+
+def test_repeated_documents_are_counted(tmp_path):
+    texts = documents(30, seed=4)
+    folder = ours(tmp_path / "twice", {"train": encoded([*texts, *texts[:7]])})
+
+    assert repeated_documents(open_splits(folder)) == (7, 37)
+
+
+def test_bytes_a_token_by_source_where_the_manifest_settles_it(tmp_path):
+    made = tmp_path / "text"
+    made.mkdir()
+    sources = {"a.txt": b"aaaa " * 900, "b.txt": "\u4e2d\u6587\n".encode() * 300}
+    for name, data in sources.items():
+        (made / name).write_bytes(data)
+    settings = {"val_fraction": 0, "dedup": "none", "normalize": False}
+    prepare(made, tmp_path / "data", workers=1, **settings)
+    manifest = Manifest.load(tmp_path / "data")
+    tokenizer = load("gpt2")
+
+    kind, found, total = compression(open_splits(tmp_path / "data"), tokenizer, manifest)
+
+    assert (kind, total) == ("source", 2)
+    for part, (name, data) in zip(found, sources.items(), strict=True):
+        assert part.name.endswith(name)
+        assert part.num_bytes == len(data)
+        assert part.num_tokens == len(tokenizer.encode_batch([data])[0])
+
+
+def test_bad_data_is_red(tmp_path):
+    folder = ours(
+        tmp_path / "bad", {"train": encoded(documents(60)), "val": encoded(documents(60))}
+    )
+
+    page = report(str(folder))
+
+    assert "train-val-overlap" in Read(page).text
+    assert 'class="mark bad"' in page
+    assert "1 fault" in Read(page).text
+
+
+@pytest.mark.parametrize("name", sorted(ALL_FORMATS))
+def test_every_format_has_a_report(tmp_path, docs_of_all, name):
+    build, settings = ALL_FORMATS[name]
+    folder = build(tmp_path / "data", docs_of_all)
+
+    text = Read(report(str(folder), **settings, tokenizer="gpt2", end_of_text_id=EOT)).text
+
+    assert "Top tokens" in text
+    assert "Half of all tokens" in text
+    assert "fault" not in text.split("Document lengths")[0].replace("faults", "")
+
+
+@pytest.fixture(scope="module")
+def docs_of_all():
+    return {"train": encoded(documents(200, seed=1)), "val": encoded(documents(20, seed=2))}
+
+
+def test_without_a_tokenizer_ids_are_shown(tmp_path):
+    folder = raw(tmp_path / "raw", {"train": encoded(documents(20))})
+
+    text = Read(report(str(folder), dtype="uint16")).text
+
+    assert "where documents end" in text
+    assert "Not known without the tokenizer" in text
+    assert re.search(r"<\d+>", text)
+
+
+def test_the_command_writes_the_file_whole(folder, page, tmp_path):
+    out = tmp_path / "page.html"
+
+    done = CliRunner().invoke(tokenmill, ["report", str(folder), "-o", str(out)])
+
+    assert done.exit_code == 0, done.output
+    assert out.read_text() == page
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_data_read_with_the_wrong_dtype_is_reported_as_such(tmp_path, docs_of_all):
+    folder = raw(tmp_path / "wrong", docs_of_all)
+
+    text = Read(report(str(folder), dtype="uint32", tokenizer="gpt2")).text
+
+    assert "wrong-dtype" in text
+    assert "(not asked: see above)" in text
+
+
+def test_ids_beyond_the_vocabulary_are_shown_as_ids(tmp_path, docs_of_all):
+    docs = [np.append(ids, 60_000) for ids in docs_of_all["train"]]
+    folder = raw(tmp_path / "beyond", {"train": docs})
+
+    text = Read(report(str(folder), dtype="uint16", tokenizer="gpt2")).text
+
+    assert "ids-beyond-vocabulary" in text
+    assert "<60000>" in text

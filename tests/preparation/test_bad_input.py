@@ -1,0 +1,189 @@
+"""Bad input through the whole of a preparation: an error that names it, or counted in the books."""
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from preparation import oracle
+from preparation.oracle import books_of, read_dataset
+
+from tokenmill.errors import BadInputError, PrepareError
+from tokenmill.prepare import prepare
+
+BYTES = {"tokenizer": "bytes", "workers": 1, "val_fraction": 0}
+
+
+def texts_of(out):
+    return [bytes(ids[:-1]).decode() for ids in read_dataset(out)["train"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "where"),
+    [
+        ("a.txt", b"good \xff bad", r"a\.txt at byte 5"),
+        ("a.jsonl", b'{"text": "one"}\n{"text": \n', r"a\.jsonl:2"),
+        ("a.jsonl", b'{"text": "one"}\n\n{"body": "x"}\n', r"a\.jsonl:3.*no field 'text'"),
+        ("a.jsonl", b'{"text": 5}\n', r"a\.jsonl:1.*not a string"),
+        ("a.jsonl", b'{"text": "x\xff"}\n', r"a\.jsonl:1.*not UTF-8"),
+        ("a.txt.gz", gzip.compress(b"text " * 99)[:-9], r"a\.txt\.gz is cut short"),
+        ("a.txt.xz", lzma.compress(os.urandom(9999))[:-30], r"a\.txt\.xz is cut short"),
+        ("a.txt.bz2", bz2.compress(b"text " * 99)[:-9], r"a\.txt\.bz2 is cut short"),
+    ],
+)
+def test_an_error_names_file_and_place(tmp_path, name, data, where):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(BadInputError, match=where) as bad:
+        prepare(tmp_path / name, tmp_path / "out", **BYTES, normalize=False)
+    assert bad.value.source == name
+    assert not (tmp_path / "out" / "dataset_metadata.json").exists()
+
+
+def test_a_truncated_zst(tmp_path):
+    zstd = pytest.importorskip("backports.zstd")
+    (tmp_path / "a.txt.zst").write_bytes(zstd.compress(b"text " * 999)[:-4])
+    with pytest.raises(BadInputError, match="is cut short"):
+        prepare(tmp_path / "a.txt.zst", tmp_path / "out", **BYTES)
+
+
+def test_skip_and_replace_are_counted(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(b"bad \xff text")
+    (folder / "b.jsonl").write_bytes(
+        b'{"text": "good one"}\n{"text": \n{"body": 1}\n{"text": 5}\n'
+        b'{"text": ""}\n{"text": "\xff"}\n'
+    )
+    (folder / "c.txt").touch()
+    prepare(folder, tmp_path / "skip", **BYTES, on_bad_input="skip")
+    assert texts_of(tmp_path / "skip") == ["good one"]
+    books = books_of(tmp_path / "skip")
+    assert books["dropped"] == {
+        "empty": 2, "field is not a string": 1, "missing field": 1, "not JSON": 1, "not UTF-8": 2
+    }  # fmt: skip
+    assert books["documents_in"] == 8 == 1 + sum(books["dropped"].values())
+    prepare(folder, tmp_path / "replace", **BYTES, on_bad_input="replace")
+    assert texts_of(tmp_path / "replace") == ["bad \ufffd text", "good one", "\ufffd"]
+    books = books_of(tmp_path / "replace")
+    assert books["texts_replaced"] >= 2
+    assert books["documents_in"] == 8 == 3 + sum(books["dropped"].values())
+
+
+def test_nul_bytes_stay_unless_cleaned(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"a\0b")
+    prepare(tmp_path / "a.txt", tmp_path / "raw", **BYTES, normalize=False)
+    prepare(tmp_path / "a.txt", tmp_path / "clean", **BYTES)
+    assert (texts_of(tmp_path / "raw"), texts_of(tmp_path / "clean")) == (["a\0b"], ["ab"])
+
+
+def test_names_of_all_kinds(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    names = [
+        b"with space.txt",
+        b"new\nline.txt",
+        b"caf\xe9.txt",
+        b"100%.txt",
+        "\u00e9.txt".encode(),
+    ]
+    for name in names:
+        (folder / os.fsdecode(name)).write_bytes(b"text of " + name.hex().encode())
+    prepare(folder, tmp_path / "out", **BYTES)
+    manifest = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())
+    recorded = [source["name"] for source in manifest["sources"]]
+    assert recorded == sorted(
+        ["with space.txt", "new%0Aline.txt", "caf%E9.txt", "100%25.txt", "\u00e9.txt"],
+        key=str.encode,
+    )
+    assert len(texts_of(tmp_path / "out")) == 5
+
+
+def test_kinds_mixed_in_one_run(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "1.txt").write_text("plain text")
+    (folder / "2.jsonl").write_text('{"text": "json lines"}\n')
+    (folder / "3.csv").write_text('id,text\n1,"comma, separated"\n')
+    parquet.write_table(pyarrow.table({"text": ["parquet"]}), folder / "4.parquet")
+    (folder / "5.txt.gz").write_bytes(gzip.compress(b"compressed text"))
+    (folder / "6.jsonl.xz").write_bytes(lzma.compress(b'{"text": "compressed json"}\n'))
+    prepare(folder, tmp_path / "out", **BYTES)
+    assert texts_of(tmp_path / "out") == [
+        "plain text", "json lines", "comma, separated", "parquet", "compressed text",
+        "compressed json",
+    ]  # fmt: skip
+
+
+def test_an_input_that_changes_while_it_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("some words\n" * 50)
+
+    class Growing:
+        def say(self, text):
+            pass
+
+        def follow(self, what, results, **_):
+            for result in results:
+                path.write_text("other words, and more of them\n" * 50)
+                yield result
+
+    with pytest.raises(PrepareError, match=r"a\.txt changed while it was read") as changed:
+        prepare(path, tmp_path / "out", **BYTES, unit_bytes=100, progress=Growing())
+    assert changed.value.source == "a.txt"
+
+
+def test_a_folder_in_place_of_a_file_and_a_dead_link(tmp_path):
+    (tmp_path / "link.txt").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(PrepareError, match=r"link\.txt") as unreadable:
+        prepare(tmp_path / "link.txt", tmp_path / "out", **BYTES)
+    assert unreadable.value.source
+    assert not (tmp_path / "out").exists()
+
+
+def test_standard_input(tmp_path):
+    def pipe(data, out, *flags):
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "tokenmill", "prepare", "-", "-o", out, *flags],
+            input=data,
+            capture_output=True,
+            env={**os.environ, "PYTHONPATH": str(oracle.SOURCE)},
+        )
+
+    flags = ("--tokenizer", "bytes", "--val_fraction", "0", "--workers", "1", "--quiet")
+    assert pipe(b"a text\nfrom a pipe\n", tmp_path / "out", *flags).returncode == 0
+    assert texts_of(tmp_path / "out") == ["a text\nfrom a pipe\n"]
+    manifest = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())
+    assert manifest["sources"] == [{"name": "standard-input", "bytes": 19, "documents": 1}]
+    again = pipe(b"another\n", tmp_path / "out", *flags)
+    assert again.returncode == 13
+    assert not (tmp_path / "out" / ".preparation").exists()
+    assert pipe(b'{"text": "a"}\n{"text": "b"}\n', tmp_path / "rows", *flags).returncode == 0
+    assert texts_of(tmp_path / "rows") == ["a", "b"]
+    mixed = pipe(b"x", tmp_path / "mixed", str(Path(__file__)), *flags)
+    assert mixed.returncode == 2
+    assert b"cannot be mixed" in mixed.stderr
+
+
+def test_a_line_longer_than_everything(tmp_path, small):
+    """Two million characters in one line, cut in many places, encoded as one document."""
+    tokenizer, encode = small
+    text = "word after word, 123 and \u4e2d\u6587 " * 20_000
+    (tmp_path / "a.txt").write_text(text, "utf-8")
+    settings = {"normalize": False, "dedup": "none", "val_fraction": 0, **tokenizer}
+    prepare(
+        tmp_path / "a.txt",
+        tmp_path / "out",
+        workers=1,
+        long_line=5000,
+        unit_bytes=100_000,
+        **settings,
+    )
+    (ids,) = read_dataset(tmp_path / "out")["train"]
+    assert ids == [*encode(text), int(tokenizer["end_of_text"])]

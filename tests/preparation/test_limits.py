@@ -1,0 +1,125 @@
+"""Memory and disk: what does not fit is refused before the work begins, with both numbers."""
+
+import io
+import os
+import shutil
+from collections import namedtuple
+
+import pytest
+from preparation.runs import start
+
+from tokenmill.errors import PrepareError
+from tokenmill.executors.protocol import WorkerDiedError
+from tokenmill.preparation import progress as progress_module
+from tokenmill.preparation.memory import fit_into_memory, parse_size
+from tokenmill.preparation.progress import Lines
+from tokenmill.prepare import prepare
+
+BYTES = {"tokenizer": "bytes", "workers": 1}
+
+
+def test_too_little_memory_names_the_least():
+    with pytest.raises(ValueError, match=r"at least (\d+) MiB; pass --max_ram \1M") as refused:
+        fit_into_memory(4, "20M")
+    least = str(refused.value).split("--max_ram ")[1].split()[0]
+    assert fit_into_memory(4, least).workers == 1
+    with pytest.raises(ValueError):
+        fit_into_memory(4, parse_size(least) - (1 << 20))
+
+
+def test_more_memory_never_means_fewer_workers_or_smaller_chunks():
+    sizes = [fit_into_memory(64, n << 20) for n in range(430, 64_000, 97)]
+    assert [m.workers for m in sizes] == sorted(m.workers for m in sizes)
+    assert [m.chunk_bytes for m in sizes] == sorted(m.chunk_bytes for m in sizes)
+    assert sizes[-1].workers == 64
+
+
+@pytest.mark.parametrize("size", ["", "lots", "5 apples", "-3G", "1.2.3"])
+def test_sizes_that_are_none(size):
+    with pytest.raises(ValueError, match="is not a size"):
+        parse_size(size)
+
+
+def test_memory_stays_within_the_limit(tmp_path):
+    """One line of 40 MB: several times what a chunk holds."""
+    text = b"some words, and then more of them " * 30_000
+    with open(tmp_path / "line.txt", "wb") as file:
+        for _ in range(40):
+            file.write(text)
+    arguments = {"inputs": tmp_path / "line.txt", "out_dir": tmp_path / "out", "max_ram": "430M"}
+    process = start({**arguments, "dedup": "none", "workers": 1})
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, process.stderr.read()
+    assert usage.ru_maxrss << 10 < 430 << 20
+    process.stdout.close()
+    process.stderr.close()
+
+
+def test_a_disk_that_is_too_small(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("text " * 1000)
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**9, 10**9 - 700, 700))
+    with pytest.raises(PrepareError, match=r"700 bytes free, but about 19,\d\d\d are needed"):
+        prepare(tmp_path / "a.txt", tmp_path / "out", **BYTES)
+    assert not (tmp_path / "out").exists()
+    monkeypatch.undo()
+    prepare(tmp_path / "a.txt", tmp_path / "out", **BYTES)
+
+
+def test_a_worker_that_dies_names_the_file(tmp_path, monkeypatch):
+    """A text that kills whoever reads it, by way of a module put into the workers' path."""
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name in "abc":
+        (folder / f"{name}.txt").write_text(f"text of {name}\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, os\n"
+        "if 'tokenmill.executors.worker' in sys.orig_argv:\n"
+        "    import tokenmill.text.read_text as reading\n"
+        "    pieces_of = reading.pieces_of\n"
+        "    def deadly(source, *rest):\n"
+        "        if source.name == 'b.txt': os._exit(3)\n"
+        "        return pieces_of(source, *rest)\n"
+        "    reading.pieces_of = deadly\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(WorkerDiedError, match=r"died 3 times \(exit code 3\).*b\.txt") as died:
+        prepare(folder, tmp_path / "out", tokenizer="bytes", workers=2)
+    assert died.value.source == "b.txt"
+    monkeypatch.undo()
+    prepare(folder, tmp_path / "out", tokenizer="bytes", workers=2)
+
+
+def test_a_fault_of_ours_names_the_file_too(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("some text\n")
+
+    def broken(*_, **__):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("tokenmill.preparation.documents.clean", broken)
+    with pytest.raises(PrepareError, match=r"a\.txt: ZeroDivisionError: oops") as failed:
+        prepare(tmp_path / "a.txt", tmp_path / "out", **BYTES)
+    assert failed.value.source == "a.txt"
+
+
+def test_progress_in_lines(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("some text\n" * 500)
+    monkeypatch.setattr(progress_module, "SECONDS_BETWEEN_LINES", -1)
+    shown = io.StringIO()
+    prepare(
+        tmp_path / "a.txt", tmp_path / "out", **BYTES, unit_bytes=1000, progress=Lines(shown),
+        long_line=20,
+    )  # fmt: skip
+    lines = shown.getvalue().splitlines()
+    assert any("tokenizing" in line and "tokens" in line and "MB/s" in line for line in lines)
+    assert any("shards" in line and "1 of 2" in line for line in lines)
+
+
+def test_files_say_nothing_of_this_machine(tmp_path):
+    (tmp_path / "a.txt").write_text("some text\n")
+    prepare(tmp_path / "a.txt", tmp_path / "out", **BYTES)
+    for name in ("dataset_metadata.json", "README.md", "tokenizer_state.json"):
+        text = (tmp_path / "out" / name).read_text()
+        assert str(tmp_path) not in text
+        assert os.uname().nodename not in text

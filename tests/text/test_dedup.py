@@ -1,0 +1,61 @@
+"""Sorted runs and partitions find what a set finds."""
+
+import numpy as np
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenmill.text.dedup import (
+    HASH,
+    find_duplicates,
+    hash_all,
+    lines_that_count,
+    make_run,
+    partition_bounds,
+    slice_of,
+)
+
+# Hashes that meet in one half, in both, or at the edges of partitions.
+few = st.sampled_from([0, 1, 2, 1 << 63, (1 << 63) + 1, (1 << 64) - 1, 12345])
+hashes = st.lists(st.tuples(few, few), max_size=30)
+
+
+@given(st.lists(hashes, max_size=6), st.integers(1, 5))
+def test_duplicates_are_those_a_set_finds(units, num_partitions):
+    seen, expected = set(), set()
+    for unit, found in enumerate(units):
+        for ordinal, value in enumerate(found):
+            if value in seen:
+                expected.add((unit, ordinal))
+            seen.add(value)
+    runs = [
+        make_run(np.array(found, HASH), np.arange(len(found), dtype=np.uint32)) for found in units
+    ]
+    again = {(unit, int(at)) for unit, run in enumerate(runs) for at in run.repeated}
+    for partition in range(num_partitions):
+        bounds = partition_bounds(partition, num_partitions)
+        slices = []
+        for unit, run in enumerate(runs):
+            part = slice_of(run.hashes, bounds)
+            slices.append((unit, run.hashes[part], run.ordinals[part]))
+        found = find_duplicates(slices)
+        assert found.units.tolist() == sorted(found.units.tolist())
+        again |= set(zip(found.units.tolist(), found.ordinals.tolist(), strict=True))
+    assert again == expected
+
+
+def test_a_hash_is_xxh3_128():
+    high, low = hash_all([b"text"])[0].tolist()
+    digest = xxhash.xxh3_128_digest(b"text")
+    assert (high.to_bytes(8, "little"), low.to_bytes(8, "little")) == (digest[:8], digest[8:])
+
+
+@given(st.lists(st.text("ab \t\u00e9\u4e2d\x0b}", max_size=12), max_size=8), st.integers(0, 6))
+def test_which_lines_count(lines, min_chars):
+    encoded = [line.encode() for line in lines]
+    blank = " \t\x0b\n\r\x0c"
+    expected = [
+        len(line) >= max(1, min_chars) and bool(line.strip(blank)) and len(line.encode()) <= 20
+        for line in lines
+    ]
+    assert lines_that_count(encoded, min_chars, 20).tolist() == expected
