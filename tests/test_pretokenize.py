@@ -195,7 +195,7 @@ class TestStopping:
 
     @pytest.fixture(autouse=True)
     def _save_often(self, monkeypatch):
-        monkeypatch.setattr("tokenmill.pretokenize.SAVE_EVERY", 10_000)
+        monkeypatch.setattr(sys.modules["tokenmill.pretokenize"], "SAVE_EVERY", 10_000)
 
     @pytest.mark.parametrize("stop_at", [1, 9, 30_000, 60_000])
     def test_an_interrupted_run_goes_on_where_it_was_saved(self, corpus, gpt2, oracle, stop_at):

@@ -128,7 +128,10 @@ def orphans(folder: Path, *, untouched_for: float = 0.0) -> Iterator[Path]:
         match = _NAME.fullmatch(path.name)
         if match is None or path.is_symlink() or not path.is_file():
             continue
-        age = time.time() - path.stat().st_mtime
+        try:
+            age = time.time() - path.stat().st_mtime
+        except FileNotFoundError:
+            continue  # its writer has just given it its final name
         dead = match["place"] == place and not _is_alive(int(match["pid"]))
         if (dead or age > ABANDONED_AFTER) and age >= untouched_for:
             yield path

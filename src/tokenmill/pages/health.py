@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tokenmill.dataset import TokenDataset
-from tokenmill.errors import TokenmillError
 from tokenmill.look.check import check
 from tokenmill.look.doctor import Examination, Finding, examine
 from tokenmill.pages.html import Html, join, tag
+from tokenmill.pages.opened import Opened
 
 # Findings that end an examination: what is read wrongly is wrong in every other way too.
 MOST = 3  # findings of one kind that are written out
@@ -55,20 +54,19 @@ class Health:
         return sum(kind == "bad" for kind, _, _ in self.rows)
 
 
-def health_of(
-    path: str, splits: dict[str, TokenDataset], *, sample: int, **settings: Any
-) -> Health:
-    """Ask everything, within the doctor's bounds."""
-    result = examine(path, budget=sample, **settings)
+def health_of(opened: Opened, sample: int) -> Health:
+    """Ask everything; `sample` tokens of each split are looked at."""
+    splits = opened.splits
+    result = examine(opened.path, budget=sample, **opened.settings)
     data = next(iter(splits.values()))
     known = {
         "vocabulary size": data.vocab_size is not None,
         "end-of-text id": all(split.end_of_text_id is not None for split in splits.values()),
-        "tokenizer": _has_tokenizer(data),
+        "tokenizer": opened.tokenizer is not None,
         "train and val": {"train", "val"} <= set(splits),
         "foreign order": True,
     }
-    rows = [_files(path, settings)]
+    rows = [_files(opened.path, opened.settings)]
     # Our own datasets keep the order of their sources: their windows are shuffled when read.
     asked_of = [q for q in QUESTIONS if q.needs != "foreign order" or data.format != "tokenmill"]
     rows += [_answer(question, result, known) for question in asked_of]
@@ -105,13 +103,6 @@ def _answer(
 
 def _kind(finding: Finding) -> str:
     return "bad" if finding.is_fault else "warn"
-
-
-def _has_tokenizer(data: TokenDataset) -> bool:
-    try:
-        return data.tokenizer is not None
-    except (TokenmillError, ImportError):
-        return False
 
 
 def health_list(health: Health) -> Html:

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.errors import TokenmillError
 from tokenmill.look.doctor.sample import Patient
-from tokenmill.look.inspect import inspect, open_splits
+from tokenmill.look.inspect import inspect
 from tokenmill.look.pieces import pieces_of
 from tokenmill.pages import facts, plots
 from tokenmill.pages.coloured import coloured, inline
 from tokenmill.pages.frame import cards, short
 from tokenmill.pages.health import Health, health_list, health_of
 from tokenmill.pages.html import Html, count, join, table, tag
+from tokenmill.pages.opened import open_for_looking
 from tokenmill.pages.server import packaged
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.version import __version__
@@ -34,13 +34,12 @@ def report(path: str, *, sample: int = facts.BUDGET, **settings: Any) -> str:
 
     `sample` is how many tokens of each split are looked at.
     """
-    settings = {"backend": "pread"} | settings  # scattered reads, each once: faster than maps
-    splits = open_splits(path, **settings)
+    opened = open_for_looking(path, **settings)
+    splits, tokenizer = opened.splits, opened.tokenizer
     manifest = Manifest.load(path) if (Path(path) / FILE_NAME).is_file() else None
-    known = inspect(path, **settings)
-    tokenizer = _tokenizer(next(iter(splits.values())))
+    known = inspect(path, **opened.settings)
     counts = facts.count_ids(splits, sample)
-    health = health_of(path, splits, sample=sample, **settings)
+    health = health_of(opened, sample)
     name = Path(path).resolve().name
     body = join(
         tag("h1", name),
@@ -60,13 +59,6 @@ def report(path: str, *, sample: int = facts.BUDGET, **settings: Any) -> str:
         tag("footer", _footer(known, counts, health)),
     )
     return _document(name, body)
-
-
-def _tokenizer(data: TokenDataset) -> Any:
-    try:
-        return data.tokenizer
-    except (TokenmillError, ImportError):
-        return None  # inspect says which one is missing; ids are shown
 
 
 def _document(name: str, body: Html) -> str:

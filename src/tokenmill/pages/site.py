@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,47 +11,34 @@ import numpy as np
 
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import TokenmillError
-from tokenmill.look.inspect import inspect, open_splits
+from tokenmill.look.inspect import inspect
 from tokenmill.look.pieces import Piece, pieces_of
 from tokenmill.pages.frame import Page, framed, message
 from tokenmill.pages.html import Html
+from tokenmill.pages.opened import Opened, open_for_looking
 from tokenmill.pages.places import Places
 from tokenmill.pages.query import Query
 
 
-@dataclass
 class Site:
-    """A dataset with its splits, open for as long as it is browsed."""
+    """A dataset, open for as long as it is browsed."""
 
-    path: str
-    splits: dict[str, TokenDataset]
-    settings: dict[str, Any] = field(default_factory=dict)
-    """What was said to `tokenmill.open`."""
-
-    def __post_init__(self) -> None:
-        self.name = Path(self.path).resolve().name
-        self.lock = threading.Lock()  # maps and tables of a dataset are shared by all requests
-        self.tokenizer: Any = None
-        self.tokenizer_error: str | None = None
-        try:
-            self.tokenizer = next(iter(self.splits.values())).tokenizer
-        except (TokenmillError, ImportError) as error:
-            self.tokenizer_error = str(error)  # shown on every page that would have text
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self.name = Path(opened.path).resolve().name
+        self.splits = opened.splits
+        self.tokenizer, self.tokenizer_error = opened.tokenizer, opened.tokenizer_error
+        self.lock = threading.Lock()  # tables of a dataset are shared by all requests
 
     @classmethod
     def open(cls, path: str, **settings: Any) -> "Site":
-        """Open every split; tokens are read when a page shows them.
-
-        Read, not mapped: a file that another process cuts short is then an error on a page, not
-        the end of this process, and scattered places of cold files come sooner.
-        """
-        settings = {"backend": "pread"} | settings
-        return cls(path, open_splits(path, **settings), settings)
+        """Open every split; tokens are read when a page shows them."""
+        return cls(open_for_looking(path, **settings))
 
     @cached_property
     def known(self) -> dict[str, Any]:
         """What `tokenmill inspect` says."""
-        return inspect(self.path, **self.settings)
+        return inspect(self._opened.path, **self._opened.settings)
 
     def render(self, route: str, encoded: str) -> tuple[Page, Html]:
         """The page of an address: what it is, and the whole document."""

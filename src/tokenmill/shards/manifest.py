@@ -7,8 +7,8 @@ name, worker count or absolute path: equal inputs and settings give equal bytes.
 docs/format.md is the specification; strict.py reads the JSON.
 """
 
-import re
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
