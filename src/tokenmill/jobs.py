@@ -89,9 +89,17 @@ def plan(
 
 
 def work(
-    run: Run, part: Part, *, workers: int | None = 1, progress: Progress | None = None
+    run: Run,
+    part: Part,
+    *,
+    workers: int | None = 1,
+    wait: float = 0.0,
+    progress: Progress | None = None,
 ) -> Report:
-    """Run the tasks of one part, stage after stage, until one needs what others have not done."""
+    """Run the tasks of one part, stage after stage, until one needs what others have not done.
+
+    `wait` is for parts that run at the same time: so many seconds one waits for the others.
+    """
     if (found := open_run(run)) is None:
         return Report([], finished=True)
     target, plan = found
@@ -99,7 +107,7 @@ def work(
     memory = fit_into_memory(workers, None)
     with stop_on_signals(), LocalExecutor(memory.workers) as local:
         try:
-            return _go(plan, target, PartExecutor(local, part), progress or Silent())
+            return _go(plan, target, PartExecutor(local, part, wait=wait), progress or Silent())
         except FileNotFoundError:
             if target.workspace.plan_file.exists() or open_run(run) is not None:
                 raise

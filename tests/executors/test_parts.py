@@ -91,6 +91,17 @@ def test_parts_run_twice_at_once_and_out_of_order(corpus, expected, tmp_path):
     assert files_of(tmp_path / "out") == expected
 
 
+def test_parts_that_run_at_the_same_time_can_wait_for_each_other(corpus, expected, tmp_path):
+    jobs.plan(corpus, tmp_path / "out", **SETTINGS)
+
+    with ThreadPoolExecutor(2) as at_once:
+        reports = at_once.map(lambda k: jobs.work(tmp_path / "out", Part(k, 2), wait=60), (0, 1))
+
+    assert all(report.complete for report in reports)
+    jobs.finish(tmp_path / "out", workers=1)
+    assert files_of(tmp_path / "out") == expected
+
+
 def test_finish_alone_does_everything_that_is_missing(corpus, expected, tmp_path):
     jobs.plan(corpus, tmp_path / "out", **SETTINGS)
     jobs.work(tmp_path / "out", Part(1, 3))

@@ -1,5 +1,6 @@
 """Promise: a Ray cluster makes the same bytes as one machine, also when it loses a node."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,15 @@ def test_without_ray_the_message_says_how_to_get_it(tmp_path, monkeypatch):
 
     with pytest.raises(MissingExtraError, match=r"tokenmill\[ray\]"):
         tokenmill.prepare(tmp_path / "a.txt", tmp_path / "out", engine="ray")
+
+
+def test_a_cluster_that_is_not_there_is_named(tmp_path):
+    (tmp_path / "a.txt").write_text("words\n")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+
+    with pytest.raises(PrepareError, match=f"no Ray cluster answers at '{address}'"):
+        tokenmill.prepare(tmp_path / "a.txt", tmp_path / "out", engine="ray", ray_address=address)
 
 
 def test_engines_are_checked_before_anything_is_done(tmp_path):

@@ -174,6 +174,21 @@ def test_processes_share_a_cache(on_disk, in_bucket, cache):
     assert used(cache["cache_dir"]) <= cache["cache_bytes"] + 2 * 20_000
 
 
+def test_a_forked_process_reads_on_with_a_client_of_its_own(on_disk, in_bucket, cache):
+    data = tokenmill.open(in_bucket, **cache)
+    expected = tokenmill.open(on_disk)
+    np.testing.assert_array_equal(data.tokens(0, 100), expected.tokens(0, 100))
+    pid = os.fork()
+    if not pid:
+        last = data.num_tokens
+        same = np.array_equal(data.tokens(last - 100, last), expected.tokens(last - 100, last))
+        os._exit(0 if same else 1)
+    _, status = os.waitpid(pid, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 0
+    np.testing.assert_array_equal(data.tokens(50_000, 50_100), expected.tokens(50_000, 50_100))
+
+
 def test_what_is_open_outlives_its_eviction(in_bucket, on_disk, cache):
     data = tokenmill.open(in_bucket, **cache)
     first = data.array(0)

@@ -8,7 +8,9 @@ from small_corpus import files_of, write_corpus
 from storage.proxy import Proxy
 
 import tokenmill
+from tokenmill import jobs
 from tokenmill.errors import DownloadError, LockedError, PrepareError, SettingsMismatchError
+from tokenmill.executors.parts import Part
 from tokenmill.storage import client, objects
 from tokenmill.text.remote import glob_pattern
 from tokenmill.text.sources import find_sources
@@ -63,6 +65,21 @@ def test_workers_read_by_range_and_upload_in_processes_of_their_own(
         work_dir=tmp_path / "work",
         **{**SETTINGS, "workers": 2},
     )
+
+    assert objects_of(f"{bucket}/data") == expected
+
+
+def test_numbered_jobs_share_the_way_to_a_bucket(corpus, bucket, expected, tmp_path):
+    settings = {name: value for name, value in SETTINGS.items() if name != "workers"}
+    work = tmp_path / "work"
+    plan = jobs.plan(corpus, f"{bucket}/data", work_dir=work, **settings)
+    assert plan.destination == f"{bucket}/data"
+
+    while not jobs.status(work).complete:
+        for number in (1, 0):
+            jobs.work(work, Part(number, 2))
+    assert f"{bucket}/data/dataset_metadata.json" not in objects.list_below(f"{bucket}/data")
+    jobs.finish(work, workers=1)
 
     assert objects_of(f"{bucket}/data") == expected
 

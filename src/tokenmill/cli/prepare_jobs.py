@@ -78,8 +78,15 @@ def plan_command(ctx: click.Context, /, **options: Any) -> None:
 @click.option(
     "--workers", type=int, default=1, show_default=True, metavar="N", help="Processes here."
 )
+@click.option(
+    "--wait",
+    type=float,
+    default=0.0,
+    metavar="SECONDS",
+    help="Wait so long for other parts that run now, before each stage.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
-def work_command(run: str, part: str, workers: int, quiet: bool) -> None:
+def work_command(run: str, part: str, workers: int, wait: float, quiet: bool) -> None:
     """Do part K of N of the first stage that is not complete, and of the next ones while they can
     begin. A stage begins when the one before it is complete: run all parts again until `status`
     says that nothing is missing, or let `finish` do the rest.
@@ -90,7 +97,7 @@ def work_command(run: str, part: str, workers: int, quiet: bool) -> None:
 
     which = Part.parse(part)
     with show_progress(quiet) as progress:
-        report = jobs.work(run, which, workers=workers, progress=progress)
+        report = jobs.work(run, which, workers=workers, wait=wait, progress=progress)
     if quiet:
         return
     if report.finished:

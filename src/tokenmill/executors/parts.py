@@ -1,15 +1,20 @@
 """Run a share of the tasks: part K of N, as numbered jobs do that never talk to each other.
 
 Part K runs the tasks K, K + N, K + 2N, ... of a stage. The results of the others are looked up
-where those left them; if some are not there yet, the stage ends here with `NotReady`, and the part
-is run again later. N may be another number each time, and two parts may run the same task.
+where those left them; if some are not there yet (nor come while it is told to wait), the stage ends
+here with `NotReady`, and the part is run again later. N may be another number each time, and two
+parts may run the same task.
 """
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tokenmill.executors.protocol import Executor, Task, TaskFunction, WorkerDiedError
+
+LONGEST_PAUSE = 5.0
+"""Seconds between two looks at what others have done."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +63,13 @@ class NotReady(Exception):  # noqa: N818 - the usual end of a part, not a fault
 
 
 class PartExecutor:
-    """Runs one part with another executor; with no part it only looks what is there."""
+    """Runs one part with another executor; with no part it only looks what is there.
 
-    def __init__(self, executor: Executor, part: Part | None) -> None:
-        self.executor, self.part = executor, part
+    `wait` is how many seconds it waits for other parts, each time it needs them.
+    """
+
+    def __init__(self, executor: Executor, part: Part | None, *, wait: float = 0.0) -> None:
+        self.executor, self.part, self.wait = executor, part, wait
         self.stages: list[Stage] = []
 
     def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
@@ -80,12 +88,19 @@ class PartExecutor:
         except WorkerDiedError as died:
             died.task = mine[died.task]
             raise
-        left = []
-        for number in sorted({*missing} - {*mine}):  # others may have been at work meanwhile
-            if (found := function.find(*everything[number])) is None:
-                left.append(number)
-            else:
-                yield number, found
+        left = sorted({*missing} - {*mine})
+        deadline = time.monotonic() + self.wait
+        while left:  # others may have been at work meanwhile
+            still = []
+            for number in left:
+                if (found := function.find(*everything[number])) is None:
+                    still.append(number)
+                else:
+                    yield number, found
+            left = still
+            if not left or time.monotonic() >= deadline:
+                break
+            time.sleep(min(LONGEST_PAUSE, 0.05 + self.wait / 1000))
         name = function.__name__.replace("_", " ")
         if everything:
             self.stages.append(Stage(name, len(everything), len(mine), tuple(left)))

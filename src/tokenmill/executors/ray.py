@@ -22,7 +22,7 @@ class RayExecutor:
     """Tasks of one CPU each on the nodes of a cluster.
 
     `address` is that of `ray.init`: "auto" for the cluster this machine belongs to, None for a new
-    one on this machine alone. `at_once` bounds the tasks under way (None: as many as there are
+    one on this machine alone. `at_once` bounds the tasks under way (None: twice the
     CPUs). `shared` is a path that every node must see.
     """
 
@@ -39,6 +39,7 @@ class RayExecutor:
         if self._ours:
             options: dict[str, Any] = {} if address else {"num_cpus": at_once}
             try:
+                _knock(address)
                 ray.init(
                     address or "local",
                     runtime_env=_runtime_env(),
@@ -46,7 +47,7 @@ class RayExecutor:
                     logging_level="warning",
                     **options,
                 )
-            except ConnectionError as error:
+            except OSError as error:
                 raise PrepareError(
                     f"no Ray cluster answers at {address!r}: {error}",
                     hint="start one (ray start --head), or leave the address out",
@@ -94,7 +95,7 @@ class RayExecutor:
             return self._ray.get(reference)
         except errors.RayTaskError as error:
             raise error.cause from error
-        except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.ObjectLostError) as e:
+        except errors.RayError as e:
             raise WorkerDiedError(
                 f"a Ray worker died {RETRIES + 1} times ({type(e).__name__}) at "
                 f"{function.__name__}",
@@ -127,6 +128,13 @@ def run_here(version: str, shared: str, function: TaskFunction, task: Task) -> A
             hint="the folder must lie on a file system that all nodes share, under one path",
         )
     return function(*task)
+
+
+def _knock(address: str | None) -> None:
+    """OSError where nobody listens at HOST:PORT; Ray itself would try for minutes."""
+    host, _, port = (address or "").rpartition(":")
+    if host and port.isdecimal() and "/" not in host:
+        socket.create_connection((host, int(port)), timeout=20).close()
 
 
 def _version() -> str:

@@ -38,10 +38,10 @@ class RemoteTarget(Target):
         return self.address
 
     def finished_at(self) -> int:
-        """When the manifest was written, in nanoseconds."""
+        """When the manifest was written, in nanoseconds; S3 rounds down to seconds."""
         from tokenmill.storage import objects
 
-        return objects.stat(join(self.address, FILE_NAME)).modified_ns
+        return objects.stat(join(self.address, FILE_NAME)).modified_ns + 10**9 - 1
 
     def already_done(self, wanted: Settings, sources: list[Source]) -> Summary | None:
         """As for a folder; what a run left that was killed at its very end is removed."""

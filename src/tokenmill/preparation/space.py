@@ -29,12 +29,14 @@ def expected_bytes(plan: Plan) -> int:
 def check_space(plan: Plan) -> None:
     """Refuse to begin what cannot end: tokens lie on disk twice while shards are assembled."""
     there = sum(path.stat().st_size for path in _files(plan))
-    needed = 2 * expected_bytes(plan) - there
+    copies = 2 if plan.destination is None else 1  # uploaded shards are removed here
+    needed = copies * expected_bytes(plan) - there
     free = shutil.disk_usage(plan.workspace.root).free
     if needed > free:
         raise PrepareError(
             f"{plan.workspace.out_dir} has {free:,} bytes free, but about {needed:,} are needed: "
-            f"the dataset of some {expected_bytes(plan):,} bytes, twice while it is made",
+            f"the dataset of some {expected_bytes(plan):,} bytes"
+            + (", twice while it is made" if copies == 2 else ""),
             hint="free some space, or write to another disk; nothing was tokenized yet",
         )
 
