@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "src" / "tokenmill"
-FOR_ALL = {"errors", "storage"}
+FOR_ALL = {"errors", "storage", "version"}
 MAY_IMPORT = {
     "storage": set(),
     "text": set(),
