@@ -168,6 +168,10 @@ def write_tokenizer_json(path: Path) -> None:
         known.encode("Hello, world! \n\n def f(x):").tolist()
     )
     tokenizer.save(str(path))
+    # Pairs written as one string each: older releases read no other spelling.
+    stored = json.loads(path.read_text())
+    stored["model"]["merges"] = [" ".join(pair) for pair in stored["model"]["merges"]]
+    path.write_text(json.dumps(stored))
 
 
 def _byte_spelling() -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 from tokenmill.batches.batch import Batch
 from tokenmill.batches.documents import cuts_of, mark_documents
 from tokenmill.batches.gather import RowReader
+from tokenmill.batches.spare import Spares
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.plan import Plan
 from tokenmill.order.ranks import Ranks
@@ -42,6 +43,7 @@ class Maker:
         self.documents = documents
         self.max_documents = max_documents
         self._readers = [RowReader(data, plan.block_size + 1) for data in datasets]
+        self._spares = Spares()
 
     def batch(self, step: int) -> Batch:
         """The batch of one step."""
@@ -90,7 +92,11 @@ class Maker:
         if len(self._readers) == 1:
             stored = self._readers[0].take(shards, offsets)
             cuts = cuts_of(self.datasets[0], stored, starts) if self.documents else None
-            return stored.astype(self.dtype, copy=False), cuts
+            if stored.dtype == self.dtype:
+                return stored, cuts
+            tokens = self._spares.array(stored.shape, self.dtype)
+            np.copyto(tokens, stored, casting="unsafe")  # check_dtype has seen that ids fit
+            return tokens, cuts
         shape = len(starts), self.plan.block_size
         tokens = np.empty((shape[0], shape[1] + 1), self.dtype)
         cuts = np.empty(shape, bool) if self.documents else None

@@ -98,8 +98,9 @@ def lines_of(chunk: CleanChunk, settings: Settings) -> tuple[list[bytes], np.nda
     """
     if not chunk.texts:
         return [], np.zeros(0, np.bool_)
-    lines = b"\n".join(chunk.texts).split(b"\n")
-    counts = lines_that_count(lines, settings.dedup_min_chars, settings.long_line)
+    whole = b"\n".join(chunk.texts)
+    lines = whole.split(b"\n")
+    counts = lines_that_count(whole, settings.dedup_min_chars, settings.long_line)
     if chunk.continues is Edge.INSIDE:
         counts[0] = False
     if chunk.open is Edge.INSIDE:
@@ -114,7 +115,8 @@ def lines_of(chunk: CleanChunk, settings: Settings) -> tuple[list[bytes], np.nda
 
 def num_lines(chunk: Chunk) -> int:
     """How many lines `lines_of` finds."""
-    return sum(text.count(b"\n") + 1 for text in chunk.texts)
+    newlines = (np.count_nonzero(np.frombuffer(text, np.uint8) == NEWLINE) for text in chunk.texts)
+    return int(sum(newlines)) + len(chunk.texts)
 
 
 def without_lines(texts: list[bytes], dropped: np.ndarray) -> list[bytes]:

@@ -80,10 +80,9 @@ def _hash_documents(plan: Plan, batch: list[np.ndarray]) -> np.ndarray:
 
 def _hash_lines(plan: Plan, batch: list[np.ndarray]) -> np.ndarray:
     """The lines of all these documents."""
-    lines: list[bytes] = []
-    for ids in batch:
-        lines += plan.tokenizer.decode(_text_ids(plan, ids)).split(b"\n")
-    counts = lines_that_count(lines, plan.settings.dedup_min_chars, plan.settings.long_line)
+    text = b"\n".join(plan.tokenizer.decode(_text_ids(plan, ids)) for ids in batch)
+    lines = text.split(b"\n")
+    counts = lines_that_count(text, plan.settings.dedup_min_chars, plan.settings.long_line)
     return hash_all(compress(lines, counts))
 
 

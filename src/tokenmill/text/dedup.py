@@ -25,22 +25,25 @@ def hash_all(texts: Iterable[bytes | memoryview]) -> np.ndarray:
     return np.frombuffer(digests, HASH)
 
 
-def lines_that_count(lines: Sequence[bytes], min_chars: int, max_bytes: int) -> np.ndarray:
-    """Which lines can be duplicates at all: not blank, of `min_chars` characters or more.
+def lines_that_count(text: bytes, min_chars: int, max_bytes: int) -> np.ndarray:
+    """Which lines of a text can be duplicates at all: not blank, of `min_chars` characters or more.
 
     Lines of more than `max_bytes` never are: they may have been cut, and are not known whole.
     """
-    num_bytes = np.fromiter(map(len, lines), np.int64, len(lines))
-    long_enough = (num_bytes >= max(1, min_chars)) & (num_bytes <= max_bytes)
-    # A character takes up to four bytes: only lines near the limit need to be counted out.
-    for at in np.flatnonzero(long_enough & (num_bytes < 4 * min_chars)).tolist():
-        line = lines[at]
-        if not line.isascii() and len(line.decode("utf-8")) < min_chars:
-            long_enough[at] = False
-    for at in np.flatnonzero(long_enough).tolist():
-        if lines[at][0] <= 32 and lines[at].isspace():
-            long_enough[at] = False
-    return long_enough
+    codes = np.frombuffer(text, np.uint8)
+    stops = np.append(np.flatnonzero(codes == ord("\n")), len(text))
+    starts = np.concatenate(([0], stops[:-1] + 1))
+    num_bytes = stops - starts
+    counts = (num_bytes >= max(1, min_chars)) & (num_bytes <= max_bytes)
+    if not text.isascii():
+        # All bytes of a character but the first are 10xxxxxx.
+        inside = np.flatnonzero((codes & 0xC0) == 0x80)
+        line_of = np.searchsorted(stops, inside)
+        counts &= num_bytes - np.bincount(line_of, minlength=len(stops)) >= min_chars
+    # Only a line that begins with a blank can be nothing else.
+    for line in np.flatnonzero(counts)[codes[starts[counts]] <= 32].tolist():
+        counts[line] = not text[starts[line] : stops[line]].isspace()
+    return counts
 
 
 @dataclass(frozen=True)
