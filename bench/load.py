@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 RIVALS = HERE / "rivals"
 END_OF_TEXT = 50256
 SHARD = 10_000_000
-BATCHES = 100  # in one stretch of one loader, in turns with the others
+BATCHES = 1000  # a stretch: long enough that what happens once at its start does not count
 
 # Name of the script, its environment (None: this one), and the numbers of workers to try.
 PEERS: dict[str, tuple[str | None, list[int | None]]] = {
