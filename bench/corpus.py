@@ -1,6 +1,7 @@
 """Text to measure with: any corpus, made as large as needed without repeating a line."""
 
 import sysconfig
+from contextlib import ExitStack
 from pathlib import Path
 
 import orjson
@@ -29,17 +30,19 @@ def write_text(docs: list[bytes], path: Path, megabytes: int) -> int:
         return file.tell()
 
 
-def write_jsonl(docs: list[bytes], path: Path, megabytes: int) -> int:
-    """The same as JSON lines."""
-    with open(path, "wb") as file:
+def write_jsonl(docs: list[bytes], folder: Path, megabytes: int, files: int) -> int:
+    """The same as JSON lines, in files of about one size: some peers give each worker a file."""
+    with ExitStack() as stack:
+        names = [folder / f"corpus-{number}.jsonl" for number in range(files)]
+        opened = [stack.enter_context(open(name, "wb")) for name in names]
         copy = 0
-        while file.tell() < megabytes * 1_000_000:
+        while sum(file.tell() for file in opened) < megabytes * 1_000_000:
             for number, doc in enumerate(docs):
                 text = _numbered(doc, copy).decode()
-                file.write(orjson.dumps({"id": f"{copy}-{number}", "text": text}))
-                file.write(b"\n")
+                line = orjson.dumps({"id": f"{copy}-{number}", "text": text})
+                opened[number % files].write(line + b"\n")
             copy += 1
-        return file.tell()
+        return sum(file.tell() for file in opened)
 
 
 def _numbered(doc: bytes, copy: int) -> bytes:

@@ -36,10 +36,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
         docs = corpus.documents(options.corpus)
-        text, jsonl = folder / "corpus.txt", folder / "jsonl" / "corpus.jsonl"
-        jsonl.parent.mkdir()
+        text, jsonl = folder / "corpus.txt", folder / "jsonl"
+        jsonl.mkdir()
         size = corpus.write_text(docs, text, options.megabytes)
-        jsonl_size = corpus.write_jsonl(docs, jsonl, options.peer_megabytes)
+        jsonl_size = corpus.write_jsonl(docs, jsonl, options.peer_megabytes, WORKERS)
         results = {
             "machine": machine(),
             "workers": WORKERS,
@@ -92,11 +92,11 @@ def against_peers(
     write_tokenizer_json(tokenizer)
     arguments: dict[str, Callable[[Path], list[str]]] = {
         "datatrove": lambda out: [
-            str(RIVALS / "prepare_datatrove.py"), str(tokenizer), str(jsonl.parent), str(out),
+            str(RIVALS / "prepare_datatrove.py"), str(tokenizer), str(jsonl), str(out),
             str(WORKERS),
         ],
         "dolma": lambda out: [
-            "-m", "dolma.cli.__main__", "tokens", "--documents", str(jsonl),
+            "-m", "dolma.cli.__main__", "tokens", "--documents", f"{jsonl}/*.jsonl",
             "--destination", str(out), "--tokenizer.name_or_path", str(tokenizer),
             "--tokenizer.eos_token_id", "50256", "--dtype", "uint16", "--processes", str(WORKERS),
         ],

@@ -27,8 +27,9 @@ def encode(line: bytes) -> list[int]:
 
 
 if __name__ == "__main__":
-    with open(corpus, "rb") as file, multiprocessing.Pool(int(workers)) as pool:
-        encoded = list(pool.imap(encode, file, chunksize=64))
+    with multiprocessing.Pool(int(workers)) as pool:
+        lines = (line for path in sorted(corpus.glob("*.jsonl")) for line in open(path, "rb"))
+        encoded = list(pool.imap(encode, lines, chunksize=64))
     total = sum(map(len, encoded))
     array = np.memmap(out / "train.bin", dtype=np.uint16, mode="w+", shape=(total,))
     at = 0

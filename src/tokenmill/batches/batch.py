@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmill.batches.documents import Marks
+
 
 @dataclass(slots=True, eq=False)
 class Batch:
@@ -19,28 +21,33 @@ class Batch:
     """The first token of each row, on the axis of its source."""
     sources: np.ndarray
     """The source of each row, as its place in the mixture (0 without one)."""
-    document_ids: np.ndarray | None = None
-    """(batch_size, block_size) int32: which document of the row each input belongs to, from 0."""
-    positions: np.ndarray | None = None
-    """(batch_size, block_size) int32: place of each input in its document of the row."""
-    loss_mask: np.ndarray | None = None
-    """(batch_size, block_size) bool: False where the target begins another document."""
-    cu_seqlens: np.ndarray | None = None
-    """int32: where documents begin in the flattened inputs, then their number, repeated."""
-    max_seqlen: int | None = None
-    """Length of the longest document of the batch."""
+    marks: Marks | None = None
+    """Where documents lie, if that was asked for."""
 
-    def set_marks(
-        self,
-        document_ids: np.ndarray,
-        positions: np.ndarray,
-        loss_mask: np.ndarray,
-        cu_seqlens: np.ndarray,
-        max_seqlen: int,
-    ) -> None:
-        """Fill in the fields about documents."""
-        self.document_ids, self.positions, self.loss_mask = document_ids, positions, loss_mask
-        self.cu_seqlens, self.max_seqlen = cu_seqlens, max_seqlen
+    @property
+    def document_ids(self) -> np.ndarray | None:
+        """(batch_size, block_size) int32: which document of its row an input belongs to, from 0."""
+        return None if self.marks is None else self.marks.document_ids
+
+    @property
+    def positions(self) -> np.ndarray | None:
+        """(batch_size, block_size) int32: place of each input in its document of the row."""
+        return None if self.marks is None else self.marks.positions
+
+    @property
+    def loss_mask(self) -> np.ndarray | None:
+        """(batch_size, block_size) bool: False where the target begins another document."""
+        return None if self.marks is None else self.marks.loss_mask
+
+    @property
+    def cu_seqlens(self) -> np.ndarray | None:
+        """int32: where documents begin in the flattened inputs, then their number, repeated."""
+        return None if self.marks is None else self.marks.cu_seqlens
+
+    @property
+    def max_seqlen(self) -> int | None:
+        """Length of the longest document of the batch."""
+        return None if self.marks is None else self.marks.max_seqlen
 
     @property
     def inputs(self) -> np.ndarray:

@@ -10,21 +10,53 @@ and its positions start at 0 like those of the others.
 """
 
 import functools
-from typing import NamedTuple
 
 import numpy as np
 
 from tokenmill.dataset import TokenDataset
 
 
-class Marks(NamedTuple):
-    """The fields that a Batch gets with `documents=True`; see batch.py."""
+class Marks:
+    """The fields that a Batch gets with `documents=True`; see batch.py.
 
-    document_ids: np.ndarray
-    positions: np.ndarray
-    loss_mask: np.ndarray
-    cu_seqlens: np.ndarray
-    max_seqlen: int
+    `document_ids` and `positions`, as large as the batch itself, are made when first read: who
+    attends by `cu_seqlens` never pays for them.
+    """
+
+    __slots__ = ("_edges", "_ids", "_positions", "cu_seqlens", "loss_mask", "max_seqlen")
+
+    def __init__(
+        self, loss_mask: np.ndarray, edges: np.ndarray, cu_seqlens: np.ndarray, max_seqlen: int
+    ) -> None:
+        self.loss_mask = loss_mask
+        self.cu_seqlens = cu_seqlens
+        self.max_seqlen = max_seqlen
+        self._edges = edges
+        self._ids: np.ndarray | None = None
+        self._positions: np.ndarray | None = None
+
+    # Filled run by run: the cumulative sums one would think of take ten times as long.
+
+    @property
+    def document_ids(self) -> np.ndarray:
+        """Which document of its row each input belongs to, from 0."""
+        if self._ids is None:
+            row_edges, _ = _constants(*self.loss_mask.shape)
+            edges, first_of_row = self._edges, self._edges.searchsorted(row_edges)
+            numbers = np.arange(len(edges) - 1, dtype=np.int32)
+            numbers -= first_of_row[:-1].astype(np.int32).repeat(np.diff(first_of_row))
+            self._ids = numbers.repeat(np.diff(edges)).reshape(self.loss_mask.shape)
+        return self._ids
+
+    @property
+    def positions(self) -> np.ndarray:
+        """The place of each input in its document of the row."""
+        if self._positions is None:
+            _, places = _constants(*self.loss_mask.shape)
+            starts = self.cu_seqlens[: len(self._edges) - 1].repeat(np.diff(self._edges))
+            np.subtract(places, starts, out=starts)
+            self._positions = starts.reshape(self.loss_mask.shape)
+        return self._positions
 
 
 def cuts_of(data: TokenDataset, rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -51,7 +83,7 @@ def mark_documents(cuts: np.ndarray, max_documents: int | None = None) -> Marks:
     room for one document in 8 inputs, and the rare batch of crumbs gets room for any number.
     """
     num_rows, block_size = cuts.shape
-    row_edges, places = _constants(num_rows, block_size)
+    row_edges, _ = _constants(num_rows, block_size)
     loss_mask = ~cuts
     # A document that begins with the last target of a row begins outside of the inputs.
     cuts[:, -1] = False
@@ -72,19 +104,7 @@ def mark_documents(cuts: np.ndarray, max_documents: int | None = None) -> Marks:
     cu_seqlens = np.full(room + 1, cuts.size, np.int32)
     cu_seqlens[: len(edges)] = edges
 
-    # Filled run by run: the cumulative sums one would think of take ten times as long.
-    first_of_row = edges.searchsorted(row_edges)
-    numbers = np.arange(len(lengths), dtype=np.int32)
-    numbers -= first_of_row[:-1].astype(np.int32).repeat(first_of_row[1:] - first_of_row[:-1])
-    positions = cu_seqlens[: len(lengths)].repeat(lengths)
-    np.subtract(places, positions, out=positions)
-    return Marks(
-        document_ids=numbers.repeat(lengths).reshape(cuts.shape),
-        positions=positions.reshape(cuts.shape),
-        loss_mask=loss_mask,
-        cu_seqlens=cu_seqlens,
-        max_seqlen=int(np.maximum.reduce(lengths)),
-    )
+    return Marks(loss_mask, edges, cu_seqlens, int(np.maximum.reduce(lengths)))
 
 
 @functools.lru_cache(maxsize=4)

@@ -65,7 +65,7 @@ class Maker:
                 tokens, cuts = self._rows(sources[i], starts[i], shards[i], offsets[i])
                 batch = Batch(tokens, step + i, samples[i], starts[i], sources[i])
                 if cuts is not None:
-                    batch.set_marks(*mark_documents(cuts, self.max_documents))
+                    batch.marks = mark_documents(cuts, self.max_documents)
                 yield batch
             step += num_steps
             num_steps = min(2 * num_steps, most)
