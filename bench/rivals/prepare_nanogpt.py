@@ -1,6 +1,7 @@
 """nanoGPT's way: tiktoken in a pool of processes, then one memmap filled batch by batch."""
 
 import base64
+import fileinput
 import json
 import multiprocessing
 import sys
@@ -27,8 +28,10 @@ def encode(line: bytes) -> list[int]:
 
 
 if __name__ == "__main__":
-    with multiprocessing.Pool(int(workers)) as pool:
-        lines = (line for path in sorted(corpus.glob("*.jsonl")) for line in open(path, "rb"))
+    with (
+        fileinput.input(sorted(corpus.glob("*.jsonl")), mode="rb") as lines,
+        multiprocessing.Pool(int(workers)) as pool,
+    ):
         encoded = list(pool.imap(encode, lines, chunksize=64))
     total = sum(map(len, encoded))
     array = np.memmap(out / "train.bin", dtype=np.uint16, mode="w+", shape=(total,))
