@@ -40,7 +40,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
         text = folder / "corpus.jsonl"
-        size = corpus.write_jsonl(corpus.documents(options.corpus), text, options.megabytes)
+        text.mkdir()
+        size = corpus.write_jsonl(corpus.documents(options.corpus), text, options.megabytes, 1)
         started = time.perf_counter()
         cluster = start_ray()
         ray_start = time.perf_counter() - started
