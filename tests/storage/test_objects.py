@@ -1,7 +1,9 @@
 """Promise: an object is read and written whole and unchanged, or a typed error names it."""
 
 import hashlib
+import itertools
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from storage.proxy import Proxy
 
 from tokenmill.errors import DownloadError, LockedError, PrepareError
 from tokenmill.storage import objects
-from tokenmill.storage.file import BLOCK, RemoteFile
+from tokenmill.storage.file import BLOCK, RemoteFile, read_range
 
 DATA = np.random.default_rng(5).bytes(300_000)
 SECRET = "not-a-real-secret"
@@ -45,7 +47,8 @@ def test_a_range_is_right_although_the_first_answers_are_not(
         found = objects.read(stored, 1000, 250_000)
 
         assert found == DATA[1000:250_000]
-        assert len([r for r in proxy.requests if r.method == "GET"]) == 3
+        # Two that were wrong, one, and the same bytes again in two pieces.
+        assert len([r for r in proxy.requests if r.method == "GET"]) == 5
 
 
 @pytest.mark.parametrize("fault", ["503", "stall", "cut", "whole"])
@@ -66,12 +69,52 @@ def test_a_fault_that_stays_is_an_error_with_bucket_and_key_and_no_secret(
     assert "not-a-real-key" not in str(caught.value)
 
 
-def test_a_small_object_with_a_flipped_bit_is_read_again(stored, moto_port, endpoint, impatient):
-    with Proxy(moto_port, first(1, "flip")) as proxy:
+LARGE = np.random.default_rng(7).bytes(BLOCK + 100_000)
+
+
+@pytest.mark.parametrize(
+    ("size", "flipped"), [(300_000, 0), (len(LARGE), 0), (len(LARGE), 1), (len(LARGE), 2)]
+)
+def test_a_flipped_bit_is_noticed_and_the_bytes_are_read_again(
+    bucket, moto_port, endpoint, impatient, size, flipped
+):
+    address, count = f"{bucket}/data", itertools.count()
+    objects.put(address, LARGE[:size])
+
+    def one(request):
+        return "flip" if request.method == "GET" and next(count) == flipped else None
+
+    with Proxy(moto_port, one) as proxy:
         endpoint(proxy.address)
 
-        with RemoteFile(stored) as file:
-            assert file.read(len(DATA)) == DATA
+        with RemoteFile(address) as file:
+            assert b"".join(iter(lambda: file.read(1 << 20), b"")) == LARGE[:size]
+        assert next(count) > flipped
+
+
+@pytest.mark.parametrize("start", [0, 1, 17, 4_000_000])
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 1000, 100_001])
+def test_bytes_that_are_always_flipped_are_an_error(
+    bucket, moto_port, endpoint, impatient, start, length
+):
+    objects.put(f"{bucket}/data", LARGE)
+    with Proxy(moto_port, first(99, "flip")) as proxy:
+        endpoint(proxy.address)
+
+        with pytest.raises(DownloadError, match=r"'data' in bucket .*two reads"):
+            read_range(f"{bucket}/data", start, start + length)
+
+
+def test_a_list_with_a_flipped_bit_is_not_believed(bucket, moto_port, endpoint, impatient):
+    names = [f"{bucket}/file-{number:02}.txt" for number in range(40)]
+    for name in names:
+        objects.put(name, b"x")
+    for count, ends in [(1, nullcontext()), (99, pytest.raises(DownloadError, match="list"))]:
+        with Proxy(moto_port, first(count, "flip")) as proxy:
+            endpoint(proxy.address)
+
+            with ends:
+                assert objects.list_below(bucket) == names
 
 
 def test_a_file_gives_the_same_bytes_as_the_object_wherever_it_is_read(bucket):

@@ -1,6 +1,8 @@
 """Promise: prepared from and to a bucket, a dataset has the same bytes as on disk."""
 
+import gzip
 import itertools
+import json
 import urllib.request
 
 import pytest
@@ -12,6 +14,7 @@ from tokenmill import jobs
 from tokenmill.errors import DownloadError, LockedError, PrepareError, SettingsMismatchError
 from tokenmill.executors.parts import Part
 from tokenmill.storage import client, objects
+from tokenmill.storage.file import BLOCK
 from tokenmill.text.remote import glob_pattern
 from tokenmill.text.sources import find_sources
 
@@ -143,6 +146,38 @@ def test_with_every_fifth_answer_wrong_the_bytes_are_right(
     endpoint()
 
     assert objects_of(f"{bucket}/data") == expected
+
+
+@pytest.mark.parametrize("dedup", ["lines", "none"])
+def test_large_objects_read_by_range_with_flipped_bits_give_the_right_bytes(
+    bucket, tmp_path, moto_port, endpoint, impatient, monkeypatch, dedup
+):
+    monkeypatch.setattr(client, "ATTEMPTS", 6)
+    settings = {**SETTINGS, "dedup": dedup, "unit_bytes": 2_000_000, "tokens_per_shard": 10**7}
+    text = "".join(f"line {n}: {n * n} is the square of {n}\n" for n in range(120_000))
+    corpus = {"large.txt": text.encode(), "large.jsonl.gz": gzip.compress(jsonl(text), 1)}
+    (tmp_path / "corpus").mkdir()
+    for name, data in corpus.items():
+        (tmp_path / "corpus" / name).write_bytes(data)
+        objects.put(f"{bucket}/corpus/{name}", data)
+    assert len(corpus["large.txt"]) > BLOCK
+    tokenmill.prepare(tmp_path / "corpus", tmp_path / "expected", **settings)
+    count = itertools.count()
+
+    def faults(request):
+        return "flip" if request.method == "GET" and next(count) % 7 == 3 else None
+
+    with Proxy(moto_port, faults) as proxy:
+        endpoint(proxy.address)
+        tokenmill.prepare(f"{bucket}/corpus", tmp_path / "found", **settings)
+        assert next(count) > 14
+    endpoint()
+
+    assert files_of(tmp_path / "found") == files_of(tmp_path / "expected")
+
+
+def jsonl(text):
+    return b"".join(json.dumps({"text": line}).encode() + b"\n" for line in text.splitlines())
 
 
 def test_a_dataset_that_somebody_else_finished_first_is_not_replaced(

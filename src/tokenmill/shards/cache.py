@@ -130,7 +130,7 @@ class ShardCache:
             descriptor = os.open(temporary, flags, 0o600)
             os.truncate(descriptor, size)  # seen by whoever else makes room
         try:
-            with RemoteFile(address) as remote:
+            with RemoteFile(address, hashed=True) as remote:
                 while block := remote.read(_BLOCK):
                     _write(descriptor, block)
             if os.fstat(descriptor).st_size != size or _hash(descriptor) != digest:

@@ -73,6 +73,11 @@ def begin(operation: Operation[Result], what: str, address: str) -> "Any":
     return asyncio.run_coroutine_threadsafe(coroutine, filesystem().loop)
 
 
+def is_encrypted(s3: Any) -> bool:
+    """Whether TLS makes sure that what comes is what was sent."""
+    return str(s3.meta.endpoint_url).startswith("https://")
+
+
 async def repeat(operation: Operation[Result], what: str, address: str) -> Result:
     """Run an operation until it succeeds or there is no point in going on."""
     fs = filesystem()

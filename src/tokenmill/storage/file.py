@@ -1,12 +1,11 @@
 """An object as a file: blocks by range, the next one on its way while one is read."""
 
-import hashlib
 import io
 from concurrent.futures import Future
 from typing import Any
 
 from tokenmill.storage import client
-from tokenmill.storage.objects import ObjectStat, get_range, read, stat
+from tokenmill.storage.objects import ObjectStat, get_range, get_sure, read, stat
 
 BLOCK = 4 << 20
 
@@ -16,20 +15,20 @@ def read_range(address: str, start: int, stop: int) -> bytes:
     known = stat(address)
     if known.size > BLOCK:
         return read(address, start, min(stop, known.size), known)
-    with RemoteFile(address, known) as file:  # so small that all of it can be compared
-        file.seek(start)
-        return file.read(max(0, stop - start))
+    return read(address, 0, known.size, known)[start:stop]  # all of it can be compared at once
 
 
 class RemoteFile(io.RawIOBase):
     """Read-only, seekable. All bytes are of one version of the object, or DownloadError.
 
-    An object of one block is compared with the MD5 that S3 names as its ETag. Blocks of larger
-    ones are checked for their range and length; their bytes are as safe as the connection.
+    And they are checked, unless the reader compares the whole with a hash of his own (`hashed`).
     """
 
-    def __init__(self, address: str, known: ObjectStat | None = None) -> None:
+    def __init__(
+        self, address: str, known: ObjectStat | None = None, *, hashed: bool = False
+    ) -> None:
         self.address = address
+        self._get = get_range if hashed else get_sure
         self._known = known or stat(address)
         self._position = 0
         self._number, self._block = -1, b""
@@ -89,20 +88,7 @@ class RemoteFile(io.RawIOBase):
         start = number * BLOCK
         stop = min(start + BLOCK, self._known.size)
 
-        async def fetch(s3: Any) -> bytes:
-            block = await get_range(s3, self.address, start, stop, self._known)
-            whole = stop - start == self._known.size
-            # Not every store has an MD5 for an ETag; but damage does not come twice the same way.
-            if (
-                whole
-                and not self._is_md5_of(block)
-                and await get_range(s3, self.address, start, stop, self._known) != block
-            ):
-                raise client.TryAgain("two reads of the same bytes differ")
-            return block
-
-        future: Future[bytes] = client.begin(fetch, "read", self.address)
+        future: Future[bytes] = client.begin(
+            lambda s3: self._get(s3, self.address, start, stop, self._known), "read", self.address
+        )
         return future
-
-    def _is_md5_of(self, data: bytes) -> bool:
-        return self._known.etag.strip('"') == hashlib.md5(data).hexdigest()

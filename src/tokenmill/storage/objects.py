@@ -68,19 +68,54 @@ def list_below(address: str) -> list[str]:
     bucket, key = split(address)
     prefix = f"{key}/" if key else ""
 
-    async def page(s3: Any) -> list[str]:
+    async def page(s3: Any, at_once: int) -> list[str]:
         keys: list[str] = []
         more: dict[str, str] = {}
         while True:
-            request = s3.list_objects_v2(Bucket=bucket, Prefix=prefix, **more)
+            request = s3.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=at_once, **more)
             found = await asyncio.wait_for(request, client.TIMEOUT)
             keys += [entry["Key"] for entry in found.get("Contents", ())]
             if not found.get("IsTruncated"):
                 return keys
             more = {"ContinuationToken": found["NextContinuationToken"]}
 
-    keys = client.call(page, "list", address)
+    async def all_pages(s3: Any) -> list[str]:
+        keys = await page(s3, 1000)
+        if not client.is_encrypted(s3) and keys != await page(s3, 999):
+            raise client.TryAgain("two lists of the same objects differ")
+        return keys
+
+    keys = client.call(all_pages, "list", address)
     return [f"{SCHEME}{bucket}/{key}" for key in keys if not key.endswith("/")]
+
+
+async def get_sure(
+    s3: Any, address: str, start: int, stop: int, known: ObjectStat | None = None
+) -> bytes:
+    """The bytes start..stop, with every one of them checked.
+
+    A whole object is compared with the MD5 that most stores name as its ETag. A range has no
+    checksum of its own: TLS vouches for its bytes. Where neither does, it is read twice, the second
+    time in other pieces, so that whatever damages an answer does not do it twice in one place.
+    """
+    data = await get_range(s3, address, start, stop, known)
+    if known and len(data) == known.size:
+        sure = known.etag.strip('"') == hashlib.md5(data).hexdigest()
+    else:
+        sure = client.is_encrypted(s3)
+    if not sure and data != await _get_in_pieces(s3, address, start, stop, known):
+        raise client.TryAgain("two reads of the same bytes differ")
+    return data
+
+
+async def _get_in_pieces(
+    s3: Any, address: str, start: int, stop: int, known: ObjectStat | None
+) -> bytes:
+    cut = start + (stop - start) // 3
+    begin, end = max(0, start - 1), min(stop + 2, known.size) if known else stop
+    head = await get_range(s3, address, begin, cut, known) if begin < cut else b""
+    tail = await get_range(s3, address, cut, end, known)
+    return head[start - begin :] + tail[: stop - cut]
 
 
 async def get_range(
@@ -109,7 +144,7 @@ def read(address: str, start: int, stop: int, known: ObjectStat | None = None) -
     """The bytes start..stop, all of them; of the object that is `known`, if one is."""
     if stop <= start:
         return b""
-    return client.call(lambda s3: get_range(s3, address, start, stop, known), "read", address)
+    return client.call(lambda s3: get_sure(s3, address, start, stop, known), "read", address)
 
 
 def read_all(address: str, *, at_most: int) -> bytes | None:
