@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tokenmill import BatchLoader
-from tokenmill.batches.documents import mark_documents
 from tokenmill.dataset import from_array
 from tokenmill.errors import FormatError
 
@@ -97,12 +96,34 @@ def test_the_mask_hides_exactly_the_targets_that_begin_another_document():
 
 
 def test_more_documents_than_there_is_room_for_is_an_error_with_both_numbers():
-    cuts = np.ones((2, 8), bool)
+    crumbs = from_array(np.full(100, END, np.uint16), end_of_text_id=END)
+
+    def batch(**more):
+        return BatchLoader(crumbs, batch_size=2, block_size=8, documents=True, **more).batch(0)
 
     with pytest.raises(ValueError, match=r"holds 16 documents; .* room for 6 with max_documents=3"):
-        mark_documents(cuts.copy(), max_documents=3)
-    assert mark_documents(cuts.copy(), max_documents=8).max_seqlen == 1
-    assert mark_documents(cuts).cu_seqlens.tolist() == [*range(17)]
+        batch(max_documents=3)
+    assert batch(max_documents=8).max_seqlen == 1
+    assert batch().cu_seqlens.tolist() == [*range(17)]
+    assert batch().document_ids.tolist() == [[*range(8)]] * 2
+
+
+@pytest.mark.parametrize(("block_size", "every"), [(4000, 3), (70_000, 69_000), (70_000, 7)])
+def test_many_documents_and_long_rows_are_counted_rightly(block_size, every):
+    """More than 256 documents in a row, positions over 65,536: nothing wraps."""
+    ids = np.zeros(3 * block_size + 1, np.uint16)
+    ids[every - 1 :: every] = END
+    data = from_array(ids, end_of_text_id=END)
+    loader = BatchLoader(
+        data, batch_size=3, block_size=block_size, order="sequential", documents=True
+    )
+
+    batch = next(loader)
+
+    inputs = np.arange(3 * block_size).reshape(3, block_size)
+    begins = np.maximum(inputs // every * every, inputs[:, :1])
+    assert (batch.positions == inputs - begins).all()
+    assert (batch.document_ids == inputs // every - inputs[:, :1] // every).all()
 
 
 def test_documents_are_refused_at_the_door_where_nothing_says_where_they_end():

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.batches.batch import Batch
-from tokenmill.batches.documents import cuts_of, mark_documents
+from tokenmill.batches.documents import Marks, blank_firsts, find_firsts, mark_documents
 from tokenmill.batches.gather import RowReader
 from tokenmill.batches.spare import Spares
 from tokenmill.dataset import TokenDataset
@@ -44,6 +44,7 @@ class Maker:
         self.max_documents = max_documents
         self._readers = [RowReader(data, plan.block_size + 1) for data in datasets]
         self._spares = Spares()
+        self._spares_of_marks = Spares()
 
     def batch(self, step: int) -> Batch:
         """The batch of one step."""
@@ -62,11 +63,8 @@ class Maker:
                 data.expect(starts[sources == number])
             shards, offsets = self._place(sources, starts)
             for i in range(num_steps):
-                tokens, cuts = self._rows(sources[i], starts[i], shards[i], offsets[i])
-                batch = Batch(tokens, step + i, samples[i], starts[i], sources[i])
-                if cuts is not None:
-                    batch.marks = mark_documents(cuts, self.max_documents)
-                yield batch
+                tokens, marks = self._rows(sources[i], starts[i], shards[i], offsets[i])
+                yield Batch(tokens, step + i, samples[i], starts[i], sources[i], marks)
             step += num_steps
             num_steps = min(2 * num_steps, most)
 
@@ -87,26 +85,35 @@ class Maker:
 
     def _rows(
         self, sources: np.ndarray, starts: np.ndarray, shards: np.ndarray, offsets: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """The tokens of each row and, if asked for, what `cuts_of` says of them."""
+    ) -> tuple[np.ndarray, Marks | None]:
+        """The tokens of each row and, if asked for, where documents lie in them."""
+        num_rows, length = len(starts), self.plan.block_size + 1
+        firsts = blank_firsts(num_rows, length) if self.documents else None
         if len(self._readers) == 1:
             stored = self._readers[0].take(shards, offsets)
-            cuts = cuts_of(self.datasets[0], stored, starts) if self.documents else None
-            if stored.dtype == self.dtype:
-                return stored, cuts
-            tokens = self._spares.array(stored.shape, self.dtype)
-            np.copyto(tokens, stored, casting="unsafe")  # check_dtype has seen that ids fit
-            return tokens, cuts
-        shape = len(starts), self.plan.block_size
-        tokens = np.empty((shape[0], shape[1] + 1), self.dtype)
-        cuts = np.empty(shape, bool) if self.documents else None
-        for s, reader in enumerate(self._readers):
-            mine = np.flatnonzero(sources == s)
-            stored = reader.take(shards[mine], offsets[mine])
-            tokens[mine] = stored
-            if cuts is not None:
-                cuts[mine] = cuts_of(self.datasets[s], stored, starts[mine])
-        return tokens, cuts
+            if firsts is not None:
+                find_firsts(self.datasets[0], stored, starts, firsts)
+            tokens = self._widened(stored)
+        else:
+            tokens = np.empty((num_rows, length), self.dtype)
+            for s, reader in enumerate(self._readers):
+                mine = np.flatnonzero(sources == s)
+                stored = reader.take(shards[mine], offsets[mine])
+                tokens[mine] = stored
+                if firsts is not None:
+                    theirs = blank_firsts(len(mine), length)
+                    find_firsts(self.datasets[s], stored, starts[mine], theirs)
+                    firsts[:-1].reshape(num_rows, length)[mine] = theirs[:-1].reshape(-1, length)
+        if firsts is None:
+            return tokens, None
+        return tokens, mark_documents(firsts, num_rows, self.max_documents, self._spares_of_marks)
+
+    def _widened(self, stored: np.ndarray) -> np.ndarray:
+        if stored.dtype == self.dtype:
+            return stored
+        tokens = self._spares.array(stored.shape, self.dtype)
+        np.copyto(tokens, stored, casting="unsafe")  # check_dtype has seen that ids fit
+        return tokens
 
     def _most_steps_at_once(self) -> int:
         smallest = min(source.samples_per_epoch for source in self.plan.sources)

@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-WORTH_A_THREAD = 50e-6  # seconds between two calls
+WORTH_A_THREAD = 200e-6  # seconds between two calls
 
 
 class _Shared(Generic[T]):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 KEPT = 8
-_OURS_ALONE = 3  # the list, the name in the loop, and the argument of getrefcount
 
 
 class Spares:
@@ -22,9 +21,9 @@ class Spares:
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         """An array with anything in it, that nobody else has."""
-        for array in self._arrays:
-            if sys.getrefcount(array) == _OURS_ALONE and array.shape == shape:
-                return array
+        spare = _held_by(self._arrays, _OURS_ALONE, shape)
+        if spare is not None:
+            return spare
         array = np.empty(shape, dtype)
         if len(self._arrays) == KEPT:
             self._arrays.pop(0)
@@ -33,3 +32,20 @@ class Spares:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_arrays": []}
+
+
+def _held_by(
+    arrays: list[np.ndarray], references: int, shape: tuple[int, ...]
+) -> np.ndarray | None:
+    """The first array of that shape with so many references, those of this loop among them.
+
+    Two threads that look at one array both see one reference too many, and pass it by.
+    """
+    for array in arrays:
+        if sys.getrefcount(array) == references and array.shape == shape:
+            return array
+    return None
+
+
+# Versions of Python count the references of this loop differently.
+_OURS_ALONE = next(n for n in range(1, 9) if _held_by([np.empty(0)], n, (0,)) is not None)
