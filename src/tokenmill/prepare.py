@@ -42,7 +42,7 @@ from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, 
 from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.repeats import Searched, hash_lines, num_partitions, search_partition
 from tokenmill.preparation.signals import stop_on_signals
-from tokenmill.preparation.space import check_space, explain_full_disk
+from tokenmill.preparation.space import check_space, explain_full_disk, has_room_for_text
 from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.target import Inputs, Target, open_target
 from tokenmill.preparation.tasks import Receipt, TaskWithReceipt
@@ -227,7 +227,8 @@ class Work:
         if self.existing:
             check_gives_text_back(self.plan.tokenizer)
         before = self._hash_existing("lines")
-        tasks = [(unit, len(before) + unit) for unit in range(len(self.plan.units))]
+        keep_text = has_room_for_text(self.plan)
+        tasks = [(unit, len(before) + unit, keep_text) for unit in range(len(self.plan.units))]
         ours = self.run("lines", hash_lines, tasks, bytes=self.plan.bytes_in)
         return self._search("lines", before + ours)
 

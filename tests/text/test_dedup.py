@@ -9,7 +9,6 @@ from tokenmill.text.dedup import (
     HASH,
     find_duplicates,
     hash_all,
-    lines_that_count,
     make_run,
     partition_bounds,
     slice_of,
@@ -48,18 +47,3 @@ def test_a_hash_is_xxh3_128():
     high, low = hash_all([b"text"])[0].tolist()
     digest = xxhash.xxh3_128_digest(b"text")
     assert (high.to_bytes(8, "little"), low.to_bytes(8, "little")) == (digest[:8], digest[8:])
-
-
-@given(
-    st.lists(st.text("ab \t\u00e9\u4e2d\x0b}", max_size=12), min_size=1, max_size=8),
-    st.integers(0, 6),
-)
-def test_which_lines_count(lines, min_chars):
-    blank = " \t\x0b\n\r\x0c"
-    expected = [
-        len(line) >= max(1, min_chars) and bool(line.strip(blank)) and len(line.encode()) <= 20
-        for line in lines
-    ]
-    text = "\n".join(lines).encode()
-
-    assert lines_that_count(text, min_chars, 20).tolist() == expected

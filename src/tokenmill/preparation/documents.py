@@ -11,11 +11,8 @@ from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.text.clean import clean
-from tokenmill.text.dedup import lines_that_count
+from tokenmill.text.lines import Lines, find_lines, lines_that_count
 from tokenmill.text.read import Chunk, Edge, read_unit
-
-BREAK = b"\xff"  # in no UTF-8
-NEWLINE = ord("\n")
 
 
 @contextmanager
@@ -90,45 +87,20 @@ def _huge_lines(texts: list[bytes], settings: Settings) -> dict[int, list[int]]:
     return huge
 
 
-def lines_of(chunk: CleanChunk, settings: Settings) -> tuple[list[bytes], np.ndarray]:
+def lines_of(chunk: CleanChunk, settings: Settings) -> tuple[Lines, np.ndarray]:
     """The lines of all texts, numbered through, and which of them may be duplicates.
 
-    A text of n newlines has n + 1 lines. A line that was cut, being longer than `long_line`, is
-    not known whole; so that the size of units does not matter, none of that length counts.
+    A line that was cut, being longer than `long_line`, is not known whole; so that the size of
+    units does not matter, none of that length counts.
     """
-    if not chunk.texts:
-        return [], np.zeros(0, np.bool_)
-    whole = b"\n".join(chunk.texts)
-    lines = whole.split(b"\n")
-    counts = lines_that_count(whole, settings.dedup_min_chars, settings.long_line)
-    if chunk.continues is Edge.INSIDE:
+    lines = find_lines(chunk.texts)
+    counts = lines_that_count(lines, settings.dedup_min_chars, settings.long_line)
+    if len(lines) and chunk.continues is Edge.INSIDE:
         counts[0] = False
-    if chunk.open is Edge.INSIDE:
+    if len(lines) and chunk.open is Edge.INSIDE:
         counts[-1] = False
     for text, which in chunk.huge.items():
-        first = sum(other.count(b"\n") + 1 for other in chunk.texts[:text])
-        stop = first + chunk.texts[text].count(b"\n") + 1
-        filled = [at for at in range(first, stop) if lines[at]]
-        counts[[filled[at] for at in which]] = False
+        first, stop = lines.first_of_text[text : text + 2]
+        filled = first + np.flatnonzero(lines.starts[first:stop] < lines.stops[first:stop])
+        counts[filled[which]] = False
     return lines, counts
-
-
-def num_lines(chunk: Chunk) -> int:
-    """How many lines `lines_of` finds."""
-    newlines = (np.count_nonzero(np.frombuffer(text, np.uint8) == NEWLINE) for text in chunk.texts)
-    return int(sum(newlines)) + len(chunk.texts)
-
-
-def without_lines(texts: list[bytes], dropped: np.ndarray) -> list[bytes]:
-    """The texts without the lines of these numbers, each going with its own newline."""
-    whole = BREAK.join(texts)
-    codes = np.frombuffer(whole, np.uint8)
-    stops = np.flatnonzero((codes == NEWLINE) | (codes == BREAK[0]))
-    starts = np.concatenate(([0], stops + 1))
-    # The newline goes with its line; what stands at the end of a text is not the line's to take.
-    after = np.concatenate((stops + (codes[stops] == NEWLINE), [len(whole)]))
-    kept_from = np.concatenate(([0], after[dropped]))
-    kept_to = np.concatenate((starts[dropped], [len(whole)]))
-    some = kept_to > kept_from
-    pieces = zip(kept_from[some].tolist(), kept_to[some].tolist(), strict=True)
-    return b"".join([whole[start:stop] for start, stop in pieces]).split(BREAK)

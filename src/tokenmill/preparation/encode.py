@@ -7,25 +7,22 @@ neighbours are known (`edges.py`).
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.documents import (
-    CleanChunk,
-    cleaned_chunks,
-    naming_source,
-    num_lines,
-    without_lines,
-)
+from tokenmill.preparation.documents import cleaned_chunks, naming_source
+from tokenmill.preparation.kept import KeptText
 from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.repeats import Searched
 from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.preparation.workspace import new_file
-from tokenmill.text.clean import join_edge, squeeze_empty_lines
+from tokenmill.text.clean import join_edge
+from tokenmill.text.lines import find_lines, with_surplus_empty_lines, without_lines
 from tokenmill.text.read import Chunk, Edge
 from tokenmill.tokens.cuts import last_cut
 from tokenmill.tokens.protocol import Tokenizer
@@ -45,13 +42,19 @@ def encode_unit(out_dir: str, unit: int, lines: Searched | None, number: int) ->
     encoder = UnitEncoder(plan, unit)
     repeated = lines.repeated(plan.workspace, number) if lines is not None else None
     dropper = LineDropper(plan, repeated)
+    kept = KeptText(plan.workspace, str(number))
+    chunks: Iterator[Chunk] = (
+        kept.chunks() if kept.is_whole() else cleaned_chunks(plan, unit, plan.tokenizer.cuts)
+    )
     with naming_source(plan, unit), encoder:
-        for chunk in cleaned_chunks(plan, unit, plan.tokenizer.cuts):
+        for chunk in chunks:
             encoder.add(dropper.drop(chunk), chunk)
         receipt = encoder.finish()
     receipt["dropped_lines"] = dropper.num_dropped
     files = [f"{part['name']}.{kind}" for part in receipt["parts"] for kind in ("tokens", "rows")]
-    return plan.workspace.leave_receipt("units", str(unit), [f"{unit}.edges", *files], receipt)
+    receipt = plan.workspace.leave_receipt("units", str(unit), [f"{unit}.edges", *files], receipt)
+    kept.remove()
+    return receipt
 
 
 class LineDropper:
@@ -61,21 +64,22 @@ class LineDropper:
         self.settings, self.ordinals = plan.settings, ordinals
         self.num_lines = self.num_dropped = 0
 
-    def drop(self, chunk: CleanChunk) -> list[bytes]:
+    def drop(self, chunk: Chunk) -> list[bytes]:
         """The texts of the next chunk, without repeated lines."""
         if self.ordinals is None or not len(self.ordinals):
             return chunk.texts
-        begin, end = self.num_lines, self.num_lines + num_lines(chunk)
+        lines = find_lines(chunk.texts)
+        begin, end = self.num_lines, self.num_lines + len(lines)
         first, last = np.searchsorted(self.ordinals, (begin, end))
         here = self.ordinals[first:last].astype(np.int64) - begin
         self.num_lines = end
         self.num_dropped += len(here)
         if not len(here):
             return chunk.texts
-        texts = without_lines(chunk.texts, here)
         if self.settings.normalize:
-            texts = squeeze_empty_lines(texts, continues=chunk.continues, open=chunk.open)
-        return texts
+            continues = chunk.continues is not Edge.NONE
+            here = with_surplus_empty_lines(lines, here, continues=continues)
+        return without_lines(lines, here)
 
 
 @dataclass

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.preparation.documents import CleanChunk, cleaned, lines_of, without_lines
+from tokenmill.preparation.documents import CleanChunk, cleaned, lines_of
 from tokenmill.preparation.plan import choose_dtype
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.target import Inputs
 from tokenmill.preparation.vocabulary import load_tokenizer
 from tokenmill.text.dedup import hash_all
 from tokenmill.text.edges import Edge
+from tokenmill.text.lines import without_lines
 from tokenmill.text.read import Chunk, read_unit
 from tokenmill.text.sources import Source, find_sources
 from tokenmill.text.units import Unit, cut_into_units
@@ -149,8 +150,8 @@ class _Sample:
             new = self._are_new(chunk.texts)
             return list(compress(chunk.texts, new))
         lines, counts = lines_of(chunk, self.settings)
-        repeated = ~np.array(self._are_new(list(compress(lines, counts))), np.bool_)
-        return without_lines(chunk.texts, np.flatnonzero(counts)[repeated])
+        repeated = ~np.array(self._are_new(list(compress(lines.all(), counts))), np.bool_)
+        return without_lines(lines, np.flatnonzero(counts)[repeated])
 
     def _are_new(self, texts: list[bytes]) -> list[bool]:
         new = []

@@ -16,7 +16,8 @@ from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.repeats import RunWriter
 from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.shards.manifest import Manifest, Shard
-from tokenmill.text.dedup import hash_all, lines_that_count
+from tokenmill.text.dedup import hash_all
+from tokenmill.text.lines import find_lines, lines_that_count
 from tokenmill.tokens.protocol import Tokenizer
 
 TOKENS_AT_ONCE = 1 << 20
@@ -80,10 +81,9 @@ def _hash_documents(plan: Plan, batch: list[np.ndarray]) -> np.ndarray:
 
 def _hash_lines(plan: Plan, batch: list[np.ndarray]) -> np.ndarray:
     """The lines of all these documents."""
-    text = b"\n".join(plan.tokenizer.decode(_text_ids(plan, ids)) for ids in batch)
-    lines = text.split(b"\n")
-    counts = lines_that_count(text, plan.settings.dedup_min_chars, plan.settings.long_line)
-    return hash_all(compress(lines, counts))
+    lines = find_lines([plan.tokenizer.decode(_text_ids(plan, ids)) for ids in batch])
+    counts = lines_that_count(lines, plan.settings.dedup_min_chars, plan.settings.long_line)
+    return hash_all(compress(lines.all(), counts))
 
 
 def _text_ids(plan: Plan, ids: np.ndarray) -> np.ndarray:

@@ -1,7 +1,8 @@
 """First pass of deduplication: hash every line, then find what was seen before.
 
 Lines are dropped before a text is encoded, so they must be known in advance. This pass keeps 20
-bytes a line on disk; memory is bounded by the size of a run here and of a partition there.
+bytes a line on disk, and the cleaned text itself if there is room for it (`kept.py`); memory is
+bounded by the size of a run here and of a partition there.
 """
 
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import numpy as np
 
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.documents import cleaned_chunks, lines_of, naming_source
+from tokenmill.preparation.kept import TextKeeper
 from tokenmill.preparation.plan import load_plan
 from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.preparation.workspace import Workspace, new_file
@@ -27,22 +29,28 @@ from tokenmill.text.dedup import (
 )
 
 HASHES_PER_RUN = 2 << 20  # 40 MB on disk: a larger unit leaves several runs
-HASHES_PER_PARTITION = 4 << 20  # some 250 MB while a partition is searched
+HASHES_PER_PARTITION = 1 << 20  # some 70 MB while a partition is searched
 ENTRY = np.dtype([("hash", HASH), ("ordinal", "<u4")])
 
 
-@leaves_receipt(lambda _, unit, number: ("lines", str(number)))
-def hash_lines(out_dir: str, unit: int, number: int) -> dict[str, Any]:
-    """Task: leave the sorted line hashes of one unit, as run `number`."""
+@leaves_receipt(lambda _, unit, number, keep_text: ("lines", str(number)))
+def hash_lines(out_dir: str, unit: int, number: int, keep_text: bool) -> dict[str, Any]:
+    """Task: leave the sorted line hashes of one unit, as run `number`, and perhaps its text."""
     plan = load_plan(out_dir)
     settings, num_lines, bytes_in = plan.settings, 0, 0
-    with naming_source(plan, unit), RunWriter(plan.workspace, "lines", str(number)) as writer:
+    with ExitStack() as stack:
+        stack.enter_context(naming_source(plan, unit))
+        writer = stack.enter_context(RunWriter(plan.workspace, "lines", str(number)))
+        keeper = stack.enter_context(TextKeeper(plan.workspace, str(number))) if keep_text else None
         for chunk in cleaned_chunks(plan, unit, plan.tokenizer.cuts):
+            if keeper is not None:
+                keeper.add(chunk)
             lines, counts = lines_of(chunk, settings)
-            writer.add(hash_all(compress(lines, counts)), np.flatnonzero(counts) + num_lines)
+            writer.add(hash_all(compress(lines.all(), counts)), np.flatnonzero(counts) + num_lines)
             num_lines += len(lines)
             bytes_in += chunk.bytes_in
-        return writer.finish(counts={"lines": num_lines, "bytes_in": bytes_in})
+        kept = keeper.finish() if keeper is not None else None
+        return writer.finish(counts={"lines": num_lines, "bytes_in": bytes_in}, kept=kept)
 
 
 def check_ordinals(count: int) -> None:

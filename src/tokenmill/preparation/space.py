@@ -13,17 +13,27 @@ from tokenmill.preparation.plan import Plan
 BYTES_PER_TOKEN = {"bytes": 1.0, "chars": 3.0}
 BYTES_PER_TOKEN_OF_OTHERS = 6.0
 COMPRESSION = 2.5
+BEST_COMPRESSION = 6.0
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def expected_bytes(plan: Plan) -> int:
     """About how large the shards will be, rather too small."""
-    text = sum(
-        source.size * (COMPRESSION if source.compression or source.kind == "parquet" else 1.0)
-        for source in plan.sources
-    )
+    text = _text_bytes(plan, COMPRESSION)
     per_token = BYTES_PER_TOKEN.get(plan.settings.tokenizer, BYTES_PER_TOKEN_OF_OTHERS)
     return int(text / per_token) * (4 if plan.settings.dtype == "uint32" else 2)
+
+
+def has_room_for_text(plan: Plan) -> bool:
+    """Whether the cleaned text fits on the disk too, by a wide margin, until it is encoded."""
+    needed = _text_bytes(plan, BEST_COMPRESSION) + 4 * expected_bytes(plan)
+    return shutil.disk_usage(plan.workspace.root).free > 2 * needed
+
+
+def _text_bytes(plan: Plan, compression: float) -> int:
+    packed = [bool(source.compression) or source.kind == "parquet" for source in plan.sources]
+    sizes = zip(plan.sources, packed, strict=True)
+    return int(sum(source.size * (compression if is_packed else 1) for source, is_packed in sizes))
 
 
 def check_space(plan: Plan) -> None:

@@ -138,15 +138,3 @@ def _has_controls(text: bytes) -> bool:
     low = np.count_nonzero(data < 0x20) - np.count_nonzero(data == 0x0A)
     tabs = np.count_nonzero(data == 0x09) if b"\t" in text else 0
     return low != tabs or b"\x7f" in text
-
-
-def squeeze_empty_lines(
-    texts: Sequence[bytes], *, continues: Edge = Edge.NONE, open: Edge = Edge.NONE
-) -> list[bytes]:
-    """Rule 7 alone, for texts that lost lines after they were cleaned."""
-    if not texts:
-        return []
-    first = _BREAK + _EDGE if continues is not Edge.NONE else _BREAK
-    last = _EDGE + _BREAK if open is not Edge.NONE else _BREAK
-    whole = squeeze_newlines(b"".join([first, _BREAK.join(texts), last]))
-    return whole.replace(_EDGE, b"")[1:-1].split(_BREAK)

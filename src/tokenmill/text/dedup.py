@@ -25,27 +25,6 @@ def hash_all(texts: Iterable[bytes | memoryview]) -> np.ndarray:
     return np.frombuffer(digests, HASH)
 
 
-def lines_that_count(text: bytes, min_chars: int, max_bytes: int) -> np.ndarray:
-    """Which lines of a text can be duplicates at all: not blank, of `min_chars` characters or more.
-
-    Lines of more than `max_bytes` never are: they may have been cut, and are not known whole.
-    """
-    codes = np.frombuffer(text, np.uint8)
-    stops = np.append(np.flatnonzero(codes == ord("\n")), len(text))
-    starts = np.concatenate(([0], stops[:-1] + 1))
-    num_bytes = stops - starts
-    counts = (num_bytes >= max(1, min_chars)) & (num_bytes <= max_bytes)
-    if not text.isascii():
-        # All bytes of a character but the first are 10xxxxxx.
-        inside = np.flatnonzero((codes & 0xC0) == 0x80)
-        line_of = np.searchsorted(stops, inside)
-        counts &= num_bytes - np.bincount(line_of, minlength=len(stops)) >= min_chars
-    # Only a line that begins with a blank can be nothing else.
-    for line in np.flatnonzero(counts)[codes[starts[counts]] <= 32].tolist():
-        counts[line] = not text[starts[line] : stops[line]].isspace()
-    return counts
-
-
 @dataclass(frozen=True)
 class Run:
     """What one unit has to say: its first occurrences, sorted, and its repetitions."""
@@ -57,11 +36,12 @@ class Run:
 
 def make_run(hashes: np.ndarray, ordinals: np.ndarray) -> Run:
     """Sort the hashes of one unit and set repetitions inside the unit aside."""
-    order = _stable_order(hashes)
-    hashes, ordinals = hashes[order], ordinals[order].astype(np.uint32)
-    first = np.ones(len(hashes), np.bool_)
-    first[1:] = ~_same_as_before(hashes)
-    return Run(hashes[first], ordinals[first], np.sort(ordinals[~first]))
+    hashes, order = _sorted(hashes)
+    ordinals = ordinals[order].astype(np.uint32)
+    again = np.zeros(len(hashes), np.bool_)
+    again[1:] = _same_as_before(hashes)
+    first = np.flatnonzero(~again)
+    return Run(_taken(hashes, first), ordinals[first], np.sort(ordinals[again]))
 
 
 class Duplicates(NamedTuple):
@@ -78,9 +58,8 @@ def find_duplicates(runs: Sequence[tuple[int, np.ndarray, np.ndarray]]) -> Dupli
     ordinals = np.concatenate([run[2] for run in runs]) if runs else np.empty(0, np.uint32)
     repeated = _values_that_repeat(np.ascontiguousarray(hashes["high"]))
     candidates = np.flatnonzero(repeated)
-    hashes, units, ordinals = hashes[candidates], units[candidates], ordinals[candidates]
-    order = _stable_order(hashes)
-    hashes = hashes[order]
+    units, ordinals = units[candidates], ordinals[candidates]
+    hashes, order = _sorted(_taken(hashes, candidates))
     again = order[1:][_same_as_before(hashes)]
     again.sort()
     return Duplicates(units[again], ordinals[again])
@@ -103,8 +82,8 @@ def slice_of(hashes: np.ndarray, bounds: tuple[int, int]) -> slice:
     return slice(start, int(np.searchsorted(hashes["high"], np.uint64(high))))
 
 
-def _stable_order(hashes: np.ndarray) -> np.ndarray:
-    """Order by (high, low), equal ones in the order they came.
+def _sorted(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The hashes by (high, low), equal ones in the order they came, and where each came from.
 
     Plain sorting is seven times as fast as sorting with positions. So the position takes the
     place of the last bits of the hash; if those would have mattered, the slow way is taken.
@@ -113,10 +92,19 @@ def _stable_order(hashes: np.ndarray) -> np.ndarray:
     packed = (hashes["high"] & ~bits) | np.arange(len(hashes), dtype=np.uint64)
     packed.sort()
     order: np.ndarray = (packed & bits).astype(np.intp)
-    high, low = hashes["high"][order], hashes["low"][order]
+    ordered = _taken(hashes, order)
+    high, low = ordered["high"], ordered["low"]
     if ((high[1:] < high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] != low[:-1]))).any():
         order = np.lexsort((hashes["low"], hashes["high"]))
-    return order
+        ordered = _taken(hashes, order)
+    return ordered, order
+
+
+def _taken(hashes: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """hashes[places]; as pairs of numbers, which NumPy moves faster than it moves records."""
+    pairs = hashes.view("<u8").reshape(-1, 2)
+    taken: np.ndarray = pairs.take(places, axis=0).view(HASH).reshape(-1)
+    return taken
 
 
 def _same_as_before(hashes: np.ndarray) -> np.ndarray:
@@ -129,11 +117,11 @@ def _values_that_repeat(values: np.ndarray) -> np.ndarray:
     """A mask that holds at least every value that stands more than once.
 
     Plain sorting is several times faster than sorting with positions, so positions are only
-    sorted for values whose last 24 bits are those of a repeated value.
+    sorted for values whose last bits are those of a repeated value.
     """
     ordered = np.sort(values)
-    table = np.zeros(1 << 24, np.bool_)
-    low_bits = np.uint64((1 << 24) - 1)
+    table = np.zeros(4 << len(values).bit_length(), np.bool_)
+    low_bits = np.uint64(len(table) - 1)
     table[ordered[1:][ordered[1:] == ordered[:-1]] & low_bits] = True
     found: np.ndarray = table[values & low_bits]
     return found

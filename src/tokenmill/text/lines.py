@@ -1,0 +1,126 @@
+"""The lines of many texts at once: where they are, which can be duplicates, and how they go.
+
+A text of n newlines has n + 1 lines. The texts of a chunk are joined by newlines, so that the lines
+of all of them are found in one pass, and numbered through.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+
+import numpy as np
+
+_NEWLINE = ord("\n")
+_BLANKS = 0x20  # the space, and all below it
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Where the lines of some texts begin and end in `whole`."""
+
+    texts: Sequence[bytes]
+    whole: bytes
+    starts: np.ndarray
+    stops: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def all(self) -> list[bytes]:
+        """Every line, without its newline."""
+        return self.whole.split(b"\n") if self.texts else []
+
+    @cached_property
+    def first_of_text(self) -> np.ndarray:
+        """The number of the first line of each text; behind them, the number of all lines."""
+        sizes = np.fromiter(map(len, self.texts), np.int64, len(self.texts))
+        begins = np.concatenate(([0], np.cumsum(sizes + 1)))
+        return np.searchsorted(self.starts, begins)
+
+
+def find_lines(texts: Sequence[bytes]) -> Lines:
+    """All lines of the texts."""
+    if not texts:
+        return Lines(texts, b"", np.zeros(0, np.int64), np.zeros(0, np.int64))
+    whole = b"\n".join(texts)
+    (newlines,) = (np.frombuffer(whole, np.uint8) == _NEWLINE).nonzero()
+    starts, stops = np.empty((2, len(newlines) + 1), np.int64)
+    starts[0], stops[-1] = 0, len(whole)
+    stops[:-1] = newlines
+    np.add(newlines, 1, out=starts[1:])
+    return Lines(texts, whole, starts, stops)
+
+
+def lines_that_count(lines: Lines, min_chars: int, max_bytes: int) -> np.ndarray:
+    """Which lines can be duplicates at all: not blank, of `min_chars` characters or more.
+
+    Lines of more than `max_bytes` never are: they may have been cut, and are not known whole.
+    """
+    codes = np.frombuffer(lines.whole, np.uint8)
+    starts, stops = lines.starts, lines.stops
+    num_bytes = stops - starts
+    counts: np.ndarray = (num_bytes >= max(1, min_chars)) & (num_bytes <= max_bytes)
+    if not lines.whole.isascii():
+        # A character has up to four bytes, and all but the first are 10xxxxxx.
+        short = np.flatnonzero(counts & (num_bytes < 4 * min_chars))
+        (inside,) = (codes.view(np.int8) < -64).nonzero()
+        more = inside.searchsorted(stops[short]) - inside.searchsorted(starts[short])
+        counts[short] = num_bytes[short] - more >= min_chars
+    # Only a line that begins and ends with a blank can be nothing else.
+    which = np.flatnonzero(counts)
+    which = which[(codes[starts[which]] <= _BLANKS) & (codes[stops[which] - 1] <= _BLANKS)]
+    for line in which.tolist():
+        counts[line] = not lines.whole[starts[line] : stops[line]].isspace()
+    return counts
+
+
+def without_lines(lines: Lines, dropped: np.ndarray) -> list[bytes]:
+    """The texts without the lines of these numbers, each going with its own newline.
+
+    The last line of a text has none, and what stands before it stays.
+    """
+    texts = list(lines.texts)
+    if not len(dropped):
+        return texts
+    firsts = lines.first_of_text
+    text_of = firsts.searchsorted(dropped, side="right") - 1
+    # Lines that stand together, within one text, go in one piece.
+    apart = (np.diff(dropped) != 1) | (np.diff(text_of) != 0)
+    first, last = dropped[np.append(True, apart)], dropped[np.append(apart, True)]
+    cuts = zip(
+        text_of[np.append(True, apart)].tolist(),
+        lines.starts[first].tolist(),
+        (lines.stops[last] + 1).tolist(),
+        strict=True,
+    )
+    for number, of_text in groupby(cuts, key=itemgetter(0)):
+        at = int(lines.starts[firsts[number]])
+        end = int(lines.stops[firsts[number + 1] - 1])
+        pieces = []
+        for _, start, stop in of_text:
+            pieces.append(lines.whole[at:start])
+            at = min(stop, end)
+        texts[number] = b"".join([*pieces, lines.whole[at:end]])
+    return texts
+
+
+def with_surplus_empty_lines(lines: Lines, dropped: np.ndarray, *, continues: bool) -> np.ndarray:
+    """These numbers, and those of empty lines that come to stand behind another empty line.
+
+    So at most one in a row is left where there was at most one before (rule 7 of cleaning).
+    `continues`: the first text does, so what stands before its first line is not known.
+    """
+    firsts = lines.first_of_text
+    left = np.ones(len(lines), np.bool_)
+    left[dropped] = False
+    kept = np.flatnonzero(left)
+    empty = lines.starts == lines.stops
+    empty[firsts[1:] - 1] = False  # the last line of a text has no newline to give
+    if continues and len(kept) and kept[0] < firsts[1]:
+        empty[kept[0]] = False
+    behind = empty[kept][:-1] & empty[kept][1:]
+    behind &= np.diff(firsts.searchsorted(kept, side="right")) == 0  # in the same text
+    left[kept[1:][behind]] = False
+    return np.flatnonzero(~left)

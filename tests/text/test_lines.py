@@ -1,0 +1,93 @@
+"""Lines of many texts at once, against loops over one text after the other."""
+
+import re
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenmill.text.lines import (
+    find_lines,
+    lines_that_count,
+    with_surplus_empty_lines,
+    without_lines,
+)
+
+TEXTS = st.lists(st.text("ab\n", max_size=12).map(str.encode), max_size=6)
+
+
+def plain_lines(texts):
+    return [line for text in texts for line in text.split(b"\n")]
+
+
+def plainly_without(texts, dropped):
+    """Each line goes with the newline behind it; the last line of a text has none."""
+    left, number = [], 0
+    for text in texts:
+        lines = re.findall(rb"[^\n]*\n|[^\n]+\Z|\Z", text)
+        lines = lines[: text.count(b"\n") + 1]
+        left.append(b"".join(line for n, line in enumerate(lines, number) if n not in dropped))
+        number += len(lines)
+    return left
+
+
+def plainly_squeezed(text):
+    return re.sub(rb"\A\n{2,}", b"\n", re.sub(rb"\n{3,}", b"\n\n", text))
+
+
+@given(TEXTS)
+def test_lines_are_those_of_each_text_in_turn(texts):
+    lines = find_lines(texts)
+
+    assert lines.all() == plain_lines(texts)
+    assert [
+        lines.whole[start:stop] for start, stop in zip(lines.starts, lines.stops, strict=True)
+    ] == plain_lines(texts)
+    counts = [text.count(b"\n") + 1 for text in texts]
+    assert lines.first_of_text.tolist() == [sum(counts[:n]) for n in range(len(counts) + 1)]
+
+
+@given(
+    st.lists(st.text("ab \t\u00e9\u4e2d\x0b}", max_size=12), min_size=1, max_size=8),
+    st.integers(0, 6),
+)
+def test_which_lines_count(lines, min_chars):
+    blank = " \t\x0b\n\r\x0c"
+    expected = [
+        len(line) >= max(1, min_chars) and bool(line.strip(blank)) and len(line.encode()) <= 20
+        for line in lines
+    ]
+    text = "\n".join(lines).encode()
+
+    assert lines_that_count(find_lines([text]), min_chars, 20).tolist() == expected
+
+
+@given(TEXTS, st.data())
+def test_lines_go_with_their_newlines(texts, data):
+    lines = find_lines(texts)
+    dropped = np.flatnonzero(
+        data.draw(st.lists(st.booleans(), min_size=len(lines), max_size=len(lines)))
+    )
+
+    assert without_lines(lines, dropped) == plainly_without(texts, set(dropped.tolist()))
+
+
+@given(TEXTS, st.booleans(), st.data())
+def test_empty_lines_that_meet_become_one_as_in_cleaning(texts, continues, data):
+    texts = [plainly_squeezed(text) for text in texts]
+    lines = find_lines(texts)
+    filled = [number for number, line in enumerate(lines.all()) if line]
+    dropped = data.draw(st.sets(st.sampled_from(filled))) if filled else set()
+
+    found = without_lines(
+        lines,
+        with_surplus_empty_lines(lines, np.array(sorted(dropped), int), continues=continues),
+    )
+
+    expected = plainly_without(texts, dropped)
+    if continues and expected:  # something else stands before the first
+        expected[0] = plainly_squeezed(b"." + expected[0])[1:]
+    assert found == [
+        text if continues and number == 0 else plainly_squeezed(text)
+        for number, text in enumerate(expected)
+    ]
