@@ -1,6 +1,7 @@
 """JSON lines, CSV and parquet give the texts that their own libraries read from them."""
 
 import csv
+import gzip
 import io
 import json
 import re
@@ -170,10 +171,61 @@ def test_a_csv_field_may_be_large_but_not_without_limit(tmp_path):
 
     documents, _, _ = read_all(path, ReadRules())
     assert documents == [b"line\n" * 60_000]
-    for policy in ("error", "skip"):
-        with pytest.raises(BadInputError, match="row 1: a field has more than 1,000 characters"):
-            read_all(path, ReadRules(max_document_bytes=1000, on_bad_input=policy))
+    with pytest.raises(BadInputError, match="row 1: the row has more than 1,000 bytes"):
+        read_all(path, ReadRules(max_document_bytes=1000))
     assert csv.field_size_limit() == 131072
+
+
+ROWS = [f"{n},row {n}" for n in range(1000)]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("most", [1 << 20, 1000, 40])
+@pytest.mark.parametrize("behind", [[], ['1,"quoted"'], ['1,"two\nlines"']])
+def test_a_quote_that_is_never_closed_costs_one_row_of_a_csv_file(tmp_path, pack, most, behind):
+    path = tmp_path / "a.csv"
+    lines = ["id,text", "1,first", '2,"unclosed', *ROWS, *behind]
+    path.write_bytes(pack("\n".join(lines).encode()))
+
+    rules = ReadRules(on_bad_input="skip", max_document_bytes=most)
+    documents, dropped, _ = read_all(path, rules, chunk_bytes=50)
+
+    texts = [row[row.index(",") + 1 :].strip('"') for row in ("1,first", *ROWS, *behind)]
+    assert [text.decode() for text in documents] == texts
+    assert dropped == {"not CSV": 1}
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_csv_row_that_is_too_large_is_left_out_whole(tmp_path, pack, newline):
+    path = tmp_path / "a.csv"
+    large = ['2,"' + 'a line, and ""another""\n' * 30_000 + '"', "3," + "x" * 600_000]
+    lines = ["id,text", "1,first", large[0], large[1], "4,last", large[0]]
+    path.write_bytes(pack(newline.join(lines).encode()))
+
+    rules = ReadRules(on_bad_input="skip", max_document_bytes=1000)
+    documents, dropped, _ = read_all(path, rules)
+
+    assert (documents, dropped) == ([b"first", b"last"], {"too large": 3})
+
+
+def test_an_unclosed_quote_before_a_csv_line_that_is_too_large(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'id,text\n1,a\n2,"unclosed\n3,' + b"x" * 600_000 + b"\n4,b\n")
+
+    rules = ReadRules(on_bad_input="skip", max_document_bytes=1000)
+    documents, dropped, _ = read_all(path, rules)
+
+    assert (documents, dropped) == ([b"a", b"b"], {"not CSV": 1, "too large": 1})
+
+
+def test_bad_rows_of_a_csv_file_are_found_in_one_walk(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"id,text\n" + b'1,"unclosed\n2,fine\n' * 5000)
+
+    documents, dropped, _ = read_all(path, SKIP)
+
+    assert (documents, dropped) == ([b"fine"] * 5000, {"not CSV": 5000})
 
 
 TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())]

@@ -85,3 +85,16 @@ def bad_input(source: Source, where: str, what: str, hint: str | None = None) ->
         hint=hint or "mend it, or pass --on_bad_input skip (or replace) to go on without it",
         source=source.name,
     )
+
+
+class TooLargeError(BadInputError):
+    """A document that must be held whole, and has more than `max_document_bytes`."""
+
+    def __init__(self, source: Source, where: str, what: str, size: int) -> None:
+        super().__init__(
+            f"{source.name}{where}: {what}",
+            hint="allow larger documents, or cut the file into documents another way",
+            source=source.name,
+        )
+        self.size = size
+        """Of the document, or 0 where it is not known."""

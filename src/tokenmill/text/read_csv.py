@@ -1,25 +1,28 @@
 """CSV files, plain or compressed: a header row, and one column of it is the document.
 
 Read with the standard library's parser in strict mode: quoted fields may hold newlines, an
-unclosed quote is bad input, and behind a row that is left out the next line starts a new row. One
-unit a file, since a newline inside quotes ends no row. For speed, convert to JSONL or parquet.
+unclosed quote is bad input, and behind a row that is left out the line after the one it began on
+starts a new row (`csv_lines.py`). A row of more than `max_document_bytes` is left out whole where
+its quotes are closed as they should be. One unit a file, since a newline inside quotes ends no row.
+For speed, convert to JSONL or parquet.
 """
 
 import csv
+import sys
 from collections.abc import Iterator
 
 from tokenmill.errors import BadInputError
-from tokenmill.text.chunks import Chunk, ReadRules, bad_input
-from tokenmill.text.read_text import EMPTY, NOT_UTF8
+from tokenmill.text.chunks import Chunk, ReadRules, TooLargeError, bad_input
+from tokenmill.text.csv_lines import CsvLines, RowTooLargeError
+from tokenmill.text.read_text import EMPTY, NOT_UTF8, TOO_LARGE
 from tokenmill.text.sources import Source
-from tokenmill.text.streams import Plain, Stream, open_stream
 
 NOT_CSV, NO_FIELD = "not CSV", "missing field"
 
 
 def read_csv(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
     """The documents of a CSV file; rows are counted from 1, the header is row 0."""
-    before = csv.field_size_limit(rules.max_document_bytes)
+    before = csv.field_size_limit(sys.maxsize)  # whole rows are bounded, by `CsvLines`
     try:
         yield from _read(source, rules, chunk_bytes)
     finally:
@@ -27,20 +30,27 @@ def read_csv(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chu
 
 
 def _read(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
-    with open_stream(source.path, source.compression, source.name) as stream:
-        rows = csv.reader(_lines(stream, source, rules), strict=True)
+    with CsvLines(source, rules.max_document_bytes) as lines:
+        rows = lines.rows()
         column = _find_column(rows, source, rules)
         chunk, size, row, seen = Chunk([], offset=1), 0, 0, 0
         while True:
             row += 1
+            lines.begin_row()
             try:
                 values = next(rows)
+                if lines.may_be_too_large:
+                    lines.check_size()
             except StopIteration:
                 break
             except csv.Error as error:
-                if "field limit" in str(error):
-                    raise _too_large(source, rules, row) from None
                 _bad(chunk, source, rules, row, NOT_CSV, f"not CSV: {error}")
+                lines.go_on_behind_first()
+                rows = lines.rows()
+                continue
+            except RowTooLargeError:
+                _leave_out_large(lines, chunk, source, rules, row)
+                rows = lines.rows()
                 continue
             if not values:
                 continue
@@ -55,10 +65,10 @@ def _read(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]
             elif text is not None:
                 _count(chunk, EMPTY)
             if size >= chunk_bytes:
-                chunk.bytes_in, seen = stream.raw_position - seen, stream.raw_position
+                chunk.bytes_in, seen = lines.raw_position - seen, lines.raw_position
                 yield chunk
                 chunk, size = Chunk([], offset=row + 1), 0
-        chunk.bytes_in = stream.raw_position - seen
+        chunk.bytes_in = lines.raw_position - seen
         yield chunk
 
 
@@ -69,6 +79,8 @@ def _find_column(rows: Iterator[list[str]], source: Source, rules: ReadRules) ->
         raise _no_column(source, rules, "the file is empty") from None
     except csv.Error as error:
         raise bad_input(source, " in the header", f"not CSV: {error}") from None
+    except RowTooLargeError:
+        raise _too_large(source, rules, " in the header", 0) from None
     if header:
         header[0] = header[0].removeprefix("\ufeff")  # spreadsheets write one; it is not a name
     found = header.count(rules.text_field)
@@ -84,25 +96,26 @@ def _no_column(source: Source, rules: ReadRules, what: str) -> BadInputError:
     return bad_input(source, "", f"column {rules.text_field!r}: {what}", hint)
 
 
-def _too_large(source: Source, rules: ReadRules, row: int) -> BadInputError:
-    """Always an error: what comes behind the limit would be taken for rows."""
-    what = f"a field has more than {rules.max_document_bytes:,} characters"
-    hint = "is a quote never closed? if not, raise the limit on memory"
-    return bad_input(source, f", row {row:,}", what, hint)
+def _leave_out_large(
+    lines: CsvLines, chunk: Chunk, source: Source, rules: ReadRules, row: int
+) -> None:
+    """Count a row over the limit, and go on behind it, or in it where a quote is not closed."""
+    begin = lines.row_begin
+    end = lines.end_of_row(begin)
+    if end is None:
+        what = "not CSV: a quote is not closed as it should be"
+        _bad(chunk, source, rules, row, NOT_CSV, what)
+        lines.go_on_behind(lines.end_of_line(begin))
+        return
+    if rules.on_bad_input == "error":
+        raise _too_large(source, rules, f", row {row:,}", end - begin)
+    _count(chunk, TOO_LARGE)
+    lines.go_on_behind(end)
 
 
-def _lines(stream: Plain | Stream, source: Source, rules: ReadRules) -> Iterator[str]:
-    """Lines for the parser, newlines kept; what is not UTF-8 comes as surrogate escapes."""
-    rest = b""
-    while data := stream.read(1 << 18):
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            yield line.decode("utf-8", "surrogateescape") + "\n"
-        if len(rest) > rules.max_document_bytes:
-            what = f"a line has more than {rules.max_document_bytes:,} bytes"
-            raise bad_input(source, f" at byte {stream.position - len(rest):,}", what, "is it CSV?")
-    if rest:
-        yield rest.decode("utf-8", "surrogateescape")
+def _too_large(source: Source, rules: ReadRules, where: str, size: int) -> TooLargeError:
+    what = f"the row has more than {rules.max_document_bytes:,} bytes"
+    return TooLargeError(source, where, what, size)
 
 
 def _encode(value: str, chunk: Chunk, source: Source, rules: ReadRules, row: int) -> bytes | None:

@@ -95,6 +95,11 @@ class Stream:
         self.position += len(out)
         return out
 
+    def skip(self, size: int) -> None:
+        """Go past so many decompressed bytes."""
+        while size > 0 and (data := self.read(min(size, BLOCK))):
+            size -= len(data)
+
     def _some(self, size: int) -> bytes:
         """At least one byte, or none at the true end of the data."""
         while True:
@@ -166,6 +171,12 @@ class Plain:
         self.position += len(data)
         self.raw_position = self.position
         return data
+
+    def skip(self, size: int) -> None:
+        """Go past so many bytes."""
+        self.position += size
+        self.raw_position = self.position
+        self._file.seek(self.position)
 
     def __enter__(self) -> "Plain":
         return self
