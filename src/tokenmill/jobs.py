@@ -19,8 +19,9 @@ from typing import Any
 from tokenmill.errors import NotADatasetError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.parts import NotReady, Part, PartExecutor, Stage
+from tokenmill.preparation.limits import decide_limits
 from tokenmill.preparation.lock import hold_lock, refuse_locked
-from tokenmill.preparation.memory import fit_into_memory
+from tokenmill.preparation.memory import Memory, fit_into_memory
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, read_plan
 from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.remote import RemoteTarget
@@ -82,10 +83,11 @@ def plan(
         ) as target,
     ):
         sources = target.sources(inputs, Silent())
-        made = start(target, sources, settings, unit_bytes, memory.chunk_bytes, anew=overwrite)
-        if isinstance(made, Plan):
-            target.workspace.share()
-        return made
+        made = start(target, sources, settings, unit_bytes, memory, anew=overwrite)
+        if isinstance(made, Summary):
+            return made
+        target.workspace.share()
+        return made[0]
 
 
 def work(
@@ -140,13 +142,21 @@ def finish(
         stop_on_signals(),
         explain_full_disk(Path(run)),
         hold_lock(target.workspace.lock_file, break_lock=break_lock),
-        LocalExecutor(memory.workers) as executor,
+        LocalExecutor(_processes(plan, memory)) as executor,
     ):
         summary = run_stages(plan, target, executor, progress or Silent())
         target.workspace.clean_temporary()
         target.finish()
     summary.seconds = round(time.monotonic() - started, 3)
     return summary
+
+
+def _processes(plan: Plan, memory: Memory) -> int:
+    """How many fit; the limits on documents are those of the plan unless memory is named anew."""
+    if memory.max_ram is None:
+        return memory.workers
+    learned = plan.settings.tokenizer == "chars"
+    return decide_limits(plan, memory, None if learned else plan.tokenizer)
 
 
 def open_run(run: Run) -> tuple[Target, Plan] | None:

@@ -37,7 +37,8 @@ from tokenmill.preparation.fates import (
     stretches,
 )
 from tokenmill.preparation.joined import JoinedParts, load_joined
-from tokenmill.preparation.memory import fit_into_memory
+from tokenmill.preparation.limits import decide_limits
+from tokenmill.preparation.memory import Memory, fit_into_memory
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
 from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.repeats import Searched, hash_lines, num_partitions, search_partition
@@ -94,16 +95,17 @@ def prepare(
     ):
         progress = progress or Silent()
         sources = target.sources(inputs, progress)
-        plan = start(target, sources, settings, unit_bytes, memory.chunk_bytes, anew=overwrite)
-        if isinstance(plan, Summary):
-            return plan
+        begun = start(target, sources, settings, unit_bytes, memory, anew=overwrite)
+        if isinstance(begun, Summary):
+            return begun
+        plan, processes = begun
         target.workspace.clean_temporary()
         target.workspace.distrust_after_reboot()
         if engine != "local":
             target.workspace.share()
         with open_engine(
             engine,
-            processes=memory.workers,
+            processes=processes,
             at_once=workers,
             ray_address=ray_address,
             shared=str(plan.workspace.plan_file.absolute()),
@@ -119,11 +121,11 @@ def start(
     sources: list[Source],
     given: dict[str, Any],
     unit_bytes: int,
-    chunk_bytes: int,
+    memory: Memory,
     *,
     anew: bool,
-) -> Plan | Summary:
-    """The plan, written or found; or the outcome, where all was done before."""
+) -> tuple[Plan, int] | Summary:
+    """The plan, written or found, and how many workers fit; or the outcome, if all was done."""
     settings = target.settings(given)
     if done := target.already_done(settings, sources):
         return done
@@ -134,10 +136,12 @@ def start(
         previous=target.previous_hash,
         destination=target.destination,
         unit_bytes=unit_bytes,
-        chunk_bytes=chunk_bytes,
+        chunk_bytes=memory.chunk_bytes,
     )
     check_space(plan)
-    return begin(plan, target.tokenizer(given), anew=anew)
+    tokenizer = target.tokenizer(given)
+    plan = begin(plan, tokenizer, anew=anew)
+    return plan, decide_limits(plan, memory, tokenizer)
 
 
 def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progress) -> Summary:

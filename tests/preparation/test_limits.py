@@ -1,19 +1,29 @@
 """Memory and disk: what does not fit is refused before the work begins, with both numbers."""
 
+import contextlib
+import csv
 import io
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections import namedtuple
+from pathlib import Path
 
 import pytest
-from preparation import oracle
+from preparation import oracle, runs
 
 from tokenmill.errors import PrepareError
 from tokenmill.executors.protocol import WorkerDiedError
 from tokenmill.preparation import progress as progress_module
-from tokenmill.preparation.memory import fit_into_memory, parse_size
+from tokenmill.preparation.memory import (
+    enough_for_document,
+    fit_into_memory,
+    left_for_document,
+    parse_size,
+)
 from tokenmill.preparation.progress import Lines
 from tokenmill.prepare import prepare
 
@@ -66,6 +76,88 @@ def test_memory_stays_within_the_limit(tmp_path):
     assert done.returncode == 0, done.stderr
     peak = int(done.stdout.split("VmHWM:")[1].split()[0]) << 10
     assert peak < 430 << 20
+
+
+def peak_of(folder, **arguments):
+    """(exit code, what was written to standard error, peak of anonymous memory in all processes)"""
+    process = runs.start(arguments, cwd=folder)
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, sum(map(anonymous, descendants(process.pid))))
+    return process.returncode, process.communicate()[1], peak
+
+
+def descendants(process):
+    with contextlib.suppress(OSError):
+        yield process
+        for task in os.listdir(f"/proc/{process}/task"):
+            for child in Path(f"/proc/{process}/task/{task}/children").read_text().split():
+                yield from descendants(int(child))
+
+
+def anonymous(process):
+    with contextlib.suppress(OSError):
+        status = Path(f"/proc/{process}/status").read_text()
+        if "RssAnon:" in status:
+            return int(status.split("RssAnon:")[1].split()[0]) << 10
+    return 0
+
+
+LIMIT = 440
+LARGE = "".join(f"line {n} of some words, and then more of them\n" for n in range(400_000))
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_a_document_that_does_not_fit_is_refused_with_the_memory_that_is_enough(tmp_path, kind):
+    """Of 20 MB; the limit leaves room for 11 MB of JSON lines, and 8 MB of CSV."""
+    name = f"large.{kind}"
+    with open(tmp_path / name, "w", newline="") as file:
+        if kind == "csv":
+            csv.writer(file).writerows([["text"], [LARGE]])
+        else:
+            file.write(json.dumps({"text": LARGE}) + "\n")
+    given = {"inputs": name, "dedup": "none", "workers": 2, "out_dir": "out"}
+
+    code, errors, peak = peak_of(tmp_path, **given, max_ram=f"{LIMIT}M")
+
+    assert code == 1
+    assert peak < LIMIT << 20
+    enough = re.search(r"more than [\d,]+ bytes.*\n\nhint: pass --max_ram (\d+)M or more", errors)
+    code, errors, peak = peak_of(tmp_path, **given, max_ram=f"{enough[1]}M")
+    assert (code, errors) == (0, "")
+    assert peak < int(enough[1]) << 20
+    assert oracle.books_of(tmp_path / "out")["documents_written"] == 1
+
+
+def test_what_is_too_large_does_not_depend_on_the_workers(tmp_path):
+    rows = [{"text": "word " * n} for n in (10, 3_000_000, 20, 2_000_000)]
+    for number in range(3):
+        path = tmp_path / f"{number}.jsonl"
+        path.write_text("".join(json.dumps({"text": f"{number}" + r["text"]}) + "\n" for r in rows))
+    given = {"max_ram": "440M", "on_bad_input": "skip", "tokenizer": "bytes", "val_fraction": 0}
+    for workers in (1, 3):
+        prepare(sorted(tmp_path.glob("*.jsonl")), tmp_path / str(workers), workers=workers, **given)
+    assert oracle.hashes_of_files(tmp_path / "1") == oracle.hashes_of_files(tmp_path / "3")
+    assert oracle.books_of(tmp_path / "1")["dropped"] == {"too large": 3}
+
+
+def test_more_memory_never_means_smaller_documents():
+    sizes = [left_for_document(n << 20) for n in range(430, 64_000, 97)]
+    assert sizes == sorted(sizes)
+    for size in sizes:
+        assert left_for_document(enough_for_document(size)) >= size
+
+
+def test_with_memory_for_one_large_document_at_a_time_several_workers_hold_one(tmp_path):
+    text = json.dumps({"text": LARGE}) + "\n"
+    for number in range(4):
+        (tmp_path / f"{number}.jsonl").write_text(text)
+    code, errors, peak = peak_of(
+        tmp_path, inputs=["0.jsonl", "1.jsonl", "2.jsonl", "3.jsonl"], out_dir="out",
+        dedup="none", workers=3, max_ram="1300M", tokenizer="bytes",
+    )  # fmt: skip
+    assert (code, errors) == (0, "")
+    assert peak < 1300 << 20
 
 
 def test_a_disk_that_is_too_small(tmp_path, monkeypatch):

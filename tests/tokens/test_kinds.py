@@ -202,8 +202,36 @@ class TestTokenizerJson:
 
         tokenizer = load(str(path))
 
-        assert (tokenizer.backend, tokenizer.cuts) == ("tokenizers", None)
+        assert tokenizer.backend == "tokenizers"
         assert tokenizer.encode_batch([text.encode()])[0].tolist() == reference.encode(text).ids
+
+    @pytest.mark.parametrize(
+        ("normalizer", "cuttable"),
+        [
+            (normalizers.Lowercase(), True),
+            (normalizers.Sequence([normalizers.NFD(), normalizers.Lowercase()]), True),
+            (normalizers.NFC(), True),
+            (normalizers.NFKC(), False),
+            (normalizers.Strip(), False),
+        ],
+    )
+    def test_a_long_text_behind_a_normalizer_is_encoded_in_pieces_where_that_is_safe(
+        self, tmp_path, train_bpe, normalizer, cuttable
+    ):
+        path = tmp_path / "tokenizer.json"
+        train_bpe(TEXT * 3, normalizer=normalizer).save(str(path))
+        reference = tokenizers.Tokenizer.from_file(str(path))
+        reference.encode_special_tokens = True
+        sign = "\ufc5e \u0130 \u03a3 e\u0301 "  # lower case and NFKC change their number
+        long = "".join(f"{n}{sign}{TEXT}" for n in range(3000))
+        texts = ["a b", long, "", long[::-1]]
+
+        tokenizer = load(str(path))
+        ids, ends = tokenizer.encode_batch([text.encode() for text in texts])
+
+        assert (tokenizer.cuts is not None) == cuttable
+        parts = np.split(ids, ends[:-1])
+        assert [part.tolist() for part in parts] == [reference.encode(text).ids for text in texts]
 
     @pytest.mark.parametrize(
         ("pre_tokenizer", "backend", "cuttable"),

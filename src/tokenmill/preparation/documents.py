@@ -3,13 +3,15 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tokenmill.errors import PrepareError, TokenmillError
+from tokenmill.preparation.limits import OneAtATime, load_limits
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
+from tokenmill.text.chunks import TooLargeError
 from tokenmill.text.clean import clean
 from tokenmill.text.lines import Lines, find_lines, lines_that_count
 from tokenmill.text.read import Chunk, Edge, read_unit
@@ -47,15 +49,20 @@ class CleanChunk(Chunk):
 def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Iterator[CleanChunk]:
     """Read one unit, and clean its texts unless asked not to."""
     where = plan.units[unit]
-    chunks = read_unit(
-        plan.sources[where.source],
-        where,
-        plan.settings.read_rules,
-        cuts=cuts,
-        chunk_bytes=plan.chunk_bytes,
-    )
-    for chunk in chunks:
-        yield cleaned(chunk, plan.settings)
+    source, limits = plan.sources[where.source], load_limits(plan.workspace)
+    with OneAtATime(plan.workspace) as on_large:
+        rules = replace(
+            plan.settings.read_rules,
+            max_document_bytes=limits.document_bytes(source.kind),
+            large_document_bytes=limits.share(source.kind),
+            on_large=on_large,
+        )
+        try:
+            for chunk in read_unit(source, where, rules, cuts=cuts, chunk_bytes=plan.chunk_bytes):
+                yield cleaned(chunk, plan.settings)
+        except TooLargeError as error:
+            limits.explain(error, source.kind)
+            raise
 
 
 def cleaned(chunk: Chunk, settings: Settings) -> CleanChunk:

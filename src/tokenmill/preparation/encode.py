@@ -16,6 +16,7 @@ import numpy as np
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.documents import cleaned_chunks, naming_source
 from tokenmill.preparation.kept import KeptText
+from tokenmill.preparation.limits import OneAtATime, load_limits
 from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.repeats import Searched
@@ -43,10 +44,13 @@ def encode_unit(out_dir: str, unit: int, lines: Searched | None, number: int) ->
     repeated = lines.repeated(plan.workspace, number) if lines is not None else None
     dropper = LineDropper(plan, repeated)
     kept = KeptText(plan.workspace, str(number))
-    chunks: Iterator[Chunk] = (
-        kept.chunks() if kept.is_whole() else cleaned_chunks(plan, unit, plan.tokenizer.cuts)
-    )
-    with naming_source(plan, unit), encoder:
+    with naming_source(plan, unit), encoder, OneAtATime(plan.workspace) as on_large:
+        share = load_limits(plan.workspace).share(plan.sources[plan.units[unit].source].kind)
+        chunks: Iterator[Chunk] = (
+            kept.chunks(share, on_large)
+            if kept.is_whole()
+            else cleaned_chunks(plan, unit, plan.tokenizer.cuts)
+        )
         for chunk in chunks:
             encoder.add(dropper.drop(chunk), chunk)
         receipt = encoder.finish()

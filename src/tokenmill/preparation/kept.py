@@ -6,7 +6,7 @@ would have to wait for the disk: it is compared with its hash when it is opened,
 read again where it is gone or not what it was.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, Self
 
@@ -75,11 +75,13 @@ class KeptText:
         except OSError:
             return False
 
-    def chunks(self) -> Iterator[Chunk]:
-        """All chunks in order; only if it is whole."""
+    def chunks(self, large_bytes: int, on_large: Callable[[bool], None]) -> Iterator[Chunk]:
+        """All chunks in order; only if it is whole. The rest is as in `ReadRules`."""
         assert self._known is not None
         with open(self._path, "rb") as file:
             for known in self._known["chunks"]:
+                text = b""
+                on_large(known["bytes"] > large_bytes)
                 text = file.read(known["bytes"])
                 yield Chunk(
                     text.split(_BREAK) if known["texts"] else [],

@@ -2,6 +2,10 @@
 
 A worker costs its interpreter and its tokenizer's tables, plus a multiple of the chunk it works
 on: the text, its cleaned copy, its lines, its ids. Neither number changes a byte of the result.
+
+A row of JSON lines, CSV or parquet is held whole, and so is any document where the tokenizer allows
+no cut. For one such document, on one worker at a time, half of the memory is kept free, or all that
+one worker leaves of it (`limits.py`).
 """
 
 import os
@@ -16,6 +20,8 @@ PER_WORKER = (
 )  # interpreter, NumPy, gigatoken with a full word cache, a partition of hashes
 PER_CHUNK_BYTE = 16  # measured: copies of a chunk alive at once, in its worst stage
 SMALLEST_CHUNK = 256 << 10
+FULL_WORKER = PER_WORKER + PER_CHUNK_BYTE * CHUNK_BYTES
+_ONE_WORKER = PER_DRIVER + 4 * FULL_WORKER  # up to here, half of it is less than two workers need
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 
@@ -26,6 +32,15 @@ class Memory:
 
     workers: int
     chunk_bytes: int
+    max_ram: int | None = None
+    """What was allowed, in bytes."""
+
+    def beside(self, reserved: int) -> int:
+        """How many workers there may be while so much is kept free for a large document."""
+        if self.max_ram is None:
+            return self.workers
+        fitting = (self.max_ram - PER_DRIVER - reserved) // FULL_WORKER
+        return max(1, min(self.workers, fitting))
 
 
 def fit_into_memory(workers: int | None, max_ram: int | str | None) -> Memory:
@@ -36,9 +51,8 @@ def fit_into_memory(workers: int | None, max_ram: int | str | None) -> Memory:
     if max_ram is None:
         return Memory(workers, CHUNK_BYTES)
     allowed = parse_size(max_ram) - PER_DRIVER
-    full = PER_WORKER + PER_CHUNK_BYTE * CHUNK_BYTES
-    if allowed >= full:
-        return Memory(min(workers, allowed // full), CHUNK_BYTES)
+    if allowed >= FULL_WORKER:
+        return Memory(min(workers, allowed // FULL_WORKER), CHUNK_BYTES, parse_size(max_ram))
     chunk = (allowed - PER_WORKER) // PER_CHUNK_BYTE
     if chunk < SMALLEST_CHUNK:
         least = PER_DRIVER + PER_WORKER + PER_CHUNK_BYTE * SMALLEST_CHUNK
@@ -46,7 +60,23 @@ def fit_into_memory(workers: int | None, max_ram: int | str | None) -> Memory:
             f"max_ram is {max_ram}, but a preparation needs at least {least >> 20} MiB; "
             f"pass --max_ram {-(-least >> 20)}M or more"
         )
-    return Memory(1, chunk)
+    return Memory(1, chunk, parse_size(max_ram))
+
+
+def left_for_document(max_ram: int) -> int:
+    """How much of the memory one large document may take."""
+    one_worker = min(max_ram, _ONE_WORKER) - FULL_WORKER  # which then works inside the driver
+    return max(one_worker, (max_ram - PER_DRIVER) // 2, PER_CHUNK_BYTE * SMALLEST_CHUNK)
+
+
+def enough_for_document(size: int) -> int:
+    """The least memory that leaves so much for one document.
+
+    >>> all(left_for_document(enough_for_document(n)) >= n for n in range(0, 1 << 34, 99999999))
+    True
+    """
+    alone = size + FULL_WORKER
+    return alone if alone <= _ONE_WORKER else 2 * size + PER_DRIVER
 
 
 def parse_size(size: int | str) -> int:

@@ -1,11 +1,18 @@
 """What goes into reading and what comes out of it: `ReadRules` and `Chunk`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tokenmill.errors import BadInputError
 from tokenmill.text.documents import ByFile, ByLine, ByParagraph, BySeparator, Documents
 from tokenmill.text.edges import Edge
 from tokenmill.text.sources import Source
+
+MAX_DOCUMENT_BYTES = 256 << 20
+
+
+def _nobody_minds(is_large: bool) -> None:
+    """The usual `on_large`."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +29,12 @@ class ReadRules:
     """`error`, `skip` or `replace`."""
     long_line: int = 8 << 20
     """Bytes up to which lines and documents are never cut."""
-    max_document_bytes: int = 256 << 20
+    max_document_bytes: int = MAX_DOCUMENT_BYTES
     """Bytes up to which a document that must be held whole may go."""
+    large_document_bytes: int = MAX_DOCUMENT_BYTES
+    """Bytes beyond which such a document is announced by `on_large`."""
+    on_large: Callable[[bool], None] = _nobody_minds
+    """Called with True before a large document is held, with False when it is done with."""
 
     def __post_init__(self) -> None:
         if self.documents not in ("file", "line", "paragraph"):

@@ -13,6 +13,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 
+from tokenmill.text.chunks import ReadRules
 from tokenmill.text.sources import Source
 from tokenmill.text.streams import Plain, Stream, open_stream
 
@@ -31,8 +32,9 @@ class CsvLines:
     looked at when it goes on in the next block.
     """
 
-    def __init__(self, source: Source, most: int) -> None:
-        self._source, self._most = source, most
+    def __init__(self, source: Source, rules: ReadRules) -> None:
+        self._source, self._most = source, rules.max_document_bytes
+        self._large, self._on_large = rules.large_document_bytes, rules.on_large
         self._again: deque[str] = deque()
         self._held: list[str] = []  # the lines of the row that is being parsed
         self._counted = self._size = 0  # so many of them have been counted to so many bytes
@@ -74,10 +76,14 @@ class CsvLines:
             self._block_end += len(data)
             self._large_block = len(data) > self._most
             self.may_be_too_large = bool(held) or self._large_block
+            if self._size + len(data) > self._large:
+                self._on_large(True)
             self._block = io.StringIO(data.decode("utf-8", "surrogateescape"), newline="\n")
 
     def begin_row(self) -> None:
         """The lines given so far are done with."""
+        if self._size > self._large:
+            self._on_large(False)
         self._held.clear()
         self._counted = self._size = 0
 
@@ -141,6 +147,8 @@ class CsvLines:
                 parts, size = [], 0
             parts.append(data[cut:])
             size += len(data) - cut
+            if size > self._large:
+                self._on_large(True)
             if size > self._most:
                 raise RowTooLargeError
         if size:

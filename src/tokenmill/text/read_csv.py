@@ -30,7 +30,7 @@ def read_csv(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chu
 
 
 def _read(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
-    with CsvLines(source, rules.max_document_bytes) as lines:
+    with CsvLines(source, rules) as lines:
         rows = lines.rows()
         column = _find_column(rows, source, rules)
         chunk, size, row, seen = Chunk([], offset=1), 0, 0, 0

@@ -5,8 +5,8 @@ from typing import Any
 
 from tokenmill.errors import BadInputError
 from tokenmill.text import utf8
-from tokenmill.text.chunks import Chunk, ReadRules, bad_input
-from tokenmill.text.read_text import EMPTY, NOT_UTF8
+from tokenmill.text.chunks import Chunk, ReadRules, TooLargeError, bad_input
+from tokenmill.text.read_text import EMPTY, NOT_UTF8, TOO_LARGE
 from tokenmill.text.row_groups import damaged_parquet, open_parquet
 from tokenmill.text.sources import Source
 from tokenmill.text.units import Unit
@@ -33,9 +33,18 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int)
                 for batch in batches:
                     chunk = Chunk([], offset=row, bytes_in=covered)
                     covered = 0
-                    _fill(chunk, _texts(batch, path), source, rules)
-                    row += batch.num_rows
+                    is_large = batch.nbytes > rules.large_document_bytes
+                    if is_large:
+                        rules.on_large(True)
+                    rows, texts = batch.num_rows, _texts(batch, path)
+                    del batch
+                    _fill(chunk, _without_large(texts, chunk, source, rules), source, rules)
+                    del texts
+                    row += rows
                     yield chunk
+                    if is_large:
+                        del chunk
+                        rules.on_large(False)
             except (pyarrow.ArrowException, OSError) as error:
                 raise damaged_parquet(source, error) from error
             if covered:
@@ -84,6 +93,23 @@ def _texts(batch: Any, path: list[str]) -> list[bytes | None]:
     if pyarrow.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     texts: list[bytes | None] = column.cast(pyarrow.large_binary()).to_pylist()
+    return texts
+
+
+def _without_large(
+    texts: list[bytes | None], chunk: Chunk, source: Source, rules: ReadRules
+) -> list[bytes | None]:
+    """The texts, none of more than `max_document_bytes`; those are counted."""
+    most = rules.max_document_bytes
+    for number, text in enumerate(texts):
+        if text is not None and len(text) > most:
+            if rules.on_bad_input == "error":
+                what = f"column {rules.text_field!r} has more than {most:,} bytes"
+                where = f", row {chunk.offset + number:,}"
+                raise TooLargeError(source, where, what, len(text))
+            texts[number] = b""
+            chunk.dropped[TOO_LARGE] = chunk.dropped.get(TOO_LARGE, 0) + 1
+            chunk.dropped[EMPTY] = chunk.dropped.get(EMPTY, 0) - 1
     return texts
 
 

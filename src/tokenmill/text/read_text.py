@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from tokenmill.errors import BadInputError
 from tokenmill.text import files, utf8
 from tokenmill.text.align import Aligner
-from tokenmill.text.chunks import Chunk, ReadRules, bad_input
+from tokenmill.text.chunks import Chunk, ReadRules, TooLargeError, bad_input
 from tokenmill.text.documents import Documents
 from tokenmill.text.edges import Edge
 from tokenmill.text.sources import Source
 from tokenmill.text.split import Pieces, Splitter
-from tokenmill.text.streams import Stream
+from tokenmill.text.streams import Stream, open_stream
 from tokenmill.text.units import Unit
 
 EMPTY, NOT_UTF8, TOO_LARGE = "empty", "not UTF-8", "too large"
@@ -54,15 +54,22 @@ def pieces_of(
     chunk_bytes: int,
 ) -> Iterator[tuple[Pieces, int]]:
     """Pieces of one unit with the bytes of the file that each covers."""
-    hint = "raise the limit on memory, or cut the file into documents another way"
 
     def too_large(offset: int) -> None:
         if rules.on_bad_input == "error":
             what = f"the document from here has more than {rules.max_document_bytes:,} bytes"
-            raise bad_input(source, f" at byte {offset:,}", what, hint)
+            size = _size_of_document(source, documents, offset)
+            raise TooLargeError(source, f" at byte {offset:,}", what, size)
 
     splitter = Splitter(
-        documents, cuts, source.name, rules.long_line, rules.max_document_bytes, too_large
+        documents,
+        cuts,
+        source.name,
+        rules.long_line,
+        rules.max_document_bytes,
+        too_large,
+        rules.large_document_bytes,
+        rules.on_large,
     )
     if source.compression:
         with Stream(source.path, source.compression, source.name) as stream:
@@ -91,6 +98,21 @@ def pieces_of(
 
         for pieces in splitter.pieces(read, chunk_bytes, start, first, last):
             yield pieces, pieces.size
+
+
+def _size_of_document(source: Source, documents: Documents, offset: int) -> int:
+    """How large the document is that begins here; the file is read again, for errors only."""
+    with open_stream(source.path, source.compression, source.name) as stream:
+        stream.skip(offset)
+        rest, before = b"", 0
+        while data := stream.read(1 << 20):
+            text = rest + data
+            found, rest = documents.split(text, fresh=not before)
+            if found:
+                return before + len(found[0])
+            rest = rest[-documents.behind :]
+            before += len(text) - len(rest)
+        return before + len(rest)
 
 
 def _check_utf8(chunk: Chunk, pieces: Pieces, source: Source, rules: ReadRules) -> None:

@@ -47,6 +47,9 @@ class Splitter:
     on_too_large: Callable[[int], None]
     """Called with the offset of a document of more than `max_bytes`; if it returns, the document
     is left out."""
+    large_bytes: int
+    on_large: Callable[[bool], None]
+    """As in `ReadRules`."""
 
     def __post_init__(self) -> None:
         self._ahead = max(self.documents.ahead, CUT_CONTEXT)
@@ -61,7 +64,13 @@ class Splitter:
     ) -> Iterator[Pieces]:
         """All pieces of the run that `read` gives, from its edge `first` to its edge `last`."""
         edge, rest, skipping = first, b"", False
-        while data := read(self._read_size(block, len(rest))):
+        text, out = b"", None
+        while True:
+            if len(rest) <= self.large_bytes < len(text):
+                text, out = b"", None
+                self.on_large(False)
+            if not (data := read(self._read_size(block, len(rest)))):
+                break
             text = rest + data if rest else data
             out = Pieces([], edge, Edge.NONE, offset, text)
             fresh = edge is Edge.NONE and not skipping
@@ -72,6 +81,8 @@ class Splitter:
                     del out.texts[0]
                     skipping = False
                 self._leave_out_large(out)
+            if self.cuts is None and len(rest) > self.large_bytes and not skipping:
+                self.on_large(True)
             if len(rest) > self._hold and not skipping:
                 if self.cuts is None:
                     self.on_too_large(offset + len(text) - len(rest))

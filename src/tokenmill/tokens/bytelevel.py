@@ -27,6 +27,10 @@ KNOWN_PATTERNS = {
 
 def has_fast_form(tree: dict[str, Any]) -> bool:
     """Byte-level BPE without options that gigatoken might not know."""
+    return tree.get("normalizer") is None and _is_byte_level(tree)
+
+
+def _is_byte_level(tree: dict[str, Any]) -> bool:
     model = tree["model"]
     return (
         model.get("type") == "BPE"
@@ -34,7 +38,6 @@ def has_fast_form(tree: dict[str, Any]) -> bool:
         and not model.get("byte_fallback")
         and not model.get("continuing_subword_prefix")
         and not model.get("end_of_word_suffix")
-        and tree.get("normalizer") is None
         and split_pattern(tree) is not None
     )
 
@@ -66,7 +69,9 @@ def split_pattern(tree: dict[str, Any]) -> str | None:
 
 def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
     """Safe cuts for the known patterns, unless an added token could lie across one."""
-    if not has_fast_form(tree) or split_pattern(tree) not in KNOWN_PATTERNS.values():
+    if not _is_byte_level(tree) or split_pattern(tree) not in KNOWN_PATTERNS.values():
+        return None
+    if not _keeps_cuts(tree.get("normalizer")):
         return None
     for token in tree.get("added_tokens") or []:
         if token.get("special"):
@@ -76,6 +81,20 @@ def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
         if str(token["content"]).strip():
             return None
     return AT_SPACES_AND_COMMAS
+
+
+def _keeps_cuts(normalizer: Any) -> bool:
+    """Whether a text may be normalized in two parts, and is white space where it was before.
+
+    So it is for lower case, letter by letter, and for NFC and NFD: nothing joins a space, a newline
+    or what stands behind a cut. NFKC makes spaces of some signs.
+    """
+    if normalizer is None:
+        return True
+    steps = normalizer.get("normalizers") if normalizer.get("type") == "Sequence" else [normalizer]
+    return isinstance(steps, list) and all(
+        isinstance(step, dict) and step.get("type") in ("Lowercase", "NFC", "NFD") for step in steps
+    )
 
 
 def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from tokenmill.errors import FormatError, MissingExtraError
 from tokenmill.tokens.bytelevel import cuts_of, has_fast_form, spellings_of
+from tokenmill.tokens.cuts import last_cut
 from tokenmill.tokens.fingerprint import PROBE, fingerprint
 from tokenmill.tokens.gigatoken import Encoder
 from tokenmill.tokens.protocol import Ends, Ids
@@ -42,6 +43,8 @@ END_OF_TEXT_NAMES = (
     "<EOS>",
     "<\uff5cend\u2581of\u2581sentence\uff5c>",
 )
+
+PIECE = 64 << 10  # bytes that `tokenizers` gets at once, where a text may be cut
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,26 @@ class JsonTokenizer:
         """Flat ids and the end of each text."""
         if self.backend == "gigatoken":
             return self._encoder.encode_batch(texts)
+        if self.cuts is not None and any(len(text) > 2 * PIECE for text in texts):
+            return self._encode_in_pieces(texts, self.cuts)
         return encode_slowly(self._slow, decoded(texts, self.name))
+
+    def _encode_in_pieces(
+        self, texts: Sequence[bytes], cuts: re.Pattern[bytes]
+    ) -> tuple[Ids, Ends]:
+        """The same: `tokenizers` takes 160 bytes of memory for a byte of what it gets at once."""
+        pieces, last = [], []
+        for text in texts:
+            start = 0
+            while len(text) - start > 2 * PIECE and (
+                cut := last_cut(cuts, text, start, start + PIECE)
+            ):
+                pieces.append(text[start:cut])
+                start = cut
+            pieces.append(text[start:] if start else text)
+            last.append(len(pieces) - 1)
+        ids, ends = encode_slowly(self._slow, decoded(pieces, self.name))
+        return ids, ends[np.array(last, np.int64)]
 
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """The text of these ids, special tokens spelled out."""
