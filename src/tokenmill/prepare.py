@@ -24,7 +24,14 @@ from tokenmill.errors import PrepareError
 from tokenmill.executors.engines import check_engine, open_engine
 from tokenmill.executors.protocol import Executor, WorkerDiedError
 from tokenmill.preparation.assemble import Layout, assemble_shard, keep_layout
-from tokenmill.preparation.commit import Outcome, check_books, commit, make_books, splits_of
+from tokenmill.preparation.commit import (
+    Outcome,
+    check_books,
+    commit,
+    make_books,
+    splits_of,
+    tell_places,
+)
 from tokenmill.preparation.edges import join_units
 from tokenmill.preparation.encode import encode_unit
 from tokenmill.preparation.existing import check_gives_text_back, hash_existing, shards_of
@@ -150,7 +157,9 @@ def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progres
     refuse_nothing(plan, outcome.books)
     check_books(outcome)
     manifest = commit(plan, target.previous, outcome)
-    return summarize(target.name, manifest, outcome.notes(plan.settings))
+    summary = summarize(target.name, manifest, outcome.notes(plan.settings))
+    summary.bad_input = outcome.bad_input
+    return summary
 
 
 def make_all(plan: Plan, target: Target, executor: Executor, progress: Progress) -> Outcome:
@@ -170,6 +179,7 @@ def make_all(plan: Plan, target: Target, executor: Executor, progress: Progress)
         documents_by_source=work.documents_by_source(units),
         by_hash=decision.by_hash,
         cut_documents=sum(shard["cut_document"] for shard in shards),
+        bad_input=tell_places(plan, units),
     )
 
 

@@ -74,6 +74,75 @@ def test_skip_and_replace_are_counted(tmp_path):
     assert books["documents_in"] == 8 == 3 + sum(books["dropped"].values())
 
 
+def test_the_first_places_of_bad_input_are_told_whatever_the_workers(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(b"bad \xff text")
+    lines = [b'{"text": "line %d of the file"}' % n for n in range(300)]
+    lines[0], lines[7], lines[150], lines[299] = b"{", b'{"text": "\xff"}', b"{}", b'{"text": 5}'
+    (folder / "b.jsonl").write_bytes(b"\n".join(lines))
+    (folder / "c.csv").write_bytes(b'id,text\n1,one\n2,"un\n3,\xff\n4\n')
+    parquet.write_table(pyarrow.table({"text": ["a", None]}), folder / "d.parquet")
+    expected = [
+        "a.txt at byte 4: not UTF-8",
+        "b.jsonl:1: not JSON",
+        "b.jsonl:8: not UTF-8",
+        "b.jsonl:151: missing field",
+        "b.jsonl:300: field is not a string",
+        "c.csv, row 2: not CSV",
+        "c.csv, row 3: not UTF-8",
+        "c.csv, row 4: missing field",
+        "d.parquet, row 2: missing field",
+    ]
+    for number, (workers, unit_bytes, dedup) in enumerate(
+        [(1, 1 << 20, "none"), (2, 500, "none"), (1, 300, "lines")]
+    ):
+        given = {**BYTES, "workers": workers, "unit_bytes": unit_bytes, "dedup": dedup}
+        done = prepare(folder, tmp_path / str(number), **given, on_bad_input="skip")
+        assert done.bad_input == expected
+    replaced = prepare(folder, tmp_path / "replaced", **BYTES, on_bad_input="replace").bad_input
+    assert [place for place in replaced if place.endswith(", replaced")] == [
+        "a.txt at byte 4: not UTF-8, replaced",
+        "b.jsonl:8: not UTF-8, replaced",
+        "c.csv, row 3: not UTF-8, replaced",
+    ]
+
+
+def test_twenty_places_are_told_and_all_are_counted(tmp_path):
+    (tmp_path / "a.jsonl").write_text("{\n" * 500 + '{"text": "good"}\n')
+    done = prepare(
+        tmp_path / "a.jsonl", tmp_path / "out", **BYTES, unit_bytes=30, on_bad_input="skip"
+    )
+    assert done.bad_input == [f"a.jsonl:{n}: not JSON" for n in range(1, 21)]
+    assert done.dropped == {"not JSON": 500}
+
+
+def test_files_that_cannot_be_read_at_all_are_errors_or_counted(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "good.csv").write_text("text\ngood\n")
+    (folder / "empty.csv").touch()
+    (folder / "other.csv").write_text("body\nx\n")
+    parquet.write_table(pyarrow.table({"body": ["x"] * 9}), folder / "p.parquet", row_group_size=2)
+    for bad, what in [
+        ("empty.csv", "is empty"),
+        ("other.csv", "no such"),
+        ("p.parquet", "no such"),
+    ]:
+        with pytest.raises(BadInputError, match=f"{bad}: .*{what}"):
+            prepare([folder / "good.csv", folder / bad], tmp_path / bad / "out", **BYTES)
+    done = prepare(folder, tmp_path / "out", **BYTES, on_bad_input="skip", unit_bytes=1)
+    assert texts_of(tmp_path / "out") == ["good"]
+    assert done.dropped == {"empty file": 1, "missing column": 2}
+    assert done.bad_input == [
+        "empty.csv: empty file", "other.csv: missing column", "p.parquet: missing column"
+    ]  # fmt: skip
+
+
 def test_nul_bytes_stay_unless_cleaned(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"a\0b")
     prepare(tmp_path / "a.txt", tmp_path / "raw", **BYTES, normalize=False)

@@ -254,10 +254,14 @@ def test_parquet_faults_are_errors_with_their_row_or_are_counted(tmp_path):
     column = pa.array([b"one", None, b"bad \xff", b"two"], pa.binary())
     pq.write_table(pa.table({"text": column, "n": [1, 2, 3, 4]}), path, row_group_size=2)
 
-    with pytest.raises(BadInputError, match=r"a\.parquet, row 1: column 'text' is null"):
+    with pytest.raises(BadInputError, match=r"a\.parquet, row 2: column 'text' is null"):
         read_all(path, ReadRules())
     documents, dropped, _ = read_all(path, SKIP)
     assert (documents, dropped) == ([b"one", b"two"], {"missing field": 1, "not UTF-8": 1})
+    pq.write_table(pa.table({"text": pa.array([b"a", b"b", b"\xff"])}), path, row_group_size=2)
+    with pytest.raises(BadInputError, match=r"a\.parquet, row 3: not UTF-8"):
+        read_all(path, ReadRules(), unit_bytes=1)
+    pq.write_table(pa.table({"text": column, "n": [1, 2, 3, 4]}), path, row_group_size=2)
     documents, _, _ = read_all(path, REPLACE)
     assert documents == [b"one", "bad \ufffd".encode(), b"two"]
     with pytest.raises(BadInputError, match="no such column; the file has: text, n"):

@@ -229,6 +229,8 @@ def tell(outcome: Summary) -> None:
     size = 2 if outcome.dtype == "uint16" else 4
     tokens = outcome.train_tokens + outcome.val_tokens
     print(f"  done      {kept}" + (f" (dropped: {dropped})" if dropped else ""), file=sys.stderr)
+    for place in outcome.bad_input:
+        print(f"  bad       {place}", file=sys.stderr)
     if outcome.lines_dropped:
         print(f"  lines     dropped {outcome.lines_dropped:,} seen before", file=sys.stderr)
     print(

@@ -31,6 +31,7 @@ from tokenmill.shards.manifest import (
     StateFile,
     TokenizerRecord,
 )
+from tokenmill.text.chunks import MOST_PLACES
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Outcome:
     by_hash: bool
     cut_documents: int
     """Documents that stand in both splits, the held-out end having cut them in two."""
+    bad_input: list[str]
+    """The first places of input that was dropped or mended, with the reason."""
 
     def split(self, settings: Settings) -> str:
         """How the splits were made, for the manifest."""
@@ -86,6 +89,24 @@ def make_books(
         "tokens_written": sum(sum(part["tokens"][:2]) for part in fates),
         "tokens_dropped": sum(part["tokens"][DUPLICATE] for part in fates),
     }
+
+
+def tell_places(plan: Plan, units: list[dict[str, Any]]) -> list[str]:
+    """Where the first bad inputs are, in the order of the inputs: as people look for them."""
+    told: list[str] = []
+    lines: Counter[int] = Counter()
+    for unit, receipt in zip(plan.units, units, strict=True):
+        name = plan.sources[unit.source].name
+        for kind, number, reason in receipt["places"][: MOST_PLACES - len(told)]:
+            where = {
+                "line": f":{lines[unit.source] + number}",
+                "byte": f" at byte {number:,}",
+                "row": f", row {number:,}",
+                "file": "",
+            }
+            told.append(f"{name}{where[kind]}: {reason}")
+        lines[unit.source] += receipt["counts"].get("lines", 0)
+    return told
 
 
 def check_books(outcome: Outcome) -> None:

@@ -22,6 +22,7 @@ from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.repeats import Searched
 from tokenmill.preparation.tasks import leaves_receipt
 from tokenmill.preparation.workspace import new_file
+from tokenmill.text.chunks import MOST_PLACES, Place
 from tokenmill.text.clean import join_edge
 from tokenmill.text.lines import find_lines, with_surplus_empty_lines, without_lines
 from tokenmill.text.read import Chunk, Edge
@@ -121,6 +122,7 @@ class UnitEncoder:
         self.hashed = plan.settings.val_fraction > 0 or plan.settings.dedup == "documents"
         self.counts: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
+        self.places: list[Place] = []
         self.parts: list[dict[str, Any]] = []
         self.part: PartWriter | None = None
         self.document: OpenDocument | None = None
@@ -143,6 +145,7 @@ class UnitEncoder:
         self.counts["bytes_in"] += chunk.bytes_in
         self.counts["replaced"] += chunk.replaced
         self.dropped.update(chunk.dropped)
+        self._keep_places(chunk)
         self.counts["documents_in"] += sum(chunk.dropped.values())
         pieces: list[Piece] = []
         last = len(texts) - 1
@@ -170,6 +173,7 @@ class UnitEncoder:
             "parts": self.parts,
             "counts": dict(self.counts),
             "dropped": dict(self.dropped),
+            "places": [list(place) for place in self.places],
             "begins_inside": self.begins_inside,
             "head": len(self.head or b""),
             "head_complete": self.head_complete,
@@ -179,6 +183,13 @@ class UnitEncoder:
             "open_has_rows": self.document is not None and self.document.has_rows,
             "before_tail": self.document.before.hex() if self.document is not None else "",
         }
+
+    def _keep_places(self, chunk: Chunk) -> None:
+        """The first places of bad input, lines counted from the beginning of the unit."""
+        for place in chunk.places[: MOST_PLACES - len(self.places)]:
+            before = self.counts["lines"] if place.kind == "line" else 0
+            self.places.append(place._replace(number=before + place.number))
+        self.counts["lines"] += chunk.lines
 
     @property
     def _all_is_head(self) -> bool:

@@ -14,6 +14,7 @@ import xxhash
 
 from tokenmill.preparation.workspace import Workspace, new_file
 from tokenmill.shards.files import hash_file
+from tokenmill.text.chunks import Place
 from tokenmill.text.read import Chunk, Edge
 
 _BREAK = b"\xff"  # in no UTF-8
@@ -49,6 +50,8 @@ class TextKeeper:
                 "replaced": chunk.replaced,
                 "bytes_in": chunk.bytes_in,
                 "offset": chunk.offset,
+                "places": [list(place) for place in chunk.places],
+                "lines": chunk.lines,
             }
         )
 
@@ -91,6 +94,8 @@ class KeptText:
                     known["replaced"],
                     known["bytes_in"],
                     known["offset"],
+                    [Place(*place) for place in known["places"]],
+                    known["lines"],
                 )
 
     def remove(self) -> None:

@@ -24,6 +24,8 @@ class Summary:
     dtype: str = ""
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
+    bad_input: list[str] = field(default_factory=list)
+    """The first places of input that was dropped or mended, each with its reason."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tokenmill.errors import BadInputError
 from tokenmill.text.documents import ByFile, ByLine, ByParagraph, BySeparator, Documents
@@ -9,6 +10,7 @@ from tokenmill.text.edges import Edge
 from tokenmill.text.sources import Source
 
 MAX_DOCUMENT_BYTES = 256 << 20
+MOST_PLACES = 20  # of bad input that are told; all of it is counted
 
 
 def _nobody_minds(is_large: bool) -> None:
@@ -69,6 +71,15 @@ class ReadRules:
         return rules[self.documents]
 
 
+class Place(NamedTuple):
+    """Where bad input was met that was dropped or mended, and what it was."""
+
+    kind: str
+    """`line`, `byte` or `row`, or `file` for all of it."""
+    number: int
+    reason: str
+
+
 @dataclass
 class Chunk:
     """Some documents of a source, in order, the first and the last perhaps in part."""
@@ -87,6 +98,24 @@ class Chunk:
     """Bytes of the file that this chunk covers; over all chunks, the size of the file."""
     offset: int = 0
     """Where it starts: a byte of the (decompressed) text, or a row for CSV and parquet."""
+    places: list[Place] = field(default_factory=list)
+    """The first bad ones of those dropped or replaced; lines are counted from 1 in the chunk."""
+    lines: int = 0
+    """Line ends that it covers, for JSON lines: so that lines can be counted through."""
+
+    def leave_out(self, reason: str, kind: str, number: int) -> None:
+        """Count a bad document, and keep its place if it is one of the first."""
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+        self._keep(Place(kind, number, reason))
+
+    def mended(self, reason: str, kind: str, number: int) -> None:
+        """Count a text with U+FFFD in it, and keep its place if it is one of the first."""
+        self.replaced += 1
+        self._keep(Place(kind, number, f"{reason}, replaced"))
+
+    def _keep(self, place: Place) -> None:
+        if len(self.places) < MOST_PLACES:
+            self.places.append(place)
 
 
 def bad_input(source: Source, where: str, what: str, hint: str | None = None) -> BadInputError:

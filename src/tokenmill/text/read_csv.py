@@ -11,13 +11,19 @@ import csv
 import sys
 from collections.abc import Iterator
 
-from tokenmill.errors import BadInputError
 from tokenmill.text.chunks import Chunk, ReadRules, TooLargeError, bad_input
+from tokenmill.text.columns import (
+    NAME_COLUMN,
+    NO_COLUMN,
+    NO_FIELD,
+    BadHeaderError,
+    without_documents,
+)
 from tokenmill.text.csv_lines import CsvLines, RowTooLargeError
 from tokenmill.text.read_text import EMPTY, NOT_UTF8, TOO_LARGE
 from tokenmill.text.sources import Source
 
-NOT_CSV, NO_FIELD = "not CSV", "missing field"
+NOT_CSV, EMPTY_FILE = "not CSV", "empty file"
 
 
 def read_csv(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
@@ -32,7 +38,11 @@ def read_csv(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chu
 def _read(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
     with CsvLines(source, rules) as lines:
         rows = lines.rows()
-        column = _find_column(rows, source, rules)
+        try:
+            column = _find_column(rows, source, rules)
+        except BadHeaderError as bad:
+            yield without_documents(bad, source.size, source, rules)
+            return
         chunk, size, row, seen = Chunk([], offset=1), 0, 0, 0
         while True:
             row += 1
@@ -63,7 +73,7 @@ def _read(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]
                 chunk.texts.append(text)
                 size += len(text)
             elif text is not None:
-                _count(chunk, EMPTY)
+                chunk.dropped[EMPTY] = chunk.dropped.get(EMPTY, 0) + 1
             if size >= chunk_bytes:
                 chunk.bytes_in, seen = lines.raw_position - seen, lines.raw_position
                 yield chunk
@@ -76,24 +86,21 @@ def _find_column(rows: Iterator[list[str]], source: Source, rules: ReadRules) ->
     try:
         header = next(rows)
     except StopIteration:
-        raise _no_column(source, rules, "the file is empty") from None
+        raise BadHeaderError(EMPTY_FILE, "the file is empty: it has no header") from None
     except csv.Error as error:
-        raise bad_input(source, " in the header", f"not CSV: {error}") from None
+        raise BadHeaderError(NOT_CSV, f"the header is not CSV: {error}") from None
     except RowTooLargeError:
-        raise _too_large(source, rules, " in the header", 0) from None
+        what = f"the header has more than {rules.max_document_bytes:,} bytes"
+        raise BadHeaderError(NOT_CSV, what) from None
     if header:
         header[0] = header[0].removeprefix("\ufeff")  # spreadsheets write one; it is not a name
     found = header.count(rules.text_field)
     if found != 1:
         names = ", ".join(ascii(name)[1:-1][:40] for name in header[:8])
         times = "no" if found == 0 else f"{found} times a"
-        raise _no_column(source, rules, f"{times} such column; the header has: {names}")
+        what = f"{times} such column; the header has: {names}"
+        raise BadHeaderError(NO_COLUMN, f"column {rules.text_field!r}: {what}", NAME_COLUMN)
     return header.index(rules.text_field)
-
-
-def _no_column(source: Source, rules: ReadRules, what: str) -> BadInputError:
-    hint = "name the column that holds the text with --text_field"
-    return bad_input(source, "", f"column {rules.text_field!r}: {what}", hint)
 
 
 def _leave_out_large(
@@ -109,7 +116,7 @@ def _leave_out_large(
         return
     if rules.on_bad_input == "error":
         raise _too_large(source, rules, f", row {row:,}", end - begin)
-    _count(chunk, TOO_LARGE)
+    chunk.leave_out(TOO_LARGE, "row", row)
     lines.go_on_behind(end)
 
 
@@ -124,7 +131,7 @@ def _encode(value: str, chunk: Chunk, source: Source, rules: ReadRules, row: int
     except UnicodeEncodeError:
         raw = value.encode("utf-8", "surrogateescape")
     if rules.on_bad_input == "replace":
-        chunk.replaced += 1
+        chunk.mended(NOT_UTF8, "row", row)
         return raw.decode("utf-8", "replace").encode()
     _bad(chunk, source, rules, row, NOT_UTF8, f"column {rules.text_field!r} is not UTF-8")
     return None
@@ -133,8 +140,4 @@ def _encode(value: str, chunk: Chunk, source: Source, rules: ReadRules, row: int
 def _bad(chunk: Chunk, source: Source, rules: ReadRules, row: int, reason: str, what: str) -> None:
     if rules.on_bad_input == "error":
         raise bad_input(source, f", row {row:,}", what)
-    _count(chunk, reason)
-
-
-def _count(chunk: Chunk, reason: str) -> None:
-    chunk.dropped[reason] = chunk.dropped.get(reason, 0) + 1
+    chunk.leave_out(reason, "row", row)

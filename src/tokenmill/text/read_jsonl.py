@@ -28,8 +28,10 @@ def read_jsonl(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int) -
     parser = _Parser(source, rules)
     for pieces, bytes_in in pieces_of(source, unit, rules, ByLine(), None, chunk_bytes):
         chunk = Chunk([], bytes_in=bytes_in, offset=pieces.offset)
-        if pieces.too_large:
-            chunk.dropped[TOO_LARGE] = pieces.too_large
+        for at in pieces.too_large:
+            line = pieces.run.count(b"\n", 0, at - pieces.offset) + 1
+            chunk.leave_out(TOO_LARGE, "line", line)
+        chunk.lines = pieces.run.count(b"\n", 0, pieces.size)
         parser.parse(pieces, chunk)
         yield chunk
 
@@ -57,30 +59,33 @@ class _Parser:
     def _one_by_one(self, pieces: Pieces, chunk: Chunk) -> list[bytes]:
         """The same, for lines of which at least one needs care."""
         texts = []
+        numbers = _line_numbers(pieces)
         for number, line in enumerate(pieces.texts):
             if not line.strip(b" \t\r"):
                 continue
             try:
-                texts.append(self._text(line, chunk))
+                texts.append(self._text(line, chunk, numbers[number]))
             except _BadLineError as bad:
                 if self._rules.on_bad_input == "error":
                     raise self._error(pieces, number, bad) from None
-                chunk.dropped[bad.reason] = chunk.dropped.get(bad.reason, 0) + 1
+                chunk.leave_out(bad.reason, "line", numbers[number])
         return texts
 
-    def _text(self, line: bytes, chunk: Chunk) -> bytes:
+    def _text(self, line: bytes, chunk: Chunk, number: int) -> bytes:
         value: Any
+        mended = False
         try:
             value = orjson.loads(line)
         except orjson.JSONDecodeError as error:
             if self._rules.on_bad_input != "replace":
                 reason = NOT_JSON if _is_utf8(line) else NOT_UTF8
                 raise _BadLineError(reason, f"{reason}: {error}") from None
-            value = _mend(line)
-            chunk.replaced += 1
+            value, mended = _mend(line), True
         value = self._value(value)
         if not isinstance(value, str):
             raise _BadLineError(NO_STRING, f"field {self._field!r} is {_kind(value)}, not a string")
+        if mended:
+            chunk.mended(NOT_UTF8, "line", number)
         return _SURROGATES.sub("\ufffd", value).encode()
 
     def _value(self, value: Any) -> Any:
@@ -106,6 +111,20 @@ class _BadLineError(Exception):
     def __init__(self, reason: str, what: str) -> None:
         super().__init__(what)
         self.reason, self.what = reason, what
+
+
+def _line_numbers(pieces: Pieces) -> list[int]:
+    """The line of each text, from 1; lines that were too large are not among the texts."""
+    if len(pieces.texts) == pieces.run.count(b"\n", 0, pieces.size) and not pieces.too_large:
+        return list(range(1, len(pieces.texts) + 1))
+    numbers = []
+    lines = enumerate(pieces.run.split(b"\n"), 1)
+    for text in pieces.texts:
+        for number, line in lines:
+            if line.endswith(text) and len(line) - len(text) in (0, 3):  # a byte order mark is off
+                numbers.append(number)
+                break
+    return numbers
 
 
 def _mend(line: bytes) -> Any:

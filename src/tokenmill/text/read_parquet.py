@@ -1,17 +1,24 @@
-"""Parquet files: one column of text, row group by row group, never a whole file in memory."""
+"""Parquet files: one column of text, row group by row group, never a whole file in memory.
+
+Rows are counted from 1.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
-from tokenmill.errors import BadInputError
 from tokenmill.text import utf8
 from tokenmill.text.chunks import Chunk, ReadRules, TooLargeError, bad_input
+from tokenmill.text.columns import (
+    NAME_COLUMN,
+    NO_COLUMN,
+    NO_FIELD,
+    BadHeaderError,
+    without_documents,
+)
 from tokenmill.text.read_text import EMPTY, NOT_UTF8, TOO_LARGE
 from tokenmill.text.row_groups import damaged_parquet, open_parquet
 from tokenmill.text.sources import Source
 from tokenmill.text.units import Unit
-
-NO_FIELD = "missing field"
 
 
 def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
@@ -20,9 +27,14 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int)
 
     with open_parquet(source) as parquet:
         metadata = parquet.metadata
-        path = _find_column(parquet, source, rules)
         groups = metadata.num_row_groups
-        row = sum(metadata.row_group(i).num_rows for i in range(unit.start))
+        try:
+            path = _find_column(parquet, rules)
+        except BadHeaderError as bad:
+            share = source.size * unit.stop // groups - source.size * unit.start // groups
+            yield without_documents(bad, share, source, rules, first=unit.start == 0)
+            return
+        row = 1 + sum(metadata.row_group(i).num_rows for i in range(unit.start))
         for group in range(unit.start, unit.stop):
             about = metadata.row_group(group)
             bytes_per_row = max(1, about.total_byte_size // max(1, about.num_rows))
@@ -53,7 +65,7 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int)
             yield Chunk([], bytes_in=source.size)
 
 
-def _find_column(parquet: Any, source: Source, rules: ReadRules) -> list[str]:
+def _find_column(parquet: Any, rules: ReadRules) -> list[str]:
     """The path to the column: its name, or a dotted path into structs."""
     import pyarrow.types as types
 
@@ -64,7 +76,7 @@ def _find_column(parquet: Any, source: Source, rules: ReadRules) -> list[str]:
     for part in path:
         if part not in fields:
             names = ", ".join(ascii(found)[1:-1][:40] for found in schema.names[:8])
-            raise _no_column(source, name, f"no such column; the file has: {names}")
+            raise _no_column(name, f"no such column; the file has: {names}")
         kind = fields[part]
         fields = {f.name: f.type for f in kind} if types.is_struct(kind) else {}
     if types.is_dictionary(kind):
@@ -74,13 +86,12 @@ def _find_column(parquet: Any, source: Source, rules: ReadRules) -> list[str]:
         types.is_string_view, types.is_binary_view,
     )  # fmt: skip
     if not any(is_text(kind) for is_text in text):
-        raise _no_column(source, name, f"holds {kind}, not text")
+        raise _no_column(name, f"holds {kind}, not text")
     return path
 
 
-def _no_column(source: Source, name: str, what: str) -> BadInputError:
-    hint = "name the column that holds the text with --text_field"
-    return bad_input(source, "", f"column {name!r}: {what}", hint)
+def _no_column(name: str, what: str) -> BadHeaderError:
+    return BadHeaderError(NO_COLUMN, f"column {name!r}: {what}", NAME_COLUMN)
 
 
 def _texts(batch: Any, path: list[str]) -> list[bytes | None]:
@@ -108,7 +119,7 @@ def _without_large(
                 where = f", row {chunk.offset + number:,}"
                 raise TooLargeError(source, where, what, len(text))
             texts[number] = b""
-            chunk.dropped[TOO_LARGE] = chunk.dropped.get(TOO_LARGE, 0) + 1
+            chunk.leave_out(TOO_LARGE, "row", chunk.offset + number)
             chunk.dropped[EMPTY] = chunk.dropped.get(EMPTY, 0) - 1
     return texts
 
@@ -128,10 +139,10 @@ def _fill(chunk: Chunk, texts: list[bytes | None], source: Source, rules: ReadRu
             chunk.texts.append(text)
         elif rules.on_bad_input == "replace":
             chunk.texts.append(utf8.replace(text))
-            chunk.replaced += 1
+            chunk.mended(NOT_UTF8, "row", chunk.offset + number)
         else:
             reason, what = NOT_UTF8, f"not UTF-8 at byte {at:,} of column {rules.text_field!r}"
         if reason and what:
             if rules.on_bad_input == "error":
                 raise bad_input(source, f", row {chunk.offset + number:,}", what)
-            chunk.dropped[reason] = chunk.dropped.get(reason, 0) + 1
+            chunk.leave_out(reason, "row", chunk.offset + number)

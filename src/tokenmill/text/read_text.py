@@ -36,8 +36,8 @@ def read_text(
             bytes_in=bytes_in,
             offset=pieces.offset,
         )
-        if pieces.too_large:
-            chunk.dropped[TOO_LARGE] = pieces.too_large
+        for at in pieces.too_large:
+            chunk.leave_out(TOO_LARGE, "byte", at)
         _check_utf8(chunk, pieces, source, rules)
         _drop_empty(chunk)
         yield chunk
@@ -120,21 +120,24 @@ def _check_utf8(chunk: Chunk, pieces: Pieces, source: Source, rules: ReadRules) 
     if utf8.first_error(pieces.run, pieces.size) < 0:
         return
     kept = []
+    begin = 0
     for number, text in enumerate(chunk.texts):
         at = utf8.first_error(text)
         if at < 0:
             kept.append(text)
-        elif rules.on_bad_input == "replace":
+            continue
+        begin = pieces.run.find(text, begin)
+        offset = pieces.offset + begin + at
+        if rules.on_bad_input == "replace":
             kept.append(utf8.replace(text))
-            chunk.replaced += 1
+            chunk.mended(NOT_UTF8, "byte", offset)
         else:
             is_open = (number == 0 and chunk.continues is not Edge.NONE) or (
                 number == len(chunk.texts) - 1 and chunk.open is not Edge.NONE
             )
             if rules.on_bad_input == "error" or is_open or len(text) > rules.long_line:
-                offset = pieces.offset + pieces.run.find(text) + at
                 raise _not_utf8(source, rules, offset, text[at : at + 4])
-            chunk.dropped[NOT_UTF8] = chunk.dropped.get(NOT_UTF8, 0) + 1
+            chunk.leave_out(NOT_UTF8, "byte", offset)
     chunk.texts = kept
 
 

@@ -8,7 +8,7 @@ a few times only, always as whole buffers.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tokenmill.text.align import CUT_BOUND, CUT_CONTEXT, may_cut_inside, no_place_to_cut
 from tokenmill.text.documents import Documents
@@ -30,8 +30,8 @@ class Pieces:
     """The bytes they were cut from, beginning at `offset`; more may follow them."""
     size: int = 0
     """Bytes that they cover, separators included."""
-    too_large: int = 0
-    """Documents left out here since they had more than `max_bytes`."""
+    too_large: list[int] = field(default_factory=list)
+    """Where documents began that were left out here since they had more than `max_bytes`."""
 
 
 @dataclass
@@ -85,8 +85,8 @@ class Splitter:
                 self.on_large(True)
             if len(rest) > self._hold and not skipping:
                 if self.cuts is None:
-                    self.on_too_large(offset + len(text) - len(rest))
-                    out.too_large += 1
+                    out.too_large.append(offset + len(text) - len(rest))
+                    self.on_too_large(out.too_large[-1])
                     skipping = True
                 elif place := self._place_to_cut(rest, offset + len(text) - len(rest)):
                     at, edge = place
@@ -123,8 +123,8 @@ class Splitter:
         if self.cuts is None and len(out.run) > self.max_bytes:
             for text in out.texts:
                 if len(text) > self.max_bytes:
-                    self.on_too_large(out.offset + out.run.find(text))
-                    out.too_large += 1
+                    out.too_large.append(out.offset + out.run.find(text))
+                    self.on_too_large(out.too_large[-1])
             out.texts = [text for text in out.texts if len(text) <= self.max_bytes]
 
     def _place_to_cut(self, rest: bytes, offset: int) -> tuple[int, Edge] | None:
