@@ -87,10 +87,12 @@ def is_empty(text, normalize):
 def expected(documents, encode, end_of_text, *, val_fraction, normalize, dedup, **lines):
     """{split: [ids of each document, end-of-text included]} and the books."""
     texts, lines_dropped = prepared_texts(documents, normalize=normalize, dedup=dedup, **lines)
-    kept, seen, empty, duplicate = [], set(), 0, 0
-    for text in texts:
-        if is_empty(text, normalize):
+    kept, seen, empty, emptied, duplicate = [], set(), 0, 0, 0
+    for document, text in zip(documents, texts, strict=True):
+        if is_empty(clean_document(document) if normalize else document, normalize):
             empty += 1
+        elif is_empty(text, normalize):
+            emptied += 1
         elif dedup == "documents" and text in seen:
             duplicate += 1
         else:
@@ -109,7 +111,15 @@ def expected(documents, encode, end_of_text, *, val_fraction, normalize, dedup, 
     books = {
         "documents_in": len(documents),
         "documents_written": len(kept),
-        "dropped": {n: v for n, v in (("duplicate", duplicate), ("empty", empty)) if v},
+        "dropped": {
+            reason: count
+            for reason, count in (
+                ("duplicate", duplicate),
+                ("empty", empty),
+                ("only repeated lines", emptied),
+            )
+            if count
+        },
         "lines_dropped": lines_dropped,
     }
     return {name: found for name, found in splits.items() if found}, books

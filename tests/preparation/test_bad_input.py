@@ -143,6 +143,16 @@ def test_files_that_cannot_be_read_at_all_are_errors_or_counted(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("unit_bytes", [7, 1 << 20])
+def test_documents_of_repeated_lines_only_are_not_called_empty(tmp_path, unit_bytes):
+    line = "a line that is said again and again"
+    (tmp_path / "a.txt").write_text(f"{line}\n\n{line}\n\nother words\n\n{line}\n{line}\n")
+    given = {**BYTES, "documents": "paragraph", "long_line": 40, "unit_bytes": unit_bytes}
+    done = prepare(tmp_path / "a.txt", tmp_path / "out", **given)
+    assert texts_of(tmp_path / "out") == [line, "other words"]
+    assert done.dropped == {"only repeated lines": 2}
+
+
 def test_nul_bytes_stay_unless_cleaned(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"a\0b")
     prepare(tmp_path / "a.txt", tmp_path / "raw", **BYTES, normalize=False)

@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from tokenmill.preparation.encode import check_edge, count_literals, encode_checked
+from tokenmill.preparation.encode import (
+    EMPTIED,
+    EMPTY,
+    check_edge,
+    count_literals,
+    encode_checked,
+)
 from tokenmill.preparation.joined import FILE_NAME as JOINED
 from tokenmill.preparation.joined import JoinedParts, keep_joined
 from tokenmill.preparation.parts import CONTINUES, OPEN, PartWriter, read_rows, read_tokens
@@ -40,6 +46,8 @@ class _Open:
     text: bytes
     has_rows: bool
     before: bytes
+    had_text: bool
+    """Before repeated lines were dropped."""
 
     def and_then(self, head: bytes, *, normalize: bool) -> bytes:
         """Its text that is not encoded yet, with the head of the next unit."""
@@ -72,13 +80,14 @@ def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedUnits:
         if document is not None:
             if not receipt["begins_inside"]:
                 continue  # an empty unit: its text went to a neighbour
+            document.had_text |= receipt["head_had_text"]
             document.text = document.and_then(head, normalize=plan.settings.normalize)
             if not receipt["head_complete"] and not receipt["head_closes"]:
                 check_edge(document.text)
                 continue  # no place to cut in the whole unit
             closes = receipt["head_closes"]
             if closes and not document.has_rows and _is_empty(plan, document.text):
-                joined.dropped["empty"] += 1
+                joined.dropped[EMPTIED if document.had_text else EMPTY] += 1
             else:
                 flags = (CONTINUES if document.has_rows else 0) | (0 if closes else OPEN)
                 joined.parts.append(_encode_edge(plan, unit, document.text, flags, joined.counts))
@@ -86,7 +95,7 @@ def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedUnits:
         document = None
         if receipt["open"]:
             before = bytes.fromhex(receipt["before_tail"])
-            document = _Open(tail, receipt["open_has_rows"], before)
+            document = _Open(tail, receipt["open_has_rows"], before, receipt["tail_had_text"])
     joined.spans = _spans(plan, joined.parts)
     return joined
 

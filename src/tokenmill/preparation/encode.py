@@ -31,6 +31,7 @@ from tokenmill.tokens.protocol import Tokenizer
 
 TOKENS_PER_PART = 16 << 20
 EDGE_LIMIT = 256 << 20  # bytes held in search of a place to cut
+EMPTY, EMPTIED = "empty", "only repeated lines"
 CONTEXT = 3  # bytes of a text that `join_edge` must see
 
 
@@ -105,6 +106,8 @@ class OpenDocument:
     """Whether a part of it was encoded already (here or, for a head, in an earlier unit)."""
     before: bytes = b""
     """The last bytes that were encoded: what cleaning must see of them."""
+    had_text: bool = False
+    """Whether it had any text before repeated lines were dropped."""
 
     @property
     def seen(self) -> bytes:
@@ -128,6 +131,7 @@ class UnitEncoder:
         self.document: OpenDocument | None = None
         self.head: bytes | None = None
         """Text before the first place to cut, when the unit begins inside a document."""
+        self.head_had_text = False
         self.head_complete = False
         self.head_closes = False
         self.begins_inside = False
@@ -155,9 +159,10 @@ class UnitEncoder:
             if not continues:
                 self.counts["documents_in"] += 1
             if continues or goes_on:
-                pieces += self._piece_of_long_document(text, continues, goes_on)
+                had_text = not self._is_empty(chunk.texts[at])
+                pieces += self._piece_of_long_document(text, continues, goes_on, had_text)
             elif self._is_empty(text):
-                self.dropped["empty"] += 1
+                self.dropped[EMPTY if self._is_empty(chunk.texts[at]) else EMPTIED] += 1
             else:
                 pieces.append(Piece(text, 0))
         self._encode(pieces)
@@ -178,7 +183,9 @@ class UnitEncoder:
             "head": len(self.head or b""),
             "head_complete": self.head_complete,
             "head_closes": self.head_closes,
+            "head_had_text": self.head_had_text,
             "tail": len(tail),
+            "tail_had_text": self.document is not None and self.document.had_text,
             "open": self.document is not None or (self.begins_inside and self._all_is_head),
             "open_has_rows": self.document is not None and self.document.has_rows,
             "before_tail": self.document.before.hex() if self.document is not None else "",
@@ -195,8 +202,11 @@ class UnitEncoder:
     def _all_is_head(self) -> bool:
         return not self.head_complete and not self.head_closes
 
-    def _piece_of_long_document(self, text: bytes, continues: bool, goes_on: bool) -> list[Piece]:
+    def _piece_of_long_document(
+        self, text: bytes, continues: bool, goes_on: bool, had_text: bool
+    ) -> list[Piece]:
         if continues and self.document is None:
+            self.head_had_text |= had_text
             rest = self._take_head(text, closes=not goes_on)
             if rest is None:
                 return []
@@ -209,11 +219,13 @@ class UnitEncoder:
         else:
             self.document = OpenDocument()
         assert self.document is not None
+        self.document.had_text |= had_text
         if goes_on:
             return self._cut_off(self.document, text)
-        has_rows, self.document = self.document.has_rows, None
+        has_rows, had_text = self.document.has_rows, self.document.had_text
+        self.document = None
         if not has_rows and self._is_empty(text):
-            self.dropped["empty"] += 1
+            self.dropped[EMPTIED if had_text else EMPTY] += 1
             return []
         return [Piece(text, CONTINUES if has_rows else 0)]
 
