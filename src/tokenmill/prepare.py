@@ -56,6 +56,7 @@ from tokenmill.preparation.target import Inputs, Target, open_target
 from tokenmill.preparation.tasks import Receipt, TaskWithReceipt
 from tokenmill.preparation.vocabulary import build_tokenizer, find_characters
 from tokenmill.shards.layout import lay_out
+from tokenmill.text.lookalikes import lookalikes
 from tokenmill.text.sources import Source
 
 
@@ -106,6 +107,9 @@ def prepare(
         if isinstance(begun, Summary):
             return begun
         plan, processes = begun
+        seen = lookalikes(sources, plan.settings.text_field)
+        for note in seen:
+            progress.say(note)
         target.workspace.clean_temporary()
         target.workspace.distrust_after_reboot()
         if engine != "local":
@@ -118,6 +122,7 @@ def prepare(
             shared=str(plan.workspace.plan_file.absolute()),
         ) as executor:
             summary = run_stages(plan, target, executor, progress)
+            summary.notes += seen
         target.finish()
     summary.seconds = round(time.monotonic() - started, 3)
     return summary

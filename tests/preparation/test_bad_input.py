@@ -153,6 +153,43 @@ def test_documents_of_repeated_lines_only_are_not_called_empty(tmp_path, unit_by
     assert done.dropped == {"only repeated lines": 2}
 
 
+@pytest.mark.parametrize("name", ["a.parquet.gz", "a.gz"])
+def test_parquet_inside_a_compressed_stream(tmp_path, name):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts = [f"text {n}" for n in range(100)]
+    parquet.write_table(pyarrow.table({"text": texts}), tmp_path / "a.parquet", row_group_size=30)
+    packed = gzip.compress((tmp_path / "a.parquet").read_bytes())
+    (tmp_path / name).write_bytes(packed)
+    prepare(tmp_path / name, tmp_path / "out", **BYTES, unit_bytes=100)
+    assert texts_of(tmp_path / "out") == texts
+    assert books_of(tmp_path / "out")["bytes_in"] == len(packed)
+    (tmp_path / name).write_bytes(packed[:-20])
+    with pytest.raises(BadInputError, match="is cut short"):
+        prepare(tmp_path / name, tmp_path / "cut", **BYTES)
+    (tmp_path / "b.parquet.gz").write_bytes(gzip.compress(b"something else"))
+    with pytest.raises(BadInputError, match=r"b\.parquet\.gz is named \.parquet, but"):
+        prepare(tmp_path / "b.parquet.gz", tmp_path / "none", **BYTES)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "note"),
+    [
+        ("c.txt", '{"text": "a"}\n{"text": "b"}\n', "c.txt looks like JSON lines"),
+        ("c.txt", '{"text": "a"}\nplain\n', None),
+        ("c", "id,text\n1,a\n", "c looks like CSV"),
+        ("c.txt", "id,text\n1,a\n", None),
+        ("c", "a title, and text\nmore\n", None),
+    ],
+)
+def test_text_that_looks_like_rows_is_read_as_text_and_said_so(tmp_path, name, text, note):
+    (tmp_path / name).write_text(text)
+    done = prepare(tmp_path / name, tmp_path / "out", **BYTES, dedup="none")
+    assert texts_of(tmp_path / "out") == [text]
+    notes = [found for found in done.notes if "looks like" in found]
+    assert [found.startswith(note) for found in notes] == ([True] if note else [])
+
+
 def test_nul_bytes_stay_unless_cleaned(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"a\0b")
     prepare(tmp_path / "a.txt", tmp_path / "raw", **BYTES, normalize=False)

@@ -56,6 +56,7 @@ def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Ite
             max_document_bytes=limits.document_bytes(source.kind),
             large_document_bytes=limits.share(source.kind),
             on_large=on_large,
+            spool_dir=str(plan.workspace.root),
         )
         try:
             for chunk in read_unit(source, where, rules, cuts=cuts, chunk_bytes=plan.chunk_bytes):

@@ -38,6 +38,9 @@ class ReadRules:
     on_large: Callable[[bool], None] = _nobody_minds
     """Called with True before a large document is held, with False when it is done with."""
 
+    spool_dir: str | None = None
+    """Where compressed parquet is unpacked to."""
+
     def __post_init__(self) -> None:
         if self.documents not in ("file", "line", "paragraph"):
             raise ValueError(f"documents is {self.documents!r}; known are: file, line, paragraph")

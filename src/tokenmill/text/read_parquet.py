@@ -25,9 +25,11 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int)
     """The documents of some row groups; null is a missing field."""
     import pyarrow
 
-    with open_parquet(source) as parquet:
+    with open_parquet(source, rules.spool_dir) as parquet:
         metadata = parquet.metadata
         groups = metadata.num_row_groups
+        if source.compression:
+            unit = Unit(unit.source, 0, groups)
         try:
             path = _find_column(parquet, rules)
         except BadHeaderError as bad:

@@ -1,29 +1,52 @@
 """The footer of a parquet file, read without loading pyarrow until one is met."""
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
 from tokenmill.errors import BadInputError, MissingExtraError
 from tokenmill.text import files
 from tokenmill.text.sources import Source
+from tokenmill.text.streams import open_stream
+
+_BLOCK = 1 << 20
 
 
 @contextmanager
-def open_parquet(source: Source) -> Iterator[Any]:
-    """A pyarrow ParquetFile on the source."""
+def open_parquet(source: Source, spool_dir: str | None = None) -> Iterator[Any]:
+    """A pyarrow ParquetFile on the source.
+
+    Parquet is read from its end, which a compressed stream cannot be: it is unpacked into a file
+    without a name in `spool_dir`, or else where the system keeps temporary files.
+    """
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtraError("reading parquet", package="pyarrow", extra="parquet") from error
-    with files.open_binary(source.path) as file:
+    with _unpacked(source, spool_dir) as file:
         try:
             parquet = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
         except (pyarrow.ArrowException, OSError) as error:
             raise damaged_parquet(source, error) from error
         with parquet:
             yield parquet
+
+
+def _unpacked(source: Source, spool_dir: str | None) -> IO[bytes]:
+    if source.compression is None:
+        return files.open_binary(source.path)
+    spooled = tempfile.TemporaryFile(dir=spool_dir)  # noqa: SIM115 - the caller closes it
+    try:
+        with open_stream(source.path, source.compression, source.name) as stream:
+            while data := stream.read(_BLOCK):
+                spooled.write(data)
+        spooled.seek(0)
+    except BaseException:
+        spooled.close()
+        raise
+    return spooled
 
 
 def row_group_bytes(source: Source) -> list[int]:

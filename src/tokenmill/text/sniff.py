@@ -3,6 +3,7 @@
 1. Magic bytes decide compression and parquet, whatever the name says: a `.txt` that is really
    gzip is read as gzip. The other way round, a name that promises compression or parquet and
    bytes that are neither is an error: such a file is damaged, or not what its owner thinks.
+   Parquet inside a compressed stream is told by its name and its first bytes, unpacked.
 2. The name, without its compression suffix, decides between text, JSONL and CSV.
 3. A name that says nothing: JSONL if the first line is a JSON object, else text. A `.json` file
    must be JSON lines; one big JSON value is refused, since which part is a document is unknown.
@@ -32,6 +33,7 @@ KIND_OF_SUFFIX = (
     | {".csv": "csv", ".parquet": "parquet"}
 )
 _HEAD = 1 << 16
+_PARQUET = b"PAR1"
 _MAGIC = {
     "gzip": re.compile(rb"\x1f\x8b\x08"),
     "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
@@ -66,16 +68,14 @@ def tell_kind(path: str, size: int) -> tuple[str, str | None]:
             hint="fetch or make it again; or, if it is not compressed, rename it",
             source=shown,
         )
-    if compression is None and head[:4] == b"PAR1" and _ends_with(path, size, b"PAR1"):
+    if compression is None and head[:4] == _PARQUET and _ends_with(path, size, _PARQUET):
         return "parquet", None
     kind = KIND_OF_SUFFIX.get(kind_suffix)
-    if kind == "parquet":
+    if kind == "parquet" and not (compression and _holds_parquet(path, shown, compression)):
+        holds = f"what is compressed in it (with {compression}) is" if compression else "is"
         raise BadInputError(
-            f"{shown} is named .parquet, but "
-            + (
-                f"is compressed with {compression}" if compression else "is cut short or no parquet"
-            ),
-            hint="parquet compresses inside: unpack it" if compression else "fetch it again",
+            f"{shown} is named .parquet, but {holds} cut short or no parquet",
+            hint="fetch it again",
             source=shown,
         )
     if kind is None or kind_suffix == ".json":
@@ -87,9 +87,16 @@ def _ends_with(path: str, size: int, magic: bytes) -> bool:
     return size >= 12 and files.read_range(path, size - len(magic), size) == magic
 
 
+def _holds_parquet(path: str, shown: str, compression: str) -> bool:
+    with open_stream(path, compression, shown) as stream:
+        return stream.read(len(_PARQUET)) == _PARQUET
+
+
 def _look_inside(path: str, shown: str, compression: str | None, *, must_be_json: bool) -> str:
     with open_stream(path, compression, shown) as stream:
         head = stream.read(_HEAD)
+    if compression and not must_be_json and head.startswith(_PARQUET):
+        return "parquet"
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
     line, newline, _ = text.partition(b"\n")
     whole = newline or len(head) < _HEAD

@@ -29,7 +29,7 @@ def cut_into_units(sources: Sequence[Source], unit_bytes: int) -> list[Unit]:
         raise ValueError(f"unit_bytes is {unit_bytes}; it must be at least 1")
     units = []
     for number, source in enumerate(sources):
-        if source.kind == "parquet":
+        if source.kind == "parquet" and source.compression is None:
             units += _runs_of_row_groups(number, row_group_bytes(source), unit_bytes)
         elif source.compression is None and source.kind in ("text", "jsonl"):
             starts = range(0, max(source.size, 1), unit_bytes)
