@@ -5,6 +5,7 @@
     shared               several machines work here
     published            hash of the manifest, written right before the manifest itself
     lines/N.runs         hashes of the lines of unit N (only with line deduplication)
+    lines/N.text         its cleaned text, if there is room, until it is encoded
     units/N.edges        text of unit N that its neighbours must see before it can be encoded
     units/N.M.tokens     encoded documents of unit N, with N.M.rows, a table of them
     joined.json          all of these in order
