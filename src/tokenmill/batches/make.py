@@ -93,20 +93,23 @@ class Maker:
             stored = self._readers[0].take(shards, offsets)
             if firsts is not None:
                 find_firsts(self.datasets[0], stored, starts, firsts)
-            tokens = self._converted(stored, 0)
-        else:
-            tokens = np.empty((num_rows, length), self.dtype)
-            for s, reader in enumerate(self._readers):
-                mine = np.flatnonzero(sources == s)
-                stored = reader.take(shards[mine], offsets[mine])
-                tokens[mine] = self._converted(stored, s)
-                if firsts is not None:
-                    theirs = blank_firsts(len(mine), length)
-                    find_firsts(self.datasets[s], stored, starts[mine], theirs)
-                    firsts[:-1].reshape(num_rows, length)[mine] = theirs[:-1].reshape(-1, length)
+            marks = self._marks(firsts, num_rows)  # before widening drives all from the cache
+            return self._converted(stored, 0), marks
+        tokens = np.empty((num_rows, length), self.dtype)
+        for s, reader in enumerate(self._readers):
+            mine = np.flatnonzero(sources == s)
+            stored = reader.take(shards[mine], offsets[mine])
+            tokens[mine] = self._converted(stored, s)
+            if firsts is not None:
+                theirs = blank_firsts(len(mine), length)
+                find_firsts(self.datasets[s], stored, starts[mine], theirs)
+                firsts[:-1].reshape(num_rows, length)[mine] = theirs[:-1].reshape(-1, length)
+        return tokens, self._marks(firsts, num_rows)
+
+    def _marks(self, firsts: np.ndarray | None, num_rows: int) -> Marks | None:
         if firsts is None:
-            return tokens, None
-        return tokens, mark_documents(firsts, num_rows, self.max_documents, self._spares_of_marks)
+            return None
+        return mark_documents(firsts, num_rows, self.max_documents, self._spares_of_marks)
 
     def _converted(self, stored: np.ndarray, source: int) -> np.ndarray:
         """The rows in the dtype of batches."""
