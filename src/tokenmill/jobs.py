@@ -19,6 +19,7 @@ from typing import Any
 from tokenmill.errors import NotADatasetError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.parts import NotReady, Part, PartExecutor, Stage
+from tokenmill.preparation.inputs import Inputs
 from tokenmill.preparation.lock import hold_lock, refuse_locked
 from tokenmill.preparation.memory import fit_into_memory
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, read_plan
@@ -28,7 +29,7 @@ from tokenmill.preparation.signals import stop_on_signals
 from tokenmill.preparation.space import explain_full_disk
 from tokenmill.preparation.summary import Summary
 from tokenmill.preparation.swap import Swap
-from tokenmill.preparation.target import Inputs, Target, open_target
+from tokenmill.preparation.target import Target, open_target
 from tokenmill.preparation.workspace import Workspace
 from tokenmill.prepare import make_all, run_stages, start
 from tokenmill.shards.manifest import FILE_NAME, Manifest

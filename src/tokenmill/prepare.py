@@ -36,6 +36,7 @@ from tokenmill.preparation.fates import (
     on_one_axis,
     stretches,
 )
+from tokenmill.preparation.inputs import Inputs
 from tokenmill.preparation.joined import JoinedParts, load_joined
 from tokenmill.preparation.memory import fit_into_memory
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
@@ -44,7 +45,7 @@ from tokenmill.preparation.repeats import Searched, hash_lines, num_partitions, 
 from tokenmill.preparation.signals import stop_on_signals
 from tokenmill.preparation.space import check_space, explain_full_disk, has_room_for_text
 from tokenmill.preparation.summary import Summary, summarize
-from tokenmill.preparation.target import Inputs, Target, open_target
+from tokenmill.preparation.target import Target, open_target
 from tokenmill.preparation.tasks import Receipt, TaskWithReceipt
 from tokenmill.preparation.vocabulary import build_tokenizer, find_characters
 from tokenmill.shards.layout import lay_out

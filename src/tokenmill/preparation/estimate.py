@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tokenmill.preparation.documents import CleanChunk, cleaned, lines_of
+from tokenmill.preparation.inputs import Inputs, as_list
 from tokenmill.preparation.plan import choose_dtype
 from tokenmill.preparation.settings import Settings
-from tokenmill.preparation.target import Inputs
 from tokenmill.preparation.vocabulary import load_tokenizer
 from tokenmill.text.dedup import hash_all
 from tokenmill.text.edges import Edge
@@ -66,7 +66,7 @@ class Estimate:
 def estimate(inputs: Inputs, *, workers: int | None = None, **given: Any) -> Estimate:
     """Read pieces spread over all inputs, clean and encode them, and scale up."""
     settings = Settings(**given)
-    wanted = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    wanted = as_list(inputs)
     if "-" in wanted:
         raise ValueError("standard input can be read only once, so it cannot be estimated first")
     sources = find_sources(wanted)

@@ -14,7 +14,7 @@ from pathlib import Path
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.summary import Summary
-from tokenmill.preparation.target import Target, hold_workspace
+from tokenmill.preparation.target import Target, hold_workspace, refuse_strange_folder
 from tokenmill.preparation.workspace import Workspace
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, STATE_FILE_NAME, Manifest
 from tokenmill.storage import check_address, join
@@ -120,6 +120,7 @@ def open_remote_target(
             f"{work_dir} holds a dataset, so it is no place for the work on another",
             hint="name an empty or new folder",
         )
+    refuse_strange_folder(Path(work_dir))  # what is made there is removed again, by name
     with hold_workspace(Path(work_dir), break_lock=break_lock) as workspace:
         data = objects.read_all(join(address, FILE_NAME), at_most=MAX_BYTES)
         found = None if data is None else Manifest.parse(data, where=join(address, FILE_NAME))

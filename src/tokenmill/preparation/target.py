@@ -1,11 +1,9 @@
 """Where a preparation goes: a new folder, a dataset that is added to, or one that is replaced."""
 
 import os
-import shutil
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +16,21 @@ from tokenmill.errors import (
     TokenizerMismatchError,
     TokenmillError,
 )
+from tokenmill.preparation.inputs import Inputs, find_inputs
 from tokenmill.preparation.lock import hold_lock, is_held
 from tokenmill.preparation.plan import list_differences, read_plan
+from tokenmill.preparation.present import is_ours
 from tokenmill.preparation.progress import Progress
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.swap import Swap
 from tokenmill.preparation.vocabulary import load_tokenizer
-from tokenmill.preparation.workspace import Workspace, new_file
-from tokenmill.shards.files import hash_file
+from tokenmill.preparation.workspace import Workspace
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.storage import is_remote
-from tokenmill.text.sources import Source, find_sources, search
+from tokenmill.text.sources import Source
 from tokenmill.tokens.load import from_state
 from tokenmill.tokens.protocol import Tokenizer
-
-STANDARD_INPUT = "standard-input"
-Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 @dataclass(frozen=True)
@@ -115,39 +111,8 @@ class Target:
         return stored
 
     def sources(self, inputs: Inputs, progress: Progress) -> list[Source]:
-        """The inputs; standard input is first kept in the workspace, so that it can be cut."""
-        wanted = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
-        if not wanted:
-            raise ValueError("no input was given; name files, folders, globs, or - for stdin")
-        if "-" not in wanted:
-            found = search(wanted)
-            if others := len(found.passed_over):
-                progress.say(
-                    f"passed over {others:,} files in folders that do not look like text "
-                    f"(such as {found.passed_over[0]!r}); name them, or a glob, to take them"
-                )
-            return found.sources
-        if len(wanted) > 1:
-            raise ValueError(f"standard input (-) cannot be mixed with other inputs: {wanted}")
-        kept = self._keep_standard_input()
-        (source,) = find_sources([kept])
-        return [replace(source, name=STANDARD_INPUT)]
-
-    def _keep_standard_input(self) -> Path:
-        kept = self.workspace.root / STANDARD_INPUT
-        begun = kept.exists() and self.workspace.plan_file.exists()
-        arriving = kept.with_suffix(".again") if begun else kept
-        with new_file(arriving) as file:
-            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
-        if arriving != kept:
-            same = hash_file(arriving) == hash_file(kept)
-            arriving.unlink()
-            if not same:
-                raise SettingsMismatchError(
-                    f"{self.out_dir} holds a preparation of another standard input",
-                    hint="pipe the same data again, or use another folder",
-                )
-        return kept
+        """The inputs, none of which may lie where the dataset goes."""
+        return find_inputs(inputs, self.out_dir, self.workspace, progress)
 
     def already_done(self, wanted: Settings, sources: list[Source]) -> Summary | None:
         """The outcome, when the very same was asked for and finished before; else raise or None."""
@@ -251,9 +216,9 @@ def open_target(
     swap.recover()
     if append:
         Manifest.load(out)
-    elif not overwrite:
-        _refuse_strange_folder(out)
-    elif is_held(Workspace(out).lock_file) and not break_lock:
+    else:
+        refuse_strange_folder(out)
+    if overwrite and is_held(Workspace(out).lock_file) and not break_lock:
         raise LockedError(f"{out} is being written by another process", hint="wait for it to end")
     with hold_workspace(swap.new if overwrite else out, break_lock=break_lock) as workspace:
         if overwrite:
@@ -287,14 +252,14 @@ def _leave_nothing(workspace: Workspace, existed: bool) -> None:
                 workspace.out_dir.rmdir()
 
 
-def _refuse_strange_folder(out: Path) -> None:
-    """A folder that holds something else is not ours to fill."""
-    if not out.exists() or Workspace(out).root.exists() or (out / FILE_NAME).exists():
+def refuse_strange_folder(out: Path) -> None:
+    """A folder that holds something else is not ours to fill, and still less to replace."""
+    if not out.exists() or is_ours(out):
         return
     strangers = sorted(os.listdir(out))
     if strangers:
         raise SettingsMismatchError(
             f"{out} holds {len(strangers)} files or folders but no dataset "
             f"(such as {strangers[0]!r})",
-            hint="name an empty or new folder, or pass --overwrite to replace what is there",
+            hint="name an empty or new folder; only what tokenmill made there is ever replaced",
         )

@@ -1,0 +1,77 @@
+"""Which texts a preparation reads: files, folders, globs, and standard input kept in a file."""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tokenmill.errors import SettingsMismatchError
+from tokenmill.preparation.progress import Progress
+from tokenmill.preparation.workspace import Workspace, new_file
+from tokenmill.shards.files import hash_file
+from tokenmill.storage import is_remote
+from tokenmill.text.files import printable
+from tokenmill.text.sources import Source, find_sources, search
+
+STANDARD_INPUT = "standard-input"
+Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def as_list(inputs: Inputs) -> list[str | os.PathLike[str]]:
+    """One input or several, as several."""
+    wanted = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    if not wanted:
+        raise ValueError("no input was given; name files, folders, globs, or - for stdin")
+    return wanted
+
+
+def find_inputs(
+    inputs: Inputs, out: Path, workspace: Workspace, progress: Progress
+) -> list[Source]:
+    """The inputs; standard input is first kept in the workspace, so that it can be cut."""
+    wanted = as_list(inputs)
+    if "-" in wanted:
+        if len(wanted) > 1:
+            raise ValueError(f"standard input (-) cannot be mixed with other inputs: {wanted}")
+        (source,) = find_sources([_keep_standard_input(out, workspace)])
+        return [replace(source, name=STANDARD_INPUT)]
+    found = search(wanted)
+    if others := len(found.passed_over):
+        progress.say(
+            f"passed over {others:,} files in folders that do not look like text "
+            f"(such as {found.passed_over[0]!r}); name them, or a glob, to take them"
+        )
+    _refuse_inside(out, found.sources)
+    return found.sources
+
+
+def _refuse_inside(out: Path, sources: list[Source]) -> None:
+    """A dataset may be replaced as a whole: no text that is still wanted may lie in it."""
+    folder = os.path.realpath(out)
+    for source in sources:
+        if is_remote(source.path):
+            continue
+        if os.path.commonpath([folder, os.path.realpath(source.path)]) == folder:
+            raise SettingsMismatchError(
+                f"the input {printable(source.path)} lies inside the output {printable(str(out))}",
+                hint="name an output that is apart from the text; nothing was written or removed",
+            )
+
+
+def _keep_standard_input(out: Path, workspace: Workspace) -> Path:
+    kept = workspace.root / STANDARD_INPUT
+    begun = kept.exists() and workspace.plan_file.exists()
+    arriving = kept.with_suffix(".again") if begun else kept
+    with new_file(arriving) as file:
+        shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+    if arriving != kept:
+        same = hash_file(arriving) == hash_file(kept)
+        arriving.unlink()
+        if not same:
+            raise SettingsMismatchError(
+                f"{out} holds a preparation of another standard input",
+                hint="pipe the same data again, or use another folder",
+            )
+    return kept

@@ -1,0 +1,82 @@
+"""What lies in the way of a dataset: files of the user are neither removed nor read as text."""
+
+import os
+
+import pytest
+from preparation.oracle import hashes_of_files
+from preparation.runs import assert_nothing_stray
+
+from tokenmill.errors import SettingsMismatchError
+from tokenmill.prepare import prepare
+
+BYTES = {"tokenizer": "bytes", "workers": 1}
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "a.txt").write_text("This is the text of a file.\n")
+    (folder / "notes.doc").write_text("irreplaceable")
+    return folder
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_without_a_dataset_is_never_replaced(corpus, tmp_path, overwrite):
+    before = hashes_of_files(tmp_path)
+    for inputs, out in [(corpus, corpus), (corpus / "a.txt", corpus), (corpus, tmp_path)]:
+        with pytest.raises(SettingsMismatchError, match=r"but no dataset \(such as") as refused:
+            prepare(inputs, out, **BYTES, overwrite=overwrite)
+        assert "--overwrite" not in str(refused.value)
+        assert hashes_of_files(tmp_path) == before
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_manifest_of_another_program_does_not_make_it_ours(corpus, tmp_path, overwrite):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "dataset_metadata.json").write_text('{"format": "parquet", "rows": 3}')
+    with pytest.raises(SettingsMismatchError, match="but no dataset"):
+        prepare(corpus, theirs, **BYTES, overwrite=overwrite)
+    assert os.listdir(theirs) == ["dataset_metadata.json"]
+
+
+def test_a_damaged_dataset_can_be_replaced(corpus, tmp_path):
+    out = tmp_path / "out"
+    prepare(corpus, out, **BYTES)
+    before = hashes_of_files(out)
+    os.truncate(out / "dataset_metadata.json", 100)
+    prepare(corpus, out, **BYTES, overwrite=True)
+    assert hashes_of_files(out) == before
+
+
+@pytest.mark.parametrize("how", [{}, {"append": True}, {"overwrite": True}])
+def test_an_input_inside_the_output_is_refused(corpus, tmp_path, how):
+    out = tmp_path / "out"
+    prepare(corpus, out, **BYTES)
+    (out / "more.txt").write_text("More text, put beside the shards.\n")
+    (tmp_path / "link").symlink_to(out)
+    before = hashes_of_files(out)
+    for given in (out / "more.txt", tmp_path / "link" / "more.txt"):
+        for to in (out, tmp_path / "link"):
+            with pytest.raises(SettingsMismatchError, match=r"more\.txt lies inside the output"):
+                prepare([corpus, given], to, **BYTES, **how)
+            assert hashes_of_files(out) == before
+    assert sorted(os.listdir(tmp_path)) == ["corpus", "link", "out"]
+
+
+def test_an_empty_folder_may_be_replaced(corpus, tmp_path):
+    (tmp_path / "out").mkdir()
+    prepare(corpus, tmp_path / "out", **BYTES, overwrite=True)
+    assert_nothing_stray(tmp_path / "out")
+
+
+def test_a_work_folder_of_something_else_is_refused(corpus, tmp_path):
+    """What is made there is removed by name: `train` could be anybody's."""
+    pytest.importorskip("aiobotocore")
+    work = tmp_path / "work"
+    (work / "train").mkdir(parents=True)
+    (work / "train" / "model.pt").write_text("irreplaceable")
+    with pytest.raises(SettingsMismatchError, match="but no dataset"):
+        prepare(corpus, "s3://bucket/data", work_dir=work, **BYTES)
+    assert (work / "train" / "model.pt").exists()
