@@ -1,12 +1,14 @@
 """What lies in the way of a dataset: files of the user are neither removed nor read as text."""
 
+import json
 import os
 
 import pytest
 from preparation.oracle import hashes_of_files
 from preparation.runs import assert_nothing_stray
 
-from tokenmill.errors import SettingsMismatchError
+from tokenmill.errors import PrepareError, SettingsMismatchError
+from tokenmill.preparation.estimate import estimate
 from tokenmill.prepare import prepare
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
@@ -63,6 +65,50 @@ def test_an_input_inside_the_output_is_refused(corpus, tmp_path, how):
                 prepare([corpus, given], to, **BYTES, **how)
             assert hashes_of_files(out) == before
     assert sorted(os.listdir(tmp_path)) == ["corpus", "link", "out"]
+
+
+class Told:
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
+
+    def follow(self, what, results, **total):
+        yield from results
+
+
+@pytest.mark.parametrize("pattern", ["", "/**/*.*", "/*/*.*"])
+def test_datasets_among_the_text_are_passed_over(corpus, tmp_path, pattern):
+    """The output may lie below the input: it does not become input of the next run."""
+    (corpus / "notes.doc").unlink()
+    (corpus / "deep").mkdir()
+    (corpus / "deep" / "b.txt").write_text("Another text, further down.\n")
+    given = f"{corpus}{pattern}"
+    prepare(given, corpus / "out", **BYTES)
+    before = hashes_of_files(corpus / "out")
+    told = Told()
+    again = prepare(given, corpus / "out", **BYTES, progress=told)
+    assert again.notes == ["it was there already, whole"]
+    assert f"(such as '{corpus / 'out'}')" in told.said[0]
+    prepare(given, corpus / "out", **BYTES, overwrite=True)
+    prepare(given, tmp_path / "elsewhere", **BYTES)
+    assert hashes_of_files(corpus / "out") == hashes_of_files(tmp_path / "elsewhere") == before
+    assert estimate(given, workers=1, tokenizer="bytes").files == len(again_sources(corpus))
+
+
+def again_sources(corpus):
+    return json.loads((corpus / "out" / "dataset_metadata.json").read_bytes())["sources"]
+
+
+@pytest.mark.parametrize("pattern", ["", "/*", "/*/*"])
+def test_a_dataset_is_not_text(corpus, tmp_path, pattern):
+    prepare(corpus, tmp_path / "out", **BYTES)
+    with pytest.raises(PrepareError, match="out holds a dataset, or the work on one, and no text"):
+        prepare(f"{tmp_path / 'out'}{pattern}", tmp_path / "other", **BYTES)
+    assert not (tmp_path / "other").exists()
 
 
 def test_an_empty_folder_may_be_replaced(corpus, tmp_path):

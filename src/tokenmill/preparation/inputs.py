@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tokenmill.errors import SettingsMismatchError
+from tokenmill.preparation.present import is_ours
 from tokenmill.preparation.progress import Progress
 from tokenmill.preparation.workspace import Workspace, new_file
 from tokenmill.shards.files import hash_file
@@ -37,11 +38,11 @@ def find_inputs(
             raise ValueError(f"standard input (-) cannot be mixed with other inputs: {wanted}")
         (source,) = find_sources([_keep_standard_input(out, workspace)])
         return [replace(source, name=STANDARD_INPUT)]
-    found = search(wanted)
+    found = search(wanted, is_ours)
     if others := len(found.passed_over):
         progress.say(
-            f"passed over {others:,} files in folders that do not look like text "
-            f"(such as {found.passed_over[0]!r}); name them, or a glob, to take them"
+            f"passed over {others:,} files or folders that do not look like text, or hold a "
+            f"dataset (such as {found.passed_over[0]!r}); name files, or a glob, to take them"
         )
     _refuse_inside(out, found.sources)
     return found.sources

@@ -1,4 +1,4 @@
-"""What is in a folder already: something of ours or of somebody else, and is it what is asked for."""
+"""What is in a folder already: ours or not, whole or not, and is it what is asked for."""
 
 import os
 import re
