@@ -18,7 +18,13 @@ from preparation.runs import (
     wait_until,
 )
 
-from tokenmill.errors import LockedError, NotADatasetError, SettingsMismatchError, TokenmillError
+from tokenmill.errors import (
+    FormatError,
+    LockedError,
+    NotADatasetError,
+    SettingsMismatchError,
+    TokenmillError,
+)
 from tokenmill.prepare import prepare
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
@@ -49,6 +55,31 @@ def test_finished_and_asked_for_again(texts, tmp_path):
     assert again.train_tokens == first.train_tokens
     assert again.notes == ["it was there already, whole"]
     assert hashes_of_files(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_a_finished_dataset_that_is_damaged(texts, tmp_path, append):
+    """It is looked at before it is said to be there: every file of it, by its size."""
+    out, more = tmp_path / "out", tmp_path / "more.txt"
+    prepare(texts, out, **BYTES)
+    before = hashes_of_files(out)
+    more.write_text("A text that is new.\n")
+    os.utime(more, (0, 0))
+    asked = {"inputs": more if append else texts, "out_dir": out, "append": append, **BYTES}
+    (out / "train" / "shard_00000.bin").unlink()
+    os.truncate(out / "val" / "shard_00001.ends", 3)
+    with pytest.raises(FormatError, match="2 of 5 files") as refused:
+        prepare(**asked)
+    for line in (
+        "train/shard_00000.bin   is missing",
+        "val/shard_00001.ends   has 3 bytes, not 8",
+        "--overwrite",
+        f"tokenmill verify {out}",
+    ):
+        assert line in str(refused.value)
+    prepare(texts, out, **BYTES, overwrite=True)
+    assert hashes_of_files(out) == before
+    prepare(**asked)
 
 
 def test_a_finished_dataset_of_other_settings_or_inputs(texts, tmp_path):

@@ -239,6 +239,9 @@ def tell(outcome: Summary) -> None:
     )
     for note in outcome.notes:
         print(f"  note      {note}", file=sys.stderr)
+    if outcome.already_there:
+        print(f"Nothing to write to {outcome.out_dir}", file=sys.stderr)
+        return
     rate = outcome.bytes_in / 1e6 / max(outcome.seconds, 1e-9)
     print(
         f"Wrote {outcome.out_dir}/dataset_metadata.json in {outcome.seconds:.1f} s "

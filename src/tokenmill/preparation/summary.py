@@ -24,6 +24,8 @@ class Summary:
     dtype: str = ""
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
+    already_there: bool = False
+    """The dataset was finished before: this run wrote nothing."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

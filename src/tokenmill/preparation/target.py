@@ -19,7 +19,12 @@ from tokenmill.errors import (
 from tokenmill.preparation.inputs import Inputs, find_inputs
 from tokenmill.preparation.lock import hold_lock, is_held
 from tokenmill.preparation.plan import list_differences, read_plan
-from tokenmill.preparation.present import is_ours
+from tokenmill.preparation.present import (
+    is_ours,
+    list_differences_from,
+    recorded_settings,
+    refuse_damaged,
+)
 from tokenmill.preparation.progress import Progress
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.summary import Summary, summarize
@@ -60,6 +65,18 @@ class Target:
         """When the manifest that is there was written, in nanoseconds."""
         return os.stat(self.out_dir / FILE_NAME).st_mtime_ns
 
+    def size_of(self, file: str) -> int | None:
+        """How large a file of the dataset that is there is; None where it is gone."""
+        try:
+            return os.stat(self.out_dir / file).st_size
+        except OSError:
+            return None
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a dataset that is damaged."""
+        return "pass --overwrite to make it anew, or bring the files back"
+
     @property
     def previous(self) -> Manifest | None:
         """The dataset that is added to, when one is."""
@@ -79,7 +96,7 @@ class Target:
         """The settings asked for; what is not given is as in the dataset that is added to."""
         if self.previous is None:
             return Settings(**given)
-        theirs = _recorded(self.previous)
+        theirs = recorded_settings(self.previous)
         for name, value in given.items():
             must_be = self.previous.dtype if name == "dtype" else theirs.get(name)
             if name in ("dtype", "tokens_per_shard", "val_fraction") and value != must_be:
@@ -119,22 +136,32 @@ class Target:
         if self.found is None:
             return None
         done = summarize(self.name, self.found, ["it was there already, whole"])
+        done.already_there = True
         if self._was_published:
             begun = read_plan(self.workspace)
             if begun and not list_differences(wanted, sources, begun.settings, begun.sources):
+                self._refuse_damaged()
                 self.workspace.remove()
                 return done
             self.workspace.clear_work()
         if self.append:
+            self._refuse_damaged()
             self._refuse_same_again(sources)
             return None
-        if differences := self._differences(wanted, sources):
+        if differences := list_differences_from(
+            self.found, self.finished_at(), wanted.to_record(), sources
+        ):
             raise SettingsMismatchError(
                 f"{self.out_dir} holds a dataset of other settings or inputs\n"
                 + "\n".join(f"       {line}" for line in differences),
                 hint="use another folder, or pass --append to add to it, --overwrite to replace it",
             )
+        self._refuse_damaged()
         return done
+
+    def _refuse_damaged(self) -> None:
+        assert self.found is not None
+        refuse_damaged(self.name, self.found, self.size_of, self.remedy)
 
     def _refuse_same_again(self, sources: list[Source]) -> None:
         assert self.found is not None
@@ -144,28 +171,6 @@ class Target:
                 f"all {len(sources)} inputs are in {self.out_dir} already, by name and size",
                 hint="nothing was added; `tokenmill inspect` lists what the dataset is made of",
             )
-
-    def _differences(self, wanted: Settings, sources: list[Source]) -> list[str]:
-        """What is not as in the dataset that is there, a line each."""
-        assert self.found is not None
-        theirs, asked = _recorded(self.found), wanted.to_record()
-        recorded = {(source.name, source.bytes) for source in self.found.sources}
-        ours = {(source.name, source.size) for source in sources}
-        made = self.finished_at()
-        newer = [source.name for source in sources if source.mtime_ns > made]
-        lines = [
-            f"{name}   {theirs.get(name)!r} -> {asked[name]!r}"
-            for name in asked
-            if asked[name] != theirs.get(name)
-        ]
-        lines += [
-            f"input {name}   {n:,} bytes is new" for name, n in ours if (name, n) not in recorded
-        ]
-        lines += [
-            f"input {name}   {n:,} bytes is gone" for name, n in recorded if (name, n) not in ours
-        ]
-        lines += [f"input {name}   changed after the dataset was made" for name in newer]
-        return lines
 
     def finish(self) -> None:
         """Remove the workspace; where a dataset is replaced, put the new one in its place."""
@@ -177,10 +182,6 @@ class Target:
 def manifest_hash(manifest: Manifest) -> str:
     """What names a manifest."""
     return xxhash.xxh3_128_hexdigest(manifest.to_bytes())
-
-
-def _recorded(manifest: Manifest) -> dict[str, Any]:
-    return {k: v for k, v in manifest.settings.items() if k in Settings.names()}
 
 
 @contextmanager
