@@ -147,7 +147,8 @@ def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progres
     refuse_nothing(plan, outcome.books)
     check_books(outcome)
     manifest = commit(plan, target.previous, outcome)
-    return summarize(target.name, manifest, outcome.notes(plan.settings))
+    notes = target.notes(plan.settings, plan.sources) + outcome.notes(plan.settings)
+    return summarize(target.name, manifest, notes)
 
 
 def make_all(plan: Plan, target: Target, executor: Executor, progress: Progress) -> Outcome:

@@ -77,3 +77,9 @@ def list_differences_from(
     lines += [f"input {name}   {n:,} bytes is gone" for name, n in sorted(recorded - ours)]
     newer = [source.name for source in sources if source.mtime_ns > made_ns]
     return lines + [f"input {name}   changed after the dataset was made" for name in newer]
+
+
+def in_already(found: Manifest, sources: Sequence[Source]) -> list[str]:
+    """The sources that seem to be in the dataset: a manifest knows no more than name and size."""
+    recorded = {(source.name, source.bytes) for source in found.sources}
+    return [source.name for source in sources if (source.name, source.size) in recorded]

@@ -1,7 +1,7 @@
 """Where a preparation goes: a new folder, a dataset that is added to, or one that is replaced."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from tokenmill.preparation.inputs import Inputs, find_inputs
 from tokenmill.preparation.lock import hold_lock, is_held
 from tokenmill.preparation.plan import list_differences, read_plan
 from tokenmill.preparation.present import (
+    in_already,
     is_ours,
     list_differences_from,
     recorded_settings,
@@ -165,12 +166,30 @@ class Target:
 
     def _refuse_same_again(self, sources: list[Source]) -> None:
         assert self.found is not None
-        recorded = {(source.name, source.bytes) for source in self.found.sources}
-        if all((source.name, source.size) in recorded for source in sources):
+        if len(in_already(self.found, sources)) == len(sources):
             raise SettingsMismatchError(
-                f"all {len(sources)} inputs are in {self.out_dir} already, by name and size",
-                hint="nothing was added; `tokenmill inspect` lists what the dataset is made of",
+                f"all {len(sources)} inputs are in {self.out_dir} already, by name and size "
+                f"(such as {sources[0].name!r})",
+                hint="nothing was added; `tokenmill inspect` lists what the dataset is made of; a "
+                "file that only happens to have the same name and size can be added under another "
+                "name: rename it",
             )
+
+    def notes(self, settings: Settings, sources: Sequence[Source]) -> list[str]:
+        """What people should know about these inputs: some may be in the dataset already."""
+        again = in_already(self.previous, sources) if self.previous else []
+        if not again:
+            return []
+        became = {
+            "none": "they were added once more, for nothing is compared without deduplication",
+            "lines": "lines that were there are dropped",
+            "documents": "documents that were there are dropped",
+        }[settings.dedup]
+        shown = ", ".join(map(repr, again[:3])) + (", ..." if len(again) > 3 else "")
+        return [
+            f"{len(again):,} of {len(sources):,} inputs seem to be in the dataset already, by name "
+            f"and size ({shown}): {became}"
+        ]
 
     def finish(self) -> None:
         """Remove the workspace; where a dataset is replaced, put the new one in its place."""
