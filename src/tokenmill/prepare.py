@@ -14,13 +14,14 @@ worker or sixty-four, run through or killed and started again: the same bytes.
 import os
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tokenmill.errors import PrepareError
+from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.executors.engines import check_engine, open_engine
 from tokenmill.executors.protocol import Executor, WorkerDiedError
 from tokenmill.preparation.assemble import Layout, assemble_shard, keep_layout
@@ -48,8 +49,11 @@ from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.target import Target, open_target
 from tokenmill.preparation.tasks import Receipt, TaskWithReceipt
 from tokenmill.preparation.vocabulary import build_tokenizer, find_characters
+from tokenmill.preparation.workspace import keep
 from tokenmill.shards.layout import lay_out
 from tokenmill.text.sources import Source
+
+MENDED = "with the file mended, the same command starts anew"
 
 
 def prepare(
@@ -95,7 +99,15 @@ def prepare(
     ):
         progress = progress or Silent()
         sources = target.sources(inputs, progress)
-        plan = start(target, sources, settings, unit_bytes, memory.chunk_bytes, anew=overwrite)
+        plan = start(
+            target,
+            sources,
+            settings,
+            unit_bytes,
+            memory.chunk_bytes,
+            anew=overwrite,
+            say=progress.say,
+        )
         if isinstance(plan, Summary):
             return plan
         target.workspace.clean_temporary()
@@ -109,7 +121,12 @@ def prepare(
             ray_address=ray_address,
             shared=str(plan.workspace.plan_file.absolute()),
         ) as executor:
-            summary = run_stages(plan, target, executor, progress)
+            try:
+                summary = run_stages(plan, target, executor, progress)
+            except BadInputError:
+                if append:
+                    plan.workspace.forget()  # the dataset is what it was, and open to others
+                raise
         target.finish()
     summary.seconds = round(time.monotonic() - started, 3)
     return summary
@@ -123,6 +140,7 @@ def start(
     chunk_bytes: int,
     *,
     anew: bool,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Plan | Summary:
     """The plan, written or found; or the outcome, where all was done before."""
     settings = target.settings(given)
@@ -138,7 +156,7 @@ def start(
         chunk_bytes=chunk_bytes,
     )
     check_space(plan)
-    return begin(plan, target.tokenizer(given), anew=anew)
+    return begin(plan, target.tokenizer(given), anew=anew, say=say)
 
 
 def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progress) -> Summary:
@@ -211,6 +229,12 @@ class Work:
                 unit = self.plan.units[died.task]
                 died.source = self.plan.sources[unit.source].name
                 died.message += f", reading {died.source} from {unit.start:,} to {unit.stop:,}"
+            raise
+        except PrepareError as error:
+            if error.source:
+                keep(self.plan.workspace.failed_file, error.source.encode("utf-8", "replace"))
+            if isinstance(error, BadInputError):
+                error.hint = f"{error.hint}; {MENDED}" if error.hint else MENDED
             raise
         return receipts
 

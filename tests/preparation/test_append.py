@@ -165,7 +165,27 @@ def test_characters_that_are_not_in_the_vocabulary(tmp_path):
     with pytest.raises(BadInputError, match=r"c\.txt") as refused:
         prepare(c, out, workers=1, append=True)
     assert refused.value.source == "c.txt"
-    assert {k: v for k, v in hashes_of_files(out).items() if ".preparation" not in k} == before
+    assert hashes_of_files(out) == before
+    b.write_text("an old hop\n")  # another attempt is not refused because of the first
+    prepare(b, out, workers=1, append=True)
+    assert_nothing_stray(out)
+
+
+def test_bad_input_leaves_the_dataset_open_to_others(tmp_path):
+    out = tmp_path / "out"
+    a, b, c = (tmp_path / f"{name}.txt" for name in "abc")
+    a.write_text("a text that is in the dataset\n")
+    b.write_bytes(b"bad \xff text\n")
+    c.write_text("a text that is to be added\n")
+    prepare(a, out, workers=1, tokenizer="bytes")
+    before = hashes_of_files(out)
+    with pytest.raises(BadInputError, match=r"b\.txt"):
+        prepare(b, out, workers=1, append=True)
+    assert hashes_of_files(out) == before
+    prepare(c, out, workers=1, append=True)
+    b.write_bytes(b"good text, at last\n")
+    prepare(b, out, workers=1, append=True)
+    assert books_of(out)["documents_written"] == 3
 
 
 @needs_strace

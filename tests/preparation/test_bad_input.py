@@ -166,6 +166,10 @@ def test_standard_input(tmp_path):
     assert not (tmp_path / "out" / ".preparation").exists()
     assert pipe(b'{"text": "a"}\n{"text": "b"}\n', tmp_path / "rows", *flags).returncode == 0
     assert texts_of(tmp_path / "rows") == ["a", "b"]
+    bad = pipe(b"bad \xff", tmp_path / "mended", *flags)
+    assert (bad.returncode, b"starts anew" in bad.stderr) == (1, True)
+    assert pipe(b"mended", tmp_path / "mended", *flags).returncode == 0
+    assert texts_of(tmp_path / "mended") == ["mended"]
     mixed = pipe(b"x", tmp_path / "mixed", str(Path(__file__)), *flags)
     assert mixed.returncode == 2
     assert b"cannot be mixed" in mixed.stderr

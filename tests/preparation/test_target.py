@@ -25,6 +25,7 @@ from tokenmill.errors import (
     SettingsMismatchError,
     TokenmillError,
 )
+from tokenmill.preparation.progress import Silent
 from tokenmill.prepare import prepare
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
@@ -145,6 +146,32 @@ def test_bad_input_may_be_dealt_with_later(tmp_path):
         prepare(texts, out, **BYTES)
     summary = prepare(texts, out, **BYTES, on_bad_input="skip")
     assert summary.dropped == {"not UTF-8": 1}
+    assert_nothing_stray(out)
+
+
+def test_bad_input_may_be_mended(tmp_path):
+    """Then the inputs are others than planned, and the same command starts anew."""
+    texts, out, told = tmp_path / "texts", tmp_path / "out", []
+
+    class Told(Silent):
+        def say(self, text):
+            told.append(text)
+
+    texts.mkdir()
+    for name in ("a.txt", "units"):  # also the name of a folder of the workspace
+        (texts / name).write_bytes(b"good text\n")
+    (texts / "b.txt").write_bytes(b"bad \xff text\n")
+    given = {"inputs": [texts, texts / "units"], "out_dir": out, "unit_bytes": 4, **BYTES}
+    with pytest.raises(TokenmillError, match=r"b\.txt at byte 4") as refused:
+        prepare(**given, dedup="none")
+    assert "with the file mended, the same command starts anew" in refused.value.hint
+    (texts / "b.txt").write_bytes(b"a text that is good now\n")
+    with pytest.raises(SettingsMismatchError, match="dedup   'none' -> 'documents'"):
+        prepare(**given, dedup="documents")
+    prepare(**given, dedup="none", progress=Told())
+    assert told[1:] == ["an input could not be read, and the inputs changed since: starting anew"]
+    prepare(**{**given, "out_dir": tmp_path / "fresh"}, dedup="none")
+    assert hashes_of_files(out) == hashes_of_files(tmp_path / "fresh")
     assert_nothing_stray(out)
 
 

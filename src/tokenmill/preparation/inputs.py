@@ -67,12 +67,16 @@ def _keep_standard_input(out: Path, workspace: Workspace) -> Path:
     arriving = kept.with_suffix(".again") if begun else kept
     with new_file(arriving) as file:
         shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
-    if arriving != kept:
-        same = hash_file(arriving) == hash_file(kept)
+    if arriving == kept:
+        return kept
+    if hash_file(arriving) == hash_file(kept):
         arriving.unlink()
-        if not same:
-            raise SettingsMismatchError(
-                f"{out} holds a preparation of another standard input",
-                hint="pipe the same data again, or use another folder",
-            )
+    elif workspace.failed_file.exists():
+        os.replace(arriving, kept)  # what could not be read was mended
+    else:
+        arriving.unlink()
+        raise SettingsMismatchError(
+            f"{out} holds a preparation of another standard input",
+            hint="pipe the same data again, or use another folder",
+        )
     return kept

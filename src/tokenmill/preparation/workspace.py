@@ -3,6 +3,7 @@
     plan.json            inputs, settings, units; written first
     lock                 who is writing
     shared               several machines work here
+    failed               an input could not be read: it may be mended before the next run
     published            hash of the manifest, written right before the manifest itself
     lines/N.runs         hashes of the lines of unit N (only with line deduplication)
     units/N.edges        text of unit N that its neighbours must see before it can be encoded
@@ -48,6 +49,11 @@ class Workspace:
     def lock_file(self) -> Path:
         """Who is writing."""
         return self.root / "lock"
+
+    @property
+    def failed_file(self) -> Path:
+        """Says that an input could not be read, and waits to be mended."""
+        return self.root / "failed"
 
     @property
     def published_file(self) -> Path:
