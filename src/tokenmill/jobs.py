@@ -25,6 +25,7 @@ from tokenmill.preparation.memory import fit_into_memory
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, read_plan
 from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.remote import RemoteTarget
+from tokenmill.preparation.settings import check_names
 from tokenmill.preparation.signals import stop_on_signals
 from tokenmill.preparation.space import explain_full_disk
 from tokenmill.preparation.summary import Summary
@@ -70,6 +71,7 @@ def plan(
     **settings: Any,
 ) -> Plan | Summary:
     """Write the plan of a preparation; or tell that it was done before. Arguments of `prepare`."""
+    check_names(plan, settings)
     memory = fit_into_memory(1, max_ram)
     with (
         stop_on_signals(),

@@ -43,6 +43,7 @@ from tokenmill.preparation.memory import fit_into_memory
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
 from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.repeats import Searched, hash_lines, num_partitions, search_partition
+from tokenmill.preparation.settings import check_names
 from tokenmill.preparation.signals import stop_on_signals
 from tokenmill.preparation.space import check_space, explain_full_disk, has_room_for_text
 from tokenmill.preparation.summary import Summary, summarize
@@ -83,6 +84,7 @@ def prepare(
     `engine="ray"` runs the tasks on the Ray cluster at `ray_address`. Inputs and `out_dir` may be
     `s3://` addresses; the work on the way to one is done in the folder `work_dir`.
     """
+    check_names(prepare, settings)
     started = time.monotonic()
     memory = fit_into_memory(workers, max_ram)
     check_engine(engine, ray_address)

@@ -18,6 +18,7 @@ from preparation.runs import (
     wait_until,
 )
 
+from tokenmill import jobs
 from tokenmill.errors import (
     FormatError,
     LockedError,
@@ -25,6 +26,7 @@ from tokenmill.errors import (
     SettingsMismatchError,
     TokenmillError,
 )
+from tokenmill.preparation.estimate import estimate
 from tokenmill.preparation.progress import Silent
 from tokenmill.prepare import prepare
 
@@ -235,6 +237,24 @@ def test_wrong_settings_touch_nothing(texts, tmp_path, settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         prepare(texts, tmp_path / "new" / "out", **BYTES, **settings)
     assert not (tmp_path / "new" / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "meant"),
+    [
+        (prepare, "tokeniser", "; did you mean 'tokenizer'?"),
+        (prepare, "worker", "; did you mean 'workers'?"),
+        (prepare, "colour", ""),
+        (jobs.plan, "seperator", "; did you mean 'separator'?"),
+        (estimate, "text_fields", "; did you mean 'text_field'?"),
+    ],
+)
+def test_arguments_that_do_not_exist(texts, tmp_path, function, name, meant):
+    where = () if function is estimate else (tmp_path / "out",)
+    with pytest.raises(TypeError) as refused:
+        function(texts, *where, **{name: 1})
+    assert str(refused.value) == f"{function.__name__}() has no argument {name!r}{meant}"
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_input_that_is_not_there(tmp_path):

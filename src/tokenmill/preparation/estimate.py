@@ -14,7 +14,7 @@ from tokenmill.preparation.documents import CleanChunk, cleaned, lines_of
 from tokenmill.preparation.inputs import Inputs, as_list
 from tokenmill.preparation.plan import choose_dtype
 from tokenmill.preparation.present import is_ours
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.settings import Settings, check_names
 from tokenmill.preparation.vocabulary import load_tokenizer
 from tokenmill.text.dedup import hash_all
 from tokenmill.text.edges import Edge
@@ -66,6 +66,7 @@ class Estimate:
 
 def estimate(inputs: Inputs, *, workers: int | None = None, **given: Any) -> Estimate:
     """Read pieces spread over all inputs, clean and encode them, and scale up."""
+    check_names(estimate, given)
     settings = Settings(**given)
     wanted = as_list(inputs)
     if "-" in wanted:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tokenmill.errors import SettingsMismatchError
+from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.present import is_ours
 from tokenmill.preparation.progress import Progress
 from tokenmill.preparation.workspace import Workspace, new_file
@@ -62,11 +62,17 @@ def _refuse_inside(out: Path, sources: list[Source]) -> None:
 
 
 def _keep_standard_input(out: Path, workspace: Workspace) -> Path:
+    stream = getattr(sys.stdin, "buffer", None)  # None: the process was started without one
+    if stream is None:
+        raise PrepareError(
+            "there is no standard input to read",
+            hint="pipe text into the command, as in: cat a.txt | tokenmill prepare - -o OUT",
+        )
     kept = workspace.root / STANDARD_INPUT
     begun = kept.exists() and workspace.plan_file.exists()
     arriving = kept.with_suffix(".again") if begun else kept
     with new_file(arriving) as file:
-        shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+        shutil.copyfileobj(stream, file, 1 << 20)
     if arriving == kept:
         return kept
     if hash_file(arriving) == hash_file(kept):
