@@ -2,12 +2,12 @@
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from preparation import oracle
@@ -170,9 +170,29 @@ def test_standard_input(tmp_path):
     assert (bad.returncode, b"starts anew" in bad.stderr) == (1, True)
     assert pipe(b"mended", tmp_path / "mended", *flags).returncode == 0
     assert texts_of(tmp_path / "mended") == ["mended"]
-    mixed = pipe(b"x", tmp_path / "mixed", str(Path(__file__)), *flags)
-    assert mixed.returncode == 2
-    assert b"cannot be mixed" in mixed.stderr
+
+
+def test_standard_input_among_files(tmp_path, monkeypatch):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a.txt", "z.txt"):
+        (folder / name).write_text(f"the text of {name}")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a text from a pipe")))
+    prepare(["-", folder], tmp_path / "out", **BYTES)
+    assert texts_of(tmp_path / "out") == [
+        "the text of a.txt",
+        "a text from a pipe",
+        "the text of z.txt",
+    ]
+    manifest = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())
+    names = ["a.txt", "standard-input", "z.txt"]
+    assert [source["name"] for source in manifest["sources"]] == names
+    with pytest.raises(ValueError, match="given twice"):
+        prepare(["-", folder, "-"], tmp_path / "twice", **BYTES)
+    (folder / "standard-input").write_text("confusing")
+    with pytest.raises(PrepareError, match="a file is called standard-input"):
+        prepare(["-", folder, folder / "standard-input"], tmp_path / "confused", **BYTES)
+    assert not (tmp_path / "confused").exists()
 
 
 def test_a_line_longer_than_everything(tmp_path, small):

@@ -14,7 +14,7 @@ from tokenmill.preparation.workspace import Workspace, new_file
 from tokenmill.shards.files import hash_file
 from tokenmill.storage import is_remote
 from tokenmill.text.files import printable
-from tokenmill.text.sources import Source, find_sources, search
+from tokenmill.text.sources import Found, Source, find_sources, search
 
 STANDARD_INPUT = "standard-input"
 Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -33,19 +33,32 @@ def find_inputs(
 ) -> list[Source]:
     """The inputs; standard input is first kept in the workspace, so that it can be cut."""
     wanted = as_list(inputs)
-    if "-" in wanted:
-        if len(wanted) > 1:
-            raise ValueError(f"standard input (-) cannot be mixed with other inputs: {wanted}")
-        (source,) = find_sources([_keep_standard_input(out, workspace)])
-        return [replace(source, name=STANDARD_INPUT)]
-    found = search(wanted, is_ours)
+    given = [entry for entry in wanted if entry != "-"]
+    if len(wanted) - len(given) > 1:
+        raise ValueError("standard input (-) is given twice, but it can be read only once")
+    found = search(given, is_ours) if given else Found([])
     if others := len(found.passed_over):
         progress.say(
             f"passed over {others:,} files or folders that do not look like text, or hold a "
             f"dataset (such as {found.passed_over[0]!r}); name files, or a glob, to take them"
         )
     _refuse_inside(out, found.sources)
-    return found.sources
+    if len(given) == len(wanted):
+        return found.sources
+    return _with_standard_input(found.sources, out, workspace)
+
+
+def _with_standard_input(sources: list[Source], out: Path, workspace: Workspace) -> list[Source]:
+    """Standard input takes its place by its name, as every input does."""
+    if any(source.name == STANDARD_INPUT for source in sources):
+        raise PrepareError(
+            f"a file is called {STANDARD_INPUT}, which is what the dataset calls standard input (-)",
+            hint="rename the file, or give it in another run with --append",
+            source=STANDARD_INPUT,
+        )
+    (kept,) = find_sources([_keep_standard_input(out, workspace)])
+    both = [*sources, replace(kept, name=STANDARD_INPUT)]
+    return sorted(both, key=lambda source: source.name.encode())
 
 
 def _refuse_inside(out: Path, sources: list[Source]) -> None:
