@@ -167,7 +167,7 @@ def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progres
     refuse_nothing(plan, outcome.books)
     check_books(outcome)
     manifest = commit(plan, target.previous, outcome)
-    notes = target.notes(plan.settings, plan.sources) + outcome.notes(plan.settings)
+    notes = target.notes(plan.settings, plan.sources) + outcome.notes(plan)
     return summarize(target.name, manifest, notes)
 
 

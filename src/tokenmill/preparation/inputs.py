@@ -10,13 +10,12 @@ from pathlib import Path
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.present import is_ours
 from tokenmill.preparation.progress import Progress
-from tokenmill.preparation.workspace import Workspace, new_file
+from tokenmill.preparation.workspace import STANDARD_INPUT, Workspace, new_file
 from tokenmill.shards.files import hash_file
 from tokenmill.storage import is_remote
 from tokenmill.text.files import printable
 from tokenmill.text.sources import Found, Source, find_sources, search
 
-STANDARD_INPUT = "standard-input"
 Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -52,13 +51,22 @@ def _with_standard_input(sources: list[Source], out: Path, workspace: Workspace)
     """Standard input takes its place by its name, as every input does."""
     if any(source.name == STANDARD_INPUT for source in sources):
         raise PrepareError(
-            f"a file is called {STANDARD_INPUT}, which is what the dataset calls standard input (-)",
+            f"a file is called {STANDARD_INPUT}, which in a dataset is the name of what - gives",
             hint="rename the file, or give it in another run with --append",
             source=STANDARD_INPUT,
         )
     (kept,) = find_sources([_keep_standard_input(out, workspace)])
     both = [*sources, replace(kept, name=STANDARD_INPUT)]
     return sorted(both, key=lambda source: source.name.encode())
+
+
+def hash_standard_input(workspace: Workspace, sources: Sequence[Source]) -> str | None:
+    """The hash of what came from standard input, if that is among the sources.
+
+    It comes without a name or a time of its own: nothing else can tell it from another one.
+    """
+    kept = os.path.abspath(workspace.root / STANDARD_INPUT)
+    return hash_file(Path(kept)) if any(source.path == kept for source in sources) else None
 
 
 def _refuse_inside(out: Path, sources: list[Source]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tokenmill.errors import FormatError
 from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.workspace import STANDARD_INPUT
 from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER, Manifest
 from tokenmill.text.sources import Source
 
@@ -62,9 +63,17 @@ def recorded_settings(manifest: Manifest) -> dict[str, Any]:
 
 
 def list_differences_from(
-    found: Manifest, made_ns: int, wanted: Mapping[str, Any], sources: Sequence[Source]
+    found: Manifest,
+    made_ns: int,
+    wanted: Mapping[str, Any],
+    sources: Sequence[Source],
+    piped: str | None,
 ) -> list[str]:
-    """What is not as in the dataset that is there, a line each."""
+    """What is not as in the dataset that is there, a line each.
+
+    A file has changed if it is newer than the dataset; standard input, if its hash `piped` is
+    another one.
+    """
     theirs = recorded_settings(found)
     recorded = {(source.name, source.bytes) for source in found.sources}
     ours = {(source.name, source.size) for source in sources}
@@ -75,11 +84,30 @@ def list_differences_from(
     ]
     lines += [f"input {name}   {n:,} bytes is new" for name, n in sorted(ours - recorded)]
     lines += [f"input {name}   {n:,} bytes is gone" for name, n in sorted(recorded - ours)]
-    newer = [source.name for source in sources if source.mtime_ns > made_ns]
+    newer = [
+        source.name
+        for source in sources
+        if (
+            piped not in _piped_into(found)
+            if piped and source.name == STANDARD_INPUT
+            else source.mtime_ns > made_ns
+        )
+    ]
     return lines + [f"input {name}   changed after the dataset was made" for name in newer]
 
 
-def in_already(found: Manifest, sources: Sequence[Source]) -> list[str]:
-    """The sources that seem to be in the dataset: a manifest knows no more than name and size."""
+def _piped_into(manifest: Manifest) -> set[str]:
+    """The hashes of what a dataset was made of, and added to, from standard input."""
+    runs = [manifest.settings, *manifest.settings.get("added", ())]
+    return {run["standard_input"] for run in runs if "standard_input" in run}
+
+
+def in_already(found: Manifest, sources: Sequence[Source], piped: str | None) -> list[str]:
+    """The sources that seem to be in the dataset: of a file it knows no more than name and size."""
     recorded = {(source.name, source.bytes) for source in found.sources}
-    return [source.name for source in sources if (source.name, source.size) in recorded]
+    return [
+        source.name
+        for source in sources
+        if (source.name, source.size) in recorded
+        and not (piped and source.name == STANDARD_INPUT and piped not in _piped_into(found))
+    ]

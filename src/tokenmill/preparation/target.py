@@ -16,7 +16,7 @@ from tokenmill.errors import (
     TokenizerMismatchError,
     TokenmillError,
 )
-from tokenmill.preparation.inputs import Inputs, find_inputs
+from tokenmill.preparation.inputs import Inputs, find_inputs, hash_standard_input
 from tokenmill.preparation.lock import hold_lock, is_held
 from tokenmill.preparation.plan import list_differences, read_plan
 from tokenmill.preparation.present import (
@@ -150,7 +150,7 @@ class Target:
             self._refuse_same_again(sources)
             return None
         if differences := list_differences_from(
-            self.found, self.finished_at(), wanted.to_record(), sources
+            self.found, self.finished_at(), wanted.to_record(), sources, self._piped(sources)
         ):
             raise SettingsMismatchError(
                 f"{self.out_dir} holds a dataset of other settings or inputs\n"
@@ -164,9 +164,12 @@ class Target:
         assert self.found is not None
         refuse_damaged(self.name, self.found, self.size_of, self.remedy)
 
+    def _piped(self, sources: Sequence[Source]) -> str | None:
+        return hash_standard_input(self.workspace, sources)
+
     def _refuse_same_again(self, sources: list[Source]) -> None:
         assert self.found is not None
-        if len(in_already(self.found, sources)) == len(sources):
+        if len(in_already(self.found, sources, self._piped(sources))) == len(sources):
             raise SettingsMismatchError(
                 f"all {len(sources)} inputs are in {self.out_dir} already, by name and size "
                 f"(such as {sources[0].name!r})",
@@ -177,7 +180,9 @@ class Target:
 
     def notes(self, settings: Settings, sources: Sequence[Source]) -> list[str]:
         """What people should know about these inputs: some may be in the dataset already."""
-        again = in_already(self.previous, sources) if self.previous else []
+        if self.previous is None:
+            return []
+        again = in_already(self.previous, sources, self._piped(sources))
         if not again:
             return []
         became = {

@@ -4,6 +4,7 @@
     lock                 who is writing
     shared               several machines work here
     failed               an input could not be read: it may be mended before the next run
+    standard-input       what came from standard input
     published            hash of the manifest, written right before the manifest itself
     lines/N.runs         hashes of the lines of unit N (only with line deduplication)
     units/N.edges        text of unit N that its neighbours must see before it can be encoded
@@ -28,6 +29,7 @@ import orjson
 from tokenmill.shards.files import hash_file, is_temporary, temporary_beside
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 
+STANDARD_INPUT = "standard-input"
 Loaded = TypeVar("Loaded")
 Known = dict[str, tuple[int, str]]
 """Files with size and hash."""
