@@ -111,7 +111,7 @@ def convert(
 def _refuse_to_replace(target: Path, src: Where | list[Where]) -> None:
     """Nothing but token files may be replaced, and not what is only read in part."""
     sources = src if isinstance(src, list) else [src]
-    for source in map(os.path.realpath, map(os.fspath, sources)):
+    for source in [os.path.realpath(each) for each in sources]:
         if target.resolve() in Path(source).parents:
             raise FormatError(
                 f"{target} is to be replaced, but {source} is read from there",
