@@ -313,7 +313,7 @@ class TestWholeOrNotThere:
 
     def test_overwriting_replaces_the_whole_folder(self, tmp_path, ours):
         (tmp_path / "out").mkdir()
-        (tmp_path / "out" / "old").write_text("old")
+        (tmp_path / "out" / "old.bin").write_bytes(b"old")
 
         convert(ours, tmp_path / "out", to="npy", overwrite=True)
 
@@ -427,3 +427,17 @@ def test_the_command_explains_itself():
 
     for name in WRITERS:
         assert name in text
+
+
+def test_only_token_files_are_replaced(tmp_path):
+    np.save(tmp_path / "ids.npy", np.arange(1000, dtype=np.uint16))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("months of work")
+
+    with pytest.raises(FormatError, match=r"holds notes\.txt, which is no file of tokens"):
+        convert(tmp_path / "ids.npy", tmp_path / "out", to="llmc", overwrite=True)
+    with pytest.raises(FormatError, match=r"ids\.npy is read from there"):
+        convert(tmp_path / "ids.npy", tmp_path, to="llmc", overwrite=True)
+
+    assert (tmp_path / "out" / "notes.txt").read_text() == "months of work"
+    assert (tmp_path / "ids.npy").exists()

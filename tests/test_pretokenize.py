@@ -314,6 +314,27 @@ class TestAnArrayThatIsThere:
         with pytest.raises(TokenizerMismatchError, match="made with another tokenizer"):
             pretokenize(corpus, tokenizer="bytes")
 
+    @pytest.mark.parametrize(("made", "wanted"), [(None, "\n\n"), ("\n\n", None), ("\n\n", "\n")])
+    def test_one_of_another_separator_is_refused(self, corpus, gpt2, made, wanted):
+        pretokenize(corpus, tokenizer=gpt2, separator=made, force=True)
+        before = corpus.with_suffix(".npy").read_bytes()
+
+        with pytest.raises(MismatchError, match="made with separator") as refused:
+            pretokenize(corpus, tokenizer=gpt2, separator=wanted)
+
+        assert "--force" in refused.value.hint
+        assert corpus.with_suffix(".npy").read_bytes() == before
+        assert pretokenize(corpus, tokenizer=gpt2, separator=made)[0].kept
+        assert not pretokenize(corpus, tokenizer=gpt2, separator=wanted, force=True)[0].kept
+
+    def test_one_that_nobody_can_tell_about_is_refused(self, corpus, gpt2):
+        corpus.with_name("corpus.tokenizer_state.json").unlink()
+
+        with pytest.raises(MismatchError, match="does not say how it was made") as refused:
+            pretokenize(corpus, tokenizer=gpt2)
+
+        assert "--force" in refused.value.hint
+
     def test_one_that_is_no_array_is_refused(self, corpus, gpt2):
         corpus.with_suffix(".npy").write_bytes(b"precious")
 

@@ -46,6 +46,11 @@ WRITERS = {
     "litdata": ("litdata_write", True),
 }
 
+# what they write, and what is written beside it
+TOKEN_FILES = {
+    *(".bin", ".ends", ".json", ".npy", ".idx", ".gz", ".ds", ".index", ".metadata", ".mds"),
+}
+
 
 @dataclass(frozen=True)
 class Converted:
@@ -84,6 +89,7 @@ def convert(
         raise FormatError(
             f"{target} exists already", hint="pass overwrite=True (--overwrite) to replace it"
         )
+    _refuse_to_replace(target, src)
     target.absolute().parent.mkdir(parents=True, exist_ok=True)
     temporary, unpacked = temporary_beside(target), temporary_beside(target)
     try:
@@ -100,6 +106,24 @@ def convert(
         shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(unpacked, ignore_errors=True)
     return Converted(str(target), to, plan.dtype.name, done)
+
+
+def _refuse_to_replace(target: Path, src: Where | list[Where]) -> None:
+    """Nothing but token files may be replaced, and not what is only read in part."""
+    sources = src if isinstance(src, list) else [src]
+    for source in [os.path.realpath(each) for each in sources]:
+        if target.resolve() in Path(source).parents:
+            raise FormatError(
+                f"{target} is to be replaced, but {source} is read from there",
+                hint="write to another folder",
+            )
+    files = (path for path in sorted(target.rglob("*")) if path.is_file())
+    for path in files if target.is_dir() else [target] if target.exists() else []:
+        if path.suffix not in TOKEN_FILES and path.name != "README.md":
+            raise FormatError(
+                f"{target} is not replaced: it holds {path.name}, which is no file of tokens",
+                hint="write to another folder, or move that file away",
+            )
 
 
 class _Plan:

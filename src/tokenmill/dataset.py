@@ -326,6 +326,11 @@ class TokenDataset:
         """Whether the files say where documents end, without a scan of the tokens."""
         return all(file.ends is not None for file in self._found.files)
 
+    @property
+    def tokenizer_fingerprint(self) -> str | None:
+        """The fingerprint of the tokenizer that made the tokens, as far as the files say."""
+        return self._found.tokenizer_fingerprint
+
     def _index(self) -> IndexedDocuments | ScannedDocuments:
         if self._documents is None:
             if self.has_index:

@@ -19,17 +19,19 @@ from typing import Any
 from tokenmill.errors import NotADatasetError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.parts import NotReady, Part, PartExecutor, Stage
+from tokenmill.preparation.inputs import Inputs
 from tokenmill.preparation.limits import decide_limits
 from tokenmill.preparation.lock import hold_lock, refuse_locked
 from tokenmill.preparation.memory import Memory, fit_into_memory
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, read_plan
 from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.remote import RemoteTarget
+from tokenmill.preparation.settings import check_names
 from tokenmill.preparation.signals import stop_on_signals
 from tokenmill.preparation.space import explain_full_disk
 from tokenmill.preparation.summary import Summary
 from tokenmill.preparation.swap import Swap
-from tokenmill.preparation.target import Inputs, Target, open_target
+from tokenmill.preparation.target import Target, open_target
 from tokenmill.preparation.workspace import Workspace
 from tokenmill.prepare import make_all, run_stages, start
 from tokenmill.shards.manifest import FILE_NAME, Manifest
@@ -70,6 +72,7 @@ def plan(
     **settings: Any,
 ) -> Plan | Summary:
     """Write the plan of a preparation; or tell that it was done before. Arguments of `prepare`."""
+    check_names(plan, settings)
     memory = fit_into_memory(1, max_ram)
     with (
         stop_on_signals(),

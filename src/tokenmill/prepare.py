@@ -14,13 +14,14 @@ worker or sixty-four, run through or killed and started again: the same bytes.
 import os
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tokenmill.errors import PrepareError
+from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.executors.engines import check_engine, open_engine
 from tokenmill.executors.protocol import Executor, WorkerDiedError
 from tokenmill.preparation.assemble import Layout, assemble_shard, keep_layout
@@ -43,21 +44,26 @@ from tokenmill.preparation.fates import (
     on_one_axis,
     stretches,
 )
+from tokenmill.preparation.inputs import Inputs
 from tokenmill.preparation.joined import JoinedParts, load_joined
 from tokenmill.preparation.limits import decide_limits
 from tokenmill.preparation.memory import Memory, fit_into_memory
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
 from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.repeats import Searched, hash_lines, num_partitions, search_partition
+from tokenmill.preparation.settings import check_names
 from tokenmill.preparation.signals import stop_on_signals
 from tokenmill.preparation.space import check_space, explain_full_disk, has_room_for_text
 from tokenmill.preparation.summary import Summary, summarize
-from tokenmill.preparation.target import Inputs, Target, open_target
+from tokenmill.preparation.target import Target, open_target
 from tokenmill.preparation.tasks import Receipt, TaskWithReceipt
 from tokenmill.preparation.vocabulary import build_tokenizer, find_characters
+from tokenmill.preparation.workspace import keep
 from tokenmill.shards.layout import lay_out
 from tokenmill.text.lookalikes import lookalikes
 from tokenmill.text.sources import Source
+
+MENDED = "with the file mended, the same command starts anew"
 
 
 def prepare(
@@ -87,6 +93,7 @@ def prepare(
     `engine="ray"` runs the tasks on the Ray cluster at `ray_address`. Inputs and `out_dir` may be
     `s3://` addresses; the work on the way to one is done in the folder `work_dir`.
     """
+    check_names(prepare, settings)
     started = time.monotonic()
     memory = fit_into_memory(workers, max_ram)
     check_engine(engine, ray_address)
@@ -103,7 +110,9 @@ def prepare(
     ):
         progress = progress or Silent()
         sources = target.sources(inputs, progress)
-        begun = start(target, sources, settings, unit_bytes, memory, anew=overwrite)
+        begun = start(
+            target, sources, settings, unit_bytes, memory, anew=overwrite, say=progress.say
+        )
         if isinstance(begun, Summary):
             return begun
         plan, processes = begun
@@ -121,7 +130,12 @@ def prepare(
             ray_address=ray_address,
             shared=str(plan.workspace.plan_file.absolute()),
         ) as executor:
-            summary = run_stages(plan, target, executor, progress)
+            try:
+                summary = run_stages(plan, target, executor, progress)
+            except BadInputError:
+                if append:
+                    plan.workspace.forget()  # the dataset is what it was, and open to others
+                raise
             summary.notes += seen
         target.finish()
     summary.seconds = round(time.monotonic() - started, 3)
@@ -136,6 +150,7 @@ def start(
     memory: Memory,
     *,
     anew: bool,
+    say: Callable[[str], None] = lambda text: None,
 ) -> tuple[Plan, int] | Summary:
     """The plan, written or found, and how many workers fit; or the outcome, if all was done."""
     settings = target.settings(given)
@@ -152,7 +167,7 @@ def start(
     )
     check_space(plan)
     tokenizer = target.tokenizer(given)
-    plan = begin(plan, tokenizer, anew=anew)
+    plan = begin(plan, tokenizer, anew=anew, say=say)
     return plan, decide_limits(plan, memory, tokenizer)
 
 
@@ -162,7 +177,8 @@ def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progres
     refuse_nothing(plan, outcome.books)
     check_books(outcome)
     manifest = commit(plan, target.previous, outcome)
-    summary = summarize(target.name, manifest, outcome.notes(plan.settings))
+    notes = target.notes(plan.settings, plan.sources) + outcome.notes(plan)
+    summary = summarize(target.name, manifest, notes)
     summary.bad_input = outcome.bad_input
     return summary
 
@@ -228,6 +244,12 @@ class Work:
                 unit = self.plan.units[died.task]
                 died.source = self.plan.sources[unit.source].name
                 died.message += f", reading {died.source} from {unit.start:,} to {unit.stop:,}"
+            raise
+        except PrepareError as error:
+            if error.source:
+                keep(self.plan.workspace.failed_file, error.source.encode("utf-8", "replace"))
+            if isinstance(error, BadInputError):
+                error.hint = f"{error.hint}; {MENDED}" if error.hint else MENDED
             raise
         return receipts
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tokenmill import BatchLoader
+import tokenmill
+from tokenmill import BatchLoader, prepare
 from tokenmill.dataset import from_array
 from tokenmill.errors import FormatError
 
@@ -124,6 +125,24 @@ def test_many_documents_and_long_rows_are_counted_rightly(block_size, every):
     begins = np.maximum(inputs // every * every, inputs[:, :1])
     assert (batch.positions == inputs - begins).all()
     assert (batch.document_ids == inputs // every - inputs[:, :1] // every).all()
+
+
+def test_a_document_cut_short_at_the_end_of_a_shard_ends_there(tmp_path):
+    """Held out by the end of the axis, then added to: the cut document has no end-of-text id."""
+    settings = {"tokenizer": "bytes", "workers": 1, "val_fraction": 0.1, "tokens_per_shard": 10**6}
+    for name, text in [("a", "first words " * 30), ("b", "other lines " * 30)]:
+        (tmp_path / f"{name}.txt").write_text(text)
+        prepare(tmp_path / f"{name}.txt", tmp_path / "data", append=name == "b", **settings)
+    data = tokenmill.open(tmp_path / "data")
+    first, last = data.document_ends(0, data.num_tokens).tolist()
+    assert data.tokens(first - 1, first)[0] != data.end_of_text_id
+
+    batch = BatchLoader(
+        data, batch_size=1, block_size=data.num_tokens - 1, order="sequential", documents=True
+    ).batch(0)
+
+    assert batch.cu_seqlens[:3].tolist() == [0, first, last - 1]
+    assert np.flatnonzero(~batch.loss_mask[0]).tolist() == [first - 1]
 
 
 def test_documents_are_refused_at_the_door_where_nothing_says_where_they_end():

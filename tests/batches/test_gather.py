@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from tokenmill import BatchLoader
 from tokenmill.batches.gather import check_dtype, gather
 from tokenmill.dataset import from_array
+from tokenmill.errors import FormatError
 
 IDS = np.random.default_rng(0).integers(0, 60_000, 1000).astype(np.uint16)
 STARTS = np.random.default_rng(1).integers(0, 1000 - 33, 200)
@@ -85,3 +87,13 @@ def test_a_dtype_that_ids_may_not_fit_into_is_refused():
         check_dtype(from_array(wide), "float32")
     check_dtype(from_array(wide, vocab_size=65_536), "uint16")
     check_dtype(from_array(wide), "int64")
+
+
+def test_an_id_that_does_not_fit_is_refused_whatever_the_vocabulary_is_said_to_be():
+    wide = np.array([1, 2, 70_000, 3] * 10, np.int32)
+    loader = BatchLoader(
+        from_array(wide, vocab_size=50_257), batch_size=1, block_size=8, dtype="uint16"
+    )
+
+    with pytest.raises(FormatError, match=r"holds the id 70,000, which uint16 cannot hold"):
+        next(loader)

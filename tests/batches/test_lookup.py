@@ -140,3 +140,5 @@ def test_when_wants_one_question():
         loader.when()
     with pytest.raises(ValueError, match="tokens are 5 to 3"):
         loader.when(tokens=(5, 3))
+    with pytest.raises(ValueError, match=r"within the 300 of the source"):
+        loader.when(tokens=(5, 301))

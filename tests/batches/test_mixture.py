@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from batches.numbered import numbered
 
+import tokenmill
 from tokenmill import BatchLoader, Mixture
 from tokenmill.dataset import from_array
 
@@ -53,7 +54,11 @@ def test_sources_of_equal_length_do_not_share_an_order():
 def test_weights_change_at_the_given_steps():
     mixture = Mixture(
         {"web": WEB, "code": CODE},
-        schedule=[(0, {"web": 1}), (3, {"web": 1, "code": 1}), (5, {"code": 1})],
+        schedule=[
+            (0, {"web": 1, "code": 0}),
+            (3, {"web": 1, "code": 1}),
+            (5, {"web": 0, "code": 1}),
+        ],
         samples_per_step=64,
     )
     loader = BatchLoader(mixture, batch_size=64, block_size=BLOCK)
@@ -97,9 +102,12 @@ def test_stats_count_each_source():
         ({}, "either weights= or schedule="),
         ({"weights": {"web": 1}, "schedule": [(0, {"web": 1})]}, "either weights= or schedule="),
         ({"weights": {"wob": 1}}, "'wob', which is not one of the sources: web, code"),
-        ({"weights": {"web": 0}}, "one must be more"),
+        ({"weights": {"web": 1}}, "no weight is given for 'code'"),
+        ({"schedule": [(0, {"web": 1, "code": 0}), (9, {})]}, "no weight is given for 'web'"),
+        ({"weights": {"web": 0, "code": 0}}, "one must be more"),
+        ({"weights": {"web": 1, "code": float("nan")}}, "each must be a finite number"),
         ({"weights": {"web": -1, "code": 2}}, "none may be negative"),
-        ({"schedule": [(5, {"web": 1})]}, r"stages start at \[5\]"),
+        ({"schedule": [(5, {"web": 1, "code": 1})]}, r"stages start at \[5\]"),
         ({"schedule": []}, "must start at 0"),
         ({"weights": {"web": 1}, "samples_per_step": 0}, "samples_per_step is 0"),
     ],
@@ -119,3 +127,16 @@ def test_a_mixture_has_no_epochs_and_no_end_of_its_own():
     assert len(BatchLoader(mixture, block_size=BLOCK).windows(500)) == 500
     with pytest.raises(ValueError, match="at least one dataset"):
         Mixture({}, weights={})
+
+
+def test_sources_made_with_different_tokenizers_are_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("some words of text " * 100)
+    for name in ("bytes", "gpt2"):
+        tokenmill.prepare(
+            tmp_path / "a.txt", tmp_path / name, tokenizer=name, workers=1, val_fraction=0
+        )
+    sources = {name: tokenmill.open(tmp_path / name) for name in ("bytes", "gpt2")}
+
+    with pytest.raises(ValueError, match=r"different tokenizers .*bytes .*gpt2"):
+        Mixture(sources, weights={"bytes": 1, "gpt2": 1})
+    Mixture({"one": sources["gpt2"], "two": sources["gpt2"]}, weights={"one": 1, "two": 1})

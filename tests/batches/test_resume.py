@@ -194,6 +194,7 @@ def test_a_state_of_another_run_is_refused_with_what_differs(change, says):
     ("state", "says"),
     [
         ({}, "not the state of a BatchLoader"),
+        (None, "this is None, not the state of a BatchLoader"),
         ({"format": 2}, "has format 2, this tokenmill reads 1"),
         ({"samples": -1}, "'samples' in the state is -1"),
         ({"samples": 1.5}, "'samples' in the state is 1.5"),

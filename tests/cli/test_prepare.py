@@ -72,6 +72,16 @@ def test_json_is_one_object_with_what_was_promised(texts, tmp_path):
     assert found["seconds"] > 0
 
 
+def test_asked_for_again_it_does_not_claim_to_have_written(texts, tmp_path):
+    arguments = [*texts, "-o", tmp_path / "out", "--tokenizer", "bytes", "--workers=1"]
+    first, again = tokenmill(*arguments), tokenmill(*arguments)
+    assert "MB/s" in first.stderr
+    assert "it was there already, whole" in again.stderr
+    assert "Wrote" not in again.stderr
+    assert "MB/s" not in again.stderr
+    assert json.loads(tokenmill(*arguments, "--json").stdout)["already_there"] is True
+
+
 def test_quiet_prints_nothing_and_flags_take_dashes(texts, tmp_path):
     done = tokenmill(
         *(*texts, "--out-dir", tmp_path / "out", "--tokenizer", "bytes", "--no-dedup"),
@@ -117,3 +127,30 @@ def test_estimate_writes_nothing(texts, tmp_path):
     assert found["files"] == 2
     assert sorted(tmp_path.iterdir()) == before
     assert "tokens      about" in tokenmill(*texts, "-o", tmp_path / "out", "--estimate").stdout
+
+
+def test_standard_input_that_is_closed(tmp_path):
+    command = f"{sys.executable} -P -m tokenmill prepare - -o {tmp_path / 'out'} <&-"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: there is no standard input to read\n\nhint: pipe text")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("job", [(), ("plan",)])
+def test_json_of_a_folder_whose_name_is_not_utf8(texts, tmp_path, job):
+    out = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    done = tokenmill(*job, *texts, "-o", out, "--tokenizer", "bytes", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert found["run" if job else "out_dir"].endswith("caf\\udce9")
+
+
+def test_an_empty_name_of_the_field(texts, tmp_path):
+    done = tokenmill(*texts, "-o", tmp_path / "out", "--text_field", "", "--tokenizer", "bytes")
+    assert done.returncode == 2
+    assert done.stderr == "error: text_field is empty; name the field that holds the text\n"
+    assert not (tmp_path / "out").exists()

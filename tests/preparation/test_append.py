@@ -98,6 +98,38 @@ def test_the_same_again_and_nothing_new(small, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("dedup", "became", "written"),
+    [("none", "added once more", 50), ("lines", "lines that were there are dropped", 30)],
+)
+def test_inputs_that_seem_to_be_in_already_are_named(small, tmp_path, dedup, became, written):
+    out, folder = tmp_path / "out", tmp_path / "folder"
+    folder.mkdir()
+    part = write_rows(folder / "part.jsonl", numbered(0, 20))
+    prepare(part, out, workers=1, dedup=dedup, **small[0])
+    write_rows(folder / "z.jsonl", numbered(30, 40))
+    summary = prepare(folder, out, workers=1, append=True)
+    assert summary.documents_written == written
+    (note,) = [note for note in summary.notes if "already" in note]
+    assert "1 of 2 inputs" in note
+    assert "'part.jsonl'" in note
+    assert became in note
+
+
+def test_another_file_of_the_same_name_and_size_can_be_added_under_another_name(small, tmp_path):
+    out = tmp_path / "out"
+    prepare(write_rows(tmp_path / "part.jsonl", numbered(10, 20)), out, workers=1, **small[0])
+    other = tmp_path / "other"
+    other.mkdir()
+    part = write_rows(other / "part.jsonl", numbered(30, 40))
+    with pytest.raises(SettingsMismatchError, match=r"such as 'part\.jsonl'") as refused:
+        prepare(part, out, workers=1, append=True)
+    assert "rename it" in refused.value.hint
+    summary = prepare(part.rename(other / "second.jsonl"), out, workers=1, append=True)
+    assert summary.documents_written == 20
+    assert [note for note in summary.notes if "already" in note] == []
+
+
+@pytest.mark.parametrize(
     "other", [{"tokens_per_shard": 5}, {"val_fraction": 0.5}, {"dtype": "uint32"}]
 )
 def test_what_must_stay_as_it_was(small, tmp_path, other):
@@ -133,7 +165,27 @@ def test_characters_that_are_not_in_the_vocabulary(tmp_path):
     with pytest.raises(BadInputError, match=r"c\.txt") as refused:
         prepare(c, out, workers=1, append=True)
     assert refused.value.source == "c.txt"
-    assert {k: v for k, v in hashes_of_files(out).items() if ".preparation" not in k} == before
+    assert hashes_of_files(out) == before
+    b.write_text("an old hop\n")  # another attempt is not refused because of the first
+    prepare(b, out, workers=1, append=True)
+    assert_nothing_stray(out)
+
+
+def test_bad_input_leaves_the_dataset_open_to_others(tmp_path):
+    out = tmp_path / "out"
+    a, b, c = (tmp_path / f"{name}.txt" for name in "abc")
+    a.write_text("a text that is in the dataset\n")
+    b.write_bytes(b"bad \xff text\n")
+    c.write_text("a text that is to be added\n")
+    prepare(a, out, workers=1, tokenizer="bytes")
+    before = hashes_of_files(out)
+    with pytest.raises(BadInputError, match=r"b\.txt"):
+        prepare(b, out, workers=1, append=True)
+    assert hashes_of_files(out) == before
+    prepare(c, out, workers=1, append=True)
+    b.write_bytes(b"good text, at last\n")
+    prepare(b, out, workers=1, append=True)
+    assert books_of(out)["documents_written"] == 3
 
 
 @needs_strace

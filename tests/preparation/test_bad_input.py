@@ -2,18 +2,18 @@
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from preparation import oracle
 from preparation.oracle import books_of, read_dataset
 
-from tokenmill.errors import BadInputError, PrepareError
+from tokenmill.errors import BadInputError, PrepareError, SettingsMismatchError
 from tokenmill.prepare import prepare
 
 BYTES = {"tokenizer": "bytes", "workers": 1, "val_fraction": 0}
@@ -282,9 +282,92 @@ def test_standard_input(tmp_path):
     assert not (tmp_path / "out" / ".preparation").exists()
     assert pipe(b'{"text": "a"}\n{"text": "b"}\n', tmp_path / "rows", *flags).returncode == 0
     assert texts_of(tmp_path / "rows") == ["a", "b"]
-    mixed = pipe(b"x", tmp_path / "mixed", str(Path(__file__)), *flags)
-    assert mixed.returncode == 2
-    assert b"cannot be mixed" in mixed.stderr
+    bad = pipe(b"bad \xff", tmp_path / "mended", *flags)
+    assert (bad.returncode, b"starts anew" in bad.stderr) == (1, True)
+    assert pipe(b"mended", tmp_path / "mended", *flags).returncode == 0
+    assert texts_of(tmp_path / "mended") == ["mended"]
+
+
+def test_standard_input_given_again(tmp_path, monkeypatch):
+    """It is known by its content: it has neither a name nor a time of its own."""
+
+    def pipe(data, **how):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return prepare("-", tmp_path / "out", **BYTES, **how)
+
+    first, other = b"the first text of many", b"another text of as many"[:22]
+    pipe(first)
+    assert pipe(first).notes == ["it was there already, whole"]
+    with pytest.raises(SettingsMismatchError, match="standard-input   changed"):
+        pipe(other)
+    with pytest.raises(SettingsMismatchError, match="all 1 inputs are in"):
+        pipe(first, append=True)
+    assert pipe(other, append=True).documents_written == 2
+    with pytest.raises(SettingsMismatchError, match="all 1 inputs are in"):
+        pipe(other, append=True)
+    assert texts_of(tmp_path / "out") == [first.decode(), other.decode()]
+
+
+def test_the_card_has_a_command_that_works(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    names = [b"-o.txt", b"100%.txt", b"caf\xe9.txt", b"it's a\nname.txt", b"with space.txt"]
+    for name in names:
+        (folder / os.fsdecode(name)).write_bytes(b"text of " + name.hex().encode())
+    prepare(folder, tmp_path / "out", **BYTES, separator="\n\t'")
+    card = (tmp_path / "out" / "README.md").read_text("utf-8")
+    command = card.partition("```console\n")[2].partition("\n```")[0]
+    words = subprocess.run(
+        ["bash", "-c", command.replace("tokenmill", "printf '%s\\0'", 1)],
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout.split(b"\0")
+    flags = [b"--val_fraction", b"0", b"--separator", b"\n\t'"]
+    assert words[0] == b"prepare"
+    assert sorted(words[1:6]) == sorted([b"./-o.txt", *names[1:]])
+    assert words[6:8] == [b"-o", b"OUT"]
+    assert {b"--separator", b"\n\t'", b"--tokenizer", b"bytes"} <= set(words[8:])
+    assert [words[words.index(flag) + 1] for flag in flags[::2]] == flags[1::2]
+
+
+def test_the_card_of_standard_input(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a text from a pipe")))
+    prepare("-", tmp_path / "out", **BYTES)
+    assert "tokenmill prepare - -o OUT" in (tmp_path / "out" / "README.md").read_text("utf-8")
+
+
+def test_a_separator_that_never_occurs_is_noted(tmp_path):
+    (tmp_path / "a.txt").write_text("one<|end|>two")
+    for separator, noted in [("<|end|>", 0), ("<end>", 1)]:
+        out = tmp_path / str(noted)
+        summary = prepare(tmp_path / "a.txt", out, **BYTES, separator=separator)
+        expected = (
+            f"the separator {separator!r} cut no text file in two: is it spelt as in the text?"
+        )
+        assert summary.notes == [expected][:noted]
+
+
+def test_standard_input_among_files(tmp_path, monkeypatch):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a.txt", "z.txt"):
+        (folder / name).write_text(f"the text of {name}")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a text from a pipe")))
+    prepare(["-", folder], tmp_path / "out", **BYTES)
+    assert texts_of(tmp_path / "out") == [
+        "the text of a.txt",
+        "a text from a pipe",
+        "the text of z.txt",
+    ]
+    manifest = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())
+    names = ["a.txt", "standard-input", "z.txt"]
+    assert [source["name"] for source in manifest["sources"]] == names
+    with pytest.raises(ValueError, match="given twice"):
+        prepare(["-", folder, "-"], tmp_path / "twice", **BYTES)
+    (folder / "standard-input").write_text("confusing")
+    with pytest.raises(PrepareError, match="a file is called standard-input"):
+        prepare(["-", folder, folder / "standard-input"], tmp_path / "confused", **BYTES)
+    assert not (tmp_path / "confused").exists()
 
 
 def test_a_line_longer_than_everything(tmp_path, small):

@@ -18,7 +18,16 @@ from preparation.runs import (
     wait_until,
 )
 
-from tokenmill.errors import LockedError, NotADatasetError, SettingsMismatchError, TokenmillError
+from tokenmill import jobs
+from tokenmill.errors import (
+    FormatError,
+    LockedError,
+    NotADatasetError,
+    SettingsMismatchError,
+    TokenmillError,
+)
+from tokenmill.preparation.estimate import estimate
+from tokenmill.preparation.progress import Silent
 from tokenmill.prepare import prepare
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
@@ -49,6 +58,31 @@ def test_finished_and_asked_for_again(texts, tmp_path):
     assert again.train_tokens == first.train_tokens
     assert again.notes == ["it was there already, whole"]
     assert hashes_of_files(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_a_finished_dataset_that_is_damaged(texts, tmp_path, append):
+    """It is looked at before it is said to be there: every file of it, by its size."""
+    out, more = tmp_path / "out", tmp_path / "more.txt"
+    prepare(texts, out, **BYTES)
+    before = hashes_of_files(out)
+    more.write_text("A text that is new.\n")
+    os.utime(more, (0, 0))
+    asked = {"inputs": more if append else texts, "out_dir": out, "append": append, **BYTES}
+    (out / "train" / "shard_00000.bin").unlink()
+    os.truncate(out / "val" / "shard_00001.ends", 3)
+    with pytest.raises(FormatError, match="2 of 5 files") as refused:
+        prepare(**asked)
+    for line in (
+        "train/shard_00000.bin   is missing",
+        "val/shard_00001.ends   has 3 bytes, not 8",
+        "--overwrite",
+        f"tokenmill verify {out}",
+    ):
+        assert line in str(refused.value)
+    prepare(texts, out, **BYTES, overwrite=True)
+    assert hashes_of_files(out) == before
+    prepare(**asked)
 
 
 def test_a_finished_dataset_of_other_settings_or_inputs(texts, tmp_path):
@@ -117,6 +151,32 @@ def test_bad_input_may_be_dealt_with_later(tmp_path):
     assert_nothing_stray(out)
 
 
+def test_bad_input_may_be_mended(tmp_path):
+    """Then the inputs are others than planned, and the same command starts anew."""
+    texts, out, told = tmp_path / "texts", tmp_path / "out", []
+
+    class Told(Silent):
+        def say(self, text):
+            told.append(text)
+
+    texts.mkdir()
+    for name in ("a.txt", "units"):  # also the name of a folder of the workspace
+        (texts / name).write_bytes(b"good text\n")
+    (texts / "b.txt").write_bytes(b"bad \xff text\n")
+    given = {"inputs": [texts, texts / "units"], "out_dir": out, "unit_bytes": 4, **BYTES}
+    with pytest.raises(TokenmillError, match=r"b\.txt at byte 4") as refused:
+        prepare(**given, dedup="none")
+    assert "with the file mended, the same command starts anew" in refused.value.hint
+    (texts / "b.txt").write_bytes(b"a text that is good now\n")
+    with pytest.raises(SettingsMismatchError, match="dedup   'none' -> 'documents'"):
+        prepare(**given, dedup="documents")
+    prepare(**given, dedup="none", progress=Told())
+    assert told[1:] == ["an input could not be read, and the inputs changed since: starting anew"]
+    prepare(**{**given, "out_dir": tmp_path / "fresh"}, dedup="none")
+    assert hashes_of_files(out) == hashes_of_files(tmp_path / "fresh")
+    assert_nothing_stray(out)
+
+
 def test_a_second_writer(corpus, small, tmp_path):
     out, tokenizer = tmp_path / "out", small[0]
     arguments = {"inputs": corpus, "out_dir": out, "unit_bytes": 1000, "workers": 1, **tokenizer}
@@ -177,6 +237,24 @@ def test_wrong_settings_touch_nothing(texts, tmp_path, settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         prepare(texts, tmp_path / "new" / "out", **BYTES, **settings)
     assert not (tmp_path / "new" / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "meant"),
+    [
+        (prepare, "tokeniser", "; did you mean 'tokenizer'?"),
+        (prepare, "worker", "; did you mean 'workers'?"),
+        (prepare, "colour", ""),
+        (jobs.plan, "seperator", "; did you mean 'separator'?"),
+        (estimate, "text_fields", "; did you mean 'text_field'?"),
+    ],
+)
+def test_arguments_that_do_not_exist(texts, tmp_path, function, name, meant):
+    where = () if function is estimate else (tmp_path / "out",)
+    with pytest.raises(TypeError) as refused:
+        function(texts, *where, **{name: 1})
+    assert str(refused.value) == f"{function.__name__}() has no argument {name!r}{meant}"
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_input_that_is_not_there(tmp_path):

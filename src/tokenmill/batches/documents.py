@@ -98,18 +98,26 @@ def find_firsts(
 ) -> None:
     """Say of each token of the (n, T + 1) rows whether it begins a document.
 
-    The end-of-text id is looked for if it is known; it takes one comparison. Otherwise the index is
-    asked row by row. What is said of the first token of a row means nothing.
+    The end-of-text id is looked for if it is known; it takes one comparison. A document may lack it
+    that was cut short where a shard ends, so of rows across such an edge the index is asked too;
+    without an id it is asked of all. What is said of the first token of a row means nothing.
     """
-    if data.end_of_text_id is not None:
+    length = rows.shape[1]
+    if data.end_of_text_id is None:
+        firsts[:] = False
+        asked = np.arange(len(rows))
+    else:
         # An id at the end of a document marks the token after it.
         marked = firsts[:-1] if data.end_of_text_comes == "before" else firsts[1:]
         np.equal(rows.reshape(-1), data.end_of_text_id, out=marked)
-        return
-    firsts[:] = False
-    length = rows.shape[1]
-    for row, start in zip(firsts[:-1].reshape(-1, length), starts.tolist(), strict=True):
-        row[data.document_ends(start, start + length - 1) - start] = True
+        edges = data.shard_starts
+        if len(edges) == 2 or not data.has_index:
+            return
+        asked = np.flatnonzero(edges[edges.searchsorted(starts, side="right")] < starts + length)
+    of_rows = firsts[:-1].reshape(-1, length)
+    for row in asked.tolist():
+        start = int(starts[row])
+        of_rows[row, data.document_ends(start, start + length - 1) - start] = True
 
 
 def mark_documents(

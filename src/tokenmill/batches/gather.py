@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.dataset import TokenDataset
+from tokenmill.errors import FormatError
 
 
 def gather(
@@ -141,4 +142,17 @@ def check_dtype(data: TokenDataset, dtype: npt.DTypeLike) -> None:
         raise ValueError(
             f"dtype {wanted} holds ids up to {largest:,}, but {data.path} is stored as "
             f"{data.dtype} and its vocabulary size is {known}; use int64"
+        )
+
+
+def check_ids_fit(data: TokenDataset, rows: np.ndarray, dtype: np.dtype[Any]) -> None:
+    """Refuse ids that another dtype cannot hold, whatever the vocabulary is said to be."""
+    if not rows.size:
+        return
+    low, high, limits = int(rows.min()), int(rows.max()), np.iinfo(dtype)
+    if low < limits.min or high > limits.max:
+        raise FormatError(
+            f"{data.path} holds the id {low if low < limits.min else high:,}, which {dtype} cannot "
+            f"hold; its vocabulary is said to be of {data.vocab_size:,} ids",
+            hint='use dtype="int64", and check that the tokenizer is the one of these tokens',
         )

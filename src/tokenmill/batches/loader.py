@@ -288,6 +288,7 @@ class BatchLoader:
     def stats(self) -> dict[str, Any]:
         """What was served: samples, tokens and epochs by source over all ranks, and our own part.
 
+        Samples count along the order: those that an ended pass left out are passed by, not served.
         `left_out` is what a pass of `epochs` does not serve: samples that do not fill a step, and
         the tokens behind the last whole window of each epoch.
         """

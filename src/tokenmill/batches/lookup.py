@@ -73,8 +73,11 @@ def visits_of(
 ) -> list[Visit]:
     """The rows that train on tokens start .. stop-1 of a source, in the order they come."""
     start, stop = tokens
-    if not 0 <= start <= stop:
-        raise ValueError(f"tokens are {start} to {stop}; the second must not be less")
+    num_tokens = plan.sources[source].windows.num_tokens
+    if not 0 <= start <= stop <= num_tokens:
+        raise ValueError(
+            f"tokens are {start} to {stop}; they must rise, within the {num_tokens:,} of the source"
+        )
     found = sorted(
         (sample, epoch) for epoch, sample in plan.samples_targeting(source, start, stop, epochs)
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from tokenmill.batches.batch import Batch
 from tokenmill.batches.documents import Marks, blank_firsts, find_firsts, mark_documents
-from tokenmill.batches.gather import RowReader
+from tokenmill.batches.gather import RowReader, check_ids_fit
 from tokenmill.batches.spare import Spares
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.plan import Plan
@@ -93,26 +93,32 @@ class Maker:
             stored = self._readers[0].take(shards, offsets)
             if firsts is not None:
                 find_firsts(self.datasets[0], stored, starts, firsts)
-            tokens = self._widened(stored)
-        else:
-            tokens = np.empty((num_rows, length), self.dtype)
-            for s, reader in enumerate(self._readers):
-                mine = np.flatnonzero(sources == s)
-                stored = reader.take(shards[mine], offsets[mine])
-                tokens[mine] = stored
-                if firsts is not None:
-                    theirs = blank_firsts(len(mine), length)
-                    find_firsts(self.datasets[s], stored, starts[mine], theirs)
-                    firsts[:-1].reshape(num_rows, length)[mine] = theirs[:-1].reshape(-1, length)
-        if firsts is None:
-            return tokens, None
-        return tokens, mark_documents(firsts, num_rows, self.max_documents, self._spares_of_marks)
+            marks = self._marks(firsts, num_rows)  # before widening drives all from the cache
+            return self._converted(stored, 0), marks
+        tokens = np.empty((num_rows, length), self.dtype)
+        for s, reader in enumerate(self._readers):
+            mine = np.flatnonzero(sources == s)
+            stored = reader.take(shards[mine], offsets[mine])
+            tokens[mine] = self._converted(stored, s)
+            if firsts is not None:
+                theirs = blank_firsts(len(mine), length)
+                find_firsts(self.datasets[s], stored, starts[mine], theirs)
+                firsts[:-1].reshape(num_rows, length)[mine] = theirs[:-1].reshape(-1, length)
+        return tokens, self._marks(firsts, num_rows)
 
-    def _widened(self, stored: np.ndarray) -> np.ndarray:
+    def _marks(self, firsts: np.ndarray | None, num_rows: int) -> Marks | None:
+        if firsts is None:
+            return None
+        return mark_documents(firsts, num_rows, self.max_documents, self._spares_of_marks)
+
+    def _converted(self, stored: np.ndarray, source: int) -> np.ndarray:
+        """The rows in the dtype of batches."""
         if stored.dtype == self.dtype:
             return stored
+        if not np.can_cast(stored.dtype, self.dtype, "safe"):
+            check_ids_fit(self.datasets[source], stored, self.dtype)
         tokens = self._spares.array(stored.shape, self.dtype)
-        np.copyto(tokens, stored, casting="unsafe")  # check_dtype has seen that ids fit
+        np.copyto(tokens, stored, casting="unsafe")
         return tokens
 
     def _most_steps_at_once(self) -> int:

@@ -46,6 +46,7 @@ class Mixture:
             raise ValueError(f"samples_per_step is {samples_per_step}; it must be at least 1")
         self.names = tuple(sources)
         self.datasets = tuple(sources.values())
+        self._refuse_different_tokenizers()
         times = [(0, weights)] if schedule is None else list(schedule)
         self.stages = tuple(
             Stage(at * samples_per_step, self._parts(given or {})) for at, given in times
@@ -68,4 +69,23 @@ class Mixture:
                 f"a weight is given for {unknown[0]!r}, which is not one of the sources: "
                 f"{', '.join(self.names)}"
             )
-        return whole_parts([weights.get(name, 0) for name in self.names])
+        forgotten = [name for name in self.names if name not in weights]
+        if forgotten:
+            raise ValueError(
+                f"no weight is given for {forgotten[0]!r}, one of the sources; "
+                f"give it 0 if none of it is wanted"
+            )
+        return whole_parts([weights[name] for name in self.names])
+
+    def _refuse_different_tokenizers(self) -> None:
+        known = {
+            name: data.tokenizer_fingerprint
+            for name, data in zip(self.names, self.datasets, strict=True)
+            if data.tokenizer_fingerprint is not None
+        }
+        if len(set(known.values())) > 1:
+            listed = ", ".join(f"{name} {fingerprint[:12]}" for name, fingerprint in known.items())
+            raise ValueError(
+                f"the sources were made with different tokenizers (fingerprints: {listed}): the "
+                f"same id means different text in each; prepare them with one tokenizer"
+            )

@@ -111,5 +111,6 @@ def _close(shared: _Shared[T], pid: int) -> None:
     if pid == os.getpid() and thread is not None:
         shared.closed = True
         shared.tickets.put(None)
-        if thread is not threading.current_thread():
+        # A Ctrl-C while it was being started leaves it to end by itself.
+        if thread.is_alive() and thread is not threading.current_thread():
             thread.join()

@@ -25,6 +25,11 @@ def read_state(
 ) -> tuple[int, int]:
     """The samples and passes of a saved state, refused unless it is of this order and data."""
     here = {"format": STATE_FORMAT, **order, **data}
+    if not isinstance(state, Mapping):
+        raise OrderMismatchError(
+            f"cannot resume: this is {state!r}, not the state of a BatchLoader",
+            hint="pass what loader.state_dict() returned",
+        )
     missing = [key for key in (*here, "samples", "pass") if key not in state]
     if missing:
         raise OrderMismatchError(

@@ -106,8 +106,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     """Tokenize text files into a new dataset at OUT.
 
     INPUT may be files, folders or quoted globs: .txt, .jsonl, .csv, .parquet, also .gz, .zst, .xz
-    and .bz2; or - for standard input. A preparation that was stopped goes on when the same
-    command is given again.
+    and .bz2; and - for standard input, alone or among them. A preparation that was
+    stopped goes on when the same command is given again.
 
     \b
     Examples:

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from tokenmill.executors.parts import Part, to_array
 from tokenmill.preparation.progress import Bar, Lines, Progress, Silent
 from tokenmill.preparation.summary import Summary
+from tokenmill.text.files import printable
 
 JOBS_HELP = """\b
 On many machines, as numbered jobs (each has its own --help):
@@ -64,7 +65,12 @@ def plan_command(ctx: click.Context, /, **options: Any) -> None:
         return
     where, parts = str(run["work_dir"] or out_dir), jobs.usual_parts(made)
     if as_json:
-        found = {"run": where, "units": len(made.units), "bytes": made.bytes_in, "parts": parts}
+        found = {
+            "run": printable(where),
+            "units": len(made.units),
+            "bytes": made.bytes_in,
+            "parts": parts,
+        }
         print(orjson.dumps(found).decode())
         return
     print(f"{len(made.units)} units, {made.bytes_in / 1e6:,.1f} MB of input")
@@ -241,6 +247,9 @@ def tell(outcome: Summary) -> None:
     )
     for note in outcome.notes:
         print(f"  note      {note}", file=sys.stderr)
+    if outcome.already_there:
+        print(f"Nothing to write to {outcome.out_dir}", file=sys.stderr)
+        return
     rate = outcome.bytes_in / 1e6 / max(outcome.seconds, 1e-9)
     print(
         f"Wrote {outcome.out_dir}/dataset_metadata.json in {outcome.seconds:.1f} s "

@@ -17,6 +17,9 @@ import functools
 
 import numpy as np
 
+# Imported here, since NumPy does it when first used, and a Ctrl-C meanwhile gets lost.
+from numpy.random import SeedSequence
+
 _TABLE_BITS = 16  # up to 2**32 numbers; tables of at most 1.5 MB, made in 6 ms
 NUM_ROUNDS = 6  # 2 fail the uniformity test (chi2/dof 1.66 at n=50), 4 pass it, 6 leave margin
 
@@ -46,7 +49,7 @@ def unshuffle(window: np.ndarray, n: int, *, seed: int, epoch: int) -> np.ndarra
 @functools.lru_cache(maxsize=64)
 def round_keys(*entropy: int) -> np.ndarray:
     """The keys of one permutation, from (seed, epoch, ...): the only place the seed enters."""
-    return np.random.SeedSequence(entropy).generate_state(NUM_ROUNDS, np.uint64)
+    return SeedSequence(entropy).generate_state(NUM_ROUNDS, np.uint64)
 
 
 def permute(x: np.ndarray, n: int, keys: np.ndarray, *, inverse: bool = False) -> np.ndarray:

@@ -31,7 +31,10 @@ def whole_parts(weights: Sequence[float | int | Fraction]) -> tuple[int, ...]:
     >>> whole_parts([0.7, 0.2, 0.1])
     (7, 2, 1)
     """
-    exact = [w if isinstance(w, Fraction) else Fraction(str(w)) for w in weights]
+    try:
+        exact = [w if isinstance(w, Fraction) else Fraction(str(w)) for w in weights]
+    except ValueError:
+        raise ValueError(f"weights are {list(weights)}; each must be a finite number") from None
     if not exact or any(w < 0 for w in exact) or not sum(exact):
         raise ValueError(f"weights are {list(weights)}; none may be negative and one must be more")
     common = math.lcm(*(w.denominator for w in exact))

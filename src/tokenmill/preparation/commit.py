@@ -5,7 +5,9 @@ counted in different places: what went in by the readers and the encoder, what c
 tables of the finished shards.
 """
 
+import os
 import shlex
+import urllib.parse
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,11 +16,12 @@ import xxhash
 
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.fates import DUPLICATE
+from tokenmill.preparation.inputs import hash_standard_input
 from tokenmill.preparation.joined import JoinedParts
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.target import manifest_hash
-from tokenmill.preparation.workspace import new_file
+from tokenmill.preparation.workspace import STANDARD_INPUT, new_file
 from tokenmill.shards.card import dataset_card
 from tokenmill.shards.files import sync_file, sync_folder, write_atomically
 from tokenmill.shards.manifest import (
@@ -53,9 +56,19 @@ class Outcome:
             return "none"
         return "hash" if self.by_hash else "end"
 
-    def notes(self, settings: Settings) -> list[str]:
+    def _were_cut(self, plan: Plan) -> bool:
+        """Whether any text file was read as more than one document."""
+        counted = zip(plan.sources, self.documents_by_source, strict=True)
+        return any(source.kind == "text" and documents > 1 for source, documents in counted)
+
+    def notes(self, plan: Plan) -> list[str]:
         """Sentences for people."""
-        found = []
+        found, settings = [], plan.settings
+        if settings.separator is not None and not self._were_cut(plan):
+            found.append(
+                f"the separator {settings.separator!r} cut no text file in two: is it spelt as in "
+                "the text?"
+            )
         if settings.val_fraction > 0 and not self.by_hash and "val" in self.splits:
             found.append(
                 f"too few documents ({self.books['documents_written']:,}) to choose some for "
@@ -156,7 +169,7 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
         tokens_per_shard=plan.settings.tokens_per_shard,
         splits=outcome.splits,
         sources=sources,
-        settings={**plan.settings.to_record(), "split": outcome.split(plan.settings)},
+        settings=_record(plan, outcome),
         books=outcome.books,
     )
     if previous is not None:
@@ -172,6 +185,14 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
         file.write(manifest_hash(manifest).encode())
     manifest.write(out)
     return manifest
+
+
+def _record(plan: Plan, outcome: Outcome) -> dict[str, Any]:
+    """What the result depends on: the settings, and which of many standard inputs it was."""
+    record = {**plan.settings.to_record(), "split": outcome.split(plan.settings)}
+    if piped := hash_standard_input(plan.workspace, plan.sources):
+        record["standard_input"] = piped
+    return record
 
 
 def _together(before: Manifest, added: Manifest) -> Manifest:
@@ -209,8 +230,29 @@ def _command(plan: Plan) -> str:
         if name == "normalize":
             flags.append("--no_normalize")
         else:
-            flags.append(f"--{name} {shlex.quote(str(value))}")
-    inputs = [shlex.quote(source.name) for source in plan.sources[:8]]
+            flags.append(f"--{name} {_shell_word(str(value))}")
+    inputs = [_input(source.name) for source in plan.sources[:8]]
+    if hash_standard_input(plan.workspace, plan.sources):
+        inputs = ["-" if name == STANDARD_INPUT else name for name in inputs]
     if len(plan.sources) > 8:
         inputs.append("...")
     return " ".join(["tokenmill prepare", *inputs, "-o OUT", *flags])
+
+
+def _input(name: str) -> str:
+    """A source as it is given on a command line: by the name of its file, never as a flag."""
+    raw = urllib.parse.unquote_to_bytes(name)
+    return _shell_word(os.fsdecode(b"./" + raw if raw.startswith(b"-") else raw))
+
+
+def _shell_word(text: str) -> str:
+    """Quoted for a shell; what cannot be printed is spelt as bash, zsh and others understand it."""
+    if text.isprintable():
+        return shlex.quote(text)
+    spelt = [
+        ("\\" + char if char in "\\'" else char)
+        if char.isprintable()
+        else "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
+        for char in text
+    ]
+    return "$'" + "".join(spelt) + "'"

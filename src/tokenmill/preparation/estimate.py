@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 
 from tokenmill.preparation.documents import CleanChunk, cleaned, lines_of
+from tokenmill.preparation.inputs import Inputs, as_list
 from tokenmill.preparation.plan import choose_dtype
-from tokenmill.preparation.settings import Settings
-from tokenmill.preparation.target import Inputs
+from tokenmill.preparation.present import is_ours
+from tokenmill.preparation.settings import Settings, check_names
 from tokenmill.preparation.vocabulary import load_tokenizer
 from tokenmill.text.dedup import hash_all
 from tokenmill.text.edges import Edge
 from tokenmill.text.lines import without_lines
 from tokenmill.text.read import Chunk, read_unit
-from tokenmill.text.sources import Source, find_sources
+from tokenmill.text.sources import Source, search
 from tokenmill.text.units import Unit, cut_into_units
 from tokenmill.tokens.chars import CharsTokenizer
 from tokenmill.tokens.protocol import Tokenizer
@@ -65,11 +66,12 @@ class Estimate:
 
 def estimate(inputs: Inputs, *, workers: int | None = None, **given: Any) -> Estimate:
     """Read pieces spread over all inputs, clean and encode them, and scale up."""
+    check_names(estimate, given)
     settings = Settings(**given)
-    wanted = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    wanted = as_list(inputs)
     if "-" in wanted:
         raise ValueError("standard input can be read only once, so it cannot be estimated first")
-    sources = find_sources(wanted)
+    sources = search(wanted, is_ours).sources
     tokenizer = load_tokenizer(settings)
     dtype = choose_dtype(tokenizer, settings.dtype).name if tokenizer else "uint16"
     workers = workers or len(os.sched_getaffinity(0))

@@ -6,7 +6,7 @@ with it: other settings or changed inputs are refused with a list of what differ
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -87,27 +87,54 @@ def make_plan(
     )
 
 
-def begin(plan: Plan, tokenizer: Tokenizer | None, *, anew: bool = False) -> Plan:
+def begin(
+    plan: Plan,
+    tokenizer: Tokenizer | None,
+    *,
+    anew: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> Plan:
     """Write the plan, or, where one is written already, check that it is the same and use that.
 
-    With `anew` a plan that differs is thrown away, with all that was done for it.
+    With `anew` a plan that differs is thrown away, with all that was done for it; and so it is
+    where it came to an input that could not be read, and the inputs are others now.
     """
     found = read_plan(plan.workspace)
     if found is not None:
         differences = _list_all_differences(plan, found, tokenizer)
         if not differences:
+            plan.workspace.failed_file.unlink(missing_ok=True)
             return found
         if only_bad_input_differs(plan, found, differences):
             plan = replace(found, settings=plan.settings)  # what is done held no bad input
-        elif not anew:
-            raise _other_preparation(plan, differences)
+            plan.workspace.failed_file.unlink(missing_ok=True)
+        elif anew:
+            plan.workspace.clear(keep=_kept_inputs(plan))
+        elif _was_mended(plan, found, tokenizer):
+            say("an input could not be read, and the inputs changed since: starting anew")
+            plan.workspace.clear_work(keep=_kept_inputs(plan))  # no shard was made yet
         else:
-            plan.workspace.clear(keep=(os.path.basename(source.path) for source in plan.sources))
+            raise _other_preparation(plan, differences)
     if tokenizer is not None:
         keep_tokenizer(plan.workspace, tokenizer)
     with new_file(plan.workspace.plan_file) as file:
         file.write(json.dumps(plan.to_json()).encode())  # not orjson: paths may not be UTF-8
     return plan
+
+
+def _kept_inputs(plan: Plan) -> list[str]:
+    """The inputs that lie in the workspace itself, by name: standard input."""
+    root = os.path.abspath(plan.workspace.root)
+    paths = [source.path for source in plan.sources]
+    return [os.path.basename(path) for path in paths if os.path.dirname(path) == root]
+
+
+def _was_mended(wanted: Plan, found: Plan, tokenizer: Tokenizer | None) -> bool:
+    """Whether a preparation failed on an input, and nothing but the inputs is different now."""
+    same_inputs = replace(wanted, sources=found.sources)
+    return found.workspace.failed_file.exists() and not _list_all_differences(
+        same_inputs, found, tokenizer
+    )
 
 
 def keep_tokenizer(workspace: Workspace, tokenizer: Tokenizer) -> None:

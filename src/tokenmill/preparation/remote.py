@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tokenmill.errors import PrepareError, SettingsMismatchError
+from tokenmill.preparation.present import sizes_of_files
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.summary import Summary
-from tokenmill.preparation.target import Target, hold_workspace
+from tokenmill.preparation.target import Target, hold_workspace, refuse_strange_folder
 from tokenmill.preparation.workspace import Workspace
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, STATE_FILE_NAME, Manifest
 from tokenmill.storage import check_address, join
@@ -43,6 +44,18 @@ class RemoteTarget(Target):
 
         return objects.stat(join(self.address, FILE_NAME)).modified_ns + 10**9 - 1
 
+    def size_of(self, file: str) -> int | None:
+        """How large an object of the dataset that is there is; None where it is gone."""
+        from tokenmill.storage import objects
+
+        found = objects.find(join(self.address, file))
+        return None if found is None else found.size
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a dataset that is damaged."""
+        return "prepare into a new prefix, or bring the objects back"
+
     def already_done(self, wanted: Settings, sources: list[Source]) -> Summary | None:
         """As for a folder; what a run left that was killed at its very end is removed."""
         if done := super().already_done(wanted, sources):
@@ -57,11 +70,7 @@ class RemoteTarget(Target):
         manifest = Manifest.load(here)
         for name in ("README.md", STATE_FILE_NAME):
             objects.upload(here / name, join(self.address, name))
-        sizes = {STATE_FILE_NAME: manifest.tokenizer.state.bytes}
-        for split in manifest.splits.values():
-            for shard in split.shards:
-                sizes |= {shard.file: shard.bytes, shard.ends.file: shard.ends.bytes}
-        for name, size in sizes.items():
+        for name, size in sizes_of_files(manifest).items():
             if (found := objects.stat(join(self.address, name)).size) != size:
                 raise PrepareError(
                     f"{join(self.address, name)} has {found:,} bytes, not {size:,} as uploaded",
@@ -120,6 +129,7 @@ def open_remote_target(
             f"{work_dir} holds a dataset, so it is no place for the work on another",
             hint="name an empty or new folder",
         )
+    refuse_strange_folder(Path(work_dir))  # what is made there is removed again, by name
     with hold_workspace(Path(work_dir), break_lock=break_lock) as workspace:
         data = objects.read_all(join(address, FILE_NAME), at_most=MAX_BYTES)
         found = None if data is None else Manifest.parse(data, where=join(address, FILE_NAME))

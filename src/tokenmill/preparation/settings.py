@@ -1,6 +1,9 @@
 """What a preparation is asked to do: all that may change a byte of its result."""
 
+import difflib
+import inspect
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
@@ -47,6 +50,8 @@ class Settings:
                 f"separator {self.separator!r} and documents {self.documents!r} both say where "
                 "documents end; give one of them"
             )
+        if not self.text_field:
+            raise ValueError("text_field is empty; name the field that holds the text")
         if self.separator == "":
             raise ValueError("separator is empty; leave it out to keep each file one document")
 
@@ -73,6 +78,21 @@ class Settings:
     def names(cls) -> set[str]:
         """All settings there are."""
         return {field.name for field in fields(cls)}
+
+
+def check_names(function: Callable[..., object], given: Iterable[str]) -> None:
+    """Raise a TypeError for what is neither an argument of the function nor a setting."""
+    arguments = [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    for name in given:
+        if name in Settings.names():
+            continue
+        close = difflib.get_close_matches(name, sorted({*arguments, *Settings.names()}), 1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        raise TypeError(f"{function.__name__}() has no argument {name!r}{meant}")
 
 
 def one_of(name: str, value: object, known: tuple[object, ...]) -> None:

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tokenmill.shards.manifest import Manifest
+from tokenmill.text.files import printable
 
 
 @dataclass
@@ -26,10 +27,12 @@ class Summary:
     notes: list[str] = field(default_factory=list)
     bad_input: list[str] = field(default_factory=list)
     """The first places of input that was dropped or mended, each with its reason."""
+    already_there: bool = False
+    """The dataset was finished before: this run wrote nothing."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
+        """Plain values; a folder whose name is not UTF-8 is escaped, as in messages."""
+        return {**asdict(self), "out_dir": printable(self.out_dir)}
 
 
 def summarize(out_dir: str, manifest: Manifest, notes: list[str]) -> Summary:

@@ -1,11 +1,9 @@
 """Where a preparation goes: a new folder, a dataset that is added to, or one that is replaced."""
 
 import os
-import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +16,27 @@ from tokenmill.errors import (
     TokenizerMismatchError,
     TokenmillError,
 )
+from tokenmill.preparation.inputs import Inputs, find_inputs, hash_standard_input
 from tokenmill.preparation.lock import hold_lock, is_held
 from tokenmill.preparation.plan import list_differences, read_plan
+from tokenmill.preparation.present import (
+    in_already,
+    is_ours,
+    list_differences_from,
+    recorded_settings,
+    refuse_damaged,
+)
 from tokenmill.preparation.progress import Progress
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.swap import Swap
 from tokenmill.preparation.vocabulary import load_tokenizer
-from tokenmill.preparation.workspace import Workspace, new_file
-from tokenmill.shards.files import hash_file
+from tokenmill.preparation.workspace import Workspace
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.storage import is_remote
-from tokenmill.text.sources import Source, find_sources, search
+from tokenmill.text.sources import Source
 from tokenmill.tokens.load import from_state
 from tokenmill.tokens.protocol import Tokenizer
-
-STANDARD_INPUT = "standard-input"
-Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,18 @@ class Target:
         """When the manifest that is there was written, in nanoseconds."""
         return os.stat(self.out_dir / FILE_NAME).st_mtime_ns
 
+    def size_of(self, file: str) -> int | None:
+        """How large a file of the dataset that is there is; None where it is gone."""
+        try:
+            return os.stat(self.out_dir / file).st_size
+        except OSError:
+            return None
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a dataset that is damaged."""
+        return "pass --overwrite to make it anew, or bring the files back"
+
     @property
     def previous(self) -> Manifest | None:
         """The dataset that is added to, when one is."""
@@ -83,7 +97,7 @@ class Target:
         """The settings asked for; what is not given is as in the dataset that is added to."""
         if self.previous is None:
             return Settings(**given)
-        theirs = _recorded(self.previous)
+        theirs = recorded_settings(self.previous)
         for name, value in given.items():
             must_be = self.previous.dtype if name == "dtype" else theirs.get(name)
             if name in ("dtype", "tokens_per_shard", "val_fraction") and value != must_be:
@@ -115,92 +129,72 @@ class Target:
         return stored
 
     def sources(self, inputs: Inputs, progress: Progress) -> list[Source]:
-        """The inputs; standard input is first kept in the workspace, so that it can be cut."""
-        wanted = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
-        if not wanted:
-            raise ValueError("no input was given; name files, folders, globs, or - for stdin")
-        if "-" not in wanted:
-            found = search(wanted)
-            if others := len(found.passed_over):
-                progress.say(
-                    f"passed over {others:,} files in folders that do not look like text "
-                    f"(such as {found.passed_over[0]!r}); name them, or a glob, to take them"
-                )
-            return found.sources
-        if len(wanted) > 1:
-            raise ValueError(f"standard input (-) cannot be mixed with other inputs: {wanted}")
-        kept = self._keep_standard_input()
-        (source,) = find_sources([kept])
-        return [replace(source, name=STANDARD_INPUT)]
-
-    def _keep_standard_input(self) -> Path:
-        kept = self.workspace.root / STANDARD_INPUT
-        begun = kept.exists() and self.workspace.plan_file.exists()
-        arriving = kept.with_suffix(".again") if begun else kept
-        with new_file(arriving) as file:
-            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
-        if arriving != kept:
-            same = hash_file(arriving) == hash_file(kept)
-            arriving.unlink()
-            if not same:
-                raise SettingsMismatchError(
-                    f"{self.out_dir} holds a preparation of another standard input",
-                    hint="pipe the same data again, or use another folder",
-                )
-        return kept
+        """The inputs, none of which may lie where the dataset goes."""
+        return find_inputs(inputs, self.out_dir, self.workspace, progress)
 
     def already_done(self, wanted: Settings, sources: list[Source]) -> Summary | None:
         """The outcome, when the very same was asked for and finished before; else raise or None."""
         if self.found is None:
             return None
         done = summarize(self.name, self.found, ["it was there already, whole"])
+        done.already_there = True
         if self._was_published:
             begun = read_plan(self.workspace)
             if begun and not list_differences(wanted, sources, begun.settings, begun.sources):
+                self._refuse_damaged()
                 self.workspace.remove()
                 return done
             self.workspace.clear_work()
         if self.append:
+            self._refuse_damaged()
             self._refuse_same_again(sources)
             return None
-        if differences := self._differences(wanted, sources):
+        if differences := list_differences_from(
+            self.found, self.finished_at(), wanted.to_record(), sources, self._piped(sources)
+        ):
             raise SettingsMismatchError(
                 f"{self.out_dir} holds a dataset of other settings or inputs\n"
                 + "\n".join(f"       {line}" for line in differences),
                 hint="use another folder, or pass --append to add to it, --overwrite to replace it",
             )
+        self._refuse_damaged()
         return done
+
+    def _refuse_damaged(self) -> None:
+        assert self.found is not None
+        refuse_damaged(self.name, self.found, self.size_of, self.remedy)
+
+    def _piped(self, sources: Sequence[Source]) -> str | None:
+        return hash_standard_input(self.workspace, sources)
 
     def _refuse_same_again(self, sources: list[Source]) -> None:
         assert self.found is not None
-        recorded = {(source.name, source.bytes) for source in self.found.sources}
-        if all((source.name, source.size) in recorded for source in sources):
+        if len(in_already(self.found, sources, self._piped(sources))) == len(sources):
             raise SettingsMismatchError(
-                f"all {len(sources)} inputs are in {self.out_dir} already, by name and size",
-                hint="nothing was added; `tokenmill inspect` lists what the dataset is made of",
+                f"all {len(sources)} inputs are in {self.out_dir} already, by name and size "
+                f"(such as {sources[0].name!r})",
+                hint="nothing was added; `tokenmill inspect` lists what the dataset is made of; a "
+                "file that only happens to have the same name and size can be added under another "
+                "name: rename it",
             )
 
-    def _differences(self, wanted: Settings, sources: list[Source]) -> list[str]:
-        """What is not as in the dataset that is there, a line each."""
-        assert self.found is not None
-        theirs, asked = _recorded(self.found), wanted.to_record()
-        recorded = {(source.name, source.bytes) for source in self.found.sources}
-        ours = {(source.name, source.size) for source in sources}
-        made = self.finished_at()
-        newer = [source.name for source in sources if source.mtime_ns > made]
-        lines = [
-            f"{name}   {theirs.get(name)!r} -> {asked[name]!r}"
-            for name in asked
-            if asked[name] != theirs.get(name)
+    def notes(self, settings: Settings, sources: Sequence[Source]) -> list[str]:
+        """What people should know about these inputs: some may be in the dataset already."""
+        if self.previous is None:
+            return []
+        again = in_already(self.previous, sources, self._piped(sources))
+        if not again:
+            return []
+        became = {
+            "none": "they were added once more, for nothing is compared without deduplication",
+            "lines": "lines that were there are dropped",
+            "documents": "documents that were there are dropped",
+        }[settings.dedup]
+        shown = ", ".join(map(repr, again[:3])) + (", ..." if len(again) > 3 else "")
+        return [
+            f"{len(again):,} of {len(sources):,} inputs seem to be in the dataset already, by name "
+            f"and size ({shown}): {became}"
         ]
-        lines += [
-            f"input {name}   {n:,} bytes is new" for name, n in ours if (name, n) not in recorded
-        ]
-        lines += [
-            f"input {name}   {n:,} bytes is gone" for name, n in recorded if (name, n) not in ours
-        ]
-        lines += [f"input {name}   changed after the dataset was made" for name in newer]
-        return lines
 
     def finish(self) -> None:
         """Remove the workspace; where a dataset is replaced, put the new one in its place."""
@@ -212,10 +206,6 @@ class Target:
 def manifest_hash(manifest: Manifest) -> str:
     """What names a manifest."""
     return xxhash.xxh3_128_hexdigest(manifest.to_bytes())
-
-
-def _recorded(manifest: Manifest) -> dict[str, Any]:
-    return {k: v for k, v in manifest.settings.items() if k in Settings.names()}
 
 
 @contextmanager
@@ -251,9 +241,9 @@ def open_target(
     swap.recover()
     if append:
         Manifest.load(out)
-    elif not overwrite:
-        _refuse_strange_folder(out)
-    elif is_held(Workspace(out).lock_file) and not break_lock:
+    else:
+        refuse_strange_folder(out)
+    if overwrite and is_held(Workspace(out).lock_file) and not break_lock:
         raise LockedError(f"{out} is being written by another process", hint="wait for it to end")
     with hold_workspace(swap.new if overwrite else out, break_lock=break_lock) as workspace:
         if overwrite:
@@ -287,14 +277,14 @@ def _leave_nothing(workspace: Workspace, existed: bool) -> None:
                 workspace.out_dir.rmdir()
 
 
-def _refuse_strange_folder(out: Path) -> None:
-    """A folder that holds something else is not ours to fill."""
-    if not out.exists() or Workspace(out).root.exists() or (out / FILE_NAME).exists():
+def refuse_strange_folder(out: Path) -> None:
+    """A folder that holds something else is not ours to fill, and still less to replace."""
+    if not out.exists() or is_ours(out):
         return
     strangers = sorted(os.listdir(out))
     if strangers:
         raise SettingsMismatchError(
             f"{out} holds {len(strangers)} files or folders but no dataset "
             f"(such as {strangers[0]!r})",
-            hint="name an empty or new folder, or pass --overwrite to replace what is there",
+            hint="name an empty or new folder; only what tokenmill made there is ever replaced",
         )

@@ -3,8 +3,11 @@
     plan.json            inputs, settings, units; written first
     lock                 who is writing
     shared               several machines work here
+    failed               an input could not be read: it may be mended before the next run
+    standard-input       what came from standard input
     published            hash of the manifest, written right before the manifest itself
     lines/N.runs         hashes of the lines of unit N (only with line deduplication)
+    lines/N.text         its cleaned text, if there is room, until it is encoded
     units/N.edges        text of unit N that its neighbours must see before it can be encoded
     units/N.M.tokens     encoded documents of unit N, with N.M.rows, a table of them
     joined.json          all of these in order
@@ -27,6 +30,7 @@ import orjson
 from tokenmill.shards.files import hash_file, is_temporary, temporary_beside
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 
+STANDARD_INPUT = "standard-input"
 Loaded = TypeVar("Loaded")
 Known = dict[str, tuple[int, str]]
 """Files with size and hash."""
@@ -48,6 +52,11 @@ class Workspace:
     def lock_file(self) -> Path:
         """Who is writing."""
         return self.root / "lock"
+
+    @property
+    def failed_file(self) -> Path:
+        """Says that an input could not be read, and waits to be mended."""
+        return self.root / "failed"
 
     @property
     def published_file(self) -> Path:

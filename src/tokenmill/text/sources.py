@@ -4,6 +4,7 @@ A file named outright or by a glob is always taken (a glob gives files, never fo
 searched to the bottom, files are taken by suffix, those of `sniff.KIND_OF_SUFFIX`, also with .gz
 .zst .xz .bz2 behind; others are passed over and listed in `Found.passed_over`, and so are hidden
 files and folders; links to folders are not followed. A folder with nothing to take is an error.
+What earlier runs made may lie among the text: `pass_over` tells folders that no search enters.
 
 Names are relative to the closest folder that holds all files, with "/" between parts, and
 percent-encoded where they are not printable UTF-8: they say the same on every machine, wherever the
@@ -14,7 +15,7 @@ named and ordered in the same way.
 import glob
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tokenmill import storage
@@ -45,7 +46,7 @@ class Found:
 
     sources: list[Source]
     passed_over: list[str] = field(default_factory=list)
-    """Files in folders that were not taken, by path."""
+    """Files in folders that were not taken, and folders that were not entered, by path."""
 
 
 def find_sources(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Source]:
@@ -53,15 +54,18 @@ def find_sources(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str
     return search(inputs).sources
 
 
-def search(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Found:
-    """The same, with the files that were passed over."""
+def search(
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    pass_over: Callable[[str], bool] = lambda folder: False,
+) -> Found:
+    """The same, with the files that were passed over; `pass_over` says which folders are."""
     if isinstance(inputs, (str, os.PathLike)):
         inputs = [inputs]
     found = Found([])
     given_by: dict[str, str] = {}
     for entry in inputs:
         text = os.fspath(entry)
-        for path in _expand(text, found):
+        for path in _expand(text, found, pass_over):
             if path in given_by:
                 raise _twice(path, given_by[path], text)
             given_by[path] = text
@@ -71,12 +75,12 @@ def search(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
     return found
 
 
-def _expand(text: str, found: Found) -> list[str]:
+def _expand(text: str, found: Found, pass_over: Callable[[str], bool]) -> list[str]:
     """Absolute paths of the files that one input stands for."""
     if storage.is_remote(text):
         return remote.expand(text, found.passed_over)
     if os.path.isdir(text):
-        return _in_folder(text, found)
+        return _in_folder(text, found, pass_over)
     if os.path.lexists(text):
         return [os.path.abspath(text)]
     if not glob.has_magic(text):
@@ -85,10 +89,52 @@ def _expand(text: str, found: Found) -> list[str]:
     paths = [os.path.abspath(path) for path in matches if not os.path.isdir(path)]
     if not paths:
         raise _missing(text)
-    return list(dict.fromkeys(paths))
+    return _not_in(_Closed(_fixed_part(text), pass_over), list(dict.fromkeys(paths)), found)
 
 
-def _in_folder(folder: str, found: Found) -> list[str]:
+def _fixed_part(pattern: str) -> str:
+    """The folder that a glob searches in."""
+    folder = os.path.dirname(pattern)
+    while glob.has_magic(folder):
+        folder = os.path.dirname(folder)
+    return os.path.abspath(folder)
+
+
+class _Closed(dict[str, str | None]):
+    """For a folder below `base`: the folder that is passed over and holds it, or None."""
+
+    def __init__(self, base: str, pass_over: Callable[[str], bool]) -> None:
+        self.base, self.pass_over = base, pass_over
+
+    def __missing__(self, folder: str) -> str | None:
+        above = os.path.dirname(folder)
+        found = self[above] if folder != self.base and above != folder else None
+        if found is None and self.pass_over(folder):
+            found = folder
+        self[folder] = found
+        return found
+
+
+def _not_in(closed: _Closed, paths: list[str], found: Found) -> list[str]:
+    """The paths that lie in no folder to be passed over."""
+    taken = [path for path in paths if closed[os.path.dirname(path)] is None]
+    inside = {closed[os.path.dirname(path)] for path in paths} - {None}
+    if not taken:
+        raise _nothing_but_datasets(str(min(inside, key=str)))
+    found.passed_over += sorted(map(str, inside), key=os.fsencode)
+    return taken
+
+
+def _nothing_but_datasets(folder: str) -> PrepareError:
+    return PrepareError(
+        f"{files.printable(folder)} holds a dataset, or the work on one, and no text",
+        hint="name the folder that the text is in, or, if it really is in this one, each file",
+    )
+
+
+def _in_folder(folder: str, found: Found, pass_over: Callable[[str], bool]) -> list[str]:
+    if pass_over(folder):
+        raise _nothing_but_datasets(folder)
     paths: list[str] = []
     others: list[str] = []
 
@@ -97,8 +143,9 @@ def _in_folder(folder: str, found: Found) -> list[str]:
 
     for parent, folders, names in os.walk(os.path.abspath(folder), onerror=stop):
         hidden = [name for name in folders if name.startswith(".")]
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        others += [os.path.join(parent, name) for name in hidden]
+        closed = [name for name in folders if pass_over(os.path.join(parent, name))]
+        folders[:] = [name for name in folders if name not in {*hidden, *closed}]
+        others += [os.path.join(parent, name) for name in dict.fromkeys(hidden + closed)]
         for name in names:
             known = not name.startswith(".") and suffixes(name)[0] in KIND_OF_SUFFIX
             (paths if known else others).append(os.path.join(parent, name))

@@ -1,0 +1,109 @@
+"""Which texts a preparation reads: files, folders, globs, and standard input kept in a file."""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tokenmill.errors import PrepareError, SettingsMismatchError
+from tokenmill.preparation.present import is_ours
+from tokenmill.preparation.progress import Progress
+from tokenmill.preparation.workspace import STANDARD_INPUT, Workspace, new_file
+from tokenmill.shards.files import hash_file
+from tokenmill.storage import is_remote
+from tokenmill.text.files import printable
+from tokenmill.text.sources import Found, Source, find_sources, search
+
+Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def as_list(inputs: Inputs) -> list[str | os.PathLike[str]]:
+    """One input or several, as several."""
+    wanted = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    if not wanted:
+        raise ValueError("no input was given; name files, folders, globs, or - for stdin")
+    return wanted
+
+
+def find_inputs(
+    inputs: Inputs, out: Path, workspace: Workspace, progress: Progress
+) -> list[Source]:
+    """The inputs; standard input is first kept in the workspace, so that it can be cut."""
+    wanted = as_list(inputs)
+    given = [entry for entry in wanted if entry != "-"]
+    if len(wanted) - len(given) > 1:
+        raise ValueError("standard input (-) is given twice, but it can be read only once")
+    found = search(given, is_ours) if given else Found([])
+    if others := len(found.passed_over):
+        progress.say(
+            f"passed over {others:,} files or folders that do not look like text, or hold a "
+            f"dataset (such as {found.passed_over[0]!r}); name files, or a glob, to take them"
+        )
+    _refuse_inside(out, found.sources)
+    if len(given) == len(wanted):
+        return found.sources
+    return _with_standard_input(found.sources, out, workspace)
+
+
+def _with_standard_input(sources: list[Source], out: Path, workspace: Workspace) -> list[Source]:
+    """Standard input takes its place by its name, as every input does."""
+    if any(source.name == STANDARD_INPUT for source in sources):
+        raise PrepareError(
+            f"a file is called {STANDARD_INPUT}, which in a dataset is the name of what - gives",
+            hint="rename the file, or give it in another run with --append",
+            source=STANDARD_INPUT,
+        )
+    (kept,) = find_sources([_keep_standard_input(out, workspace)])
+    both = [*sources, replace(kept, name=STANDARD_INPUT)]
+    return sorted(both, key=lambda source: source.name.encode())
+
+
+def hash_standard_input(workspace: Workspace, sources: Sequence[Source]) -> str | None:
+    """The hash of what came from standard input, if that is among the sources.
+
+    It comes without a name or a time of its own: nothing else can tell it from another one.
+    """
+    kept = os.path.abspath(workspace.root / STANDARD_INPUT)
+    return hash_file(Path(kept)) if any(source.path == kept for source in sources) else None
+
+
+def _refuse_inside(out: Path, sources: list[Source]) -> None:
+    """A dataset may be replaced as a whole: no text that is still wanted may lie in it."""
+    folder = os.path.realpath(out)
+    for source in sources:
+        if is_remote(source.path):
+            continue
+        if os.path.commonpath([folder, os.path.realpath(source.path)]) == folder:
+            raise SettingsMismatchError(
+                f"the input {printable(source.path)} lies inside the output {printable(str(out))}",
+                hint="name an output that is apart from the text; nothing was written or removed",
+            )
+
+
+def _keep_standard_input(out: Path, workspace: Workspace) -> Path:
+    stream = getattr(sys.stdin, "buffer", None)  # None: the process was started without one
+    if stream is None:
+        raise PrepareError(
+            "there is no standard input to read",
+            hint="pipe text into the command, as in: cat a.txt | tokenmill prepare - -o OUT",
+        )
+    kept = workspace.root / STANDARD_INPUT
+    begun = kept.exists() and workspace.plan_file.exists()
+    arriving = kept.with_suffix(".again") if begun else kept
+    with new_file(arriving) as file:
+        shutil.copyfileobj(stream, file, 1 << 20)
+    if arriving == kept:
+        return kept
+    if hash_file(arriving) == hash_file(kept):
+        arriving.unlink()
+    elif workspace.failed_file.exists():
+        os.replace(arriving, kept)  # what could not be read was mended
+    else:
+        arriving.unlink()
+        raise SettingsMismatchError(
+            f"{out} holds a preparation of another standard input",
+            hint="pipe the same data again, or use another folder",
+        )
+    return kept
