@@ -1,6 +1,5 @@
 """open(), splits, documents, backends and bounds, on files written here by hand."""
 
-import errno
 import json
 import os
 import pickle
@@ -16,6 +15,7 @@ import pytest
 from formats.our_files import write_ours
 from hypothesis import given
 from hypothesis import strategies as st
+from system_faults import injecting, needs_strace
 
 import tokenmill
 from tokenmill.dataset import from_array
@@ -389,21 +389,24 @@ class TestBackends:
 
         assert not wrong
 
-    def test_a_file_that_the_network_lost_is_opened_once_more(self, tmp_path, monkeypatch):
+    @needs_strace
+    def test_a_file_that_the_network_lost_is_opened_once_more(self, tmp_path):
         path = raw(tmp_path, x__bin=list(range(50))) / "x.bin"
-        data = tokenmill.open(path, None, dtype="uint16", backend="pread")
-        true, calls = os.preadv, []
+        code = (
+            "import sys, tokenmill;"
+            "data = tokenmill.open(sys.argv[1], None, dtype='uint16', backend='pread');"
+            "assert data.tokens(0, 50).tolist() == list(range(50))"
+        )
+        log = tmp_path / "log"
+        stale = injecting("error=ESTALE:when=1", "preadv,preadv2", log=log)
 
-        def preadv(descriptor, buffers, offset):
-            calls.append(descriptor)
-            if len(calls) == 1:
-                raise OSError(errno.ESTALE, "Stale file handle")
-            return true(descriptor, buffers, offset)
+        subprocess.run([*stale, "-P", path, sys.executable, "-c", code, path], check=True)
 
-        monkeypatch.setattr(os, "preadv", preadv)
-
-        assert data.tokens(0, 50).tolist() == list(range(50))
-        assert len(calls) == 2
+        calls = log.read_text().splitlines()
+        assert [("ESTALE" in call, call.endswith("= 100")) for call in calls] == [
+            (True, False),
+            (False, True),
+        ]
 
 
 class TestBounds:

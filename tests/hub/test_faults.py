@@ -7,6 +7,7 @@ import pytest
 from hub.conftest import REPO, TOKEN, llmc_shard
 from hub.fake_hub import SIGNATURE
 from hub.test_download import FIRST_THREE, get, names, partials, visible
+from system_faults import small_disk
 
 from tokenmill.errors import DownloadError
 from tokenmill.hub import Retry
@@ -241,16 +242,19 @@ def test_plain_http_to_another_machine_is_refused(tmp_path, monkeypatch):
         get(tmp_path / "d")
 
 
-def test_a_full_disk_is_said_before_the_first_byte(hub, shards, tmp_path, monkeypatch):
-    class Usage:
-        free = 5000
+def test_a_full_disk_is_said_before_the_first_byte(hub, shards, tmp_path):
+    with small_disk(tmp_path / "disk", 20_480) as disk:
+        with pytest.raises(
+            DownloadError, match=r"3 files need 27,072 bytes; .* has 1\d,\d{3} free"
+        ):
+            get(disk.path / "d")
 
-    monkeypatch.setattr("shutil.disk_usage", lambda _: Usage)
+        assert hub.bodies() == []
 
-    with pytest.raises(DownloadError, match=r"3 files need 27,072 bytes; .* has 5,000 free"):
-        get(tmp_path / "d")
+        disk.resize(409_600)
+        get(disk.path / "d")
 
-    assert hub.bodies() == []
+        assert visible(disk.path / "d") == {name: shards[name] for name in FIRST_THREE}
 
 
 def test_a_deadline_ends_even_a_line_that_moves(hub, shards, tmp_path):

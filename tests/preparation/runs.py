@@ -2,12 +2,10 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from preparation import oracle
 
 PROGRAM = """
@@ -20,10 +18,6 @@ except TokenmillError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
 """
-
-needs_strace = pytest.mark.skipif(
-    shutil.which("strace") is None, reason="strace is not installed: no faults can be injected"
-)
 
 
 def command(**arguments):
@@ -55,17 +49,6 @@ def run(arguments, before=(), **options):
     return process.returncode, errors
 
 
-def injecting(what, calls):
-    """The start of a command that runs under strace with a fault injected."""
-    return [
-        *("strace", "-f", "-qq", "-o", os.devnull),
-        *("-e", f"trace={calls}", "-e", f"inject={calls}:{what}"),
-    ]
-
-
-RENAMES = "rename,renameat,renameat2"
-
-
 def wait_until(process, folder, pattern, count):
     """Return when so many files are there (True) or the process has ended (False)."""
     while process.poll() is None:
@@ -82,3 +65,20 @@ def assert_nothing_stray(folder):
     }  # fmt: skip
     assert not [path for path in folder.rglob(".*")]
     assert [path.name for path in folder.parent.iterdir() if "tokenmill-" in path.name] == []
+
+
+def children_of(pid):
+    """The processes that a process has started and that are there still, or were a moment ago."""
+    try:
+        found = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return set()
+    return {int(child) for child in found.split()}
+
+
+def has_open(pid, path):
+    """Whether a process has this file open now."""
+    try:
+        return any(file.samefile(path) for file in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False

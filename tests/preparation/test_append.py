@@ -1,16 +1,14 @@
 """Adding to a dataset: its shards are not touched, and it is known what they hold."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 
 import pytest
 import xxhash
 from preparation import oracle
 from preparation.oracle import books_of, hashes_of_files, read_dataset
-from preparation.runs import RENAMES, assert_nothing_stray, injecting, needs_strace, run
+from preparation.runs import assert_nothing_stray, run
+from system_faults import REMOVALS, RENAMES, injecting, needs_strace
 
 from tokenmill.errors import (
     BadInputError,
@@ -215,23 +213,25 @@ def test_killed_while_adding(small, tmp_path):
     assert_nothing_stray(out)
 
 
+@needs_strace
 def test_killed_after_the_manifest_was_written(small, tmp_path):
     """All that was left to do is to clean up: the same command does it, and is content."""
-    out = tmp_path / "out"
+    out, untouched = tmp_path / "out", tmp_path / "untouched"
     a = write_rows(tmp_path / "a.jsonl", numbered(0, 20))
     b = write_rows(tmp_path / "b.jsonl", numbered(30, 50))
-    prepare(a, out, workers=1, **small[0])
-    program = (
-        "import os, sys\n"
-        "from tokenmill.preparation.workspace import Workspace\n"
-        "from tokenmill.prepare import prepare\n"
-        "Workspace.remove = lambda self: os._exit(9)\n"
-        "prepare(sys.argv[1], sys.argv[2], workers=1, append=True)\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(oracle.SOURCE)}
-    ended = subprocess.run([sys.executable, "-c", program, b, out], env=environment)
-    assert ended.returncode == 9
-    assert (out / ".preparation").exists()
+    for folder in (out, untouched):
+        prepare(a, folder, workers=1, **small[0])
+    prepare(b, untouched, workers=1, append=True)
+    wanted = {"inputs": b, "out_dir": out, "workers": 1, "append": True}
+    plan = out / ".preparation" / "plan.json"
+    killing = [*injecting("signal=SIGKILL", REMOVALS), "-P", str(plan)]  # the last to be removed
+    assert run(wanted, killing)[0] == -signal.SIGKILL
+    assert plan.exists()
+    assert not (out / ".preparation" / "units").exists()
+    assert (out / "dataset_metadata.json").read_bytes() == (
+        untouched / "dataset_metadata.json"
+    ).read_bytes()
     summary = prepare(b, out, workers=1, append=True)
     assert summary.documents_written == 40
+    assert hashes_of_files(out) == hashes_of_files(untouched)
     assert_nothing_stray(out)

@@ -7,15 +7,8 @@ from pathlib import Path
 
 import pytest
 from preparation.oracle import hashes_of_files
-from preparation.runs import (
-    RENAMES,
-    assert_nothing_stray,
-    injecting,
-    needs_strace,
-    run,
-    start,
-    wait_until,
-)
+from preparation.runs import assert_nothing_stray, children_of, run, start, wait_until
+from system_faults import RENAMES, injecting, needs_strace
 
 from tokenmill.prepare import prepare
 
@@ -97,7 +90,7 @@ def test_a_killed_worker_is_replaced(arguments, untouched, tmp_path):
     out = tmp_path / "out"
     process = start({"out_dir": out, "workers": 2, **arguments})
     assert wait_until(process, out / ".preparation", "lines/*.json", 2)
-    os.kill(children_of(process.pid)[0], signal.SIGKILL)
+    os.kill(min(children_of(process.pid)), signal.SIGKILL)
     assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 0
     assert hashes_of_files(out) == untouched
@@ -138,10 +131,6 @@ def test_a_part_that_was_damaged_is_made_again(arguments, untouched, tmp_path):
     part = next(iter(sorted((out / ".preparation" / "units").glob("*.tokens"))))
     part.write_bytes(part.read_bytes()[:-2])  # as a machine that lost its power leaves it
     check_goes_on(out, arguments, untouched)
-
-
-def children_of(pid):
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def is_zombie(pid):

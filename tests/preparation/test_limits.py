@@ -2,21 +2,22 @@
 
 import contextlib
 import csv
+import gzip
 import io
 import json
 import os
 import re
-import shutil
+import signal
 import subprocess
 import sys
-from collections import namedtuple
 from pathlib import Path
 
 import pytest
-from preparation import oracle, runs
+from preparation import oracle
+from preparation.runs import children_of, has_open, run, start
+from system_faults import small_disk
 
 from tokenmill.errors import PrepareError
-from tokenmill.executors.protocol import WorkerDiedError
 from tokenmill.preparation import progress as progress_module
 from tokenmill.preparation.memory import (
     enough_for_document,
@@ -26,6 +27,7 @@ from tokenmill.preparation.memory import (
 )
 from tokenmill.preparation.progress import Lines
 from tokenmill.prepare import prepare
+from tokenmill.tokens.fingerprint import PROBE
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
 
@@ -80,7 +82,7 @@ def test_memory_stays_within_the_limit(tmp_path):
 
 def peak_of(folder, **arguments):
     """(exit code, what was written to standard error, peak of anonymous memory in all processes)"""
-    process = runs.start(arguments, cwd=folder)
+    process = start(arguments, cwd=folder)
     peak = 0
     while process.poll() is None:
         peak = max(peak, sum(map(anonymous, descendants(process.pid))))
@@ -160,51 +162,67 @@ def test_with_memory_for_one_large_document_at_a_time_several_workers_hold_one(t
     assert peak < 1300 << 20
 
 
-def test_a_disk_that_is_too_small(tmp_path, monkeypatch):
-    (tmp_path / "a.txt").write_text("text " * 1000)
-    usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**9, 10**9 - 700, 700))
-    with pytest.raises(PrepareError, match=r"700 bytes free, but about 19,\d\d\d are needed"):
-        prepare(tmp_path / "a.txt", tmp_path / "out", **BYTES)
-    assert not (tmp_path / "out").exists()
-    monkeypatch.undo()
-    prepare(tmp_path / "a.txt", tmp_path / "out", **BYTES)
+def test_a_disk_that_is_too_small(tmp_path):
+    (tmp_path / "a.txt").write_text("some text\n" * 20_000)
+    with small_disk(tmp_path / "disk", 400_000) as disk:
+        out = disk.path / "out"
+        with pytest.raises(PrepareError) as refused:
+            prepare(tmp_path / "a.txt", out, **BYTES, dedup="none")
+        told = re.search(r"([\d,]+) bytes free, but about ([\d,]+) are needed", str(refused.value))
+        free, needed = (int(number.replace(",", "")) for number in told.groups())
+        assert 380_000 < free < 400_000
+        assert 790_000 < needed < 800_000  # 200,000 tokens of 2 bytes, twice, less the lock
+        assert not out.exists()
+
+        disk.resize(2_000_000)
+        prepare(tmp_path / "a.txt", out, **BYTES, dedup="none")
 
 
-def test_a_worker_that_dies_names_the_file(tmp_path, monkeypatch):
-    """A text that kills whoever reads it, by way of a module put into the workers' path."""
+def test_a_worker_that_dies_names_the_file(tmp_path):
+    """Whoever reads one of the texts is killed, as the kernel does where memory runs out."""
     folder = tmp_path / "texts"
     folder.mkdir()
-    for name in "abc":
+    for name in "ac":
         (folder / f"{name}.txt").write_text(f"text of {name}\n")
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys, os\n"
-        "if 'tokenmill.executors.worker' in sys.orig_argv:\n"
-        "    import tokenmill.text.read_text as reading\n"
-        "    pieces_of = reading.pieces_of\n"
-        "    def deadly(source, *rest):\n"
-        "        if source.name == 'b.txt': os._exit(3)\n"
-        "        return pieces_of(source, *rest)\n"
-        "    reading.pieces_of = deadly\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(WorkerDiedError, match=r"died 3 times \(exit code 3\).*b\.txt") as died:
-        prepare(folder, tmp_path / "out", tokenizer="bytes", workers=2)
-    assert died.value.source == "b.txt"
-    monkeypatch.undo()
-    prepare(folder, tmp_path / "out", tokenizer="bytes", workers=2)
+    deadly = folder / "b.txt.gz"  # small, but a while to read
+    deadly.write_bytes(gzip.compress(b"text of b, many times\n" * 1_000_000, 1))
+    arguments = {"inputs": folder, "out_dir": tmp_path / "out", "tokenizer": "bytes", "workers": 2}
+
+    process = start(arguments)
+    killed = set()
+    while process.poll() is None:
+        for worker in children_of(process.pid) - killed:
+            if has_open(worker, deadly):
+                os.kill(worker, signal.SIGKILL)
+                killed.add(worker)
+    errors = process.communicate()[1]
+
+    assert process.returncode == 1
+    assert len(killed) == 3
+    assert re.search(r"died 3 times \(signal SIGKILL\) .*, reading b\.txt\.gz from 0 to", errors)
+    assert "the same command goes on" in errors
+    assert run(arguments) == (0, "")
 
 
-def test_a_fault_of_ours_names_the_file_too(tmp_path, monkeypatch):
-    (tmp_path / "a.txt").write_text("some text\n")
+def test_a_failing_library_names_the_file_too(tmp_path):
+    """A tokenizer that knows the words of our probe and no others: its package gives up."""
+    tokenizers = pytest.importorskip("tokenizers")
+    split = tokenizers.pre_tokenizers.Whitespace()
+    words = {word for word, _ in split.pre_tokenize_str(PROBE.decode())}
+    vocabulary = {word: number for number, word in enumerate(sorted(words))}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary))
+    tokenizer.pre_tokenizer = split
+    tokenizer.add_special_tokens(["</s>"])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "a.txt").write_text("unheard-of\n")
 
-    def broken(*_, **__):
-        raise ZeroDivisionError("oops")
-
-    monkeypatch.setattr("tokenmill.preparation.documents.clean", broken)
-    with pytest.raises(PrepareError, match=r"a\.txt: ZeroDivisionError: oops") as failed:
-        prepare(tmp_path / "a.txt", tmp_path / "out", **BYTES)
+    with pytest.raises(PrepareError, match=r"a\.txt: Exception: WordLevel error") as failed:
+        prepare(
+            tmp_path / "a.txt", tmp_path / "out", tokenizer=str(tmp_path / "tokenizer.json"),
+            workers=1,
+        )  # fmt: skip
     assert failed.value.source == "a.txt"
+    assert "please report it" in failed.value.hint
 
 
 def test_progress_in_lines(tmp_path, monkeypatch):

@@ -8,15 +8,8 @@ from pathlib import Path
 
 import pytest
 from preparation.oracle import hashes_of_files
-from preparation.runs import (
-    RENAMES,
-    assert_nothing_stray,
-    injecting,
-    needs_strace,
-    run,
-    start,
-    wait_until,
-)
+from preparation.runs import assert_nothing_stray, run, start, wait_until
+from system_faults import RENAMES, injecting, needs_strace
 
 from tokenmill import jobs
 from tokenmill.errors import (

@@ -2,10 +2,11 @@
 
 import itertools
 import pickle
+import time
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, SequentialSampler
+from torch.utils.data import DataLoader, Dataset, SequentialSampler
 from torch_data import numbered, with_documents
 
 from tokenmill.errors import OrderMismatchError
@@ -158,17 +159,36 @@ def test_set_epoch_reaches_workers_that_are_alive_already(two_epochs, workers):
     assert seen == two_epochs
 
 
-def test_a_batch_of_the_map_style_costs_one_gather(monkeypatch):
-    windows = WindowsDataset(numbered(), block_size=16, seed=5)
-    calls = []
-    original = type(windows._windows)._rows
-    monkeypatch.setattr(
-        type(windows._windows), "_rows", lambda self, i: calls.append(len(i)) or original(self, i)
-    )
+class OneByOne(Dataset):
+    """The same items without `__getitems__`: torch then asks for each by itself."""
 
-    next(iter(DataLoader(windows, batch_size=4)))
+    def __init__(self, windows):
+        self.windows = windows
 
-    assert calls == [4]
+    def __len__(self):
+        return len(self.windows)
+
+    def __getitem__(self, i):
+        return self.windows[i]
+
+
+def test_a_batch_of_the_map_style_costs_one_gather():
+    """256 windows at once take about a fifteenth of the processor time of 256 one by one."""
+    windows = WindowsDataset(numbered(9000), block_size=16, seed=5)
+
+    def best_of_five(dataset):
+        seconds = []
+        for _ in range(5):
+            begun = time.thread_time()
+            batch = next(iter(DataLoader(dataset, batch_size=256, collate_fn=list)))
+            seconds.append(time.thread_time() - begun)
+        return min(seconds), [inputs.tolist() for inputs, _ in batch]
+
+    at_once, rows = best_of_five(windows)
+    one_by_one, same_rows = best_of_five(OneByOne(windows))
+
+    assert rows == same_rows
+    assert at_once < one_by_one / 4
 
 
 def test_torchdata_resumes_the_iterable_in_mid_epoch(two_epochs):
