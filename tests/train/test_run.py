@@ -10,6 +10,7 @@ from train_runs import TINY, losses, text, val_losses
 
 from tokenmill.dataset import open as open_tokens
 from tokenmill.errors import LockedError, MismatchError, MissingExtraError, TokenmillError
+from tokenmill.prepare import prepare
 from tokenmill.tokens.load import load
 from tokenmill.torch.text_file import encode_text
 from tokenmill.train import sample, train
@@ -59,6 +60,38 @@ def test_equal_tokens_give_equal_losses_however_they_are_stored(corpus):
         assert losses(result.run_dir) == losses(memory.run_dir), name
         assert val_losses(result.run_dir) == val_losses(memory.run_dir), name
     assert len(losses(memory.run_dir)) == 20
+
+
+def test_a_prepared_dataset_gives_the_losses_of_its_tokens_in_one_file(corpus):
+    """One window in twelve crosses the edge of a shard, one in six the end of a document."""
+    lines = text().splitlines()
+    rows = [json.dumps({"text": "\n".join(lines[i : i + 5])}) for i in range(0, len(lines), 5)]
+    (corpus / "rows.jsonl").write_text("\n".join(rows))
+    out, files = corpus / "prepared", corpus / "files"
+    prepare(
+        corpus / "rows.jsonl", out, tokenizer="bytes", tokens_per_shard=401, val_fraction=0.1,
+        workers=1,
+    )  # fmt: skip
+    for split, least in (("train", 100), ("val", 10)):
+        shards = sorted((out / split).glob("*.bin"))
+        assert len(shards) > least
+        ids = np.concatenate([np.fromfile(shard, "<u2") for shard in shards])
+        assert np.count_nonzero(ids == 256) > least  # documents, by their end-of-text id
+        np.save(files / f"prepared_{split}.npy", ids)
+        ids.tofile(files / f"prepared_{split}.bin")
+    dataset = run(corpus, "dataset", max_iters=20, dataset_dir=str(out))
+
+    for kind in ("npy", "bin"):
+        result = run(
+            corpus, f"one_{kind}", max_iters=20, dtype="uint16" if kind == "bin" else None,
+            train_data_path=str(files / f"prepared_train.{kind}"),
+            val_data_path=str(files / f"prepared_val.{kind}"),
+        )  # fmt: skip
+
+        assert losses(result.run_dir) == losses(dataset.run_dir), kind
+        assert val_losses(result.run_dir) == val_losses(dataset.run_dir), kind
+    assert len(losses(dataset.run_dir)) == 20
+    assert [step for step, _ in val_losses(dataset.run_dir)] == [0, 20]
 
 
 def test_the_validation_loss_falls_below_60_percent(corpus):
