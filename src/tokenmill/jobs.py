@@ -28,7 +28,7 @@ from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.remote import RemoteTarget
 from tokenmill.preparation.settings import check_names
 from tokenmill.preparation.signals import stop_on_signals
-from tokenmill.preparation.space import explain_full_disk
+from tokenmill.preparation.space import explain_bad_disk
 from tokenmill.preparation.summary import Summary
 from tokenmill.preparation.swap import Swap
 from tokenmill.preparation.target import Target, open_target
@@ -76,7 +76,7 @@ def plan(
     memory = fit_into_memory(1, max_ram)
     with (
         stop_on_signals(),
-        explain_full_disk(Path(work_dir or out_dir)),
+        explain_bad_disk(Path(work_dir or out_dir)),
         open_target(
             out_dir,
             append=append,
@@ -143,7 +143,7 @@ def finish(
     memory = fit_into_memory(workers, max_ram)
     with (
         stop_on_signals(),
-        explain_full_disk(Path(run)),
+        explain_bad_disk(Path(run)),
         hold_lock(target.workspace.lock_file, break_lock=break_lock),
         LocalExecutor(_processes(plan, memory)) as executor,
     ):

@@ -53,7 +53,7 @@ from tokenmill.preparation.progress import Progress, Silent
 from tokenmill.preparation.repeats import Searched, hash_lines, num_partitions, search_partition
 from tokenmill.preparation.settings import check_names
 from tokenmill.preparation.signals import stop_on_signals
-from tokenmill.preparation.space import check_space, explain_full_disk, has_room_for_text
+from tokenmill.preparation.space import check_space, explain_bad_disk, has_room_for_text
 from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.target import Target, open_target
 from tokenmill.preparation.tasks import Receipt, TaskWithReceipt
@@ -99,7 +99,7 @@ def prepare(
     check_engine(engine, ray_address)
     with (
         stop_on_signals(),
-        explain_full_disk(Path(work_dir or out_dir)),
+        explain_bad_disk(Path(work_dir or out_dir)),
         open_target(
             out_dir,
             append=append,

@@ -1,5 +1,6 @@
 """However a run ends, the same command again gives the bytes of a run that was left alone."""
 
+import json
 import os
 import resource
 import signal
@@ -94,6 +95,27 @@ def test_a_killed_worker_is_replaced(arguments, untouched, tmp_path):
     assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 0
     assert hashes_of_files(out) == untouched
+
+
+def test_a_worker_that_hangs_is_waited_for_until_the_run_is_stopped(arguments, untouched, tmp_path):
+    """How long a task may take nobody knows; but a hung one does not outlive the run."""
+    out = tmp_path / "out"
+    process = start({"out_dir": out, "workers": 2, **arguments})
+    assert wait_until(process, out / ".preparation", "lines/*.json", 2)
+    hung = min(children_of(process.pid))
+    os.kill(hung, signal.SIGSTOP)
+    units = len(json.loads((out / ".preparation" / "plan.json").read_bytes())["units"])
+    assert wait_until(process, out / ".preparation", "lines/*.json", units - 1)
+    assert process.poll() is None
+    assert not list((out / ".preparation").glob("units/*.json"))
+
+    process.send_signal(signal.SIGTERM)
+
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert "the same command goes on" in errors
+    assert not Path(f"/proc/{hung}").exists()
+    check_goes_on(out, arguments, untouched)
 
 
 def test_no_room_for_a_file(arguments, untouched, tmp_path):

@@ -5,6 +5,10 @@ interpreters that talk over a socket pair: nothing is forked (safe beside thread
 script is not imported again (no `if __name__ == "__main__"` needed), and a worker that dies is
 noticed at once, together with the task it had. Tasks must be harmless if run twice: a task whose
 worker died is given to a new one, up to `ATTEMPTS` times.
+
+A worker that hangs (in a network filesystem that does not answer) is waited for: a task may rightly
+take hours, since a compressed file is one. SIGTERM or Ctrl-C ends it with the run, and the same
+command goes on.
 """
 
 import os

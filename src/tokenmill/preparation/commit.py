@@ -10,6 +10,7 @@ import shlex
 import urllib.parse
 from collections import Counter
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import xxhash
@@ -178,8 +179,8 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
     write_atomically(out / "README.md", dataset_card(manifest, _command(plan)).encode())
     for name, split in outcome.splits.items() if plan.destination is None else ():
         for shard in split.shards:
-            sync_file(out / shard.file)
-            sync_file(out / shard.ends.file)
+            _make_last(out / shard.file)
+            _make_last(out / shard.ends.file)
         sync_folder(out / name)
     with new_file(plan.workspace.published_file) as file:
         file.write(manifest_hash(manifest).encode())
@@ -193,6 +194,16 @@ def _record(plan: Plan, outcome: Outcome) -> dict[str, Any]:
     if piped := hash_standard_input(plan.workspace, plan.sources):
         record["standard_input"] = piped
     return record
+
+
+def _make_last(path: Path) -> None:
+    """Sync a file. One that does not reach the disk is removed, for the next run to make again:
+    asked a second time, the kernel would say that all is well."""
+    try:
+        sync_file(path)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _together(before: Manifest, added: Manifest) -> Manifest:

@@ -15,6 +15,7 @@ BYTES_PER_TOKEN_OF_OTHERS = 6.0
 COMPRESSION = 2.5
 BEST_COMPRESSION = 6.0
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FAILING = (errno.EIO, errno.EROFS, errno.ESTALE)  # a disk that fails is often made read-only
 
 
 def expected_bytes(plan: Plan) -> int:
@@ -60,17 +61,23 @@ def _files(plan: Plan) -> Iterator[Path]:
 
 
 @contextmanager
-def explain_full_disk(folder: Path) -> Iterator[None]:
-    """Turn "no space left on device" into what there is and what to do."""
+def explain_bad_disk(folder: Path) -> Iterator[None]:
+    """Turn a disk that is full or failing into what there is and what to do."""
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL:
-            raise
-        raise PrepareError(
-            f"cannot write to {folder}: {error.strerror} ({_free(folder)})",
-            hint="free some space; then the same command goes on where it stopped",
-        ) from error
+        if error.errno in FULL:
+            raise PrepareError(
+                f"cannot write to {folder}: {error.strerror} ({_free(folder)})",
+                hint="free some space; then the same command goes on where it stopped",
+            ) from error
+        if error.errno in FAILING:
+            raise PrepareError(
+                f"the disk that holds {folder} is failing: {error.strerror}"
+                + (f" at {error.filename}" if error.filename else ""),
+                hint="once it is mended, the same command goes on where it stopped",
+            ) from error
+        raise
 
 
 def _free(folder: Path) -> str:

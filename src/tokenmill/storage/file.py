@@ -27,7 +27,7 @@ class RemoteFile(io.RawIOBase):
     def __init__(
         self, address: str, known: ObjectStat | None = None, *, hashed: bool = False
     ) -> None:
-        self.address = address
+        self.address = self.name = address
         self._get = get_range if hashed else get_sure
         self._known = known or stat(address)
         self._position = 0

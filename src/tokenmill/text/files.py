@@ -5,11 +5,14 @@ s3://bucket/key. Another kind of storage is added by teaching these functions it
 nothing else.
 """
 
+import errno
 import os
 from typing import BinaryIO, NamedTuple, cast
 
 from tokenmill import storage
 from tokenmill.errors import PrepareError
+
+_FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 
 
 class FileStat(NamedTuple):
@@ -58,25 +61,27 @@ def read_range(path: str, start: int, stop: int) -> bytes:
 
 def read_full(file: BinaryIO, size: int) -> bytes:
     """`size` bytes from where the file stands; fewer only at its end. One `read` may give less."""
-    block = file.read(size)
-    if len(block) in (0, size):
-        return block
-    blocks = [block]
-    left = size - len(block)
-    while left and (block := file.read(left)):
-        blocks.append(block)
-        left -= len(block)
+    try:
+        block = file.read(size)
+        if len(block) in (0, size):
+            return block
+        blocks = [block]
+        left = size - len(block)
+        while left and (block := file.read(left)):
+            blocks.append(block)
+            left -= len(block)
+    except OSError as error:
+        raise cannot_read(file.name, error) from error
     return b"".join(blocks)
 
 
 def cannot_read(path: str, error: OSError) -> PrepareError:
     """The error for a file that is missing, closed to us, or failing."""
     shown = printable(path)
-    return PrepareError(
-        f"cannot read {shown}: {error.strerror or error}",
-        hint="check that the file is there and that you may read it",
-        source=shown,
-    )
+    hint = "check that the file is there and that you may read it"
+    if error.errno in _FAILING:
+        hint = "the disk or the network that holds it is failing; once it is mended, go on"
+    return PrepareError(f"cannot read {shown}: {error.strerror or error}", hint=hint, source=shown)
 
 
 def printable(path: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-from tokenmill.errors import BadInputError, MissingExtraError
+from tokenmill.errors import BadInputError, MissingExtraError, PrepareError
 from tokenmill.text import files
 from tokenmill.text.sources import Source
 from tokenmill.text.streams import open_stream
@@ -56,8 +56,10 @@ def row_group_bytes(source: Source) -> list[int]:
         return [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
 
 
-def damaged_parquet(source: Source, error: Exception) -> BadInputError:
-    """The error for a parquet file that pyarrow refuses."""
+def damaged_parquet(source: Source, error: Exception) -> PrepareError:
+    """The error for a parquet file that pyarrow refuses, or that cannot be read."""
+    if isinstance(error, OSError) and error.errno:  # of the system; pyarrow's own have no number
+        return files.cannot_read(source.path, error)
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return BadInputError(
         f"{source.name} is damaged or not parquet: {reason}",
