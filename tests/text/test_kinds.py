@@ -4,8 +4,11 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
+import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -289,6 +292,57 @@ def test_damaged_parquet_is_an_error(tmp_path):
 
     with pytest.raises(BadInputError, match=r"a\.parquet is damaged"):
         read_all(path, ReadRules())
+
+
+def test_parquet_files_are_closed_however_reading_ends(tmp_path):
+    """Read whole, left in the middle, refused or damaged: Python has no open file to warn of."""
+    pq.write_table(pa.table({"text": ["word " * 50] * 900}), tmp_path / "a.parquet")
+    data = bytearray((tmp_path / "a.parquet").read_bytes())
+    (tmp_path / "footer.parquet").write_bytes(b"PAR1" + bytes(90) + b"PAR1")
+    data[10:200] = bytes(190)
+    (tmp_path / "pages.parquet").write_bytes(data)
+    code = """if True:
+        import os
+        from tokenmill.errors import BadInputError
+        from tokenmill.preparation.estimate import estimate
+        from tokenmill.text import ReadRules, cut_into_units, find_sources, read_unit
+
+        def read(name, **rules):
+            (source,) = find_sources(name)
+            (unit,) = cut_into_units([source], 1 << 20)
+            return read_unit(source, unit, ReadRules(**rules), chunk_bytes=1000)
+
+        def num_open():
+            return len(os.listdir("/proc/self/fd"))
+
+        before = num_open()
+        assert sum(len(chunk.texts) for chunk in read("a.parquet")) == 900
+        next(read("a.parquet"))
+        begun = read("a.parquet")
+        next(begun)
+        assert num_open() == before + 1
+        del begun
+        assert estimate("a.parquet", tokenizer="bytes").documents > 0
+        for name, rules in (
+            ("a.parquet", {"text_field": "body"}), ("pages.parquet", {}), ("footer.parquet", {})
+        ):
+            try:
+                list(read(name, **rules))
+            except BadInputError as error:
+                print(error.message)
+        assert num_open() == before
+    """
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error::ResourceWarning", "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")},
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 3
 
 
 def test_an_empty_parquet_file_holds_no_documents(tmp_path):
