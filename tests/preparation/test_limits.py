@@ -131,6 +131,35 @@ def test_a_document_that_does_not_fit_is_refused_with_the_memory_that_is_enough(
     assert oracle.books_of(tmp_path / "out")["documents_written"] == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "tokenizer", "error"),
+    [
+        ("zeros.txt.gz", bytes(5), "bytes", "no place to cut"),
+        ("letters.jsonl.gz", b"aaaaa", "gpt2", r"more than [\d,]+ bytes.*\n\nhint: .*--max_ram"),
+        ("words.txt.zst", b"word ", "gpt2", None),
+    ],
+    ids=["zeros", "letters", "words"],
+)
+def test_a_decompression_bomb_costs_time_and_no_memory(tmp_path, name, text, tokenizer, error):
+    """A gigabyte, or a part of it that makes its point, in one line, from a small file."""
+    zstd = pytest.importorskip("backports.zstd")
+    compress, times = (zstd.compress, 16) if name.endswith(".zst") else (gzip.compress, 128)
+    first = b'{"text": "' if "jsonl" in name else b""
+    (tmp_path / name).write_bytes(compress(first) + compress(text * (13 << 17)) * times)
+    assert (tmp_path / name).stat().st_size < 2 << 20
+    given = {"inputs": name, "out_dir": "out", "tokenizer": tokenizer, "dedup": "none"}
+
+    code, errors, peak = peak_of(tmp_path, **given, workers=1, max_ram="430M")
+
+    assert peak < 430 << 20
+    if error is None:
+        assert (code, errors) == (0, "")
+    else:
+        assert code == 1
+        assert name in errors
+        assert re.search(error, errors)
+
+
 def test_what_is_too_large_does_not_depend_on_the_workers(tmp_path):
     rows = [{"text": "word " * n} for n in (10, 3_000_000, 20, 2_000_000)]
     for number in range(3):

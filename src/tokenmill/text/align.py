@@ -30,6 +30,8 @@ _LARGEST_READ = 1 << 22
 # U+8FFF). None of them is a blank, is removed by cleaning, or joins the character before it.
 _SEEN = bytes(range(0x21, 0x7F))
 _MAY_FOLLOW_CUT = frozenset(_SEEN + bytes(range(0xE5, 0xE9)))
+# The same, and a space behind what is seen, as a pattern; one that begins with a set is quicker.
+_PLACE = re.compile(rb"[\x20-\x7e\xe5-\xe8](?:(?<!\x20)|(?<=[\x21-\x7e]\x20))")
 
 Find = Callable[[bytes, int, int], int]
 
@@ -41,6 +43,11 @@ def may_cut_inside(window: bytes, at: int) -> bool:
     if window[at] == 0x20:
         return window[at - 1] in _SEEN
     return window[at] in _MAY_FOLLOW_CUT
+
+
+def may_cut_between(window: bytes, low: int, high: int) -> bool:
+    """Whether `may_cut_inside` holds anywhere in low..high: one search instead of many calls."""
+    return _PLACE.search(window, low, high + 1) is not None
 
 
 def first_line(documents: Documents, window: bytes, low: int, high: int) -> int:
@@ -57,6 +64,8 @@ def first_inside(
     cuts: re.Pattern[bytes], documents: Documents, window: bytes, low: int, high: int
 ) -> int:
     """The first place in low..high that `cuts` and cleaning allow, or -1."""
+    if not may_cut_between(window, low, high):
+        return -1
     best = -1
     match = cuts.search(window, max(0, low - CUT_CONTEXT))
     # From every start, not only behind the last match: so the answer is the same for all `low`.

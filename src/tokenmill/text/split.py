@@ -10,11 +10,18 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tokenmill.text.align import CUT_BOUND, CUT_CONTEXT, may_cut_inside, no_place_to_cut
+from tokenmill.text.align import (
+    CUT_BOUND,
+    CUT_CONTEXT,
+    may_cut_between,
+    may_cut_inside,
+    no_place_to_cut,
+)
 from tokenmill.text.documents import Documents
 from tokenmill.text.edges import Edge
 
 _TAIL = 1 << 12  # bytes at the end of a rest in which a place to cut is looked for first
+_LARGEST_SEARCH = 1 << 18  # then: every byte may be a place to look at, at 100 bytes of memory each
 
 
 @dataclass
@@ -64,6 +71,7 @@ class Splitter:
     ) -> Iterator[Pieces]:
         """All pieces of the run that `read` gives, from its edge `first` to its edge `last`."""
         edge, rest, skipping = first, b"", False
+        searched = 0  # bytes of the rest that are known to hold no place to cut
         text, out = b"", None
         while True:
             if len(rest) <= self.large_bytes < len(text):
@@ -75,6 +83,8 @@ class Splitter:
             out = Pieces([], edge, Edge.NONE, offset, text)
             fresh = edge is Edge.NONE and not skipping
             out.texts, rest = self.documents.split(text, fresh=fresh)
+            if len(rest) < len(text):
+                searched = 0
             if out.texts:
                 edge = Edge.NONE
                 if skipping:
@@ -88,10 +98,12 @@ class Splitter:
                     out.too_large.append(offset + len(text) - len(rest))
                     self.on_too_large(out.too_large[-1])
                     skipping = True
-                elif place := self._place_to_cut(rest, offset + len(text) - len(rest)):
+                elif place := self._place_to_cut(rest, searched, offset + len(text) - len(rest)):
                     at, edge = place
                     out.texts.append(rest[:at])
-                    out.open, rest = edge, rest[at:]
+                    out.open, rest, searched = edge, rest[at:], 0
+                else:
+                    searched = len(rest) - self._ahead
             if skipping:
                 rest = rest[-self.documents.behind :]
             out.size = len(text) - len(rest)
@@ -127,29 +139,31 @@ class Splitter:
                     self.on_too_large(out.too_large[-1])
             out.texts = [text for text in out.texts if len(text) <= self.max_bytes]
 
-    def _place_to_cut(self, rest: bytes, offset: int) -> tuple[int, Edge] | None:
-        """Where to cut an over-long rest, or None when more of it must be seen."""
+    def _place_to_cut(self, rest: bytes, low: int, offset: int) -> tuple[int, Edge] | None:
+        """Where to cut an over-long rest, behind `low`; None when more of it must be seen."""
         high = len(rest) - self._ahead
         at = newline = rest.rfind(b"\n", 0, high)
         while at >= 0:
             if self.documents.clear(rest, at + 1):
                 return at + 1, Edge.LINE
             at = rest.rfind(b"\n", 0, at)
-        if newline < 0 and (at := self._last_inside(rest, high)) > 0:
+        if newline < 0 and (at := self._last_inside(rest, low, high)) > 0:
             return at, Edge.INSIDE
         if len(rest) > self._hold + CUT_BOUND:
             raise no_place_to_cut(self.name, offset, len(rest))
         return None
 
-    def _last_inside(self, rest: bytes, high: int) -> int:
-        """The last place up to `high` that `cuts` allow, or 0."""
+    def _last_inside(self, rest: bytes, low: int, high: int) -> int:
+        """The last place in low..high that `cuts` allow, or 0."""
         assert self.cuts is not None
         stop, size = high, _TAIL
-        while stop > 0:
-            start = max(0, stop - size)
-            places = [m.end() for m in self.cuts.finditer(rest, start, stop + self._ahead)]
+        while stop > low:
+            start = max(low, stop - size)
+            places: list[int] = []
+            if may_cut_between(rest, start, stop):
+                places = [m.end() for m in self.cuts.finditer(rest, start, stop + self._ahead)]
             for at in reversed(places):
                 if at <= stop and may_cut_inside(rest, at) and self.documents.clear(rest, at):
                     return at
-            stop, size = start, 4 * size
+            stop, size = start, min(4 * size, _LARGEST_SEARCH)
         return 0
