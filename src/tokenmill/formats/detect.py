@@ -99,8 +99,14 @@ def _expand(where: Where) -> list[Path]:
             return [Path(text + ".bin")]
     if globbing.has_magic(text):
         found = sorted(globbing.glob(text, recursive=True), key=os.fsencode)  # noqa: PTH207
+        paths = [Path(name) for name in found if not Path(name).is_dir()]
+        if found and not paths and len(found) > 1:
+            raise NotADatasetError(
+                f"{text!r} matches {len(found)} folders and no file",
+                hint=f'open one of them, or the files in them: tokenmill.open("{text}/*")',
+            )
         if found:
-            return [Path(name) for name in found if not Path(name).is_dir()] or [Path(found[0])]
+            return paths or [Path(found[0])]
         raise NotADatasetError(f"no file matches {text!r} (looked in {Path.cwd()})")
     raise NotADatasetError(
         f"there is no file or folder {text!r} (looked in {Path.cwd()})", hint=_nearby(path)
@@ -159,7 +165,7 @@ def _of_split_folders(
         parts = [_renamed(_of_folder(path, None, format, ask), path.name) for path in here.values()]
         return join(parts, str(folder))
     if split in here:
-        whole = None if len(here) > 1 else split
+        whole = split if list(here) == ["train"] else None
         return _renamed(_of_folder(here[split], whole, format, ask), here[split].name)
     if split == "val" and list(here) == ["train"]:
         return _renamed(_of_folder(here["train"], "val", format, ask), here["train"].name)
