@@ -28,6 +28,8 @@ from tokenmill.formats.found import Ask, Found, token_dtype
 from tokenmill.formats.split import check_split
 from tokenmill.shards.cache import ShardCache
 from tokenmill.shards.documents import IndexedDocuments, ScannedDocuments, unknown_documents
+from tokenmill.shards.fingerprint import fingerprint
+from tokenmill.shards.memory import MemoryReader
 from tokenmill.shards.read import BACKENDS, Lazy, ShardReader, TokenFile
 from tokenmill.shards.remote import CachedReader
 from tokenmill.storage import is_remote
@@ -131,27 +133,6 @@ def _given(table: np.ndarray) -> np.ndarray:
     return table
 
 
-class MemoryReader(ShardReader):
-    """One array in the place of files."""
-
-    def __init__(self, files: Sequence[TokenFile], array: np.ndarray) -> None:
-        super().__init__(files, backend="memory")
-        self._array = array
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return MemoryReader, (self.files, self._array)
-
-    def array(self, i: int) -> np.ndarray:
-        """The array."""
-        return self._array
-
-    def read_into(self, i: int, offset: int, out: np.ndarray) -> None:
-        """Copy tokens from `offset` on until the 1-D array `out` is full."""
-        if offset < 0 or offset + len(out) > len(self._array):
-            raise IndexError(f"tokens {offset} to {offset + len(out)} of {len(self._array)}")
-        np.copyto(out, self._array[offset : offset + len(out)], casting="same_kind")
-
-
 @dataclass(frozen=True, slots=True)
 class Shard:
     """One file (or the part of it in this split) and its place on the axis."""
@@ -202,7 +183,7 @@ class TokenDataset:
         self._tokenizer = tokenizer
         self._loaded: Any = None
         self._documents: IndexedDocuments | ScannedDocuments | None = None
-        self.fingerprint = self._hash_of_names_and_sizes()
+        self._fingerprint: str | None = None
 
     def __repr__(self) -> str:
         return (
@@ -223,6 +204,13 @@ class TokenDataset:
     def files(self) -> Sequence[TokenFile]:
         """Where each shard lies on disk."""
         return self._found.files
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for a copy elsewhere, another for other tokens; worked out when first asked for."""
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint(self.format, self.dtype, self._reader)
+        return self._fingerprint
 
     @property
     def vocab_size(self) -> int | None:
@@ -378,12 +366,3 @@ class TokenDataset:
         if found.tokenizer is not None:
             return load.load(found.tokenizer)
         return None
-
-    def _hash_of_names_and_sizes(self) -> str:
-        """Equal for a copy elsewhere, another for other data: no path, no time of change."""
-        lines: list[Any] = [self.format, self.dtype.str]
-        for file in self._found.files:
-            lines.append(
-                [file.name, file.file_bytes, file.offset, file.first, file.num_tokens, file.digest]
-            )
-        return hashlib.blake2b(orjson.dumps(lines), digest_size=16).hexdigest()
