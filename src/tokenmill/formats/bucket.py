@@ -68,7 +68,7 @@ def _shard(address: str, shard: Shard, dtype: np.dtype[Any], cache: ShardCache) 
         dtype,
         shard.tokens,
         shard.bytes,
-        ends=Lazy(fetch_ends, (cache, where, ends.bytes, ends.xxh3_128), ends.documents),
+        ends=Lazy(fetch_ends, (cache, where, ends.bytes, ends.xxh3_128), ends.documents, where),
         digest=shard.xxh3_128 + ends.xxh3_128,
     )
 

@@ -48,6 +48,8 @@ class Lazy:
     args: tuple[Any, ...]
     count: int | None = None
     """Entries in the table, where the format says so without reading it."""
+    file: str = ""
+    """Where it is read from, for errors."""
 
     def __call__(self) -> Any:
         """The table."""
@@ -77,9 +79,15 @@ class TokenFile:
     """Loads (starts, bytes) where headers lie between the tokens: piece k holds the tokens
     starts[k] .. starts[k + 1] of the file, from byte bytes[k] on. None: one run."""
     digest: str = ""
-    """Hash of the file by its manifest, if there is one."""
+    """What tells its contents from others: by a manifest, the xxh3-128 of the tokens and then of
+    the index, as hex; of an array in memory, a hash of its own; of anything else, nothing."""
     split: str | None = None
     """The split it belongs to by its manifest, if there is one."""
+
+    @property
+    def hashes(self) -> tuple[str, str] | None:
+        """xxh3-128 of the file and of its index, by the manifest; None without one."""
+        return (self.digest[:32], self.digest[32:]) if len(self.digest) == 64 else None
 
 
 class Cache(Generic[K, V]):
@@ -258,6 +266,15 @@ def check_size(file: TokenFile, found: int) -> None:
             f"{file.path} is {found:,} bytes; at opening it had {file.file_bytes:,}",
             hint="something writes to this file; open the dataset again when it is finished",
         )
+
+
+def not_the_same(file: str, expected: str, found: str) -> CorruptShardError:
+    """The error for a file whose bytes are not those that its manifest names."""
+    return CorruptShardError(
+        f"{file} has the hash {found}; its manifest promises {expected} (xxh3-128)",
+        hint="the file is damaged or of another build; fetch it again, then run "
+        "`tokenmill verify --full` on the dataset",
+    )
 
 
 def cut_short(file: TokenFile, found: int) -> TruncatedShardError:
