@@ -49,6 +49,7 @@ def open(
     end_of_text_comes: str | None = None,
     cache_dir: Where | None = None,
     cache_bytes: int | None = None,
+    verify: bool = False,
 ) -> "TokenDataset":
     """Open token files as they are: a dataset of ours, a folder, a file, a glob or a list.
 
@@ -59,6 +60,11 @@ def open(
 
     A dataset at `s3://bucket/...` is fetched shard by shard, when tokens are first needed, into
     `cache_dir` (the user's cache folder), of which at most `cache_bytes` (16 GiB) are used.
+
+    `verify=True` compares every shard with its hash in the manifest when it is first touched, and
+    raises CorruptShardError for one that was damaged, or swapped with another; each shard is then
+    read once more than needed. Only our own format has such hashes. What comes from a bucket is
+    always compared. `tokenmill verify --full` does it for all shards at once.
     """
     check_split(split)
     if backend not in BACKENDS:
@@ -77,6 +83,9 @@ def open(
         raise ValueError("cache_dir and cache_bytes are for datasets at s3://bucket/...")
     else:
         found = detect(path, split, format=format, ask=ask)
+        if verify:
+            _check_that_hashes_are_there(found, path)
+            reader = ShardReader(found.files, backend=backend, verify=True)
     shown = os.fspath(path) if isinstance(path, (str, os.PathLike)) else f"{len(path)} paths"
     return TokenDataset(
         found,
@@ -88,6 +97,14 @@ def open(
         end_of_text_comes=end_of_text_comes,
         reader=reader,
     )
+
+
+def _check_that_hashes_are_there(found: Found, path: object) -> None:
+    if any(file.hashes is None for file in found.files):
+        raise ValueError(
+            f"verify=True needs a manifest with hashes, and {path} ({found.format}) has none\n\n"
+            "hint: leave verify out, or convert: tokenmill convert SRC DST --to tokenmill"
+        )
 
 
 def from_array(
@@ -227,9 +244,6 @@ class TokenDataset:
 
     def of_files(self, files: Sequence[TokenFile], split: str | None) -> "TokenDataset":
         """The same dataset with only these of its files."""
-        reader = None
-        if isinstance(self._reader, CachedReader):
-            reader = CachedReader(files, self._reader.cache, backend=self.backend)
         return TokenDataset(
             self._found.with_files(list(files)),
             path=self.path,
@@ -238,7 +252,7 @@ class TokenDataset:
             tokenizer=self._tokenizer,
             end_of_text_id=self.end_of_text_id,
             end_of_text_comes=self.end_of_text_comes,
-            reader=reader,
+            reader=self._reader.of(files),
         )
 
     def array(self, i: int) -> np.ndarray:

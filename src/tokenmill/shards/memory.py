@@ -17,6 +17,10 @@ class MemoryReader(ShardReader):
     def __reduce__(self) -> tuple[object, ...]:
         return MemoryReader, (self.files, self._array)
 
+    def of(self, files: Sequence[TokenFile]) -> "MemoryReader":
+        """A reader of the same array."""
+        return MemoryReader(files, self._array)
+
     def array(self, i: int) -> np.ndarray:
         """The array."""
         return self._array
