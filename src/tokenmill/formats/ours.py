@@ -31,7 +31,8 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
     if split is not None and split not in manifest.splits:
         raise FormatError(
             f"{folder} has no {split} split; it has {', '.join(manifest.splits)}",
-            hint="prepare it again with --val 0.01 to hold out a hundredth of its documents"
+            hint="to hold out a hundredth of its documents, prepare it again: "
+            "tokenmill prepare INPUT... -o OUTPUT --val_fraction 0.01"
             if split == "val"
             else f'open split="{next(iter(manifest.splits))}"',
         )
