@@ -14,12 +14,10 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from tokenmill.errors import TokenizerMismatchError, TokenmillError
 from tokenmill.formats.bucket import read_bucket
@@ -374,9 +372,7 @@ class TokenDataset:
                 )
             return given
         if found.tokenizer_state is not None:
-            state = found.tokenizer_state
-            data = state() if isinstance(state, Lazy) else Path(state).read_bytes()
-            return load.from_state(orjson.loads(data))
+            return load.from_bytes(found.tokenizer_state(), found.tokenizer_state.file)
         if found.tokenizer is not None:
             return load.load(found.tokenizer)
         return None

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 import xxhash
+from click.testing import CliRunner
 from formats.our_files import write_ours
 
 import tokenmill
-from tokenmill.errors import CorruptShardError
+from tokenmill.cli import tokenmill as command
+from tokenmill.errors import CorruptShardError, FormatError
 
 DOCUMENTS = [[1] * 7, [2] * 30, [3] * 3]
 
@@ -102,3 +104,37 @@ class TestVerify:
 
         assert tokenmill.open(folder).tokens(0, 40)[0] != 1
         assert inspect.signature(tokenmill.open).parameters["verify"].default is False
+
+
+class TestTokenizerState:
+    """The stored tokenizer is compared with its hash, or at least named when it cannot be read."""
+
+    @pytest.mark.parametrize("at", [0, 30, -20, -1])
+    def test_a_damaged_one_is_named_with_its_hash(self, tmp_path, at):
+        folder = write_ours(tmp_path / "d", {"train": DOCUMENTS}, 10)
+        before = flip(folder / "tokenizer_state.json", at)
+
+        with pytest.raises(CorruptShardError, match=rf"tokenizer_state\.json.*{before}") as caught:
+            tokenmill.open(folder).decode([1, 2])
+        assert "fetch it again" in caught.value.hint
+        assert tokenmill.open(folder).tokens(0, 3).tolist() == [1, 1, 1]
+
+    def test_inspect_and_show_say_the_same(self, tmp_path):
+        folder = write_ours(tmp_path / "d", {"train": DOCUMENTS}, 10)
+        flip(folder / "tokenizer_state.json", 30)
+
+        for args in (["show", str(folder)], ["inspect", str(folder)]):
+            done = CliRunner().invoke(command, args)
+            said = done.output + str(done.exception)
+            assert "tokenizer_state.json" in said, args
+            assert "surrogates" not in said
+
+    @pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"\xff", b'{"kind": "ranks"}'])
+    def test_one_without_a_hash_is_named_when_it_cannot_be_read(self, tmp_path, damage):
+        (tmp_path / "a.txt").write_text("Hello world")
+        tokenmill.pretokenize(tmp_path / "a.txt", tokenizer="gpt2")
+        (tmp_path / "a.tokenizer_state.json").write_bytes(damage)
+
+        with pytest.raises(FormatError, match=r"a\.tokenizer_state\.json cannot be read") as caught:
+            tokenmill.open(tmp_path / "a.npy").decode([1])
+        assert caught.value.hint
