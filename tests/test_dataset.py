@@ -1,4 +1,4 @@
-"""open(), splits, documents, backends and bounds, on files written here by hand."""
+"""open(), documents, backends and bounds, on files written here by hand."""
 
 import json
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from formats.our_files import write_ours
+from formats.raw_files import ids_of, raw
 from hypothesis import given
 from hypothesis import strategies as st
 from system_faults import injecting, needs_strace
@@ -28,119 +29,6 @@ from tokenmill.errors import (
     TruncatedShardError,
 )
 from tokenmill.shards.documents import ScannedDocuments
-
-
-def raw(folder: Path, **files: list[int]) -> Path:
-    """Raw uint16 files; `__` in a name stands for a dot."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, ids in files.items():
-        np.array(ids, "<u2").tofile(folder / name.replace("__", "."))
-    return folder
-
-
-def ids_of(where, split, **options):
-    data = tokenmill.open(where, split, dtype="uint16", **options)
-    return data.tokens(0, data.num_tokens).tolist()
-
-
-class TestSplits:
-    def test_names_with_train_and_val_are_whole_splits(self, tmp_path):
-        raw(tmp_path, a_val_000000__bin=[1, 2], a_train_000001__bin=[3], a_train_000002__bin=[4, 5])
-
-        assert ids_of(tmp_path, "train") == [3, 4, 5]
-        assert ids_of(tmp_path, "val") == [1, 2]
-        assert ids_of(tmp_path, None) == [3, 4, 5, 1, 2]
-
-    @pytest.mark.parametrize("word", ["val", "valid", "validation"])
-    def test_train_bin_and_val_bin_are_whole_splits(self, tmp_path, word):
-        raw(tmp_path, **{"train__bin": [1, 2, 3], f"{word}__bin": [4]})
-
-        assert ids_of(tmp_path, "train") == [1, 2, 3]
-        assert ids_of(tmp_path, "val") == [4]
-
-    def test_folders_named_train_and_val_are_whole_splits(self, tmp_path):
-        raw(tmp_path / "train", s0__bin=[1], s1__bin=[2, 3])
-        raw(tmp_path / "val", s2__bin=[4])
-
-        assert ids_of(tmp_path, "train") == [1, 2, 3]
-        assert ids_of(tmp_path, "val") == [4]
-        assert ids_of(tmp_path, None) == [1, 2, 3, 4]
-
-    def test_without_names_the_last_shard_is_held_out(self, tmp_path):
-        raw(tmp_path, a__bin=[1, 2], b__bin=[3], c__bin=[4, 5])
-
-        assert ids_of(tmp_path, "train") == [1, 2, 3]
-        assert ids_of(tmp_path, "val") == [4, 5]
-
-    def test_with_train_shards_only_the_last_is_held_out(self, tmp_path):
-        """The published FineWeb-Edu shards are all named train."""
-        raw(tmp_path, e_train_000001__bin=[1], e_train_000002__bin=[2], e_train_000003__bin=[3])
-
-        assert ids_of(tmp_path, "train") == [1, 2]
-        assert ids_of(tmp_path, "val") == [3]
-
-    def test_with_a_train_folder_only_its_last_shard_is_held_out(self, tmp_path):
-        raw(tmp_path / "train", a__bin=[1], b__bin=[2])
-
-        assert ids_of(tmp_path, "train") == [1]
-        assert ids_of(tmp_path, "val") == [2]
-
-    @given(n=st.integers(2, 70))
-    def test_the_last_tenth_of_a_single_file_is_held_out(self, n, tmp_path_factory):
-        path = raw(tmp_path_factory.mktemp("one"), corpus__bin=list(range(n))) / "corpus.bin"
-
-        train, val = ids_of(path, "train"), ids_of(path, "val")
-
-        assert train + val == list(range(n))
-        assert len(train) == n * 9 // 10
-
-    def test_a_named_train_file_is_whole_when_its_val_file_is_beside_it(self, tmp_path):
-        raw(tmp_path, owt_train_tokens__bin=[1, 2, 3], owt_valid_tokens__bin=[4])
-
-        assert ids_of(tmp_path / "owt_train_tokens.bin", "train") == [1, 2, 3]
-        with pytest.raises(FormatError, match="owt_valid_tokens") as caught:
-            ids_of(tmp_path / "owt_train_tokens.bin", "val")
-        assert 'split="val"' in caught.value.hint
-
-    def test_a_held_out_file_is_not_trained_on_by_default(self, tmp_path):
-        raw(tmp_path, val__bin=[1, 2, 3])
-
-        with pytest.raises(FormatError, match="has no train split"):
-            ids_of(tmp_path / "val.bin", "train")
-        assert ids_of(tmp_path / "val.bin", "val") == [1, 2, 3]
-
-    def test_a_file_of_no_split_among_named_ones_is_refused(self, tmp_path):
-        raw(tmp_path, train__bin=[1], val__bin=[2], extra__bin=[3])
-
-        with pytest.raises(FormatError, match=r"extra\.bin says neither"):
-            ids_of(tmp_path, "train")
-
-    def test_words_inside_words_mean_nothing(self, tmp_path):
-        raw(tmp_path, trained__bin=[1], interval__bin=[2])
-
-        assert ids_of(tmp_path, "train") == [2]  # the last by name is held out
-
-    def test_empty_shards_hold_nothing_out(self, tmp_path):
-        raw(tmp_path, a__bin=[1, 2], b__bin=[3], c__bin=[])
-
-        assert ids_of(tmp_path, "train") == [1, 2]
-        assert ids_of(tmp_path, "val") == [3]
-
-    def test_an_unknown_split_is_refused(self, tmp_path):
-        with pytest.raises(ValueError, match="unknown split 'valid'"):
-            tokenmill.open(tmp_path, "valid")
-
-    def test_documents_of_a_part_are_those_of_the_whole(self, tmp_path):
-        """A document that the cut goes through is two documents, one in each split."""
-        documents = [[1, 50256], [2, 3, 50256], [4, 5, 6, 7, 50256]]
-        folder = write_ours(tmp_path / "d", {"train": documents}, 100)
-        path = folder / "train" / "shard_00000.bin"
-        options = {"dtype": "uint16", "end_of_text_id": 50256}
-
-        train, val = (tokenmill.open(path, split, **options) for split in ("train", "val"))
-
-        assert [train.document(i).tolist() for i in range(3)] == [*documents[:2], [4, 5, 6, 7]]
-        assert val.document(0).tolist() == [50256]
 
 
 class TestOpening:

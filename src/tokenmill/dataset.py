@@ -14,12 +14,10 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from tokenmill.errors import TokenizerMismatchError, TokenmillError
 from tokenmill.formats.bucket import read_bucket
@@ -28,6 +26,8 @@ from tokenmill.formats.found import Ask, Found, token_dtype
 from tokenmill.formats.split import check_split
 from tokenmill.shards.cache import ShardCache
 from tokenmill.shards.documents import IndexedDocuments, ScannedDocuments, unknown_documents
+from tokenmill.shards.fingerprint import fingerprint
+from tokenmill.shards.memory import MemoryReader
 from tokenmill.shards.read import BACKENDS, Lazy, ShardReader, TokenFile
 from tokenmill.shards.remote import CachedReader
 from tokenmill.storage import is_remote
@@ -47,6 +47,7 @@ def open(
     end_of_text_comes: str | None = None,
     cache_dir: Where | None = None,
     cache_bytes: int | None = None,
+    verify: bool = False,
 ) -> "TokenDataset":
     """Open token files as they are: a dataset of ours, a folder, a file, a glob or a list.
 
@@ -57,6 +58,11 @@ def open(
 
     A dataset at `s3://bucket/...` is fetched shard by shard, when tokens are first needed, into
     `cache_dir` (the user's cache folder), of which at most `cache_bytes` (16 GiB) are used.
+
+    `verify=True` compares every shard with its hash in the manifest when it is first touched, and
+    raises CorruptShardError for one that was damaged, or swapped with another; each shard is then
+    read once more than needed. Only our own format has such hashes. What comes from a bucket is
+    always compared. `tokenmill verify --full` does it for all shards at once.
     """
     check_split(split)
     if backend not in BACKENDS:
@@ -75,6 +81,9 @@ def open(
         raise ValueError("cache_dir and cache_bytes are for datasets at s3://bucket/...")
     else:
         found = detect(path, split, format=format, ask=ask)
+        if verify:
+            _check_that_hashes_are_there(found, path)
+            reader = ShardReader(found.files, backend=backend, verify=True)
     shown = os.fspath(path) if isinstance(path, (str, os.PathLike)) else f"{len(path)} paths"
     return TokenDataset(
         found,
@@ -86,6 +95,14 @@ def open(
         end_of_text_comes=end_of_text_comes,
         reader=reader,
     )
+
+
+def _check_that_hashes_are_there(found: Found, path: object) -> None:
+    if any(file.hashes is None for file in found.files):
+        raise ValueError(
+            f"verify=True needs a manifest with hashes, and {path} ({found.format}) has none\n\n"
+            "hint: leave verify out, or convert: tokenmill convert SRC DST --to tokenmill"
+        )
 
 
 def from_array(
@@ -129,27 +146,6 @@ def from_array(
 
 def _given(table: np.ndarray) -> np.ndarray:
     return table
-
-
-class MemoryReader(ShardReader):
-    """One array in the place of files."""
-
-    def __init__(self, files: Sequence[TokenFile], array: np.ndarray) -> None:
-        super().__init__(files, backend="memory")
-        self._array = array
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return MemoryReader, (self.files, self._array)
-
-    def array(self, i: int) -> np.ndarray:
-        """The array."""
-        return self._array
-
-    def read_into(self, i: int, offset: int, out: np.ndarray) -> None:
-        """Copy tokens from `offset` on until the 1-D array `out` is full."""
-        if offset < 0 or offset + len(out) > len(self._array):
-            raise IndexError(f"tokens {offset} to {offset + len(out)} of {len(self._array)}")
-        np.copyto(out, self._array[offset : offset + len(out)], casting="same_kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +198,7 @@ class TokenDataset:
         self._tokenizer = tokenizer
         self._loaded: Any = None
         self._documents: IndexedDocuments | ScannedDocuments | None = None
-        self.fingerprint = self._hash_of_names_and_sizes()
+        self._fingerprint: str | None = None
 
     def __repr__(self) -> str:
         return (
@@ -225,6 +221,13 @@ class TokenDataset:
         return self._found.files
 
     @property
+    def fingerprint(self) -> str:
+        """Equal for a copy elsewhere, another for other tokens; worked out when first asked for."""
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint(self.format, self.dtype, self._reader)
+        return self._fingerprint
+
+    @property
     def vocab_size(self) -> int | None:
         """Ids are below this, where the data or the tokenizer says so."""
         found = self._found
@@ -239,9 +242,6 @@ class TokenDataset:
 
     def of_files(self, files: Sequence[TokenFile], split: str | None) -> "TokenDataset":
         """The same dataset with only these of its files."""
-        reader = None
-        if isinstance(self._reader, CachedReader):
-            reader = CachedReader(files, self._reader.cache, backend=self.backend)
         return TokenDataset(
             self._found.with_files(list(files)),
             path=self.path,
@@ -250,7 +250,7 @@ class TokenDataset:
             tokenizer=self._tokenizer,
             end_of_text_id=self.end_of_text_id,
             end_of_text_comes=self.end_of_text_comes,
-            reader=reader,
+            reader=self._reader.of(files),
         )
 
     def array(self, i: int) -> np.ndarray:
@@ -377,18 +377,7 @@ class TokenDataset:
                 )
             return given
         if found.tokenizer_state is not None:
-            state = found.tokenizer_state
-            data = state() if isinstance(state, Lazy) else Path(state).read_bytes()
-            return load.from_state(orjson.loads(data))
+            return load.from_bytes(found.tokenizer_state(), found.tokenizer_state.file)
         if found.tokenizer is not None:
             return load.load(found.tokenizer)
         return None
-
-    def _hash_of_names_and_sizes(self) -> str:
-        """Equal for a copy elsewhere, another for other data: no path, no time of change."""
-        lines: list[Any] = [self.format, self.dtype.str]
-        for file in self._found.files:
-            lines.append(
-                [file.name, file.file_bytes, file.offset, file.first, file.num_tokens, file.digest]
-            )
-        return hashlib.blake2b(orjson.dumps(lines), digest_size=16).hexdigest()

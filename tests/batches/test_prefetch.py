@@ -98,6 +98,7 @@ def test_a_file_cut_short_is_an_error_at_its_batch_and_again_when_tried_again(in
     data = in_shards(np.arange(1000, dtype=np.uint16), [1000], backend="pread")
     loader = BatchLoader(data, batch_size=2, block_size=16, order="sequential", prefetch=3)
     next(loader)
+    loader.state_dict()  # the first one looks into the files, to know them again
     with open(data.files[0].path, "r+b") as file:
         file.truncate(800)
 

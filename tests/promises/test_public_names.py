@@ -1,5 +1,6 @@
 """Promise: what `import tokenmill` gives, and that the functions stay functions."""
 
+import inspect
 import subprocess
 import sys
 
@@ -22,6 +23,23 @@ def test_the_public_names_are_these():
     ]
     for name in tokenmill.__all__:
         assert getattr(tokenmill, name) is not None
+
+
+def test_open_takes_these_arguments():
+    """New ones go to the end: what is written today must mean the same tomorrow."""
+    assert list(inspect.signature(tokenmill.open).parameters) == [
+        "path",
+        "split",
+        "format",
+        "dtype",
+        "backend",
+        "tokenizer",
+        "end_of_text_id",
+        "end_of_text_comes",
+        "cache_dir",
+        "cache_bytes",
+        "verify",
+    ]
 
 
 def test_prepare_is_a_function_whatever_was_imported_first():

@@ -52,7 +52,9 @@ def read_bucket(address: str, split: str | None, ask: Ask, cache: ShardCache) ->
         end_of_text_id=tokenizer.end_of_text_id,
         end_of_text_comes="after",
         tokenizer_state=Lazy(
-            fetch, (cache, join(address, state.file), state.bytes, state.xxh3_128)
+            fetch,
+            (cache, join(address, state.file), state.bytes, state.xxh3_128),
+            file=join(address, state.file),
         ),
         tokenizer_fingerprint=tokenizer.fingerprint,
         details={"tokenizer": tokenizer.name, "splits": list(manifest.splits)},
@@ -68,7 +70,7 @@ def _shard(address: str, shard: Shard, dtype: np.dtype[Any], cache: ShardCache) 
         dtype,
         shard.tokens,
         shard.bytes,
-        ends=Lazy(fetch_ends, (cache, where, ends.bytes, ends.xxh3_128), ends.documents),
+        ends=Lazy(fetch_ends, (cache, where, ends.bytes, ends.xxh3_128), ends.documents, where),
         digest=shard.xxh3_128 + ends.xxh3_128,
     )
 

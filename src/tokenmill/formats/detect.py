@@ -32,7 +32,7 @@ from tokenmill.formats import (
     ours,
 )
 from tokenmill.formats.found import Ask, Found
-from tokenmill.formats.magic import OTHERS
+from tokenmill.formats.refused import not_tokens, nothing_in
 from tokenmill.formats.split import folder_of, take
 
 # In the order of asking: what has a magic number first, what only a name tells last.
@@ -99,8 +99,14 @@ def _expand(where: Where) -> list[Path]:
             return [Path(text + ".bin")]
     if globbing.has_magic(text):
         found = sorted(globbing.glob(text, recursive=True), key=os.fsencode)  # noqa: PTH207
+        paths = [Path(name) for name in found if not Path(name).is_dir()]
+        if found and not paths and len(found) > 1:
+            raise NotADatasetError(
+                f"{text!r} matches {len(found)} folders and no file",
+                hint=f'open one of them, or the files in them: tokenmill.open("{text}/*")',
+            )
         if found:
-            return [Path(name) for name in found if not Path(name).is_dir()] or [Path(found[0])]
+            return paths or [Path(found[0])]
         raise NotADatasetError(f"no file matches {text!r} (looked in {Path.cwd()})")
     raise NotADatasetError(
         f"there is no file or folder {text!r} (looked in {Path.cwd()})", hint=_nearby(path)
@@ -127,7 +133,7 @@ def _of_folder(folder: Path, split: str | None, format: str | None, ask: Ask) ->
     paths = _whole_files([entry for entry in entries if entry.suffix in TOKEN_SUFFIXES])
     _check_that_nothing_is_missing(entries, paths)
     if not paths:
-        raise _nothing_here(folder)
+        raise nothing_in(folder)
     return _of_files(paths, split, format, ask, str(folder))
 
 
@@ -159,7 +165,7 @@ def _of_split_folders(
         parts = [_renamed(_of_folder(path, None, format, ask), path.name) for path in here.values()]
         return join(parts, str(folder))
     if split in here:
-        whole = None if len(here) > 1 else split
+        whole = split if list(here) == ["train"] else None
         return _renamed(_of_folder(here[split], whole, format, ask), here[split].name)
     if split == "val" and list(here) == ["train"]:
         return _renamed(_of_folder(here["train"], "val", format, ask), here["train"].name)
@@ -204,14 +210,7 @@ def _sniff(path: Path, format: str | None) -> ModuleType:
     for module in FILE_FORMATS.values():
         if module.claims(path, first_bytes):
             return module
-    for magic, (what, remedy) in OTHERS.items():
-        if first_bytes.startswith(magic):
-            raise FormatError(f"{path} is {what}", hint=remedy.replace("FILE", path.stem))
-    raise FormatError(
-        f"{path} is of no format that can be told by its bytes or its name",
-        hint=f'if it holds token ids and nothing else: tokenmill.open("{path}", format="nanogpt", '
-        'dtype="uint16")',
-    )
+    raise not_tokens(path, first_bytes)
 
 
 def join(parts: Iterable[Found], where: str) -> Found:
@@ -232,14 +231,3 @@ def join(parts: Iterable[Found], where: str) -> Found:
 def _dtype(found: Found) -> str:
     dtypes: set[np.dtype] = {file.dtype for file in found.files}
     return f"{found.format} {'/'.join(sorted(dtype.name for dtype in dtypes))}"
-
-
-def _nothing_here(folder: Path) -> NotADatasetError:
-    counts: dict[str, int] = {}
-    for entry in folder.iterdir():
-        kind = "folders" if entry.is_dir() else entry.suffix or "files without suffix"
-        counts[kind] = counts.get(kind, 0) + 1
-    holds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
-    text = {".txt", ".jsonl", ".parquet", ".gz", ".zst"} & set(counts)
-    hint = f"to tokenize text: tokenmill prepare {folder} OUTPUT" if text else None
-    return NotADatasetError(f"{folder} holds no token files; it holds {holds}", hint=hint)

@@ -12,7 +12,7 @@ from tokenmill.shards.read import Lazy
 
 def ends_file(path: Path, count: int) -> Lazy:
     """The ends in a file of `count` uint64, mapped when first needed."""
-    return Lazy(map_ends, (str(path), count), count)
+    return Lazy(map_ends, (str(path), count), count, str(path))
 
 
 def map_ends(path: str, count: int) -> np.ndarray:

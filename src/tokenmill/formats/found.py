@@ -41,8 +41,8 @@ class Found:
     """`after` or `before` each document."""
     tokenizer: str | None = None
     """A name that is bundled, so that loading it needs no network."""
-    tokenizer_state: str | Lazy | None = None
-    """Path of a tokenizer_state.json, or what fetches its bytes."""
+    tokenizer_state: Lazy | None = None
+    """Reads the bytes of a tokenizer_state.json; those that a manifest names are compared."""
     tokenizer_fingerprint: str | None = None
     details: dict[str, Any] = field(default_factory=dict)
     """What else the files say, for people: JSON values."""

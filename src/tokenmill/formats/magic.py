@@ -26,11 +26,20 @@ OTHERS = {
     b"PK\x03\x04": ("a zip or .npz archive", "unpack it, then open the .npy inside"),
     b"PAR1": (
         "a parquet file",
-        "if it holds text: tokenmill prepare FILE.parquet OUTPUT",
+        "if it holds text: tokenmill prepare FILE -o OUTPUT",
     ),
-    b"\x1f\x8b\x08": ("gzip compressed", "decompress it first: gzip -dk FILE"),
-    b"\x28\xb5\x2f\xfd": ("zstd compressed", "decompress it first: zstd -dk FILE"),
-    b"ARROW1": ("an Arrow file", "if it holds text: tokenmill prepare FILE OUTPUT"),
+    b"\x1f\x8b\x08": (
+        "gzip compressed",
+        "if it holds text: tokenmill prepare FILE -o OUTPUT; if tokens, unpack them: gzip -dk FILE",
+    ),
+    b"\x28\xb5\x2f\xfd": (
+        "zstd compressed",
+        "if it holds text: tokenmill prepare FILE -o OUTPUT; if tokens, unpack them: zstd -dk FILE",
+    ),
+    b"ARROW1": (
+        "an Arrow file",
+        "if it holds text, write it as parquet or JSON lines; `tokenmill prepare` reads those",
+    ),
 }
 
 

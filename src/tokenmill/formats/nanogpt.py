@@ -14,6 +14,7 @@ from tokenmill.errors import FormatError
 from tokenmill.formats import files
 from tokenmill.formats.found import INTEGERS, Ask, Found, token_dtype
 from tokenmill.formats.magic import known_head
+from tokenmill.formats.refused import dataset_above
 from tokenmill.shards.read import TokenFile
 
 NAME = "nanogpt"
@@ -67,6 +68,12 @@ def _meta(beside: Path) -> dict[str, Any]:
 
 
 def _unknown_dtype(path: Path, size: int) -> FormatError:
+    if (owner := dataset_above(path)) is not None:
+        split = f', split="{path.parent.name}"' if path.parent != owner else ""
+        return FormatError(
+            f"{path} is a shard of the dataset {owner}, and has no header of its own",
+            hint=f'open the dataset, which knows the type: tokenmill.open("{owner}"{split})',
+        )
     hint = (
         f'nanoGPT writes uint16 for gpt2: tokenmill.open("{path}", format="nanogpt", '
         'dtype="uint16")'

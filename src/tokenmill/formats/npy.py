@@ -19,7 +19,7 @@ import numpy as np
 from tokenmill.errors import CorruptShardError, FormatError, TruncatedShardError
 from tokenmill.formats import files
 from tokenmill.formats.found import INTEGERS, Ask, Found
-from tokenmill.shards.read import TokenFile
+from tokenmill.shards.read import Lazy, TokenFile
 
 NAME = "npy"
 MAGIC = b"\x93NUMPY"
@@ -56,7 +56,9 @@ def read(path: Path, ask: Ask) -> Found:
     return Found(
         NAME,
         (file,),
-        tokenizer_state=str(state) if state.is_file() else None,
+        tokenizer_state=Lazy(files.read_whole, (state,), file=str(state))
+        if state.is_file()
+        else None,
         details={"shape": list(shape)},
     )
 

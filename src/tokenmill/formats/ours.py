@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xxhash
 
 from tokenmill.errors import FormatError
 from tokenmill.formats import files
 from tokenmill.formats.ends import ends_file
 from tokenmill.formats.found import Ask, Found
 from tokenmill.shards.manifest import FILE_NAME, PREPARATION_FOLDER, Manifest, Shard
-from tokenmill.shards.read import TokenFile
+from tokenmill.shards.read import Lazy, TokenFile, not_the_same
 
 NAME = "tokenmill"
 
@@ -31,7 +32,8 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
     if split is not None and split not in manifest.splits:
         raise FormatError(
             f"{folder} has no {split} split; it has {', '.join(manifest.splits)}",
-            hint="prepare it again with --val 0.01 to hold out a hundredth of its documents"
+            hint="to hold out a hundredth of its documents, prepare it again: "
+            "tokenmill prepare INPUT... -o OUTPUT --val_fraction 0.01"
             if split == "val"
             else f'open split="{next(iter(manifest.splits))}"',
         )
@@ -48,10 +50,19 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,
         end_of_text_comes="after",
-        tokenizer_state=str(state),
+        tokenizer_state=Lazy(read_hashed, (str(state), tokenizer.state.xxh3_128), file=str(state)),
         tokenizer_fingerprint=tokenizer.fingerprint,
         details={"tokenizer": tokenizer.name, "splits": list(manifest.splits)},
     )
+
+
+def read_hashed(path: str, digest: str) -> bytes:
+    """All bytes of a small file, which must have this hash."""
+    data = files.read_whole(Path(path))
+    found = xxhash.xxh3_128_hexdigest(data)
+    if found != digest:
+        raise not_the_same(path, digest, found)
+    return data
 
 
 def _shard(root: files.Root, shard: Shard, dtype: np.dtype[Any], split: str) -> TokenFile:

@@ -141,6 +141,8 @@ def lines(known: Mapping[str, Any]) -> list[str]:
     documents = known["documents"]
     rows.append(("documents", "not counted (no index)" if documents is None else f"{documents:,}"))
     rows.append(("tokenizer", _tokenizer_line(known["tokenizer"])))
+    if error := (known["tokenizer"] or {}).get("error"):
+        rows.append(("tokenizer", one_line(f"cannot be loaded: {error}".partition("\n\n")[0])))
     if known["bytes_per_token"] is not None:
         rows.append(("text", f"{known['bytes_per_token']:.2f} bytes a token, from samples"))
     rows += [("split", line) for line in _split_lines(known["splits"])]

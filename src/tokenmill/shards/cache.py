@@ -19,10 +19,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import xxhash
-
 from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
-from tokenmill.shards.files import temporary_beside
+from tokenmill.shards.files import hash_open, temporary_beside
 
 CACHE_BYTES = 16 << 30
 ABANDONED = 3600.0
@@ -109,7 +107,7 @@ class ShardCache:
             return None
         known = (digest, os.fstat(descriptor).st_ino)
         if known not in self._checked:
-            if os.fstat(descriptor).st_size != size or _hash(descriptor) != digest:
+            if os.fstat(descriptor).st_size != size or hash_open(descriptor) != digest:
                 os.close(descriptor)
                 path.unlink(missing_ok=True)
                 return None
@@ -133,7 +131,7 @@ class ShardCache:
             with RemoteFile(address, hashed=True) as remote:
                 while block := remote.read(_BLOCK):
                     _write(descriptor, block)
-            if os.fstat(descriptor).st_size != size or _hash(descriptor) != digest:
+            if os.fstat(descriptor).st_size != size or hash_open(descriptor) != digest:
                 os.close(descriptor)
                 temporary.unlink(missing_ok=True)
                 return None
@@ -196,11 +194,3 @@ def _write(descriptor: int, block: bytes) -> None:
     view = memoryview(block)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _hash(descriptor: int) -> str:
-    state, at = xxhash.xxh3_128(), 0
-    while block := os.pread(descriptor, _BLOCK, at):
-        state.update(block)
-        at += len(block)
-    return state.hexdigest()

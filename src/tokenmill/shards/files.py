@@ -88,3 +88,12 @@ def hash_file(path: Path | str) -> str:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
+
+
+def hash_open(descriptor: int) -> str:
+    """The same of an open file, wherever it stands."""
+    digest, at = xxhash.xxh3_128(), 0
+    while block := os.pread(descriptor, _BLOCK, at):
+        digest.update(block)
+        at += len(block)
+    return digest.hexdigest()

@@ -28,6 +28,10 @@ class CachedReader(ShardReader):
     def __reduce__(self) -> tuple[object, ...]:
         return _again, (self.files, self.cache, self.backend)
 
+    def of(self, files: Sequence[TokenFile]) -> "CachedReader":
+        """A reader of other files, through the same cache."""
+        return CachedReader(files, self.cache, backend=self.backend)
+
     def expect(self, shards: Sequence[int]) -> None:
         """These will be touched soon, in this order: fetch as many as there is room for."""
         self._told = True

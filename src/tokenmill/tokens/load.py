@@ -9,6 +9,8 @@ import difflib
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from tokenmill.errors import FormatError, TokenizerMismatchError
 from tokenmill.tokens import huggingface, pieces, ranks
 from tokenmill.tokens.chars import CharsTokenizer
@@ -59,6 +61,21 @@ def load(
         f"{path} is not a tokenizer file by its name",
         hint="known are tokenizer.json, *.tiktoken and SentencePiece *.model",
     )
+
+
+def from_bytes(data: bytes, where: str) -> Tokenizer:
+    """The tokenizer stored in a `tokenizer_state.json`; `where` is what errors call the file."""
+    try:
+        return from_state(orjson.loads(data))
+    except (ValueError, TypeError, FormatError) as error:
+        what = error.message if isinstance(error, FormatError) else error
+        hint = error.hint if isinstance(error, FormatError) else None
+        raise FormatError(
+            f"the tokenizer in {where} cannot be read: {what}",
+            hint=hint
+            or "the file is damaged; fetch it again, or name the tokenizer: "
+            'tokenmill.open(..., tokenizer="gpt2"), or --tokenizer gpt2',
+        ) from error
 
 
 def from_state(state: dict[str, Any]) -> Tokenizer:
