@@ -18,11 +18,21 @@ from tokenmill import BatchLoader
 from tokenmill.batches.prefetch import Prefetcher
 from tokenmill.errors import TruncatedShardError
 
+_started = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_goes_on_for_ever():
+    yield
+    while _started:
+        with _started.pop() as program:
+            program.kill()
+
 
 def python(code, **options):
     """Start a program that may import what this one can."""
     path = os.pathsep.join(p for p in sys.path if p)
-    return subprocess.Popen(
+    program = subprocess.Popen(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
@@ -30,6 +40,8 @@ def python(code, **options):
         text=True,
         **options,
     )
+    _started.append(program)
+    return program
 
 
 LOADER = """

@@ -50,7 +50,7 @@ def write_input(path):
 @needs_strace
 @pytest.mark.parametrize(
     ("name", "number"),
-    [("a.txt", 1), ("a.txt.gz", 2), ("a.parquet", 2), ("a.parquet", 5)],
+    [("a.txt", 1), ("a.txt.gz", 2), ("a.txt.gz", 4), ("a.parquet", 2), ("a.parquet", 5)],
 )
 def test_a_read_error_names_the_file_and_the_run_goes_on(tmp_path, name, number):
     """The kernel gives EIO for one read of the input: when its kind is told, or later."""

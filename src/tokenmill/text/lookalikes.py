@@ -8,7 +8,6 @@ import csv
 
 import orjson
 
-from tokenmill.errors import TokenmillError
 from tokenmill.text.sniff import KIND_OF_SUFFIX, suffixes
 from tokenmill.text.sources import Source
 from tokenmill.text.streams import open_stream
@@ -28,11 +27,8 @@ def lookalikes(sources: list[Source], text_field: str) -> list[str]:
 
 
 def _look_at(source: Source, text_field: str) -> str:
-    try:
-        with open_stream(source.path, source.compression, source.name) as stream:
-            head = stream.read(_HEAD)
-    except TokenmillError:
-        return ""  # reading it will say so
+    with open_stream(source.path, source.compression, source.name) as stream:
+        head = stream.read(_HEAD)
     lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     whole = [line for line in (lines[:-1] if len(head) == _HEAD else lines) if line.strip()]
     if whole and all(_has_field(line, text_field) for line in whole):
