@@ -224,7 +224,7 @@ class TokenDataset:
     def fingerprint(self) -> str:
         """Equal for a copy elsewhere, another for other tokens; worked out when first asked for."""
         if self._fingerprint is None:
-            self._fingerprint = fingerprint(self.format, self.dtype, self._reader)
+            self._fingerprint = fingerprint(self.format, self.dtype, self._found.files)
         return self._fingerprint
 
     @property

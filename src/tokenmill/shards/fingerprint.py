@@ -8,24 +8,27 @@ sampled whole.
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import orjson
 
-from tokenmill.shards.read import ShardReader
+from tokenmill.shards.read import ShardReader, TokenFile
 
 FILES = 64
 TOKENS = 4096
 
 
-def fingerprint(format: str, dtype: np.dtype[Any], reader: ShardReader) -> str:
+def fingerprint(format: str, dtype: np.dtype[Any], files: Sequence[TokenFile]) -> str:
     """The hash of a dataset, as hex; reads a sample where no manifest has hashes."""
-    unknown = [i for i, file in enumerate(reader.files) if not file.digest and file.num_tokens]
+    # Read and not mapped: a page fault brings more than is asked for, and the map would stay.
+    reader = ShardReader(files, backend="pread", max_open=1)
+    unknown = [i for i, file in enumerate(files) if not file.digest and file.num_tokens]
     chosen = np.linspace(0, len(unknown) - 1, min(FILES, len(unknown))).astype(int).tolist()
     sampled = {unknown[k]: _sample(reader, unknown[k]) for k in chosen}
     lines: list[Any] = [format, dtype.str]
-    for i, file in enumerate(reader.files):
+    for i, file in enumerate(files):
         digest = sampled.get(i, file.digest)
         lines.append([file.name, file.file_bytes, file.offset, file.first, file.num_tokens, digest])
     return hashlib.blake2b(orjson.dumps(lines), digest_size=16).hexdigest()
