@@ -65,10 +65,10 @@ class Marks:
     def document_ids(self) -> np.ndarray:
         """Which document of its row each input belongs to, from 0."""
         if self._ids is None:
-            num_rows = len(self.loss_mask)
-            numbers = np.arange(len(self._lengths))
-            numbers -= self._rows.searchsorted(np.arange(num_rows))[self._rows[:-1]]
-            narrow = np.uint8 if len(numbers) - num_rows < 256 else np.int32
+            rows = self._rows[:-1]
+            numbers = np.arange(len(rows))
+            numbers -= rows.searchsorted(rows)  # the first document of the same row
+            narrow = np.uint8 if len(rows) - len(self.loss_mask) < 256 else np.int32
             self._ids = self._widened(numbers.astype(narrow).repeat(self._lengths))
         return self._ids
 
