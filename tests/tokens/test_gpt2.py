@@ -207,3 +207,15 @@ def test_a_damaged_bundled_file_is_refused(tmp_path, monkeypatch, rank_file):
 
     with pytest.raises(FormatError, match="is damaged"):
         load("gpt2").encode_batch([b"text"])
+
+
+def test_singly_or_many_at_once_the_ids_are_the_same(monkeypatch):
+    texts = [b"", b"one", b"some more words\n\n", "ünïcode \U0001f600".encode(), b" ", b"one"] * 3
+    encoder = gigatoken.Encoder(lambda: ranks._build(None, "gpt2"))
+    singly = encoder.encode_batch(texts)
+    monkeypatch.setattr(gigatoken, "SINGLY", 0)
+
+    ids, ends = encoder.encode_batch(texts)
+
+    assert ids.tolist() == singly[0].tolist()
+    assert ends.tolist() == singly[1].tolist()

@@ -21,6 +21,9 @@ from tokenmill.tokens.protocol import Ends, Ids
 GROWTH_LIMIT = 256 << 20  # bytes of resident memory
 TEXT_LIMIT = 4 << 30  # bytes of text, where resident memory can be asked for
 TEXT_LIMIT_UNSEEN = 64 << 20  # and where it cannot: worst case then 400 MB
+SINGLY = (
+    100_000  # texts of a process, at 2 us each, before awkward is worth the 0.4 s of its import
+)
 
 
 class Encoder:
@@ -30,6 +33,7 @@ class Encoder:
         self._build = build
         self._backend: Any = None
         self._text_seen = 0
+        self._texts_singly = 0
         self._size_when_built: int | None = None
 
     def backend(self) -> Any:
@@ -44,16 +48,21 @@ class Encoder:
         """Flat ids and the end of each text."""
         if not texts:
             return np.empty(0, np.uint32), np.empty(0, np.int64)
-        ids, ends = self._encode_one(texts[0]) if len(texts) == 1 else self._encode_many(texts)
+        if self._texts_singly + len(texts) <= SINGLY or len(texts) == 1:
+            self._texts_singly += len(texts)
+            ids, ends = self._encode_singly(texts)
+        else:
+            ids, ends = self._encode_many(texts)
         self._text_seen += sum(map(len, texts))
         if self._is_worn():
             self._backend = None
         return ids, ends
 
-    def _encode_one(self, text: bytes) -> tuple[Ids, Ends]:
-        """Without the 0.4 s that importing awkward takes."""
-        ids: Ids = self.backend().encode(text)
-        return ids, np.array([len(ids)], np.int64)
+    def _encode_singly(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
+        encode = self.backend().encode
+        found = [encode(text) for text in texts]
+        ids: Ids = np.concatenate(found) if len(found) > 1 else found[0]
+        return ids, np.cumsum(np.fromiter(map(len, found), np.int64, len(found)))
 
     def _encode_many(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         # parallel=False: our workers are processes, a thread pool in each would fight the others.
