@@ -43,6 +43,7 @@ class Maker:
         self.documents = documents
         self.max_documents = max_documents
         self._readers = [RowReader(data, plan.block_size + 1) for data in datasets]
+        self._narrows = [not np.can_cast(data.dtype, dtype, "safe") for data in datasets]
         self._spares = Spares()
         self._spares_of_marks = Spares()
 
@@ -115,7 +116,7 @@ class Maker:
         """The rows in the dtype of batches."""
         if stored.dtype == self.dtype:
             return stored
-        if not np.can_cast(stored.dtype, self.dtype, "safe"):
+        if self._narrows[source]:
             check_ids_fit(self.datasets[source], stored, self.dtype)
         tokens = self._spares.array(stored.shape, self.dtype)
         np.copyto(tokens, stored, casting="unsafe")
