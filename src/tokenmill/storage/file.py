@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from tokenmill.storage import client
-from tokenmill.storage.objects import ObjectStat, get_range, get_sure, read, stat
+from tokenmill.storage.objects import ObjectStat, get_sure, read, stat
 
 BLOCK = 4 << 20
 
@@ -28,7 +28,7 @@ class RemoteFile(io.RawIOBase):
         self, address: str, known: ObjectStat | None = None, *, hashed: bool = False
     ) -> None:
         self.address = self.name = address
-        self._get = get_range if hashed else get_sure
+        self._hashed = hashed
         self._known = known or stat(address)
         self._position = 0
         self._number, self._block = -1, b""
@@ -89,6 +89,8 @@ class RemoteFile(io.RawIOBase):
         stop = min(start + BLOCK, self._known.size)
 
         future: Future[bytes] = client.begin(
-            lambda s3: self._get(s3, self.address, start, stop, self._known), "read", self.address
+            lambda s3: get_sure(s3, self.address, start, stop, self._known, hashed=self._hashed),
+            "read",
+            self.address,
         )
         return future

@@ -90,19 +90,26 @@ def list_below(address: str) -> list[str]:
 
 
 async def get_sure(
-    s3: Any, address: str, start: int, stop: int, known: ObjectStat | None = None
+    s3: Any,
+    address: str,
+    start: int,
+    stop: int,
+    known: ObjectStat | None = None,
+    *,
+    hashed: bool = False,
 ) -> bytes:
     """The bytes start..stop, with every one of them checked.
 
     A whole object is compared with the MD5 that most stores name as its ETag. A range has no
-    checksum of its own: TLS vouches for its bytes. Where neither does, it is read twice, the second
-    time in other pieces, so that whatever damages an answer does not do it twice in one place.
+    checksum of its own: TLS vouches for its bytes, or a hash of the reader's (`hashed`). Where
+    nothing does, it is read twice, the second time in other pieces, so that whatever damages an
+    answer does not do it twice in one place.
     """
     data = await get_range(s3, address, start, stop, known)
     if known and len(data) == known.size:
         sure = known.etag.strip('"') == hashlib.md5(data).hexdigest()
     else:
-        sure = client.is_encrypted(s3)
+        sure = hashed or client.is_encrypted(s3)
     if not sure and data != await _get_in_pieces(s3, address, start, stop, known):
         raise client.TryAgain("two reads of the same bytes differ")
     return data
