@@ -85,7 +85,7 @@ def plan(
             work_dir=work_dir,
         ) as target,
     ):
-        sources = target.sources(inputs, Silent())
+        sources = target.sources(inputs, settings, Silent())
         made = start(target, sources, settings, unit_bytes, memory, anew=overwrite)
         if isinstance(made, Summary):
             return made

@@ -109,7 +109,7 @@ def prepare(
         ) as target,
     ):
         progress = progress or Silent()
-        sources = target.sources(inputs, progress)
+        sources = target.sources(inputs, settings, progress)
         begun = start(
             target, sources, settings, unit_bytes, memory, anew=overwrite, say=progress.say
         )

@@ -386,3 +386,24 @@ def test_a_line_longer_than_everything(tmp_path, small):
     )
     (ids,) = read_dataset(tmp_path / "out")["train"]
     assert ids == [*encode(text), int(tokenizer["end_of_text"])]
+
+
+@pytest.mark.parametrize("dedup", ["lines", "none"])
+@pytest.mark.parametrize("policy", ["skip", "replace"])
+def test_a_file_that_cannot_be_read_is_dropped_and_told(tmp_path, policy, dedup):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("some text that can be read\n")
+    (tmp_path / "in" / "b.txt").symlink_to(tmp_path / "gone")
+    (tmp_path / "in" / "c.jsonl.gz").symlink_to("c.jsonl.gz")  # to itself
+    wanted = {"tokenizer": "bytes", "workers": 1, "val_fraction": 0, "dedup": dedup}
+    with pytest.raises(PrepareError, match=r"cannot read .*b\.txt: No such file"):
+        prepare(tmp_path / "in", tmp_path / "out", **wanted)
+
+    summary = prepare(tmp_path / "in", tmp_path / "out", on_bad_input=policy, **wanted)
+
+    assert (summary.documents_in, summary.documents_written) == (3, 1)
+    assert summary.dropped == {"unreadable": 2}
+    assert [("unreadable" in told, told.split(":")[0]) for told in summary.bad_input] == [
+        (True, "b.txt"),
+        (True, "c.jsonl.gz"),
+    ]

@@ -71,7 +71,8 @@ def estimate(inputs: Inputs, *, workers: int | None = None, **given: Any) -> Est
     wanted = as_list(inputs)
     if "-" in wanted:
         raise ValueError("standard input can be read only once, so it cannot be estimated first")
-    sources = search(wanted, is_ours).sources
+    count = settings.on_bad_input != "error"
+    sources = search(wanted, is_ours, count_unreadable=count).sources
     tokenizer = load_tokenizer(settings)
     dtype = choose_dtype(tokenizer, settings.dtype).name if tokenizer else "uint16"
     workers = workers or len(os.sched_getaffinity(0))

@@ -28,14 +28,19 @@ def as_list(inputs: Inputs) -> list[str | os.PathLike[str]]:
 
 
 def find_inputs(
-    inputs: Inputs, out: Path, workspace: Workspace, progress: Progress
+    inputs: Inputs,
+    out: Path,
+    workspace: Workspace,
+    progress: Progress,
+    *,
+    count_unreadable: bool,
 ) -> list[Source]:
     """The inputs; standard input is first kept in the workspace, so that it can be cut."""
     wanted = as_list(inputs)
     given = [entry for entry in wanted if entry != "-"]
     if len(wanted) - len(given) > 1:
         raise ValueError("standard input (-) is given twice, but it can be read only once")
-    found = search(given, is_ours) if given else Found([])
+    found = search(given, is_ours, count_unreadable=count_unreadable) if given else Found([])
     if others := len(found.passed_over):
         progress.say(
             f"passed over {others:,} files or folders that do not look like text, or hold a "

@@ -15,7 +15,6 @@ import fcntl
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 import orjson
@@ -30,7 +29,7 @@ from tokenmill.tokens.pieces import PieceTokenizer
 from tokenmill.tokens.protocol import Tokenizer
 
 FILE_NAME = "limits.json"
-PER_BYTE = {"text": 12, "jsonl": 15, "csv": 20, "parquet": 15}
+PER_BYTE = {"text": 12, "jsonl": 15, "csv": 20, "parquet": 15, "unreadable": 1}
 PER_BYTE_ENCODING = {JsonTokenizer: 200, PieceTokenizer: 30}
 PER_SHARE = 80 << 20  # of what a worker is counted for; the rest is its interpreter and tables
 
@@ -129,10 +128,5 @@ class OneAtATime:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self(False)

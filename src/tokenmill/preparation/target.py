@@ -128,9 +128,10 @@ class Target:
                 )
         return stored
 
-    def sources(self, inputs: Inputs, progress: Progress) -> list[Source]:
+    def sources(self, inputs: Inputs, given: dict[str, Any], progress: Progress) -> list[Source]:
         """The inputs, none of which may lie where the dataset goes."""
-        return find_inputs(inputs, self.out_dir, self.workspace, progress)
+        count = self.settings(given).on_bad_input != "error"
+        return find_inputs(inputs, self.out_dir, self.workspace, progress, count_unreadable=count)
 
     def already_done(self, wanted: Settings, sources: list[Source]) -> Summary | None:
         """The outcome, when the very same was asked for and finished before; else raise or None."""

@@ -13,6 +13,7 @@ from tokenmill import storage
 from tokenmill.errors import PrepareError
 
 _FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
+UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP)
 
 
 class FileStat(NamedTuple):

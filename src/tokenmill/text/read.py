@@ -15,7 +15,8 @@ What bad input leads to is `on_bad_input`:
               `long_line` bytes that is not UTF-8 is an error all the same: it may be the whole
               corpus, and parts of it may already have been given away
     replace   what is not UTF-8 becomes U+FFFD; what cannot be mended so is dropped and counted
-A truncated or damaged archive is always an error.
+A file that is gone or closed to us counts as one document that was dropped. A truncated or damaged
+archive is always an error.
 """
 
 import re
@@ -46,6 +47,11 @@ def read_unit(
     """The documents of one unit, chunk by chunk."""
     if chunk_bytes < 1:
         raise ValueError(f"chunk_bytes is {chunk_bytes}; it must be at least 1")
+    if source.kind == "unreadable":
+        chunk = Chunk([])
+        chunk.leave_out(source.kind, "file", 0)
+        yield chunk
+        return
     _check_unchanged(source)
     try:
         yield from _read(source, unit, rules, cuts, chunk_bytes)

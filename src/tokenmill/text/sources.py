@@ -35,7 +35,7 @@ class Source:
     size: int
     mtime_ns: int
     kind: str
-    """`text`, `jsonl`, `csv` or `parquet`."""
+    """`text`, `jsonl`, `csv` or `parquet`; or `unreadable`, where that is to be counted."""
     compression: str | None
     """None, `gzip`, `zstd`, `xz` or `bzip2`."""
 
@@ -57,8 +57,14 @@ def find_sources(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str
 def search(
     inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     pass_over: Callable[[str], bool] = lambda folder: False,
+    *,
+    count_unreadable: bool = False,
 ) -> Found:
-    """The same, with the files that were passed over; `pass_over` says which folders are."""
+    """The same, with the files that were passed over; `pass_over` says which folders are.
+
+    A file that is gone or closed to us is an error, or with `count_unreadable` a source like
+    others, without a byte.
+    """
     if isinstance(inputs, (str, os.PathLike)):
         inputs = [inputs]
     found = Found([])
@@ -71,7 +77,7 @@ def search(
             given_by[path] = text
     if not given_by:
         raise PrepareError("no input was given", hint="name files, folders or quoted globs")
-    found.sources = _make_sources(list(given_by), given_by)
+    found.sources = _make_sources(list(given_by), given_by, count_unreadable)
     return found
 
 
@@ -160,7 +166,9 @@ def _in_folder(folder: str, found: Found, pass_over: Callable[[str], bool]) -> l
     return paths
 
 
-def _make_sources(paths: list[str], given_by: dict[str, str]) -> list[Source]:
+def _make_sources(
+    paths: list[str], given_by: dict[str, str], count_unreadable: bool
+) -> list[Source]:
     names = _names(paths)
     if storage.is_remote(paths[0]):
         return [
@@ -176,7 +184,12 @@ def _make_sources(paths: list[str], given_by: dict[str, str]) -> list[Source]:
             about = os.stat(path)
             if not os.path.isfile(path):
                 raise OSError(0, "it is not a regular file")
+            with open(path, "rb"):
+                pass
         except OSError as error:
+            if count_unreadable and error.errno in files.UNREADABLE:
+                sources.append(Source(path, names[path], 0, 0, "unreadable", None))
+                continue
             raise files.cannot_read(path, error) from error
         same = first_with.setdefault((about.st_dev, about.st_ino), path)
         if same != path:
