@@ -1,20 +1,91 @@
 """Where documents lie in a batch: ids, positions, sequence lengths and a loss mask.
 
-All of it follows from one question, asked of the tokens of each row: is it the first one of a
-document? `find_firsts` answers it by looking for the end-of-text id, whichever side of a document
-it stands on, or from the index of the dataset; `mark_documents` does the rest for the whole batch
-at once.
+All of it follows from one question, asked of the tokens of each row: does it go on with the
+document of the token before? `find_continuing` answers it by looking for the end-of-text id,
+whichever side of a document it stands on, or from the index of the dataset; `mark_documents` does
+the rest, for the rows of several batches at once: a NumPy call costs the same for one as for many.
 
 A row begins in the middle of a document more often than not; that piece is document 0 of the row
 and its positions start at 0 like those of the others.
 """
 
 import functools
+import itertools
 
 import numpy as np
 
-from tokenmill.batches.spare import Spares
 from tokenmill.dataset import TokenDataset
+
+_EIGHT_TRUE = np.uint64(0x0101010101010101)
+
+
+def blank_flags(num_tokens: int) -> np.ndarray:
+    """A flag for every token of some rows, to be filled, and for their end: whole words of 8."""
+    flags = np.empty(-(-(num_tokens + 1) // 8) * 8, bool)
+    flags[0] = True
+    flags[num_tokens:] = True
+    return flags
+
+
+def find_continuing(data: TokenDataset, rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Flags: whether each token of the (n, T + 1) rows goes on with the document before it.
+
+    The end-of-text id is looked for if it is known; it takes one comparison. A document may lack it
+    that was cut short where a shard ends, so of rows across such an edge the index is asked too;
+    without an id it is asked of all. What is said of the first token of a row means nothing.
+    """
+    size, length = rows.size, rows.shape[1]
+    flags = blank_flags(size)
+    if data.end_of_text_id is None:
+        flags[:] = True
+        asked = np.arange(len(rows))
+    else:
+        # An id at the end of a document tells of the token after it.
+        told = flags[:size] if data.end_of_text_comes == "before" else flags[1 : size + 1]
+        np.not_equal(rows.reshape(-1), data.end_of_text_id, out=told)
+        edges = data.shard_starts
+        if len(edges) == 2 or not data.has_index:
+            return flags
+        asked = np.flatnonzero(edges[edges.searchsorted(starts, side="right")] < starts + length)
+    of_rows = flags[:size].reshape(-1, length)
+    for row in asked.tolist():
+        start = int(starts[row])
+        of_rows[row, data.document_ends(start, start + length - 1) - start] = False
+    return flags
+
+
+class Layout:
+    """Where documents lie in the rows of several batches."""
+
+    def __init__(self, flags: np.ndarray, num_rows: int, length: int) -> None:
+        """`flags`: those of the tokens of all rows, from `find_continuing`."""
+        block_size = length - 1
+        # No loss where the target begins another document: nothing before tells of it.
+        self.loss_mask = flags[: num_rows * length].reshape(num_rows, length)[:, 1:]
+        flags[: num_rows * length + 1 : length] = False  # each row begins one, and so does the end
+        places = _places_of_false(flags)
+        rows = places // length
+        columns = places - rows * length
+        inside = columns < block_size  # the last target of a row is no input
+        self._columns = columns[inside]
+        self.begins = (places - rows)[inside]
+        """Where each document begins among the inputs of all rows; then the end."""
+        self.lengths = self.begins[1:] - self.begins[:-1]
+        (self.firsts,) = (self._columns == 0).nonzero()
+        """The first document of each row; then the end."""
+
+    @functools.cached_property
+    def numbers(self) -> np.ndarray:
+        """The number of each document in its row."""
+        numbers = np.arange(len(self.lengths))
+        numbers -= self.firsts[:-1].repeat(self.firsts[1:] - self.firsts[:-1])
+        return numbers.astype(np.int32)
+
+    @functools.cached_property
+    def columns(self) -> np.ndarray:
+        """The column where each document begins."""
+        columns: np.ndarray = self._columns.astype(np.int32)
+        return columns
 
 
 class Marks:
@@ -25,138 +96,99 @@ class Marks:
     """
 
     __slots__ = (
-        "_edges",
+        "_documents",
         "_ids",
-        "_lengths",
+        "_layout",
         "_positions",
-        "_rows",
-        "_spares",
         "cu_seqlens",
         "loss_mask",
+        "max_seqlen",
     )
 
     def __init__(
         self,
+        layout: Layout,
+        documents: slice,
         loss_mask: np.ndarray,
         cu_seqlens: np.ndarray,
-        edges: np.ndarray,
-        rows: np.ndarray,
-        spares: Spares,
+        max_seqlen: int,
     ) -> None:
-        """`edges`: where documents begin in the flattened inputs, and the end; `rows`: of each."""
+        """`documents`: those of this batch among those of the layout."""
         self.loss_mask = loss_mask
         self.cu_seqlens = cu_seqlens
-        self._edges = edges
-        self._rows = rows
-        self._spares = spares
-        self._lengths = edges[1:] - edges[:-1]
+        self.max_seqlen = max_seqlen
+        self._layout = layout
+        self._documents = documents
         self._ids: np.ndarray | None = None
         self._positions: np.ndarray | None = None
 
-    @property
-    def max_seqlen(self) -> int:
-        """Length of the longest document."""
-        return int(np.maximum.reduce(self._lengths))
-
-    # Filled run by run, in the narrowest type, and then widened: the cumulative sums that one would
-    # think of take ten times as long.
+    # Filled run by run: the cumulative sums that one would think of take ten times as long.
 
     @property
     def document_ids(self) -> np.ndarray:
         """Which document of its row each input belongs to, from 0."""
         if self._ids is None:
-            rows = self._rows[:-1]
-            numbers = np.arange(len(rows))
-            numbers -= rows.searchsorted(rows)  # the first document of the same row
-            narrow = np.uint8 if len(rows) - len(self.loss_mask) < 256 else np.int32
-            self._ids = self._widened(numbers.astype(narrow).repeat(self._lengths))
+            self._ids = self._spread(self._layout.numbers)
         return self._ids
 
     @property
     def positions(self) -> np.ndarray:
         """The place of each input in its document of the row."""
         if self._positions is None:
-            places = _places(*self.loss_mask.shape)
-            starts = self._edges[:-1].astype(places.dtype).repeat(self._lengths)
-            np.subtract(places, starts, out=starts)
-            self._positions = self._widened(starts)
+            columns = self._spread(self._layout.columns)
+            self._positions = np.subtract(_columns(*columns.shape), columns, out=columns)
         return self._positions
 
-    def _widened(self, values: np.ndarray) -> np.ndarray:
-        wide = self._spares.array(self.loss_mask.shape, np.dtype(np.int32))
-        np.copyto(wide.reshape(-1), values)
-        return wide
+    def _spread(self, values: np.ndarray) -> np.ndarray:
+        """For each input, the value of its document."""
+        spread = values[self._documents].repeat(self._layout.lengths[self._documents])
+        return spread.reshape(self.loss_mask.shape)
 
 
-def blank_firsts(num_rows: int, length: int) -> np.ndarray:
-    """A flag for every token of the rows, to be filled by `find_firsts`, and one for their end."""
-    return np.empty(num_rows * length + 1, bool)
-
-
-def find_firsts(
-    data: TokenDataset, rows: np.ndarray, starts: np.ndarray, firsts: np.ndarray
-) -> None:
-    """Say of each token of the (n, T + 1) rows whether it begins a document.
-
-    The end-of-text id is looked for if it is known; it takes one comparison. A document may lack it
-    that was cut short where a shard ends, so of rows across such an edge the index is asked too;
-    without an id it is asked of all. What is said of the first token of a row means nothing.
-    """
-    length = rows.shape[1]
-    if data.end_of_text_id is None:
-        firsts[:] = False
-        asked = np.arange(len(rows))
-    else:
-        # An id at the end of a document marks the token after it.
-        marked = firsts[:-1] if data.end_of_text_comes == "before" else firsts[1:]
-        np.equal(rows.reshape(-1), data.end_of_text_id, out=marked)
-        edges = data.shard_starts
-        if len(edges) == 2 or not data.has_index:
-            return
-        asked = np.flatnonzero(edges[edges.searchsorted(starts, side="right")] < starts + length)
-    of_rows = firsts[:-1].reshape(-1, length)
-    for row in asked.tolist():
-        start = int(starts[row])
-        of_rows[row, data.document_ends(start, start + length - 1) - start] = True
-
-
-def mark_documents(
-    firsts: np.ndarray, num_rows: int, max_documents: int | None, spares: Spares
-) -> Marks:
-    """The fields of a batch, from the flags of its tokens, which this uses up.
+def mark_documents(layout: Layout, num_batches: int, max_documents: int | None) -> list[Marks]:
+    """The fields of each batch.
 
     `cu_seqlens` has n * max_documents + 1 entries, so that compiled code sees one shape; those not
     needed repeat the last. A batch with more documents is an error. If no number is given there is
     room for one document in 8 inputs, and the rare batch of crumbs gets room for any number.
     """
-    length = (len(firsts) - 1) // num_rows
-    block_size = length - 1
-    # No loss where the target begins another document: nothing before tells of it.
-    loss_mask = (~firsts)[:-1].reshape(num_rows, length)[:, 1:]
-
-    firsts[block_size::length] = False  # the last target of a row is no input
-    firsts[::length] = True
-    (edges,) = firsts.nonzero()
-    rows = edges // length
-    edges -= rows  # from places among the tokens to places among the inputs
-
+    num_rows, block_size = len(layout.loss_mask) // num_batches, layout.loss_mask.shape[1]
     num_inputs = num_rows * block_size
+    cuts = layout.firsts[::num_rows]
+    longest = np.maximum.reduceat(layout.lengths, cuts[:-1]).tolist()
+    begins = layout.begins.astype(np.int32)
+    marks = []
+    for i, (first, last) in enumerate(itertools.pairwise(cuts.tolist())):
+        room = _room(last - first, num_rows, block_size, max_documents)
+        cu_seqlens = np.full(room + 1, num_inputs, np.int32)
+        np.subtract(begins[first:last], i * num_inputs, out=cu_seqlens[: last - first])
+        loss_mask = layout.loss_mask[i * num_rows : (i + 1) * num_rows]
+        marks.append(Marks(layout, slice(first, last), loss_mask, cu_seqlens, longest[i]))
+    return marks
+
+
+def _room(num_documents: int, num_rows: int, block_size: int, max_documents: int | None) -> int:
+    """For how many documents a batch has room in `cu_seqlens`."""
     room = num_rows * (max_documents or -(-block_size // 8))
-    if len(edges) > room + 1:
-        if max_documents is not None:
-            raise ValueError(
-                f"a batch of {num_rows} rows holds {len(edges) - 1} documents; cu_seqlens has room "
-                f"for {room} with max_documents={max_documents}; pass a larger one"
-            )
-        room = num_inputs
-    cu_seqlens = np.empty(room + 1, np.int32)
-    cu_seqlens[: len(edges)] = edges
-    cu_seqlens[len(edges) :] = num_inputs
-    return Marks(loss_mask, cu_seqlens, edges, rows, spares)
+    if num_documents <= room:
+        return room
+    if max_documents is None:
+        return num_rows * block_size
+    raise ValueError(
+        f"a batch of {num_rows} rows holds {num_documents} documents; cu_seqlens has room for "
+        f"{room} with max_documents={max_documents}; pass a larger one"
+    )
+
+
+def _places_of_false(flags: np.ndarray) -> np.ndarray:
+    """Where flags are False, found eight at a time: documents are few among tokens."""
+    (words,) = (flags.view(np.uint64) != _EIGHT_TRUE).nonzero()
+    (found,) = (~flags.reshape(-1, 8)[words]).reshape(-1).nonzero()
+    places: np.ndarray = words[found >> 3] * 8 + (found & 7)
+    return places
 
 
 @functools.lru_cache(maxsize=4)
-def _places(num_rows: int, block_size: int) -> np.ndarray:
-    """The place of each input among all, where that is enough modulo 2**16."""
-    narrow = np.uint16 if block_size <= 1 << 16 else np.int32
-    return np.arange(num_rows * block_size).astype(narrow)
+def _columns(num_rows: int, block_size: int) -> np.ndarray:
+    """The column of each input; whole, as broadcasting a row takes twice as long."""
+    return np.tile(np.arange(block_size, dtype=np.int32), (num_rows, 1))

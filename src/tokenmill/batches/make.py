@@ -3,22 +3,28 @@
 Positions are computed for many steps at a time: the arithmetic of the order costs about 70 NumPy
 calls however many positions it is given. The first batch is computed alone, so that it comes at
 once, then twice as many each time up to `POSITIONS_AT_ONCE`.
+
+Small batches are made several at a time, for the same reason, as long as that takes a moment only:
+where storage is slow, a loop is not to wait for batches it did not ask for yet.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tokenmill.batches.batch import Batch
-from tokenmill.batches.documents import Marks, blank_firsts, find_firsts, mark_documents
+from tokenmill.batches.documents import Layout, Marks, blank_flags, find_continuing, mark_documents
 from tokenmill.batches.gather import RowReader, check_ids_fit
-from tokenmill.batches.spare import Spares
+from tokenmill.batches.memory import keep_freed_memory
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.plan import Plan
 from tokenmill.order.ranks import Ranks
 
 POSITIONS_AT_ONCE = 1 << 16
+TOKENS_AT_ONCE = 1 << 19
+_AT_ONCE = 2e-3  # seconds
 _EPOCHS_AT_ONCE = 32  # a tiny dataset has many epochs in few steps, and each has keys of its own
 
 
@@ -43,9 +49,10 @@ class Maker:
         self.documents = documents
         self.max_documents = max_documents
         self._readers = [RowReader(data, plan.block_size + 1) for data in datasets]
-        self._narrows = [not np.can_cast(data.dtype, dtype, "safe") for data in datasets]
-        self._spares = Spares()
-        self._spares_of_marks = Spares()
+        widths = {data.dtype for data in datasets}
+        self._stored_dtype = widths.pop() if len(widths) == 1 else dtype
+        self._narrows = not np.can_cast(self._stored_dtype, dtype, "safe")
+        self._most_together = max(1, TOKENS_AT_ONCE // (ranks.batch_size * plan.block_size))
 
     def batch(self, step: int) -> Batch:
         """The batch of one step."""
@@ -53,6 +60,7 @@ class Maker:
 
     def run(self, first_step: int, stop_step: int | None = None) -> Iterator[Batch]:
         """The batches of the steps from `first_step` on, before `stop_step` if there is one."""
+        keep_freed_memory()
         step, num_steps = first_step, 1
         most = self._most_steps_at_once()
         while stop_step is None or step < stop_step:
@@ -62,17 +70,42 @@ class Maker:
             sources, starts = self.plan.locate(samples)
             for number, data in enumerate(self.datasets):
                 data.expect(starts[sources == number])
-            shards, offsets = self._place(sources, starts)
-            for i in range(num_steps):
-                tokens, marks = self._rows(sources[i], starts[i], shards[i], offsets[i])
-                yield Batch(tokens, step + i, samples[i], starts[i], sources[i], marks)
+            yield from self._batches(step, samples, sources, starts)
             step += num_steps
             num_steps = min(2 * num_steps, most)
+
+    def _batches(
+        self, step: int, samples: np.ndarray, sources: np.ndarray, starts: np.ndarray
+    ) -> Iterator[Batch]:
+        """The batches of the samples of some steps, one step a row, from `step` on."""
+        shards, offsets = self._place(sources, starts)
+        i, together = 0, 1
+        while i < len(samples):
+            these = slice(i, i + together)
+            began = time.perf_counter()
+            try:
+                stored, marks = self._take(
+                    sources[these], starts[these], shards[these], offsets[these]
+                )
+            except Exception:
+                if together == 1:
+                    raise
+                together = 1  # what is wrong with one batch is raised when its turn comes
+                continue
+            seconds = time.perf_counter() - began
+            for tokens, mark in zip(stored, marks, strict=True):
+                tokens = self._converted(tokens)
+                yield Batch(tokens, step + i, samples[i], starts[i], sources[i], mark)
+                i += 1
+            if seconds > _AT_ONCE:
+                together = max(1, together // 2)
+            elif seconds < _AT_ONCE / 2:
+                together = min(2 * together, self._most_together)
 
     def rows(self, samples: np.ndarray) -> np.ndarray:
         """The tokens of these samples, (n, block_size + 1)."""
         sources, starts = self.plan.locate(samples)
-        return self._rows(sources, starts, *self._place(sources, starts))[0]
+        return self._converted(self._stored(sources, *self._place(sources, starts)))
 
     def _place(self, sources: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The shard, and the token within it, of each start."""
@@ -84,43 +117,52 @@ class Maker:
             shards[mine], offsets[mine] = reader.place(starts[mine])
         return shards, offsets
 
-    def _rows(
+    def _take(
         self, sources: np.ndarray, starts: np.ndarray, shards: np.ndarray, offsets: np.ndarray
-    ) -> tuple[np.ndarray, Marks | None]:
-        """The tokens of each row and, if asked for, where documents lie in them."""
-        num_rows, length = len(starts), self.plan.block_size + 1
-        firsts = blank_firsts(num_rows, length) if self.documents else None
+    ) -> tuple[np.ndarray, Sequence[Marks | None]]:
+        """The tokens of each row of each batch and, if asked for, where documents lie in them."""
+        num_batches, num_rows = starts.shape
+        flat = [each.reshape(-1) for each in (sources, shards, offsets)]
+        stored = self._stored(*flat)
+        batches = stored.reshape(num_batches, num_rows, -1)
+        if not self.documents:
+            return batches, [None] * num_batches
+        flags = self._flags(sources.reshape(-1), starts.reshape(-1), stored)
+        layout = Layout(flags, *stored.shape)
+        return batches, mark_documents(layout, num_batches, self.max_documents)
+
+    def _stored(self, sources: np.ndarray, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """The tokens of each row, as wide as the files have them."""
         if len(self._readers) == 1:
-            stored = self._readers[0].take(shards, offsets)
-            if firsts is not None:
-                find_firsts(self.datasets[0], stored, starts, firsts)
-            marks = self._marks(firsts, num_rows)  # before widening drives all from the cache
-            return self._converted(stored, 0), marks
-        tokens = np.empty((num_rows, length), self.dtype)
-        for s, reader in enumerate(self._readers):
+            return self._readers[0].take(shards, offsets)
+        stored = np.empty((len(offsets), self.plan.block_size + 1), self._stored_dtype)
+        for s, (data, reader) in enumerate(zip(self.datasets, self._readers, strict=True)):
             mine = np.flatnonzero(sources == s)
-            stored = reader.take(shards[mine], offsets[mine])
-            tokens[mine] = self._converted(stored, s)
-            if firsts is not None:
-                theirs = blank_firsts(len(mine), length)
-                find_firsts(self.datasets[s], stored, starts[mine], theirs)
-                firsts[:-1].reshape(num_rows, length)[mine] = theirs[:-1].reshape(-1, length)
-        return tokens, self._marks(firsts, num_rows)
+            theirs = reader.take(shards[mine], offsets[mine])
+            if not np.can_cast(data.dtype, self._stored_dtype, "safe"):
+                check_ids_fit(data, theirs, self._stored_dtype)
+            stored[mine] = theirs
+        return stored
 
-    def _marks(self, firsts: np.ndarray | None, num_rows: int) -> Marks | None:
-        if firsts is None:
-            return None
-        return mark_documents(firsts, num_rows, self.max_documents, self._spares_of_marks)
+    def _flags(self, sources: np.ndarray, starts: np.ndarray, stored: np.ndarray) -> np.ndarray:
+        """Of each token, whether it goes on with the document before it."""
+        if len(self.datasets) == 1:
+            return find_continuing(self.datasets[0], stored, starts)
+        flags = blank_flags(stored.size)
+        of_rows = flags[: stored.size].reshape(stored.shape)
+        for s, data in enumerate(self.datasets):
+            mine = np.flatnonzero(sources == s)
+            theirs = find_continuing(data, stored[mine], starts[mine])
+            of_rows[mine] = theirs[: len(mine) * stored.shape[1]].reshape(-1, stored.shape[1])
+        return flags
 
-    def _converted(self, stored: np.ndarray, source: int) -> np.ndarray:
+    def _converted(self, stored: np.ndarray) -> np.ndarray:
         """The rows in the dtype of batches."""
         if stored.dtype == self.dtype:
             return stored
-        if self._narrows[source]:
-            check_ids_fit(self.datasets[source], stored, self.dtype)
-        tokens = self._spares.array(stored.shape, self.dtype)
-        np.copyto(tokens, stored, casting="unsafe")
-        return tokens
+        if self._narrows:
+            check_ids_fit(self.datasets[0], stored, self.dtype)
+        return stored.astype(self.dtype)
 
     def _most_steps_at_once(self) -> int:
         smallest = min(source.samples_per_epoch for source in self.plan.sources)
