@@ -5,10 +5,11 @@
 
 The limit is a NumPy gather of the same windows from one map and a widening to int64: nothing else,
 no order, no state. Ours runs shuffled, with exact state and prefetching on, over one file and over
-shards of 10 million tokens. The peers read the same tokens in the form they are made for, each in
-an environment of its own, each with and without worker processes where it has them. The second
-part opens sparse files of 10 billion and 1 trillion tokens and asks for the first batch, and for
-the one of the last step. Results go to bench/results/load.json; ratios are what counts.
+shards of 10 million tokens; documents are found by the end-of-text id, or by an index. The peers
+read the same tokens in the form they are made for, each in an environment of its own, each with and
+without worker processes where it has them. The second part opens sparse files of 10 billion and
+1 trillion tokens and asks for the first batch, and for the one of the last step. Results go to
+bench/results/load.json; ratios are what counts.
 """
 
 import argparse
@@ -77,6 +78,10 @@ def write_tokens(folder: Path, num_tokens: int) -> Path:
             ids[rng.integers(0, size, size // 700)] = END_OF_TEXT
             whole.write(ids.tobytes())
             ids.tofile(folder / "shards" / f"train_{i:05}.bin")
+    indexed = folder / "indexed.ds"  # as datatrove has it
+    indexed.hardlink_to(path)
+    ends = np.flatnonzero(np.memmap(path, np.uint16, mode="r")[:-1] == END_OF_TEXT) + 1
+    np.append(ends, num_tokens).astype(np.uint64).tofile(f"{indexed}.index")
     return path
 
 
@@ -87,6 +92,7 @@ def against_the_bare_gather(
     known = {"split": None, "dtype": "uint16", "end_of_text_id": END_OF_TEXT}
     one = tokenmill.open(folder / "train.bin", **known)
     many = tokenmill.open(folder / "shards", **known)
+    indexed = tokenmill.open(folder / "indexed.ds", split=None, dtype="uint16")
     shape = {"batch_size": options.batch_size, "block_size": options.block_size}
     loaders: dict[str, tokenmill.BatchLoader] = {
         "one file": tokenmill.BatchLoader(one, **shape),
@@ -94,6 +100,9 @@ def against_the_bare_gather(
         "one file, documents=True": tokenmill.BatchLoader(one, documents=True, **shape),
         "one file, documents=True, all fields read": tokenmill.BatchLoader(
             one, documents=True, **shape
+        ),
+        "one file, documents=True, by an index": tokenmill.BatchLoader(
+            indexed, documents=True, **shape
         ),
         "one file, dtype=uint16": tokenmill.BatchLoader(one, dtype="uint16", **shape),
     }

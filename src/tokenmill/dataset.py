@@ -316,6 +316,17 @@ class TokenDataset:
             raise IndexError(f"tokens {start} to {stop} of a dataset of {self.num_tokens} tokens")
         return self._index().ends(start, stop)
 
+    def document_ends_in_rows(
+        self, starts: np.ndarray, length: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same by the index, for rows of start .. start+length-1: numbers of rows, and ends.
+
+        Ends are such that start < e < start + length; rows come in no order.
+        """
+        index = self._index()
+        assert isinstance(index, IndexedDocuments)
+        return index.ends_in_rows(starts, length)
+
     @property
     def knows_documents(self) -> bool:
         """Whether anything says where documents end."""

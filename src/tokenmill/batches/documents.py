@@ -47,10 +47,9 @@ def find_continuing(data: TokenDataset, rows: np.ndarray, starts: np.ndarray) ->
         if len(edges) == 2 or not data.has_index:
             return flags
         asked = np.flatnonzero(edges[edges.searchsorted(starts, side="right")] < starts + length)
-    of_rows = flags[:size].reshape(-1, length)
-    for row in asked.tolist():
-        start = int(starts[row])
-        of_rows[row, data.document_ends(start, start + length - 1) - start] = False
+    which, ends = data.document_ends_in_rows(starts[asked], length)
+    rows_asked = asked[which]
+    flags[rows_asked * length + (ends - starts[rows_asked])] = False
     return flags
 
 
@@ -154,37 +153,38 @@ def mark_documents(layout: Layout, num_batches: int, max_documents: int | None) 
     """
     num_rows, block_size = len(layout.loss_mask) // num_batches, layout.loss_mask.shape[1]
     num_inputs = num_rows * block_size
+    room = num_rows * (max_documents or -(-block_size // 8))
+    cu_seqlens = np.empty((num_batches, room + 1), np.int32)
+    cu_seqlens.fill(num_inputs)
     cuts = layout.firsts[::num_rows]
     longest = np.maximum.reduceat(layout.lengths, cuts[:-1]).tolist()
-    begins = layout.begins.astype(np.int32)
+    begins = (layout.begins % num_inputs).astype(np.int32)
     marks = []
     for i, (first, last) in enumerate(itertools.pairwise(cuts.tolist())):
-        room = _room(last - first, num_rows, block_size, max_documents)
-        cu_seqlens = np.full(room + 1, num_inputs, np.int32)
-        np.subtract(begins[first:last], i * num_inputs, out=cu_seqlens[: last - first])
+        lengths = cu_seqlens[i]
+        if last - first > room:
+            if max_documents is not None:
+                raise _too_many(last - first, num_rows, max_documents)
+            lengths = np.full(num_inputs + 1, num_inputs, np.int32)
+        lengths[: last - first] = begins[first:last]
         loss_mask = layout.loss_mask[i * num_rows : (i + 1) * num_rows]
-        marks.append(Marks(layout, slice(first, last), loss_mask, cu_seqlens, longest[i]))
+        marks.append(Marks(layout, slice(first, last), loss_mask, lengths, longest[i]))
     return marks
 
 
-def _room(num_documents: int, num_rows: int, block_size: int, max_documents: int | None) -> int:
-    """For how many documents a batch has room in `cu_seqlens`."""
-    room = num_rows * (max_documents or -(-block_size // 8))
-    if num_documents <= room:
-        return room
-    if max_documents is None:
-        return num_rows * block_size
-    raise ValueError(
+def _too_many(num_documents: int, num_rows: int, max_documents: int) -> ValueError:
+    return ValueError(
         f"a batch of {num_rows} rows holds {num_documents} documents; cu_seqlens has room for "
-        f"{room} with max_documents={max_documents}; pass a larger one"
+        f"{num_rows * max_documents} with max_documents={max_documents}; pass a larger one"
     )
 
 
 def _places_of_false(flags: np.ndarray) -> np.ndarray:
     """Where flags are False, found eight at a time: documents are few among tokens."""
-    (words,) = (flags.view(np.uint64) != _EIGHT_TRUE).nonzero()
-    (found,) = (~flags.reshape(-1, 8)[words]).reshape(-1).nonzero()
-    places: np.ndarray = words[found >> 3] * 8 + (found & 7)
+    words = flags.view(np.uint64)
+    (some,) = (words != _EIGHT_TRUE).nonzero()
+    (found,) = (~words[some].view(bool)).nonzero()
+    places: np.ndarray = some[found >> 3] * 8 + (found & 7)
     return places
 
 

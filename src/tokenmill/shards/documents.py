@@ -10,6 +10,7 @@ Tokens after the last end (a document that a split cut) count as one more docume
 belongs to exactly one.
 """
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -51,6 +52,43 @@ class IndexedDocuments:
         positions = np.concatenate(found) if found else np.empty(0, np.int64)
         # Empty documents end where the one before them ends.
         return positions[np.diff(positions, prepend=start) > 0]
+
+    def ends_in_rows(self, starts: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ends e with start < e < start + length, for many starts at once: numbers of rows, and e.
+
+        Rows come in no order, and empty documents end where the one before them ends.
+        """
+        stops = starts + (length - 1)
+        first = np.searchsorted(self._starts, starts, side="right") - 1
+        last = np.searchsorted(self._starts, stops, side="left") - 1
+        rows, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        mine = np.arange(len(starts))
+        while len(mine):
+            # Each turn one file of every row that is left, all rows of a file together.
+            mine = mine[first[mine].argsort(kind="stable")]
+            files = first[mine]
+            cuts = np.flatnonzero(files[1:] != files[:-1]) + 1
+            for low, high in itertools.pairwise([0, *cuts.tolist(), len(files)]):
+                i, here = int(files[low]), mine[low:high]
+                found, which = self._ends_between(i, starts[here], stops[here])
+                rows.append(here[which])
+                ends.append(found)
+            first[mine] += 1
+            mine = mine[first[mine] <= last[mine]]
+        return np.concatenate(rows), np.concatenate(ends)
+
+    def _ends_between(
+        self, i: int, starts: np.ndarray, stops: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of file i after each start up to its stop, and which of the starts each is for."""
+        table, origin = self._tables[i], int(self._starts[i])
+        lows = table.searchsorted(starts - origin, side="right")
+        counts = table.searchsorted(stops - origin, side="right") - lows
+        which = np.arange(len(starts)).repeat(counts)
+        # Runs low, low + 1, ..., one behind the other.
+        before = counts.cumsum() - counts
+        entries = np.arange(len(which)) + (lows - before)[which]
+        return table[entries] + origin, which
 
     def num_empty(self) -> int:
         """Documents without a token."""
