@@ -104,6 +104,9 @@ def against_the_bare_gather(
         "one file, documents=True, by an index": tokenmill.BatchLoader(
             indexed, documents=True, **shape
         ),
+        "one file, documents=True, by an index, all fields read": tokenmill.BatchLoader(
+            indexed, documents=True, **shape
+        ),
         "one file, dtype=uint16": tokenmill.BatchLoader(one, dtype="uint16", **shape),
     }
     runs: dict[str, Callable[[], float]] = {"bare gather": bare(folder / "train.bin", options)}

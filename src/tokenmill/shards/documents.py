@@ -58,24 +58,23 @@ class IndexedDocuments:
 
         Rows come in no order, and empty documents end where the one before them ends.
         """
+        rows = starts.argsort()  # a search goes faster from one to the next
+        starts = starts[rows]
         stops = starts + (length - 1)
-        first = np.searchsorted(self._starts, starts, side="right") - 1
+        files = np.searchsorted(self._starts, starts, side="right") - 1
         last = np.searchsorted(self._starts, stops, side="left") - 1
-        rows, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        mine = np.arange(len(starts))
-        while len(mine):
+        found_rows, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        while len(rows):
             # Each turn one file of every row that is left, all rows of a file together.
-            mine = mine[first[mine].argsort(kind="stable")]
-            files = first[mine]
             cuts = np.flatnonzero(files[1:] != files[:-1]) + 1
             for low, high in itertools.pairwise([0, *cuts.tolist(), len(files)]):
-                i, here = int(files[low]), mine[low:high]
-                found, which = self._ends_between(i, starts[here], stops[here])
-                rows.append(here[which])
-                ends.append(found)
-            first[mine] += 1
-            mine = mine[first[mine] <= last[mine]]
-        return np.concatenate(rows), np.concatenate(ends)
+                ends, which = self._ends_between(int(files[low]), starts[low:high], stops[low:high])
+                found_rows.append(rows[low:high][which])
+                found.append(ends)
+            left = files < last
+            rows, starts, stops, last = rows[left], starts[left], stops[left], last[left]
+            files = files[left] + 1
+        return np.concatenate(found_rows), np.concatenate(found)
 
     def _ends_between(
         self, i: int, starts: np.ndarray, stops: np.ndarray
