@@ -330,6 +330,12 @@ class TestBounds:
                 assert (data.tokens(4 * i, 4 * i + 4) == i % 10).all()
             assert data.tokens(0, 40_000).sum() == 4 * 45 * 1000
             assert len(os.listdir("/proc/self/fd")) < 100
+            loader = tokenmill.BatchLoader(data, batch_size=100, block_size=18)
+            for _ in range(40):
+                batch = next(loader)
+                places = batch.starts[:, None] + np.arange(19)
+                assert (batch.tokens == places // 4 % 10).all()
+            assert len(os.listdir("/proc/self/fd")) < 200
         """
         subprocess.run(
             [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)],

@@ -87,9 +87,14 @@ class RowReader:
 
     def _join(self, shards: list[int], offsets: list[int]) -> np.ndarray:
         length, maps = self.length, self._maps
-        if len(maps) > self.data.max_open:
+        wanted = set(shards)
+        if len(wanted | maps.keys()) > self.data.max_open:
             maps.clear()
-        for shard in set(shards) - maps.keys():
+            if len(wanted) > self.data.max_open:
+                half = len(shards) // 2
+                first = self._join(shards[:half], offsets[:half])
+                return np.concatenate([first, self._join(shards[half:], offsets[half:])])
+        for shard in wanted - maps.keys():
             maps[shard] = self._map(shard)
         pieces = [
             maps[shard][offset : offset + length]
@@ -101,16 +106,20 @@ class RowReader:
         rows: np.ndarray = np.frombuffer(joined, self.data.dtype)
         return rows.reshape(len(pieces), length)
 
-    def _completed(self, shards: list[int], pieces: list[memoryview]) -> list[memoryview]:
-        """The pieces of a join, each that a shard cut short followed by its rest."""
-        whole = []
+    def _completed(self, shards: list[int], pieces: list[memoryview]) -> list[memoryview | bytes]:
+        """The pieces of a join, each that a shard cut short followed by its rest.
+
+        Rests are copied: a row over many tiny shards does not hold a map of each.
+        """
+        whole: list[memoryview | bytes] = []
         for shard, piece in zip(shards, pieces, strict=True):
             whole.append(piece)
             missing = self.length - len(piece)
             while missing:
                 shard += 1
-                whole.append(self._map(shard)[:missing])
-                missing -= len(whole[-1])
+                rest = self._map(shard)[:missing]
+                whole.append(rest.tobytes())
+                missing -= len(rest)
         return whole
 
     def _map(self, shard: int) -> memoryview:
