@@ -58,14 +58,11 @@ class Layout:
 
     def __init__(self, flags: np.ndarray, num_rows: int, length: int) -> None:
         """`flags`: those of the tokens of all rows, from `find_continuing`."""
-        block_size = length - 1
-        # No loss where the target begins another document: nothing before tells of it.
-        self.loss_mask = flags[: num_rows * length].reshape(num_rows, length)[:, 1:]
         flags[: num_rows * length + 1 : length] = False  # each row begins one, and so does the end
         places = _places_of_false(flags)
         rows = places // length
         columns = places - rows * length
-        inside = columns < block_size  # the last target of a row is no input
+        inside = columns < length - 1  # the last target of a row is no input
         self._columns = columns[inside]
         self.begins = (places - rows)[inside]
         """Where each document begins among the inputs of all rows; then the end."""
@@ -144,21 +141,26 @@ class Marks:
         return spread.reshape(self.loss_mask.shape)
 
 
-def mark_documents(layout: Layout, num_batches: int, max_documents: int | None) -> list[Marks]:
-    """The fields of each batch.
+def mark_documents(
+    flags: np.ndarray, shape: tuple[int, int, int], max_documents: int | None
+) -> list[Marks]:
+    """The fields of each batch, from the flags of their tokens, which are of this shape.
 
     `cu_seqlens` has n * max_documents + 1 entries, so that compiled code sees one shape; those not
     needed repeat the last. A batch with more documents is an error. If no number is given there is
     room for one document in 8 inputs, and the rare batch of crumbs gets room for any number.
     """
-    num_rows, block_size = len(layout.loss_mask) // num_batches, layout.loss_mask.shape[1]
-    num_inputs = num_rows * block_size
-    room = num_rows * (max_documents or -(-block_size // 8))
+    num_batches, num_rows, length = shape
+    layout = Layout(flags, num_batches * num_rows, length)
+    # No loss where the target begins another document: nothing before tells of it.
+    loss_masks = flags[: num_batches * num_rows * length].reshape(shape)[:, :, 1:]
+    num_inputs = num_rows * (length - 1)
+    room = num_rows * (max_documents or -(-(length - 1) // 8))
     cu_seqlens = np.empty((num_batches, room + 1), np.int32)
     cu_seqlens.fill(num_inputs)
+    begins = (layout.begins % num_inputs).astype(np.int32)
     cuts = layout.firsts[::num_rows]
     longest = np.maximum.reduceat(layout.lengths, cuts[:-1]).tolist()
-    begins = (layout.begins % num_inputs).astype(np.int32)
     marks = []
     for i, (first, last) in enumerate(itertools.pairwise(cuts.tolist())):
         lengths = cu_seqlens[i]
@@ -167,8 +169,7 @@ def mark_documents(layout: Layout, num_batches: int, max_documents: int | None) 
                 raise _too_many(last - first, num_rows, max_documents)
             lengths = np.full(num_inputs + 1, num_inputs, np.int32)
         lengths[: last - first] = begins[first:last]
-        loss_mask = layout.loss_mask[i * num_rows : (i + 1) * num_rows]
-        marks.append(Marks(layout, slice(first, last), loss_mask, lengths, longest[i]))
+        marks.append(Marks(layout, slice(first, last), loss_masks[i], lengths, longest[i]))
     return marks
 
 

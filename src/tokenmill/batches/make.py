@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.batches.batch import Batch
-from tokenmill.batches.documents import Layout, Marks, blank_flags, find_continuing, mark_documents
+from tokenmill.batches.documents import Marks, blank_flags, find_continuing, mark_documents
 from tokenmill.batches.gather import RowReader, check_ids_fit
 from tokenmill.batches.memory import keep_freed_memory
 from tokenmill.dataset import TokenDataset
@@ -121,15 +121,13 @@ class Maker:
         self, sources: np.ndarray, starts: np.ndarray, shards: np.ndarray, offsets: np.ndarray
     ) -> tuple[np.ndarray, Sequence[Marks | None]]:
         """The tokens of each row of each batch and, if asked for, where documents lie in them."""
-        num_batches, num_rows = starts.shape
-        flat = [each.reshape(-1) for each in (sources, shards, offsets)]
-        stored = self._stored(*flat)
-        batches = stored.reshape(num_batches, num_rows, -1)
+        sources = sources.reshape(-1)
+        stored = self._stored(sources, shards.reshape(-1), offsets.reshape(-1))
+        batches = stored.reshape(*starts.shape, stored.shape[1])
         if not self.documents:
-            return batches, [None] * num_batches
-        flags = self._flags(sources.reshape(-1), starts.reshape(-1), stored)
-        layout = Layout(flags, *stored.shape)
-        return batches, mark_documents(layout, num_batches, self.max_documents)
+            return batches, [None] * len(batches)
+        flags = self._flags(sources, starts.reshape(-1), stored)
+        return batches, mark_documents(flags, batches.shape, self.max_documents)
 
     def _stored(self, sources: np.ndarray, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """The tokens of each row, as wide as the files have them."""
