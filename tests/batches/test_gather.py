@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tokenmill import BatchLoader
+import tokenmill
+from tokenmill import BatchLoader, Mixture
 from tokenmill.batches.gather import check_dtype, gather
 from tokenmill.dataset import from_array
 from tokenmill.errors import FormatError
@@ -97,3 +98,14 @@ def test_an_id_that_does_not_fit_is_refused_whatever_the_vocabulary_is_said_to_b
 
     with pytest.raises(FormatError, match=r"holds the id 70,000, which uint16 cannot hold"):
         next(loader)
+
+
+def test_the_source_of_a_mixture_that_holds_such_an_id_is_named(tmp_path):
+    sources = {}
+    for name, largest in (("good", 9), ("bad", 70_000)):
+        np.save(tmp_path / f"{name}.npy", np.array([1, 2, largest] * 20, np.uint32))
+        sources[name] = tokenmill.open(tmp_path / f"{name}.npy", None, tokenizer="gpt2")
+    mixture = Mixture(sources, weights={"good": 1, "bad": 1})
+
+    with pytest.raises(FormatError, match=r"bad\.npy holds the id 70,000, which uint16 cannot"):
+        next(BatchLoader(mixture, batch_size=64, block_size=8, dtype="uint16"))

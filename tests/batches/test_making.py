@@ -80,7 +80,7 @@ def test_a_batch_with_too_many_documents_is_refused_in_its_turn():
     assert loader.step == 21
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries keep memory anyway")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a rule of glibc")
 def test_batches_use_the_memory_of_those_before_them():
     """Otherwise each takes some tens of new pages from the kernel."""
     code = (

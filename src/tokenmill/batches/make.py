@@ -24,7 +24,7 @@ from tokenmill.order.ranks import Ranks
 
 POSITIONS_AT_ONCE = 1 << 16
 TOKENS_AT_ONCE = 1 << 19
-_AT_ONCE = 2e-3  # seconds
+_A_MOMENT = 2e-3  # seconds
 _EPOCHS_AT_ONCE = 32  # a tiny dataset has many epochs in few steps, and each has keys of its own
 
 
@@ -51,7 +51,7 @@ class Maker:
         self._readers = [RowReader(data, plan.block_size + 1) for data in datasets]
         widths = {data.dtype for data in datasets}
         self._stored_dtype = widths.pop() if len(widths) == 1 else dtype
-        self._narrows = not np.can_cast(self._stored_dtype, dtype, "safe")
+        self._narrows = [not np.can_cast(data.dtype, dtype, "safe") for data in datasets]
         self._most_together = max(1, TOKENS_AT_ONCE // (ranks.batch_size * plan.block_size))
 
     def batch(self, step: int) -> Batch:
@@ -97,9 +97,9 @@ class Maker:
                 tokens = self._converted(tokens)
                 yield Batch(tokens, step + i, samples[i], starts[i], sources[i], mark)
                 i += 1
-            if seconds > _AT_ONCE:
+            if seconds > _A_MOMENT:
                 together = max(1, together // 2)
-            elif seconds < _AT_ONCE / 2:
+            elif seconds < _A_MOMENT / 2:
                 together = min(2 * together, self._most_together)
 
     def rows(self, samples: np.ndarray) -> np.ndarray:
@@ -132,15 +132,18 @@ class Maker:
     def _stored(self, sources: np.ndarray, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """The tokens of each row, as wide as the files have them."""
         if len(self._readers) == 1:
-            return self._readers[0].take(shards, offsets)
+            return self._of_source(0, shards, offsets)
         stored = np.empty((len(offsets), self.plan.block_size + 1), self._stored_dtype)
-        for s, (data, reader) in enumerate(zip(self.datasets, self._readers, strict=True)):
+        for s in range(len(self._readers)):
             mine = np.flatnonzero(sources == s)
-            theirs = reader.take(shards[mine], offsets[mine])
-            if not np.can_cast(data.dtype, self._stored_dtype, "safe"):
-                check_ids_fit(data, theirs, self._stored_dtype)
-            stored[mine] = theirs
+            stored[mine] = self._of_source(s, shards[mine], offsets[mine])
         return stored
+
+    def _of_source(self, source: int, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        rows = self._readers[source].take(shards, offsets)
+        if self._narrows[source]:
+            check_ids_fit(self.datasets[source], rows, self.dtype)
+        return rows
 
     def _flags(self, sources: np.ndarray, starts: np.ndarray, stored: np.ndarray) -> np.ndarray:
         """Of each token, whether it goes on with the document before it."""
@@ -155,12 +158,8 @@ class Maker:
         return flags
 
     def _converted(self, stored: np.ndarray) -> np.ndarray:
-        """The rows in the dtype of batches."""
-        if stored.dtype == self.dtype:
-            return stored
-        if self._narrows:
-            check_ids_fit(self.datasets[0], stored, self.dtype)
-        return stored.astype(self.dtype)
+        """The rows in the dtype of batches, which holds their ids."""
+        return stored.astype(self.dtype, copy=False)
 
     def _most_steps_at_once(self) -> int:
         smallest = min(source.samples_per_epoch for source in self.plan.sources)
