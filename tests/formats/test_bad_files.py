@@ -334,6 +334,15 @@ def test_a_folder_of_empty_files_is_refused(build, case):
         use(folder, case)
 
 
+@pytest.mark.parametrize("name", ["raw.bin", "dolma.npy"])
+def test_an_empty_file_is_called_empty_before_its_type_is_asked_for(tmp_path, name):
+    (tmp_path / name).touch()
+
+    with pytest.raises(FormatError, match=rf"{name} is empty: 0 bytes") as caught:
+        tokenmill.open(tmp_path / name, None)
+    assert "write it again or remove it" in caught.value.hint
+
+
 @ALL
 def test_no_flipped_byte_is_worse_than_a_typed_error(build, case):
     """Other tokens (raw data has no check), or our own error; never a crash or another error."""

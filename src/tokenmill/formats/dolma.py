@@ -44,6 +44,8 @@ def read(path: Path, ask: Ask) -> Found:
             hint="its first bytes are damaged; fetch or write it again",
         )
     if ask.dtype is None:
+        if size == 0:
+            raise files.empty(path)
         raise FormatError(
             f"{path} has no header (dolma's .npy files have none), so its token type is unknown",
             hint=f'dolma writes uint16 unless told otherwise: tokenmill.open("{path}", '

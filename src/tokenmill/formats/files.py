@@ -132,6 +132,14 @@ def too_short(
     )
 
 
+def empty(path: Path) -> FormatError:
+    """The error for a file of no bytes, where its first ones would tell the token type."""
+    return FormatError(
+        f"{path} is empty: 0 bytes, so that nothing tells its token type",
+        hint="whatever wrote it was stopped or had nothing to write; write it again or remove it",
+    )
+
+
 def whole_tokens(path: Path, num_bytes: int, itemsize: int, dtype_name: str) -> int:
     """How many tokens a headerless run of bytes holds; a remainder is refused."""
     if num_bytes % itemsize:

@@ -74,6 +74,8 @@ def _unknown_dtype(path: Path, size: int) -> FormatError:
             f"{path} is a shard of the dataset {owner}, and has no header of its own",
             hint=f'open the dataset, which knows the type: tokenmill.open("{owner}"{split})',
         )
+    if size == 0:
+        return files.empty(path)
     hint = (
         f'nanoGPT writes uint16 for gpt2: tokenmill.open("{path}", format="nanogpt", '
         'dtype="uint16")'
