@@ -30,8 +30,6 @@ files --> text/ --> tokens/ --> shards/ --> (disk)                      prepare.
 """
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.version import __version__
@@ -42,8 +40,8 @@ if TYPE_CHECKING:
     from tokenmill.dataset import TokenDataset, from_array, open
     from tokenmill.errors import TokenmillError
     from tokenmill.hub import download_tokenized_data
-    from tokenmill.prepare import prepare
-    from tokenmill.pretokenize import pretokenize
+    from tokenmill.preparation.prepare import prepare
+    from tokenmill.preparation.pretokenize import pretokenize
 
 __all__ = [
     "BatchLoader",
@@ -67,28 +65,18 @@ _HOME_OF = {
     "download_tokenized_data": "tokenmill.hub",
     "from_array": "tokenmill.dataset",
     "open": "tokenmill.dataset",
-    "prepare": "tokenmill.prepare",
-    "pretokenize": "tokenmill.pretokenize",
+    "prepare": "tokenmill.preparation.prepare",
+    "pretokenize": "tokenmill.preparation.pretokenize",
 }
 
 
-class _Package(ModuleType):
-    """`prepare` and `pretokenize` are functions here, though modules of these names hold them."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _HOME_OF:
-            raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
-        value = getattr(importlib.import_module(_HOME_OF[name]), name)
-        setattr(self, name, value)
-        return value
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # Importing a submodule binds it to its package; under these names the function stays.
-        if not (name in _HOME_OF and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-    def __dir__(self) -> list[str]:
-        return __all__
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
 
 
-sys.modules[__name__].__class__ = _Package
+def __dir__() -> list[str]:
+    return __all__

@@ -2,7 +2,8 @@
 
 A split is one axis of `num_tokens` tokens over all its shards, in the order of their names. Opening
 costs a stat (and for formats with a header, one small read) of each shard; tokens are mapped or
-read when they are asked for (shards/read.py), documents likewise (shards/documents.py).
+read when they are asked for (tokenfiles/token_file.py), documents likewise
+(tokenfiles/document_index.py).
 
     data = tokenmill.open("data/corpus", split="train")
     data.tokens(0, 1024)                  # a copy, in the stored dtype, across shard edges
@@ -21,16 +22,20 @@ import numpy.typing as npt
 
 from tokenmill.errors import TokenizerMismatchError, TokenmillError
 from tokenmill.formats.bucket import read_bucket
-from tokenmill.formats.detect import detect
-from tokenmill.formats.found import Ask, Found, token_dtype
-from tokenmill.formats.split import check_split
-from tokenmill.shards.cache import ShardCache
-from tokenmill.shards.documents import IndexedDocuments, ScannedDocuments, unknown_documents
-from tokenmill.shards.fingerprint import fingerprint
-from tokenmill.shards.memory import MemoryReader
-from tokenmill.shards.read import BACKENDS, Lazy, ShardReader, TokenFile
-from tokenmill.shards.remote import CachedReader
+from tokenmill.formats.engine.detect import detect
+from tokenmill.formats.engine.found import Ask, Found, token_dtype
+from tokenmill.formats.engine.held_out import check_split
 from tokenmill.storage import is_remote
+from tokenmill.tokenfiles.array_reader import MemoryReader
+from tokenmill.tokenfiles.data_fingerprint import fingerprint
+from tokenmill.tokenfiles.document_index import (
+    IndexedDocuments,
+    ScannedDocuments,
+    unknown_documents,
+)
+from tokenmill.tokenfiles.remote_shards import CachedReader
+from tokenmill.tokenfiles.shard_cache import ShardCache
+from tokenmill.tokenfiles.token_file import BACKENDS, Lazy, ShardReader, TokenFile
 
 Where = str | os.PathLike[str]
 
@@ -374,11 +379,11 @@ class TokenDataset:
         return data.decode("utf-8", errors=errors)
 
     def _load_tokenizer(self) -> Any:
-        from tokenmill.tokens import load
+        from tokenmill.tokens import load_tokenizer
 
         found, given = self._found, self._tokenizer
         if isinstance(given, str):
-            given = load.load(given)
+            given = load_tokenizer.load(given)
         if given is not None:
             if found.tokenizer_fingerprint not in (None, given.fingerprint):
                 raise TokenizerMismatchError(
@@ -388,7 +393,7 @@ class TokenDataset:
                 )
             return given
         if found.tokenizer_state is not None:
-            return load.from_bytes(found.tokenizer_state(), found.tokenizer_state.file)
+            return load_tokenizer.from_bytes(found.tokenizer_state(), found.tokenizer_state.file)
         if found.tokenizer is not None:
-            return load.load(found.tokenizer)
+            return load_tokenizer.load(found.tokenizer)
         return None

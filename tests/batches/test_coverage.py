@@ -7,7 +7,7 @@ import pytest
 from batches.numbered import numbered
 
 from tokenmill import BatchLoader
-from tokenmill.order.ranks import steps_of_worker
+from tokenmill.order.step_share import steps_of_worker
 
 BLOCK = 4
 COUNTS = [1, 2, 3, 7, 8, 9, 31, 32, 33, 61, 97, 127, 128, 129]

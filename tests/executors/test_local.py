@@ -8,8 +8,8 @@ import pytest
 from executors import odd_tasks
 
 from tokenmill.errors import PrepareError
+from tokenmill.executors.executor import WorkerDiedError
 from tokenmill.executors.local import LocalExecutor
-from tokenmill.executors.protocol import WorkerDiedError
 
 
 @pytest.fixture(autouse=True)

@@ -13,12 +13,12 @@ import pytest
 from small_corpus import files_of, write_corpus
 
 import tokenmill
-from tokenmill import jobs
+from tokenmill.base.lock import hold_lock
 from tokenmill.cli import main
 from tokenmill.errors import LockedError, NotADatasetError, SettingsMismatchError
-from tokenmill.executors.parts import Part, to_array
-from tokenmill.preparation.lock import hold_lock
-from tokenmill.preparation.workspace import Workspace
+from tokenmill.executors.numbered import Part, to_array
+from tokenmill.preparation import jobs
+from tokenmill.preparation.workspace.work_folder import Workspace
 
 SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 15_000}
 

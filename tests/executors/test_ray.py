@@ -9,8 +9,8 @@ import pytest
 from small_corpus import files_of, write_corpus
 
 import tokenmill
+from tokenmill.base.progress import Silent
 from tokenmill.errors import BadInputError, MissingExtraError, PrepareError
-from tokenmill.preparation.progress import Silent
 
 SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 15_000}
 # A dead node is noticed after seconds, not after half a minute.

@@ -16,7 +16,7 @@ import pytest
 from small_corpus import files_of, write_corpus
 
 import tokenmill
-from tokenmill import jobs
+from tokenmill.preparation import jobs
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "sinfo")
 MISSING = [name for name in PROGRAMS if shutil.which(name) is None]

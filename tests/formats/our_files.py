@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
-from tokenmill.tokens.load import load
+from tokenmill.tokens.load_tokenizer import load
 
 
 def write_ours(

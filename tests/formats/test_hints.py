@@ -11,7 +11,7 @@ from formats.our_files import write_ours
 import tokenmill
 from tokenmill.cli import tokenmill as command
 from tokenmill.errors import FormatError
-from tokenmill.tokens.load import load
+from tokenmill.tokens.load_tokenizer import load
 
 
 def hint_for(*args, **options) -> str:

@@ -2,11 +2,11 @@
 
 import pytest
 
+from tokenmill.base.redact import redact
+from tokenmill.base.retry import seconds_asked_for
 from tokenmill.errors import DownloadError
-from tokenmill.hub.files import RemoteFile, choose
-from tokenmill.hub.progress import Bars, human_bytes
-from tokenmill.hub.redact import redact
-from tokenmill.hub.retry import seconds_asked_for
+from tokenmill.hub.remote_files import RemoteFile, choose
+from tokenmill.hub.transfer_progress import Bars, human_bytes
 
 
 def listing(*paths: str) -> list[RemoteFile]:

@@ -12,8 +12,8 @@ import pytest
 from hub.conftest import REPO, llmc_shard
 from hub.test_download import FIRST_THREE, get, partials, visible
 
-from tokenmill.hub.files import RemoteFile
 from tokenmill.hub.partial import Partial
+from tokenmill.hub.remote_files import RemoteFile
 
 SHARD = FIRST_THREE[0]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
-from tokenmill.tokens.load import load
-from tokenmill.tokens.protocol import Tokenizer
+from tokenmill.tokens.load_tokenizer import load
+from tokenmill.tokens.tokenizer import Tokenizer
 
 EOT = 50256
 

@@ -12,10 +12,10 @@ from tokenmill.batches.loader import BatchLoader
 from tokenmill.cli import main
 from tokenmill.dataset import from_array
 from tokenmill.errors import FormatError, TokenmillError
-from tokenmill.look.find import find
-from tokenmill.look.pieces import EDGE, NEWLINE, SPACE, one_line, pieces_of, render, visible
+from tokenmill.look.find_text import find
 from tokenmill.look.show import show_document, show_step, show_tokens, spot_of
-from tokenmill.tokens.load import load
+from tokenmill.look.shown_tokens import EDGE, NEWLINE, SPACE, one_line, pieces_of, render, visible
+from tokenmill.tokens.load_tokenizer import load
 
 TEXTS = {"train": build.documents(60, seed=7), "val": build.documents(5, seed=8)}
 
@@ -191,8 +191,8 @@ def test_long_passages_are_found_by_their_ids(data):
 
 
 def test_a_text_across_the_edges_of_blocks_is_found(data, monkeypatch):
-    monkeypatch.setattr("tokenmill.look.find.BLOCK", 64)
-    monkeypatch.setattr("tokenmill.look.find.DECODE_BLOCK", 50)
+    monkeypatch.setattr("tokenmill.look.find_text.BLOCK", 64)
+    monkeypatch.setattr("tokenmill.look.find_text.DECODE_BLOCK", 50)
     for text in ("Nothing of this page may be sold", "sold"):
         found = [data.document_at(match.start) for match in find(data, text)]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenmill.order.mixture import SAMPLES_PER_BLOCK, MixtureOrder, Stage
+from tokenmill.order.mixture_order import SAMPLES_PER_BLOCK, MixtureOrder, Stage
 from tokenmill.order.shares import Shares, whole_parts
 
 WEIGHTS = [

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tokenmill.order.ranks import Ranks, steps_of_worker
+from tokenmill.order.step_share import Ranks, steps_of_worker
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 5, 8])

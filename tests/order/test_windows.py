@@ -5,7 +5,7 @@ import doctest
 import numpy as np
 import pytest
 
-from tokenmill.order import ranks, shares
+from tokenmill.order import shares, step_share
 from tokenmill.order.windows import Windows
 
 
@@ -75,5 +75,5 @@ def test_a_block_longer_than_the_data_is_refused_with_both_numbers():
 
 
 def test_the_examples_in_the_docstrings_hold():
-    assert doctest.testmod(ranks).failed == 0
+    assert doctest.testmod(step_share).failed == 0
     assert doctest.testmod(shares).failed == 0

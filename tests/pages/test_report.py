@@ -14,12 +14,17 @@ from pages.read import Read
 
 from tokenmill.cli import tokenmill
 from tokenmill.look.inspect import open_splits
-from tokenmill.pages.facts import compression, count_ids, lengths_of, repeated_documents
-from tokenmill.pages.health import QUESTIONS
+from tokenmill.pages.elements.health import QUESTIONS
+from tokenmill.pages.elements.report_numbers import (
+    compression,
+    count_ids,
+    lengths_of,
+    repeated_documents,
+)
 from tokenmill.pages.report import report
-from tokenmill.prepare import prepare
+from tokenmill.preparation.prepare import prepare
 from tokenmill.shards.manifest import Manifest
-from tokenmill.tokens.load import load
+from tokenmill.tokens.load_tokenizer import load
 
 
 @pytest.fixture(scope="module")

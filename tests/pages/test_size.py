@@ -14,7 +14,7 @@ from look.build import EOT, named
 from pages.conftest import serving
 
 from tokenmill.pages.report import report
-from tokenmill.tokens.load import load
+from tokenmill.tokens.load_tokenizer import load
 
 TOKENS = 10_000_000_000
 SHARDS, DOCUMENTS = 100, 1000  # documents in each shard

@@ -9,7 +9,7 @@ from pages.conftest import SCRIPT, serving
 from pages.read import Read
 
 import tokenmill
-from tokenmill.tokens.load import load
+from tokenmill.tokens.load_tokenizer import load
 
 
 def test_a_document_is_shown_token_by_token(client, texts):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from preparation import oracle
 
-from tokenmill.prepare import prepare
+from tokenmill.preparation.prepare import prepare
 
 SEPARATOR = "<|cut|>"
 IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # nothing waits for a disk

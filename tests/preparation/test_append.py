@@ -16,7 +16,7 @@ from tokenmill.errors import (
     SettingsMismatchError,
     TokenizerMismatchError,
 )
-from tokenmill.prepare import prepare
+from tokenmill.preparation.prepare import prepare
 
 
 def write_rows(path, texts):

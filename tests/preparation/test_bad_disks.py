@@ -13,9 +13,9 @@ from small_corpus import write_corpus
 from system_faults import injecting, needs_strace, small_disk
 
 import tokenmill
-from tokenmill.convert import convert
+from tokenmill.conversion.convert import convert
 from tokenmill.errors import BadInputError
-from tokenmill.prepare import prepare
+from tokenmill.preparation.prepare import prepare
 
 SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 15_000, "workers": 1}
 

@@ -14,7 +14,7 @@ from preparation import oracle
 from preparation.oracle import books_of, read_dataset
 
 from tokenmill.errors import BadInputError, PrepareError, SettingsMismatchError
-from tokenmill.prepare import prepare
+from tokenmill.preparation.prepare import prepare
 
 BYTES = {"tokenizer": "bytes", "workers": 1, "val_fraction": 0}
 

@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from tokenmill.preparation.estimate import estimate
-from tokenmill.prepare import prepare
+from tokenmill.preparation.budget.estimate import estimate
+from tokenmill.preparation.prepare import prepare
 
 
 @pytest.mark.parametrize(("dedup", "compressed"), [("lines", False), ("none", True)])

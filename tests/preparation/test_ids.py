@@ -5,7 +5,7 @@ import json
 import pytest
 from preparation.oracle import read_dataset
 
-from tokenmill.prepare import prepare
+from tokenmill.preparation.prepare import prepare
 
 PLAIN = {"normalize": False, "dedup": "none", "val_fraction": 0, "workers": 1}
 

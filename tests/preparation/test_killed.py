@@ -11,7 +11,7 @@ from preparation.oracle import hashes_of_files
 from preparation.runs import assert_nothing_stray, children_of, run, start, wait_until
 from system_faults import RENAMES, injecting, needs_strace
 
-from tokenmill.prepare import prepare
+from tokenmill.preparation.prepare import prepare
 
 
 @pytest.fixture(scope="module")

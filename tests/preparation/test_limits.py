@@ -17,17 +17,17 @@ from preparation import oracle
 from preparation.runs import children_of, has_open, run, start
 from system_faults import small_disk
 
+from tokenmill.base import progress as progress_module
+from tokenmill.base.progress import Lines
 from tokenmill.errors import PrepareError
-from tokenmill.preparation import progress as progress_module
-from tokenmill.preparation.memory import (
+from tokenmill.preparation.budget.memory_budget import (
     enough_for_document,
     fit_into_memory,
     left_for_document,
     parse_size,
 )
-from tokenmill.preparation.progress import Lines
-from tokenmill.prepare import prepare
-from tokenmill.tokens.fingerprint import PROBE
+from tokenmill.preparation.prepare import prepare
+from tokenmill.tokens.tokenizer_fingerprint import PROBE
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
 

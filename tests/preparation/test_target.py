@@ -11,7 +11,7 @@ from preparation.oracle import hashes_of_files
 from preparation.runs import assert_nothing_stray, run, start, wait_until
 from system_faults import RENAMES, injecting, needs_strace
 
-from tokenmill import jobs
+from tokenmill.base.progress import Silent
 from tokenmill.errors import (
     FormatError,
     LockedError,
@@ -19,9 +19,9 @@ from tokenmill.errors import (
     SettingsMismatchError,
     TokenmillError,
 )
-from tokenmill.preparation.estimate import estimate
-from tokenmill.preparation.progress import Silent
-from tokenmill.prepare import prepare
+from tokenmill.preparation import jobs
+from tokenmill.preparation.budget.estimate import estimate
+from tokenmill.preparation.prepare import prepare
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
 

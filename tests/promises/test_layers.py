@@ -7,29 +7,27 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "src" / "tokenmill"
-FOR_ALL = {"errors", "storage", "version"}
+FOR_ALL = {"errors", "base", "storage", "version"}
 MAY_IMPORT = {
+    "base": set(),
     "storage": set(),
     "text": set(),
-    "shards": set(),
-    "order": set(),
-    "executors": set(),
     "tokens": {"text"},
-    "formats": {"shards"},
-    "dataset": {"shards", "formats", "tokens"},
-    "batches": {"order", "dataset"},
-    "torch": {"batches", "dataset", "tokens"},
+    "tokenfiles": set(),
+    "shards": {"tokenfiles"},
+    "formats": {"tokenfiles", "shards"},
+    "dataset": {"tokenfiles", "shards", "formats", "tokens"},
+    "order": set(),
+    "batches": {"order", "dataset", "tokenfiles"},
+    "torch": {"batches", "dataset", "tokens", "tokenfiles"},
     "lightning": {"torch", "batches"},
     "train": {"torch", "batches", "dataset", "tokens"},
-    "preparation": {"text", "tokens", "shards"},
-    "prepare": {"preparation", "text", "tokens", "shards", "executors"},
-    "jobs": {"prepare", "preparation", "executors", "shards"},
-    "pretokenize": {"preparation", "text", "tokens", "shards"},
+    "executors": set(),
+    "preparation": {"text", "tokens", "shards", "executors"},
+    "conversion": {"tokenfiles", "shards", "formats", "dataset", "tokens"},
     "hub": {"shards", "dataset"},
-    "conversion": {"shards", "formats", "dataset", "tokens"},
-    "convert": {"conversion", "shards", "formats", "dataset", "tokens"},
-    "look": {"shards", "formats", "dataset", "batches", "hub"},
-    "pages": {"look", "shards", "formats", "dataset", "batches", "order"},
+    "look": {"tokenfiles", "shards", "formats", "dataset", "batches", "hub"},
+    "pages": {"look", "tokenfiles", "shards", "formats", "dataset", "batches", "order"},
 }
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
 

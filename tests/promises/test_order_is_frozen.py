@@ -14,9 +14,9 @@ from tokenmill import BatchLoader
 from tokenmill.dataset import from_array
 from tokenmill.order.blocks import Blocks
 from tokenmill.order.epochs import ORDER_VERSION
-from tokenmill.order.mixture import Stage
+from tokenmill.order.mixture_order import Stage
 from tokenmill.order.permutation import shuffle
-from tokenmill.order.plan import Plan
+from tokenmill.order.sample_order import Plan
 
 
 def digest(*arrays):

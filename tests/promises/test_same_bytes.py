@@ -6,7 +6,7 @@ import pydoc_data.topics
 import pytest
 from preparation.oracle import RANK_FILE, hashes_of_files
 
-from tokenmill.prepare import prepare
+from tokenmill.preparation.prepare import prepare
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tokenmill.base.atomic import check_name, write_atomically
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
-from tokenmill.shards.files import check_name, write_atomically
 from tokenmill.shards.manifest import (
     Ends,
     Manifest,

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tokenmill.storage import client
+from tokenmill.storage import object_client
 
 pytest.importorskip("s3fs", reason="s3fs is not installed")
 pytest.importorskip("moto", reason="moto is not installed")
@@ -55,30 +55,32 @@ def endpoint(moto_port, monkeypatch):
 
     def use(address=straight):
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)
-        client._filesystems.clear()
+        object_client._filesystems.clear()
         if address in _clients:
-            client._filesystems[os.getpid()] = _clients[address]
+            object_client._filesystems[os.getpid()] = _clients[address]
         elif address == straight:  # making a client takes half a second
-            client._filesystems[os.getpid()] = _clients.setdefault(straight, client.filesystem())
+            object_client._filesystems[os.getpid()] = _clients.setdefault(
+                straight, object_client.filesystem()
+            )
 
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     use()
     yield use
-    client._filesystems.clear()
+    object_client._filesystems.clear()
 
 
 @pytest.fixture
 def bucket(endpoint):
     """The address of a new, empty bucket."""
     name = f"bucket-{next(_buckets)}"
-    client.filesystem().mkdir(name)
+    object_client.filesystem().mkdir(name)
     return f"s3://{name}"
 
 
 @pytest.fixture
 def impatient(monkeypatch):
     """Give up soon and repeat at once: what is tested is what happens then."""
-    monkeypatch.setattr(client, "TIMEOUT", 0.7)
-    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(client, "ATTEMPTS", 3)
+    monkeypatch.setattr(object_client, "TIMEOUT", 0.7)
+    monkeypatch.setattr(object_client, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(object_client, "ATTEMPTS", 3)

@@ -11,7 +11,7 @@ from storage.proxy import Proxy
 
 from tokenmill.errors import DownloadError, LockedError, PrepareError
 from tokenmill.storage import objects
-from tokenmill.storage.file import BLOCK, RemoteFile, read_range
+from tokenmill.storage.object_file import BLOCK, RemoteFile, read_range
 
 DATA = np.random.default_rng(5).bytes(300_000)
 SECRET = "not-a-real-secret"

@@ -16,8 +16,8 @@ from storage.proxy import Proxy
 import tokenmill
 from tokenmill.errors import CorruptShardError, NotADatasetError, TokenmillError
 from tokenmill.order.blocks import Blocks
-from tokenmill.shards.cache import ShardCache
 from tokenmill.storage import objects
+from tokenmill.tokenfiles.shard_cache import ShardCache
 
 _uploaded = {}
 

@@ -10,13 +10,13 @@ from small_corpus import files_of, write_corpus
 from storage.proxy import Proxy
 
 import tokenmill
-from tokenmill import jobs
 from tokenmill.errors import DownloadError, LockedError, PrepareError, SettingsMismatchError
-from tokenmill.executors.parts import Part
-from tokenmill.storage import client, objects
-from tokenmill.storage.file import BLOCK
-from tokenmill.text.remote import glob_pattern
-from tokenmill.text.sources import find_sources
+from tokenmill.executors.numbered import Part
+from tokenmill.preparation import jobs
+from tokenmill.storage import object_client, objects
+from tokenmill.storage.object_file import BLOCK
+from tokenmill.text.inputs.remote_inputs import glob_pattern
+from tokenmill.text.inputs.sources import find_sources
 
 SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 40_000, "workers": 1}
 
@@ -132,7 +132,7 @@ def test_stopped_at_the_manifest_it_goes_on_with_what_was_uploaded(
 def test_with_every_fifth_answer_wrong_the_bytes_are_right(
     remote_corpus, bucket, expected, tmp_path, moto_port, endpoint, impatient, monkeypatch
 ):
-    monkeypatch.setattr(client, "ATTEMPTS", 6)
+    monkeypatch.setattr(object_client, "ATTEMPTS", 6)
     which = itertools.cycle(["503", "cut", "flip", "stall", "whole", "503", "cut", "flip", "cut"])
     count = itertools.count()
 
@@ -152,7 +152,7 @@ def test_with_every_fifth_answer_wrong_the_bytes_are_right(
 def test_large_objects_read_by_range_with_flipped_bits_give_the_right_bytes(
     bucket, tmp_path, moto_port, endpoint, impatient, monkeypatch, dedup
 ):
-    monkeypatch.setattr(client, "ATTEMPTS", 6)
+    monkeypatch.setattr(object_client, "ATTEMPTS", 6)
     settings = {**SETTINGS, "dedup": dedup, "unit_bytes": 2_000_000, "tokens_per_shard": 10**7}
     text = "".join(f"line {n}: {n * n} is the square of {n}\n" for n in range(120_000))
     corpus = {"large.txt": text.encode(), "rows.jsonl.gz": gzip.compress(jsonl(text[:200_000]))}

@@ -10,9 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from text.naive import naive_clean
 
-from tokenmill.text import Edge, clean, join_edge
-from tokenmill.text.align import may_cut_inside
-from tokenmill.text.normal import may_change
+from tokenmill.text import Edge, join_edge
+from tokenmill.text.cleaning.clean import clean
+from tokenmill.text.cleaning.nfc import may_change
+from tokenmill.text.reading.align import may_cut_inside
 
 SETTINGS = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -59,7 +60,7 @@ def test_each_rule(text, cleaned):
 @pytest.fixture(params=[3, 1 << 18])
 def window(request, monkeypatch):
     """Cleaning goes window by window; tiny ones put the cuts everywhere."""
-    module = importlib.import_module("tokenmill.text.clean")
+    module = importlib.import_module("tokenmill.text.cleaning.clean")
     monkeypatch.setattr(module, "_WINDOW", request.param)
 
 

@@ -5,7 +5,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmill.text.dedup import (
+from tokenmill.text.cleaning.dedup import (
     HASH,
     find_duplicates,
     hash_all,

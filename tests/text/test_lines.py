@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmill.text.lines import (
+from tokenmill.text.cleaning.line_work import (
     find_lines,
     lines_that_count,
     with_surplus_empty_lines,

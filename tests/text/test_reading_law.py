@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from text.naive import ANYWHERE, LETTERS, naive_clean, naive_documents, read_all
 
-from tokenmill.text import Edge, ReadRules, clean, join_edge
+from tokenmill.text import Edge, ReadRules, join_edge
+from tokenmill.text.cleaning.clean import clean
 
 SETTINGS = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -201,7 +202,7 @@ def test_a_paragraph_ends_behind_a_line_longer_than_is_looked_at(tmp_path):
 
 
 def test_a_long_run_of_overlapping_separators_needs_no_place_to_cut(tmp_path, monkeypatch):
-    monkeypatch.setattr("tokenmill.text.align.CUT_BOUND", 10)
+    monkeypatch.setattr("tokenmill.text.reading.align.CUT_BOUND", 10)
     path = tmp_path / "a.txt"
     path.write_bytes(b"a" + b"\n" * 501 + b"b")
     rules = ReadRules(separator="\n\n", long_line=5)
@@ -272,8 +273,8 @@ def test_documents_too_large_are_left_out_and_counted(tmp_path):
 
 
 def test_no_place_to_cut_is_an_error_that_names_the_offset(tmp_path, monkeypatch):
-    monkeypatch.setattr("tokenmill.text.split.CUT_BOUND", 1000)
-    monkeypatch.setattr("tokenmill.text.align.CUT_BOUND", 1000)
+    monkeypatch.setattr("tokenmill.text.reading.cut_pieces.CUT_BOUND", 1000)
+    monkeypatch.setattr("tokenmill.text.reading.align.CUT_BOUND", 1000)
     path = tmp_path / "a.txt"
     path.write_bytes(b"a line\n" + b"x" * 5000)
     rules = ReadRules(long_line=100)

@@ -8,8 +8,8 @@ import numpy as np
 import xxhash
 
 from tokenmill.shards.manifest import Manifest
-from tokenmill.tokens.fingerprint import PROBE
-from tokenmill.tokens.load import load
+from tokenmill.tokens.load_tokenizer import load
+from tokenmill.tokens.tokenizer_fingerprint import PROBE
 
 DOCS = Path(__file__).parents[2] / "docs"
 

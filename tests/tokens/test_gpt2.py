@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import tokenmill
 from tokenmill.errors import FormatError, TokenizerMismatchError
-from tokenmill.tokens import gigatoken, ranks
-from tokenmill.tokens.load import from_state, load
+from tokenmill.tokens import gigatoken, tiktoken_file
+from tokenmill.tokens.load_tokenizer import from_state, load
 
 REAL_FILES = sorted(Path(subprocess.__file__).parent.glob("[a-d]*.py"))[:60]
 TEXTS = st.text(
@@ -124,7 +124,7 @@ def test_the_fingerprint_of_gpt2_is_frozen():
 
 
 def test_the_fingerprint_is_that_of_the_vocabulary_tiktoken_has(oracle):
-    from tokenmill.tokens.fingerprint import PROBE, fingerprint
+    from tokenmill.tokens.tokenizer_fingerprint import PROBE, fingerprint
 
     tiktoken = oracle("gpt2")
     vocabulary = {i: tiktoken.decode_single_token_bytes(i) for i in range(50257)}
@@ -167,7 +167,7 @@ def test_a_renewed_encoder_gives_the_same_ids(monkeypatch, oracle):
     monkeypatch.setattr(gigatoken, "TEXT_LIMIT", 1000)
     monkeypatch.setattr(gigatoken, "TEXT_LIMIT_UNSEEN", 1000)
     built = []
-    encoder = gigatoken.Encoder(lambda: built.append(1) or ranks._build(None, "gpt2"))
+    encoder = gigatoken.Encoder(lambda: built.append(1) or tiktoken_file._build(None, "gpt2"))
     text = REAL_FILES[0].read_text()[:900]
 
     for _ in range(4):
@@ -203,7 +203,7 @@ def test_memory_stays_bounded_when_every_word_is_new():
 def test_a_damaged_bundled_file_is_refused(tmp_path, monkeypatch, rank_file):
     damaged = tmp_path / "gpt2.tiktoken"
     damaged.write_bytes(rank_file[:-1] + b"7")
-    monkeypatch.setattr(ranks, "BUNDLED", damaged)
+    monkeypatch.setattr(tiktoken_file, "BUNDLED", damaged)
 
     with pytest.raises(FormatError, match="is damaged"):
         load("gpt2").encode_batch([b"text"])
@@ -211,7 +211,7 @@ def test_a_damaged_bundled_file_is_refused(tmp_path, monkeypatch, rank_file):
 
 def test_singly_or_many_at_once_the_ids_are_the_same(monkeypatch):
     texts = [b"", b"one", b"some more words\n\n", "ünïcode \U0001f600".encode(), b" ", b"one"] * 3
-    encoder = gigatoken.Encoder(lambda: ranks._build(None, "gpt2"))
+    encoder = gigatoken.Encoder(lambda: tiktoken_file._build(None, "gpt2"))
     singly = encoder.encode_batch(texts)
     monkeypatch.setattr(gigatoken, "SINGLY", 0)
 

@@ -15,7 +15,7 @@ from tokenizers import normalizers, pre_tokenizers
 from tokenmill.errors import BadInputError, FormatError
 from tokenmill.tokens.chars import CharsTokenizer, chars_of
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
-from tokenmill.tokens.load import from_state, load
+from tokenmill.tokens.load_tokenizer import from_state, load
 
 TEXT = (
     "The miller's wheel turns; we'll grind 1234 sacks a day.\n\n"

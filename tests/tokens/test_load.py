@@ -5,8 +5,8 @@ import hashlib
 import pytest
 
 from tokenmill.errors import FormatError
-from tokenmill.tokens import ranks
-from tokenmill.tokens.load import from_state, load
+from tokenmill.tokens import tiktoken_file
+from tokenmill.tokens.load_tokenizer import from_state, load
 
 URL = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"
 
@@ -107,7 +107,7 @@ def test_the_published_table_agrees_with_tiktoken():
 
     for name in ("r50k_base", "p50k_base", "cl100k_base", "o200k_base"):
         source = inspect.getsource(getattr(openai_public, name))
-        encoding = ranks.ENCODINGS[name]
+        encoding = tiktoken_file.ENCODINGS[name]
         assert encoding.sha256 in source
         assert encoding.url in source
         assert f"ENDOFTEXT: {encoding.specials['<|endoftext|>']}" in source

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tokenmill.torch.copy import bits_of, widen
+from tokenmill.torch.device_copy import bits_of, widen
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "uint32", "int32", "int64"])

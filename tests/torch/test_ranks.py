@@ -4,7 +4,7 @@ import pytest
 from torch import distributed
 from torch.distributed.device_mesh import init_device_mesh
 
-from tokenmill.torch.ranks import find_ranks
+from tokenmill.torch.world import find_ranks
 
 SLURM = {"SLURM_PROCID": "3", "SLURM_NTASKS": "4"}
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2"}

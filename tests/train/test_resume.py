@@ -13,7 +13,7 @@ import torch
 from train_runs import TINY, command, losses, text, val_losses
 
 from tokenmill.errors import OrderMismatchError, SettingsMismatchError
-from tokenmill.tokens.load import load
+from tokenmill.tokens.load_tokenizer import load
 from tokenmill.torch.text_file import encode_text
 from tokenmill.train import train
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmill.batches.documents import Marks
+from tokenmill.batches.document_masks import Marks
 
 
 @dataclass(slots=True, eq=False)
@@ -14,7 +14,7 @@ class Batch:
     tokens: np.ndarray
     """(batch_size, block_size + 1): row i holds the window of sample `samples[i]`."""
     step: int
-    """The step this batch is for; see order/ranks.py."""
+    """The step this batch is for; see order/step_share.py."""
     samples: np.ndarray
     """The global sample number of each row."""
     starts: np.ndarray

@@ -7,10 +7,10 @@
         state = loader.state_dict()           # a few JSON values; load_state_dict() goes on here
 
 A loader holds one number, the samples consumed so far over all ranks. The batch of a step is a
-function of (data, order, step, rank): the order names the windows (order/plan.py), gather copies
-them (gather.py), a thread keeps a few batches ready (prefetch.py). So `batch(step)` looks anywhere
-without moving, a state resumes at once on other ranks and batch sizes, and `locate` and `when` say
-what was in a step and when a document comes.
+function of (data, order, step, rank): the order names the windows (order/sample_order.py), gather
+copies them (gather.py), a thread keeps a few batches ready (prefetch.py). So `batch(step)` looks
+anywhere without moving, a state resumes at once on other ranks and batch sizes, and `locate` and
+`when` say what was in a step and when a document comes.
 """
 
 import logging
@@ -23,17 +23,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.batches.batch import Batch
+from tokenmill.batches.batch_maker import Maker
 from tokenmill.batches.gather import check_dtype
 from tokenmill.batches.lookup import Place, Visit, place_of, visits_of
-from tokenmill.batches.make import Maker
 from tokenmill.batches.mixture import Mixture
 from tokenmill.batches.prefetch import Prefetcher
-from tokenmill.batches.source import WindowSource
+from tokenmill.batches.sample_sequence import WindowSource
 from tokenmill.batches.state import make_state, read_state
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.epochs import Arrangement
-from tokenmill.order.plan import Plan
-from tokenmill.order.ranks import Ranks
+from tokenmill.order.sample_order import Plan
+from tokenmill.order.step_share import Ranks
 
 log = logging.getLogger("tokenmill")
 

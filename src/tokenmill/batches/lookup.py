@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.plan import Plan
-from tokenmill.order.ranks import Ranks
+from tokenmill.order.sample_order import Plan
+from tokenmill.order.step_share import Ranks
 
 
 class Place(NamedTuple):

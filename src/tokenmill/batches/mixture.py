@@ -4,8 +4,8 @@
     loader = BatchLoader(data, batch_size=8, block_size=1024)
 
 Weights count samples (windows), of which all are equally long. They hold exactly in every block of
-64 samples and ever more closely over longer stretches (order/mixture.py says how); every source
-runs through its own epochs in its own order. A schedule changes the weights as the run goes on:
+64 samples and ever more closely over longer stretches (order/mixture_order.py says how); every
+source runs through its own epochs in its own order. A schedule changes the weights during the run:
 
     Mixture({"web": web, "code": code}, schedule=[
         (0, {"web": 0.8, "code": 0.2}),
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.mixture import Stage
+from tokenmill.order.mixture_order import Stage
 from tokenmill.order.shares import whole_parts
 
 Weights = Mapping[str, Any]

@@ -10,16 +10,17 @@ import click
 from tokenmill.errors import TokenmillError
 from tokenmill.version import __version__
 
-# section -> command -> its one line; the command is `command` in tokenmill.cli.<name>
+TITLES = {"make": "Make a dataset", "look": "Look at a dataset", "train": "Train"}
+# folder -> command -> its one line; the command is `command` in tokenmill.cli.<folder>.<name>
 COMMANDS = {
-    "Make a dataset": {
+    "make": {
         "prepare": "Tokenize text files into shards",
         "pretokenize": "Tokenize one text file into one .npy beside it",
         "download": "Fetch token shards from the Hugging Face hub",
         "upload": "Push a dataset to the Hugging Face hub",
         "convert": "Copy a dataset from or to another project's format",
     },
-    "Look at a dataset": {
+    "look": {
         "inspect": "Print what a dataset holds and how it was made",
         "show": "Decode documents, windows or the batch of a step",
         "verify": "Read every shard again and compare it with the manifest",
@@ -27,7 +28,7 @@ COMMANDS = {
         "report": "Write one HTML page about a dataset",
         "view": "Browse a dataset in a local page",
     },
-    "Train": {
+    "train": {
         "train": "Train a small GPT on token data",
         "sample": "Generate text with a trained model",
     },
@@ -43,15 +44,17 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the file of this command."""
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        command: click.Command = importlib.import_module(f"tokenmill.cli.{cmd_name}").command
-        return command
+        for folder, commands in COMMANDS.items():
+            if cmd_name in commands:
+                module = importlib.import_module(f"tokenmill.cli.{folder}.{cmd_name}")
+                command: click.Command = module.command
+                return command
+        return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Commands by what one wants to do, without importing any."""
-        for section, commands in COMMANDS.items():
-            with formatter.section(section):
+        for folder, commands in COMMANDS.items():
+            with formatter.section(TITLES[folder]):
                 formatter.write_dl(list(commands.items()))
 
 

@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from tokenmill.executors.protocol import Task, TaskFunction, WorkerDiedError
+from tokenmill.executors.executor import Task, TaskFunction, WorkerDiedError
 
 ATTEMPTS = 3
 

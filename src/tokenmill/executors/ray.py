@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tokenmill.errors import MismatchError, MissingExtraError, PrepareError
-from tokenmill.executors.protocol import Task, TaskFunction, WorkerDiedError
+from tokenmill.executors.executor import Task, TaskFunction, WorkerDiedError
 
 RETRIES = 3
 

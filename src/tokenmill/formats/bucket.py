@@ -10,11 +10,11 @@ import numpy as np
 
 from tokenmill.errors import FormatError, NotADatasetError
 from tokenmill.formats import ours
-from tokenmill.formats.found import Ask, Found
-from tokenmill.shards.cache import ShardCache
+from tokenmill.formats.engine.found import Ask, Found
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest, Shard
-from tokenmill.shards.read import Lazy, TokenFile
 from tokenmill.storage import check_address, join
+from tokenmill.tokenfiles.shard_cache import ShardCache
+from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 
 def read_bucket(address: str, split: str | None, ask: Ask, cache: ShardCache) -> Found:

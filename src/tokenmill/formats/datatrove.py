@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import CorruptShardError, FormatError
-from tokenmill.formats import files
-from tokenmill.formats.ends import ends_file
-from tokenmill.formats.found import Ask, Found
-from tokenmill.shards.read import Lazy, TokenFile
+from tokenmill.formats.engine import untrusted
+from tokenmill.formats.engine.ends_file import ends_file
+from tokenmill.formats.engine.found import Ask, Found
+from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 NAME = "datatrove"
 DTYPES = {"1": "<u1", "2": "<u2", "4": "<u4"}
@@ -35,7 +35,7 @@ def claims(path: Path, first_bytes: bytes) -> bool:
 def read(path: Path, ask: Ask) -> Found:
     """One file as a shard; the path may be any of the files of one name."""
     tokens = path.with_name(path.name.split(".ds")[0] + ".ds")
-    size = files.file_size(tokens, path if path != tokens else None)
+    size = untrusted.file_size(tokens, path if path != tokens else None)
     tokenizer, dtype, count = _metadata(tokens)
     if dtype is not None:
         dtype = ask.agreed(dtype, tokens)
@@ -48,8 +48,8 @@ def read(path: Path, ask: Ask) -> Found:
             'dtype="uint16")',
         )
     if count is not None:
-        files.expect_size(tokens, size, count * dtype.itemsize, f"{tokens.name}.metadata")
-    num_tokens = files.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
+        untrusted.expect_size(tokens, size, count * dtype.itemsize, f"{tokens.name}.metadata")
+    num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
     file = TokenFile(
         str(tokens), tokens.name, dtype, num_tokens, size, ends=_index(tokens, num_tokens)
     )
@@ -71,7 +71,7 @@ def _metadata(tokens: Path) -> tuple[str | None, np.dtype[Any] | None, int | Non
     path = tokens.with_name(tokens.name + ".metadata")
     if not path.is_file():
         return None, None, None
-    text = files.read_whole(path, cap=1 << 16).decode("utf-8", errors="replace")
+    text = untrusted.read_whole(path, cap=1 << 16).decode("utf-8", errors="replace")
     lines = text.split("\n")
     name, _, width = lines[0].rpartition("|")
     count = lines[1] if len(lines) > 1 else ""
@@ -89,9 +89,9 @@ def _index(tokens: Path, num_tokens: int) -> Lazy | None:
     path = tokens.with_name(tokens.name + ".index")
     if not path.is_file():
         return None
-    size = files.file_size(path)
+    size = untrusted.file_size(path)
     if size % 8:
-        raise files.too_short(path, size, size + 8 - size % 8, "a whole number of documents")
+        raise untrusted.too_short(path, size, size + 8 - size % 8, "a whole number of documents")
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         last = int.from_bytes(os.pread(descriptor, 8, max(0, size - 8)), "little")

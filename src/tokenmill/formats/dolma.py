@@ -17,9 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from tokenmill.errors import CorruptShardError, FormatError
-from tokenmill.formats import files, npy
-from tokenmill.formats.found import Ask, Found
-from tokenmill.shards.read import Lazy, TokenFile
+from tokenmill.formats import npy
+from tokenmill.formats.engine import untrusted
+from tokenmill.formats.engine.found import Ask, Found
+from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 NAME = "dolma"
 ROWS_AT_ONCE = 1 << 16
@@ -32,7 +33,7 @@ def claims(path: Path, first_bytes: bytes) -> bool:
 
 def read(path: Path, ask: Ask) -> Found:
     """One file as a shard."""
-    first_bytes, size = files.head(path)
+    first_bytes, size = untrusted.head(path)
     if first_bytes.startswith(npy.MAGIC):
         raise FormatError(
             f"{path} has the header of a real .npy file, so it is none of dolma",
@@ -45,13 +46,13 @@ def read(path: Path, ask: Ask) -> Found:
         )
     if ask.dtype is None:
         if size == 0:
-            raise files.empty(path)
+            raise untrusted.empty(path)
         raise FormatError(
             f"{path} has no header (dolma's .npy files have none), so its token type is unknown",
             hint=f'dolma writes uint16 unless told otherwise: tokenmill.open("{path}", '
             'format="dolma", dtype="uint16")',
         )
-    num_tokens = files.whole_tokens(path, size, ask.dtype.itemsize, ask.dtype.name)
+    num_tokens = untrusted.whole_tokens(path, size, ask.dtype.itemsize, ask.dtype.name)
     table = path.with_suffix(".csv.gz")
     ends = Lazy(load_ends, (str(table), num_tokens)) if table.is_file() else None
     if ends is not None and num_tokens == 0:

@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-from tokenmill.formats.writing import Rolling, Target, write_file
+from tokenmill.formats.engine.writing import Rolling, Target, write_file
 
 DTYPES = ("uint16", "uint32", "uint8", "uint64")
 TOKENS_PER_SHARD = 500_000_000

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.base.strict_json import Reader
 from tokenmill.errors import CorruptShardError, FormatError
-from tokenmill.formats import files, samples
-from tokenmill.formats.found import Ask, Found
-from tokenmill.formats.split import take
-from tokenmill.shards.read import Lazy, TokenFile
-from tokenmill.shards.strict import Reader
+from tokenmill.formats.engine import samples, untrusted
+from tokenmill.formats.engine.found import Ask, Found
+from tokenmill.formats.engine.held_out import take
+from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 NAME = "litdata"
 INDEX = "index.json"
@@ -33,19 +33,19 @@ TORCH_CODES = {
 def claims_folder(folder: Path) -> bool:
     """Whether this folder is such a dataset."""
     path = folder / INDEX
-    return path.is_file() and "chunks" in files.read_json(path).names()
+    return path.is_file() and "chunks" in untrusted.read_json(path).names()
 
 
 def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
     """The chunks of a split, by the index."""
     path = folder / INDEX
-    index = files.read_json(path)
+    index = untrusted.read_json(path)
     config = index.object("config")
     dtype = ask.agreed(_dtype(config, path), path)
     chunks = index.objects("chunks")
     if not chunks:
         raise FormatError(f"{path} names no chunks", hint="nothing was written; write it again")
-    root = files.Root(folder, path)
+    root = untrusted.Root(folder, path)
     shards = [_chunk(root, chunk, dtype) for chunk in chunks]
     first = shards[0]
     lengths = np.diff(load_ends(first.path, chunks[0].count("chunk_size"), 1), prepend=0)
@@ -86,7 +86,7 @@ def _dtype(config: Reader, path: Path) -> np.dtype[Any]:
     return np.dtype(codes[int(code)])
 
 
-def _chunk(root: files.Root, chunk: Reader, dtype: np.dtype[Any]) -> TokenFile:
+def _chunk(root: untrusted.Root, chunk: Reader, dtype: np.dtype[Any]) -> TokenFile:
     name, count, num_tokens = chunk.file("filename"), chunk.count("chunk_size"), chunk.count("dim")
     offset = 4 * (count + 2)
     size = offset + num_tokens * dtype.itemsize

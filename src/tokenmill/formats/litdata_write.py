@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tokenmill.formats import litdata, samples
-from tokenmill.formats.buffered import Buffered
-from tokenmill.formats.writing import Target, write_file
+from tokenmill.formats import litdata
+from tokenmill.formats.engine import samples
+from tokenmill.formats.engine.buffered import Buffered
+from tokenmill.formats.engine.writing import Target, write_file
 
 DTYPES = ("uint16", "uint32", "int32", "uint8", "int64", "uint64")
 TOKENS_PER_SHARD = 1 << 25

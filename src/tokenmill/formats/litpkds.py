@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from tokenmill.errors import FormatError, UnsupportedVersionError
-from tokenmill.formats import files
-from tokenmill.formats.found import Ask, Found
-from tokenmill.shards.read import TokenFile
+from tokenmill.formats.engine import untrusted
+from tokenmill.formats.engine.found import Ask, Found
+from tokenmill.tokenfiles.token_file import TokenFile
 
 NAME = "litpkds"
 MAGIC = b"LITPKDS"
@@ -32,14 +32,14 @@ def claims(path: Path, first_bytes: bytes) -> bool:
 
 def read(path: Path, ask: Ask) -> Found:
     """One file as a shard."""
-    first_bytes, size = files.head(path, HEADER_BYTES)
+    first_bytes, size = untrusted.head(path, HEADER_BYTES)
     if not first_bytes.startswith(MAGIC):
         raise FormatError(
             f"{path} starts with {first_bytes[:7]!r}, not with {MAGIC!r}",
             hint="the file is damaged, or of another format: leave format out to have it told",
         )
     if size < HEADER_BYTES:
-        raise files.too_short(path, size, HEADER_BYTES, "the header")
+        raise untrusted.too_short(path, size, HEADER_BYTES, "the header")
     version = int.from_bytes(first_bytes[7:15], "little")
     if version != 1:
         raise UnsupportedVersionError(f"{path} is of version {version:,}; known is 1")
@@ -52,7 +52,7 @@ def read(path: Path, ask: Ask) -> Found:
         )
     num_tokens = int.from_bytes(first_bytes[16:24], "little")
     dtype = ask.agreed(np.dtype(DTYPES[code]), path)
-    files.expect_size(
+    untrusted.expect_size(
         path,
         size,
         HEADER_BYTES + num_tokens * dtype.itemsize,

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from tokenmill.errors import FormatError, TruncatedShardError, UnsupportedVersionError
-from tokenmill.formats import files
-from tokenmill.formats.found import Ask, Found
-from tokenmill.formats.magic import OTHERS
-from tokenmill.shards.read import TokenFile
+from tokenmill.formats.engine import untrusted
+from tokenmill.formats.engine.first_bytes import OTHERS
+from tokenmill.formats.engine.found import Ask, Found
+from tokenmill.tokenfiles.token_file import TokenFile
 
 NAME = "llmc"
 HEADER_BYTES = 1024
@@ -36,7 +36,7 @@ def claims(path: Path, first_bytes: bytes) -> bool:
 
 def read(path: Path, ask: Ask) -> Found:
     """One file as a shard."""
-    first_bytes, size = files.head(path, HEADER_BYTES)
+    first_bytes, size = untrusted.head(path, HEADER_BYTES)
     kind = KINDS.get(int.from_bytes(first_bytes[:4], "little"))
     if kind is None:
         raise _not_llmc(path, first_bytes)
@@ -59,7 +59,7 @@ def read(path: Path, ask: Ask) -> Found:
             hint="the count has overflowed 2^31 or is damaged; write or fetch the shard again",
         )
     dtype = ask.agreed(np.dtype(dtype_code), path)
-    files.expect_size(
+    untrusted.expect_size(
         path,
         size,
         HEADER_BYTES + num_tokens * dtype.itemsize,

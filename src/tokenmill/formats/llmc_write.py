@@ -10,7 +10,7 @@ from typing import IO
 import numpy as np
 
 from tokenmill.formats import llmc
-from tokenmill.formats.writing import Rolling, Target
+from tokenmill.formats.engine.writing import Rolling, Target
 
 DTYPES = ("uint16", "uint32")
 TOKENS_PER_SHARD = 100_000_000

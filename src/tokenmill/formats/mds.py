@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.base.strict_json import Reader
 from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
-from tokenmill.formats import files, samples
-from tokenmill.formats.found import INTEGERS, Ask, Found
-from tokenmill.formats.split import take
-from tokenmill.shards.read import Lazy, TokenFile
-from tokenmill.shards.strict import Reader
+from tokenmill.formats.engine import samples, untrusted
+from tokenmill.formats.engine.found import INTEGERS, Ask, Found
+from tokenmill.formats.engine.held_out import take
+from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 NAME = "mds"
 INDEX = "index.json"
@@ -48,20 +48,20 @@ class Column:
 def claims_folder(folder: Path) -> bool:
     """Whether this folder is such a dataset."""
     path = folder / INDEX
-    return path.is_file() and "shards" in files.read_json(path).names()
+    return path.is_file() and "shards" in untrusted.read_json(path).names()
 
 
 def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
     """The shards of a split, by the index."""
     path = folder / INDEX
-    index = files.read_json(path)
+    index = untrusted.read_json(path)
     if index.count("version") != 2:
         raise UnsupportedVersionError(f"{path} is of version {index.count('version')}; known is 2")
     entries = index.objects("shards")
     if not entries:
         raise FormatError(f"{path} names no shards", hint="nothing was written; write it again")
     column = _column(entries[0], path, ask)
-    root = files.Root(folder, path)
+    root = untrusted.Root(folder, path)
     first = _table(_shard_path(root, entries[0]), entries[0].count("samples"), column)
     dtype = column.dtype or ask.agreed(np.dtype(DTYPE_CODES[first.dtype_code]), path)
     documents = samples.are_documents(index, np.diff(first.starts))
@@ -137,7 +137,7 @@ def _is_integers(kind: object) -> bool:
     return parts[0] == "ndarray" and (len(parts) == 1 or parts[1] in INTEGERS)
 
 
-def _shard_path(root: files.Root, entry: Reader) -> Path:
+def _shard_path(root: untrusted.Root, entry: Reader) -> Path:
     raw = entry.object("raw_data")
     _, size = root.file(raw.file("basename"))
     if size is None and entry.fields.get("zip_data"):
@@ -150,7 +150,7 @@ def _shard_path(root: files.Root, entry: Reader) -> Path:
 
 
 def _shard(
-    root: files.Root,
+    root: untrusted.Root,
     entry: Reader,
     column: Column,
     dtype: np.dtype[Any],
@@ -163,9 +163,9 @@ def _shard(
     args = (str(path), count, column, dtype_code)
     if column.dtype is not None and not column.has_shape and column.sizes[column.number]:
         values = column.sizes[column.number] or 0
-        num_tokens = count * files.whole_tokens(path, values, dtype.itemsize, dtype.name)
+        num_tokens = count * untrusted.whole_tokens(path, values, dtype.itemsize, dtype.name)
         if num_tokens * dtype.itemsize > size:
-            raise files.too_short(path, size, num_tokens * dtype.itemsize, root.index.name)
+            raise untrusted.too_short(path, size, num_tokens * dtype.itemsize, root.index.name)
     else:
         num_tokens = int(_table(path, count, column, dtype_code).starts[-1])
     hashes = raw.fields.get("hashes")
@@ -210,7 +210,7 @@ def _table(path: Path, count: int, column: Column, dtype_code: int = 0) -> Table
     try:
         size = os.fstat(descriptor).st_size
         if size < 8 + 4 * count:
-            raise files.too_short(path, size, 8 + 4 * count, f"its index ({count:,} samples)")
+            raise untrusted.too_short(path, size, 8 + 4 * count, f"its index ({count:,} samples)")
         mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
     finally:
         os.close(descriptor)

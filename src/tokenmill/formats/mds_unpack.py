@@ -13,11 +13,12 @@ from typing import IO, Any, cast
 
 import xxhash
 
+from tokenmill.base.strict_json import Reader
 from tokenmill.errors import CorruptShardError, FormatError
-from tokenmill.formats import files, mds
-from tokenmill.formats.split import FOLDERS
-from tokenmill.formats.writing import write_file
-from tokenmill.shards.strict import Reader
+from tokenmill.formats import mds
+from tokenmill.formats.engine import untrusted
+from tokenmill.formats.engine.held_out import FOLDERS
+from tokenmill.formats.engine.writing import write_file
 
 BLOCK = 1 << 20
 
@@ -33,15 +34,15 @@ def unpack(src: Path, into: Path) -> bool:
 
 
 def _is_packed(folder: Path) -> bool:
-    shards = files.read_json(folder / mds.INDEX).objects("shards")
+    shards = untrusted.read_json(folder / mds.INDEX).objects("shards")
     return any(shard.fields.get("zip_data") for shard in shards)
 
 
 def _unpack(folder: Path, into: Path) -> None:
     into.mkdir(parents=True)
     index = folder / mds.INDEX
-    root = files.Root(folder, index)
-    for shard in files.read_json(index).objects("shards"):
+    root = untrusted.Root(folder, index)
+    for shard in untrusted.read_json(index).objects("shards"):
         raw, zipped = shard.object("raw_data"), shard.object("zip_data")
         path = root.sized(zipped.file("basename"), zipped.count("bytes"))
         codec = str(shard.fields.get("compression")).split(":")[0]
@@ -67,7 +68,7 @@ def _copy(path: Path, codec: str, raw: Reader, target: Path) -> None:
         raise CorruptShardError(
             f"{path} cannot be unpacked: {error}", hint="fetch this shard again"
         ) from None
-    files.expect_size(target, found, expected, "its index")
+    untrusted.expect_size(target, found, expected, "its index")
     for name, digest in digests.items():
         if digest.hexdigest() != raw.object("hashes").text(name):
             raise CorruptShardError(

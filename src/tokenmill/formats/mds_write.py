@@ -8,9 +8,10 @@ import orjson
 import xxhash
 
 from tokenmill.errors import FormatError
-from tokenmill.formats import mds, samples
-from tokenmill.formats.buffered import Buffered
-from tokenmill.formats.writing import Target, write_file
+from tokenmill.formats import mds
+from tokenmill.formats.engine import samples
+from tokenmill.formats.engine.buffered import Buffered
+from tokenmill.formats.engine.writing import Target, write_file
 
 DTYPES = ("uint16", "uint32", "int32", "uint8", "int64", "uint64")
 TOKENS_PER_SHARD = 1 << 25

@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
-from tokenmill.formats import files
-from tokenmill.formats.found import Ask, Found
-from tokenmill.formats.magic import OTHERS
-from tokenmill.shards.read import Lazy, TokenFile
+from tokenmill.formats.engine import untrusted
+from tokenmill.formats.engine.first_bytes import OTHERS
+from tokenmill.formats.engine.found import Ask, Found
+from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 NAME = "megatron"
 MAGIC = b"MMIDIDX\x00\x00"
@@ -48,16 +48,16 @@ def read(path: Path, ask: Ask) -> Found:
     """One pair as a shard; the path may be either of its files."""
     index = path.with_suffix(".idx") if path.suffix == ".bin" else path
     tokens = path.with_suffix(".bin")
-    first_bytes, index_size = files.head(index, HEADER_BYTES)
+    first_bytes, index_size = untrusted.head(index, HEADER_BYTES)
     dtype, sequences, documents = _header(index, first_bytes)
     dtype = ask.agreed(dtype, index)
     expected = HEADER_BYTES + 12 * sequences + 8 * documents
     if index_size != expected + sequences:  # with modes
-        files.expect_size(
+        untrusted.expect_size(
             index, index_size, expected, f"its header ({sequences:,} sequences, {documents:,} ends)"
         )
-    size = files.file_size(tokens, index)
-    num_tokens = files.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
+    size = untrusted.file_size(tokens, index)
+    num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
     _check_edges(index, sequences, documents, dtype.itemsize, tokens, size)
     ends = Lazy(load_ends, (str(index), sequences, documents, dtype.itemsize, size), documents - 1)
     file = TokenFile(str(tokens), tokens.name, dtype, num_tokens, size, ends=ends)
@@ -74,7 +74,7 @@ def _header(index: Path, first_bytes: bytes) -> tuple[np.dtype[Any], int, int]:
             hint=remedy or "the index is damaged, or not one of Megatron; fetch it again",
         )
     if len(first_bytes) < HEADER_BYTES:
-        raise files.too_short(index, len(first_bytes), HEADER_BYTES, "the header of an index")
+        raise untrusted.too_short(index, len(first_bytes), HEADER_BYTES, "the header of an index")
     version = int.from_bytes(first_bytes[9:17], "little")
     if version != 1:
         raise UnsupportedVersionError(f"{index} is of version {version:,}; known is 1")
@@ -127,7 +127,7 @@ def _check_edges(
             f"{index} has its first sequence at byte {begin:,} of {tokens.name}, not at 0",
             hint=MIXED,
         )
-    files.expect_size(tokens, size, end, f"{index.name} (its last sequence)", hint=MIXED)
+    untrusted.expect_size(tokens, size, end, f"{index.name} (its last sequence)", hint=MIXED)
 
 
 def load_ends(index: str, sequences: int, documents: int, itemsize: int, size: int) -> np.ndarray:
@@ -136,7 +136,7 @@ def load_ends(index: str, sequences: int, documents: int, itemsize: int, size: i
     try:
         found = os.fstat(descriptor).st_size
         if found < HEADER_BYTES + 12 * sequences + 8 * documents:
-            raise files.too_short(
+            raise untrusted.too_short(
                 Path(index), found, HEADER_BYTES + 12 * sequences + 8 * documents, "its header"
             )
         mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)

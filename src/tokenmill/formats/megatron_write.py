@@ -10,7 +10,7 @@ import numpy as np
 
 from tokenmill.errors import FormatError
 from tokenmill.formats import megatron
-from tokenmill.formats.writing import Rolling, Target, close
+from tokenmill.formats.engine.writing import Rolling, Target, close
 
 DTYPES = ("uint16", "int32", "uint8", "int64")
 TOKENS_PER_SHARD = MAX_TOKENS_PER_SHARD = 2**62

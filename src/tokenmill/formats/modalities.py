@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from tokenmill.errors import CorruptShardError
-from tokenmill.formats import files
-from tokenmill.formats.found import Ask, Found
-from tokenmill.shards.read import TokenFile
+from tokenmill.formats.engine import untrusted
+from tokenmill.formats.engine.found import Ask, Found
+from tokenmill.tokenfiles.token_file import TokenFile
 
 NAME = "modalities"
 HEADER_BYTES = 12
@@ -29,9 +29,9 @@ def claims(path: Path, first_bytes: bytes) -> bool:
 
 def read(path: Path, ask: Ask) -> Found:
     """One file as a shard."""
-    first_bytes, size = files.head(path, HEADER_BYTES)
+    first_bytes, size = untrusted.head(path, HEADER_BYTES)
     if size < HEADER_BYTES:
-        raise files.too_short(path, size, HEADER_BYTES, "the header")
+        raise untrusted.too_short(path, size, HEADER_BYTES, "the header")
     num_bytes = int.from_bytes(first_bytes[:8], "little")
     width = int.from_bytes(first_bytes[8:12], "little")
     if width not in DTYPES:
@@ -41,7 +41,7 @@ def read(path: Path, ask: Ask) -> Found:
         )
     # After the tokens comes a pickle of unknown length, and at least one byte of it.
     if HEADER_BYTES + num_bytes >= size:
-        raise files.too_short(path, size, HEADER_BYTES + num_bytes + 1, "its header")
+        raise untrusted.too_short(path, size, HEADER_BYTES + num_bytes + 1, "its header")
     dtype = ask.agreed(np.dtype(DTYPES[width]), path)
-    num_tokens = files.whole_tokens(path, num_bytes, width, dtype.name)
+    num_tokens = untrusted.whole_tokens(path, num_bytes, width, dtype.name)
     return Found(NAME, (TokenFile(str(path), path.name, dtype, num_tokens, size, HEADER_BYTES),))

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.errors import FormatError
-from tokenmill.formats import files
-from tokenmill.formats.found import INTEGERS, Ask, Found, token_dtype
-from tokenmill.formats.magic import known_head
-from tokenmill.formats.refused import dataset_above
-from tokenmill.shards.read import TokenFile
+from tokenmill.formats.engine import untrusted
+from tokenmill.formats.engine.first_bytes import known_head
+from tokenmill.formats.engine.found import INTEGERS, Ask, Found, token_dtype
+from tokenmill.formats.engine.not_tokens import dataset_above
+from tokenmill.tokenfiles.token_file import TokenFile
 
 NAME = "nanogpt"
 
@@ -27,7 +27,7 @@ def claims(path: Path, first_bytes: bytes) -> bool:
 
 def read(path: Path, ask: Ask) -> Found:
     """One file as a shard."""
-    first_bytes, size = files.head(path)
+    first_bytes, size = untrusted.head(path)
     if other := known_head(first_bytes):
         raise FormatError(
             f"{path} has a header ({other}), so it is not a raw file; its header is no tokens",
@@ -42,7 +42,7 @@ def read(path: Path, ask: Ask) -> Found:
         dtype = ask.agreed(token_dtype(meta["dtype"]), path)
     if dtype is None:
         raise _unknown_dtype(path, size)
-    num_tokens = files.whole_tokens(path, size, dtype.itemsize, dtype.name)
+    num_tokens = untrusted.whole_tokens(path, size, dtype.itemsize, dtype.name)
     file = TokenFile(str(path), path.name, dtype, num_tokens, size)
     end_of_text_id = meta.get("end_of_text_id")
     return Found(
@@ -57,7 +57,7 @@ def read(path: Path, ask: Ask) -> Found:
 def _meta(beside: Path) -> dict[str, Any]:
     if not beside.is_file():
         return {}
-    fields = files.read_json(beside)
+    fields = untrusted.read_json(beside)
     meta: dict[str, Any] = {}
     if "dtype" in fields.names():
         meta["dtype"] = fields.text("dtype", among=INTEGERS)
@@ -75,7 +75,7 @@ def _unknown_dtype(path: Path, size: int) -> FormatError:
             hint=f'open the dataset, which knows the type: tokenmill.open("{owner}"{split})',
         )
     if size == 0:
-        return files.empty(path)
+        return untrusted.empty(path)
     hint = (
         f'nanoGPT writes uint16 for gpt2: tokenmill.open("{path}", format="nanogpt", '
         'dtype="uint16")'

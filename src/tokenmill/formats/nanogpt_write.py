@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from tokenmill.formats.writing import Rolling, Target, write_file
+from tokenmill.formats.engine.writing import Rolling, Target, write_file
 
 DTYPES = ("uint16", "uint32", "uint8", "int32", "int64")
 TOKENS_PER_SHARD = MAX_TOKENS_PER_SHARD = 2**62

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import CorruptShardError, FormatError, TruncatedShardError
-from tokenmill.formats import files
-from tokenmill.formats.found import INTEGERS, Ask, Found
-from tokenmill.shards.read import Lazy, TokenFile
+from tokenmill.formats.engine import untrusted
+from tokenmill.formats.engine.found import INTEGERS, Ask, Found
+from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 NAME = "npy"
 MAGIC = b"\x93NUMPY"
@@ -33,7 +33,7 @@ def claims(path: Path, first_bytes: bytes) -> bool:
 
 def read(path: Path, ask: Ask) -> Found:
     """One file as a shard."""
-    first_bytes, size = files.head(path)
+    first_bytes, size = untrusted.head(path)
     if not first_bytes.startswith(MAGIC):
         raise FormatError(
             f"{path} starts with {first_bytes[:6]!r}, not with the header of a .npy file",
@@ -49,14 +49,14 @@ def read(path: Path, ask: Ask) -> Found:
             hint="write it again with np.save(path, np.ascontiguousarray(array))",
         )
     num_tokens = math.prod(shape)
-    files.expect_size(path, size, offset + num_tokens * dtype.itemsize, f"its shape {shape}")
+    untrusted.expect_size(path, size, offset + num_tokens * dtype.itemsize, f"its shape {shape}")
     file = TokenFile(str(path), path.name, dtype, num_tokens, size, offset)
     # `tokenmill pretokenize` leaves its tokenizer beside the array.
     state = path.with_name(f"{path.stem}.tokenizer_state.json")
     return Found(
         NAME,
         (file,),
-        tokenizer_state=Lazy(files.read_whole, (state,), file=str(state))
+        tokenizer_state=Lazy(untrusted.read_whole, (state,), file=str(state))
         if state.is_file()
         else None,
         details={"shape": list(shape)},

@@ -6,7 +6,7 @@ from typing import IO
 import numpy as np
 
 from tokenmill.formats import npy
-from tokenmill.formats.writing import Rolling, Target
+from tokenmill.formats.engine.writing import Rolling, Target
 
 DTYPES = ("uint16", "uint32", "uint8", "int32", "int64", "uint64")
 TOKENS_PER_SHARD = MAX_TOKENS_PER_SHARD = 2**62

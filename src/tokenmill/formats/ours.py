@@ -11,11 +11,11 @@ import numpy as np
 import xxhash
 
 from tokenmill.errors import FormatError
-from tokenmill.formats import files
-from tokenmill.formats.ends import ends_file
-from tokenmill.formats.found import Ask, Found
+from tokenmill.formats.engine import untrusted
+from tokenmill.formats.engine.ends_file import ends_file
+from tokenmill.formats.engine.found import Ask, Found
 from tokenmill.shards.manifest import FILE_NAME, PREPARATION_FOLDER, Manifest, Shard
-from tokenmill.shards.read import Lazy, TokenFile, not_the_same
+from tokenmill.tokenfiles.token_file import Lazy, TokenFile, not_the_same
 
 NAME = "tokenmill"
 
@@ -38,7 +38,7 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
             else f'open split="{next(iter(manifest.splits))}"',
         )
     names = list(manifest.splits) if split is None else [split]
-    root = files.Root(folder, folder / FILE_NAME)
+    root = untrusted.Root(folder, folder / FILE_NAME)
     shards = [
         _shard(root, shard, dtype, name) for name in names for shard in manifest.splits[name].shards
     ]
@@ -58,14 +58,14 @@ def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
 
 def read_hashed(path: str, digest: str) -> bytes:
     """All bytes of a small file, which must have this hash."""
-    data = files.read_whole(Path(path))
+    data = untrusted.read_whole(Path(path))
     found = xxhash.xxh3_128_hexdigest(data)
     if found != digest:
         raise not_the_same(path, digest, found)
     return data
 
 
-def _shard(root: files.Root, shard: Shard, dtype: np.dtype[Any], split: str) -> TokenFile:
+def _shard(root: untrusted.Root, shard: Shard, dtype: np.dtype[Any], split: str) -> TokenFile:
     path = root.sized(shard.file, shard.bytes)
     ends = root.sized(shard.ends.file, shard.ends.bytes)
     return TokenFile(

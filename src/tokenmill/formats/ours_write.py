@@ -5,8 +5,8 @@ from typing import IO
 
 import numpy as np
 
-from tokenmill.formats.writing import Rolling, Target, write_file
-from tokenmill.shards.files import hash_file
+from tokenmill.base.atomic import hash_file
+from tokenmill.formats.engine.writing import Rolling, Target, write_file
 from tokenmill.shards.manifest import Ends, Shard
 
 DTYPES = ("uint16", "uint32")

@@ -14,8 +14,8 @@ push.py       a verified dataset, its card and a sample, in one commit
 sample.py     the first documents of each split as Parquet, for the hub's viewer
 """
 
+from tokenmill.base.retry import Retry
 from tokenmill.hub.pull import Download, download, download_tokenized_data
 from tokenmill.hub.push import Upload, upload
-from tokenmill.hub.retry import Retry
 
 __all__ = ["Download", "Retry", "Upload", "download", "download_tokenized_data", "upload"]

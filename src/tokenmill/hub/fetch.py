@@ -5,12 +5,12 @@ import struct
 from pathlib import Path
 from typing import Any
 
+from tokenmill.base.retry import Patience, Transient
 from tokenmill.errors import DownloadError
-from tokenmill.hub.client import Hub
-from tokenmill.hub.files import RemoteFile
+from tokenmill.hub.hub_client import Hub
 from tokenmill.hub.partial import Partial, out_of_space
-from tokenmill.hub.progress import Progress
-from tokenmill.hub.retry import Patience, Transient
+from tokenmill.hub.remote_files import RemoteFile
+from tokenmill.hub.transfer_progress import Progress
 
 _WRONG_CONTENT_TRIES = 2  # a file that arrived whole but wrong is fetched once more
 

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from tokenmill.base.retry import Patience
 from tokenmill.errors import Stopped
-from tokenmill.hub.retry import Patience
 
 T = TypeVar("T")
 LAST_WORDS = 2.0  # seconds that the others get to stop after Ctrl-C

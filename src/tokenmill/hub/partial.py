@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tokenmill.errors import DownloadError
-from tokenmill.hub.files import RemoteFile
+from tokenmill.hub.remote_files import RemoteFile
 
 # Nobody waits longer than this between two bytes (see LONGEST_RETRY_AFTER): its writer is gone.
 ABANDONED_AFTER = 3600.0  # seconds

@@ -16,15 +16,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tokenmill.base.retry import Patience, Retry
 from tokenmill.errors import DownloadError
-from tokenmill.hub.client import Hub, Unreachable, is_offline
+from tokenmill.hub.checked_files import Record
 from tokenmill.hub.fetch import fetch
-from tokenmill.hub.files import DEFAULT_REPO, MANIFEST, RemoteFile, choose
+from tokenmill.hub.hub_client import Hub, Unreachable, is_offline
 from tokenmill.hub.parallel import in_parallel
 from tokenmill.hub.partial import Partial, orphans
-from tokenmill.hub.progress import Progress, make_progress
-from tokenmill.hub.record import Record
-from tokenmill.hub.retry import Patience, Retry
+from tokenmill.hub.remote_files import DEFAULT_REPO, MANIFEST, RemoteFile, choose
+from tokenmill.hub.transfer_progress import Progress, make_progress
 
 DEFAULT_FOLDER = "/tmp/data"
 

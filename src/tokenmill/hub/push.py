@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tokenmill.base.retry import Patience, Retry
 from tokenmill.errors import CorruptShardError, DownloadError, MissingExtraError, UploadError
-from tokenmill.hub.client import Hub, hub_package, is_offline
-from tokenmill.hub.files import MANIFEST, RemoteFile
-from tokenmill.hub.retry import Patience, Retry
-from tokenmill.hub.sample import samples
+from tokenmill.hub.hub_client import Hub, hub_package, is_offline
+from tokenmill.hub.remote_files import MANIFEST, RemoteFile
+from tokenmill.hub.viewer_sample import samples
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify
 

@@ -15,7 +15,7 @@ import numpy as np
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, NotADatasetError, TruncatedShardError
-from tokenmill.hub.files import OUR_FOLDER
+from tokenmill.hub.remote_files import OUR_FOLDER
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.shards.verify import Finding, verify
 

@@ -14,8 +14,8 @@ import numpy as np
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, TokenmillError
-from tokenmill.hub.record import origins
-from tokenmill.look.pieces import one_line
+from tokenmill.hub.checked_files import origins
+from tokenmill.look.shown_tokens import one_line
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 
 SPLITS = ("train", "val", "test")

@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.dataset import TokenDataset
-from tokenmill.look.pieces import Piece, pieces_of
+from tokenmill.look.shown_tokens import Piece, pieces_of
 
 MAX_TOKENS = 2000
 

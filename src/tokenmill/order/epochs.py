@@ -13,7 +13,7 @@ import numpy as np
 from tokenmill.order.blocks import Blocks
 from tokenmill.order.random import draw
 from tokenmill.order.sequential import Sequential
-from tokenmill.order.shuffled import Shuffled
+from tokenmill.order.shuffle import Shuffled
 from tokenmill.order.windows import Windows
 
 ORDER_VERSION = 1  # part of every fingerprint; a new value means that a seed names another order

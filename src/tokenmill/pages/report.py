@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.look.doctor.sample import Patient
+from tokenmill.look.doctor.token_sample import Patient
 from tokenmill.look.inspect import inspect
-from tokenmill.look.pieces import pieces_of
-from tokenmill.pages import facts, plots
-from tokenmill.pages.coloured import coloured, inline
-from tokenmill.pages.frame import cards, short
-from tokenmill.pages.health import Health, health_list, health_of
-from tokenmill.pages.html import Html, count, join, table, tag
-from tokenmill.pages.opened import open_for_looking
+from tokenmill.look.shown_tokens import pieces_of
+from tokenmill.pages.elements import plots, report_numbers
+from tokenmill.pages.elements.health import Health, health_list, health_of
+from tokenmill.pages.elements.html import Html, count, join, table, tag
+from tokenmill.pages.elements.open_splits import open_for_looking
+from tokenmill.pages.elements.token_colours import coloured, inline
 from tokenmill.pages.server import packaged
+from tokenmill.pages.site.frame import cards, short
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.version import __version__
 
@@ -29,7 +29,7 @@ TOP = 26
 SAMPLES, SAMPLE_TOKENS = 4, 400
 
 
-def report(path: str, *, sample: int = facts.BUDGET, **settings: Any) -> str:
+def report(path: str, *, sample: int = report_numbers.BUDGET, **settings: Any) -> str:
     """The page about the token data at `path`; `settings` are those of `tokenmill.open`.
 
     `sample` is how many tokens of each split are looked at.
@@ -38,7 +38,7 @@ def report(path: str, *, sample: int = facts.BUDGET, **settings: Any) -> str:
     splits, tokenizer = opened.splits, opened.tokenizer
     manifest = Manifest.load(path) if (Path(path) / FILE_NAME).is_file() else None
     known = inspect(path, **opened.settings)
-    counts = facts.count_ids(splits, sample)
+    counts = report_numbers.count_ids(splits, sample)
     health = health_of(opened, sample)
     name = Path(path).resolve().name
     body = join(
@@ -102,7 +102,7 @@ def _lead(known: dict[str, Any]) -> Html:
     return tag("p", ", ".join(words), class_="lead")
 
 
-def _figures(known: dict[str, Any], counts: facts.Counts, health: Health) -> Html:
+def _figures(known: dict[str, Any], counts: report_numbers.Counts, health: Health) -> Html:
     used = int((counts.by_id > 0).sum())
     size = (known["tokenizer"] or {}).get("vocab_size")
     per_token = known["bytes_per_token"]
@@ -132,7 +132,7 @@ def _sampled(what: str, is_whole: bool) -> Html | None:
 
 
 def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
-    found = facts.lengths_of(splits, sample)
+    found = report_numbers.lengths_of(splits, sample)
     if found is None or not len(found.values):
         words = "Nothing in this data says where documents end; name it with --end-of-text-id."
         return _section("Document lengths", tag("p", words, class_="note"))
@@ -169,7 +169,9 @@ def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
     )
 
 
-def _top_tokens(splits: dict[str, TokenDataset], tokenizer: Any, counts: facts.Counts) -> Html:
+def _top_tokens(
+    splits: dict[str, TokenDataset], tokenizer: Any, counts: report_numbers.Counts
+) -> Html:
     order = np.argsort(-counts.by_id, kind="stable")[:TOP]
     order = order[counts.by_id[order] > 0]
     end = next(iter(splits.values())).end_of_text_id
@@ -189,7 +191,7 @@ def _top_tokens(splits: dict[str, TokenDataset], tokenizer: Any, counts: facts.C
     return _section("Top tokens", plots.bars(rows), tag("p", words, class_="note"), sampled)
 
 
-def _vocabulary(known: dict[str, Any], counts: facts.Counts) -> Html:
+def _vocabulary(known: dict[str, Any], counts: report_numbers.Counts) -> Html:
     size = (known["tokenizer"] or {}).get("vocab_size")
     used = int((counts.by_id > 0).sum())
     once = int((counts.by_id == 1).sum())
@@ -242,7 +244,7 @@ def _compression(
     if tokenizer is None:
         words = "Not known without the tokenizer."
         return _section("Bytes a token", tag("p", words, class_="note"))
-    kind, found, total = facts.compression(splits, tokenizer, manifest)
+    kind, found, total = report_numbers.compression(splits, tokenizer, manifest)
     rows = [
         (
             tag("span", part.name, class_="place"),
@@ -286,7 +288,7 @@ def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any]) -> Html:
         parts.append(plots.meter(many / read, words))
     if isinstance(books.get("lines_dropped"), int):
         parts.append(tag("p", f"{books['lines_dropped']:,} repeated lines dropped."))
-    found = facts.repeated_documents(splits)
+    found = report_numbers.repeated_documents(splits)
     if found is not None:
         repeated, compared = found
         words = f"{repeated:,} of {compared:,} documents compared are equal to an earlier one."
@@ -313,7 +315,7 @@ def _samples(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:
     return tag("section", tag("h2", "Samples"), *parts)
 
 
-def _footer(known: dict[str, Any], counts: facts.Counts, health: Health) -> Html:
+def _footer(known: dict[str, Any], counts: report_numbers.Counts, health: Health) -> Html:
     prints = ", ".join(f"{name} {value[:12]}" for name, value in known["fingerprint"].items())
     exact = (
         "all tokens" if counts.is_whole else f"{counts.looked_at:,} of {counts.num_tokens:,} tokens"

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from tokenmill.errors import TokenmillError
-from tokenmill.pages.site import Site
+from tokenmill.pages.site.routes import Site
 
 ADDRESS = "127.0.0.1"
 FILES = {

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tokenmill.base.atomic import hash_file
+from tokenmill.base.progress import Progress
 from tokenmill.errors import PrepareError, SettingsMismatchError
-from tokenmill.preparation.present import is_ours
-from tokenmill.preparation.progress import Progress
-from tokenmill.preparation.workspace import STANDARD_INPUT, Workspace, new_file
-from tokenmill.shards.files import hash_file
+from tokenmill.preparation.workspace.folder_contents import is_ours
+from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace, new_file
 from tokenmill.storage import is_remote
-from tokenmill.text.files import printable
-from tokenmill.text.sources import Found, Source, find_sources, search
+from tokenmill.text.inputs.open_input import printable
+from tokenmill.text.inputs.sources import Found, Source, find_sources, search
 
 Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 

@@ -16,12 +16,12 @@ import orjson
 
 from tokenmill.errors import SettingsMismatchError
 from tokenmill.preparation.settings import Settings
-from tokenmill.preparation.workspace import Workspace, keep, new_file, remember
+from tokenmill.preparation.workspace.work_folder import Workspace, keep, new_file, remember
 from tokenmill.shards.manifest import dtype_for
-from tokenmill.text.sources import Source
-from tokenmill.text.units import Unit, cut_into_units
-from tokenmill.tokens.load import from_state
-from tokenmill.tokens.protocol import Tokenizer
+from tokenmill.text.inputs.sources import Source
+from tokenmill.text.inputs.units import Unit, cut_into_units
+from tokenmill.tokens.load_tokenizer import from_state
+from tokenmill.tokens.tokenizer import Tokenizer
 
 PLAN_VERSION = 1
 UNIT_BYTES = 32 << 20

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from tokenmill.text.read import ReadRules
+from tokenmill.text.reading.read import ReadRules
 
 
 @dataclass(frozen=True, kw_only=True)

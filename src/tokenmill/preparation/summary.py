@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tokenmill.shards.manifest import Manifest
-from tokenmill.text.files import printable
+from tokenmill.text.inputs.open_input import printable
 
 
 @dataclass

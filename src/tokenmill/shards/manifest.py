@@ -16,9 +16,9 @@ from typing import Any
 
 import orjson
 
+from tokenmill.base.atomic import write_atomically
+from tokenmill.base.strict_json import Reader, parse_object
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
-from tokenmill.shards.files import write_atomically
-from tokenmill.shards.strict import Reader, parse_object
 
 FILE_NAME = "dataset_metadata.json"
 STATE_FILE_NAME = "tokenizer_state.json"

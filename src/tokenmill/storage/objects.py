@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.errors import DownloadError, LockedError, PrepareError
-from tokenmill.storage import client
+from tokenmill.storage import object_client
 from tokenmill.storage.address import SCHEME, split
 
 SINGLE_PUT = 64 << 20
@@ -52,15 +52,17 @@ def find(address: str) -> ObjectStat | None:
 
     async def head(s3: Any) -> ObjectStat | None:
         try:
-            found = await asyncio.wait_for(s3.head_object(Bucket=bucket, Key=key), client.TIMEOUT)
+            found = await asyncio.wait_for(
+                s3.head_object(Bucket=bucket, Key=key), object_client.TIMEOUT
+            )
         except Exception as error:
-            if client._code(error)[1] == 404:
+            if object_client._code(error)[1] == 404:
                 return None
             raise
         modified = int(found["LastModified"].timestamp() * 10**9)
         return ObjectStat(found["ContentLength"], found["ETag"], modified)
 
-    return client.call(head, "look at", address) if key else None
+    return object_client.call(head, "look at", address) if key else None
 
 
 def list_below(address: str) -> list[str]:
@@ -73,7 +75,7 @@ def list_below(address: str) -> list[str]:
         more: dict[str, str] = {}
         while True:
             request = s3.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=at_once, **more)
-            found = await asyncio.wait_for(request, client.TIMEOUT)
+            found = await asyncio.wait_for(request, object_client.TIMEOUT)
             keys += [entry["Key"] for entry in found.get("Contents", ())]
             if not found.get("IsTruncated"):
                 return keys
@@ -81,11 +83,11 @@ def list_below(address: str) -> list[str]:
 
     async def all_pages(s3: Any) -> list[str]:
         keys = await page(s3, 1000)
-        if not client.is_encrypted(s3) and keys != await page(s3, 999):
-            raise client.TryAgain("two lists of the same objects differ")
+        if not object_client.is_encrypted(s3) and keys != await page(s3, 999):
+            raise object_client.TryAgain("two lists of the same objects differ")
         return keys
 
-    keys = client.call(all_pages, "list", address)
+    keys = object_client.call(all_pages, "list", address)
     return [f"{SCHEME}{bucket}/{key}" for key in keys if not key.endswith("/")]
 
 
@@ -109,9 +111,9 @@ async def get_sure(
     if known and len(data) == known.size:
         sure = known.etag.strip('"') == hashlib.md5(data).hexdigest()
     else:
-        sure = hashed or client.is_encrypted(s3)
+        sure = hashed or object_client.is_encrypted(s3)
     if not sure and data != await _get_in_pieces(s3, address, start, stop, known):
-        raise client.TryAgain("two reads of the same bytes differ")
+        raise object_client.TryAgain("two reads of the same bytes differ")
     return data
 
 
@@ -132,16 +134,18 @@ async def get_range(
     bucket, key = split(address)
     match = {"IfMatch": known.etag} if known else {}
     request = s3.get_object(Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}", **match)
-    answer = await asyncio.wait_for(request, client.TIMEOUT)
+    answer = await asyncio.wait_for(request, object_client.TIMEOUT)
     async with answer["Body"] as body:
         given = answer.get("ContentRange") or ""
         if not given.startswith(f"bytes {start}-{stop - 1}/"):
-            raise client.TryAgain(f"asked for bytes {start}-{stop - 1}, was sent {given or 'all'}")
+            raise object_client.TryAgain(
+                f"asked for bytes {start}-{stop - 1}, was sent {given or 'all'}"
+            )
         blocks, left = [], stop - start
         while left > 0:
-            block = await asyncio.wait_for(body.read(min(left, 1 << 20)), client.TIMEOUT)
+            block = await asyncio.wait_for(body.read(min(left, 1 << 20)), object_client.TIMEOUT)
             if not block:
-                raise client.TryAgain(f"{left:,} of {stop - start:,} bytes are missing")
+                raise object_client.TryAgain(f"{left:,} of {stop - start:,} bytes are missing")
             blocks.append(block)
             left -= len(block)
     return b"".join(blocks)
@@ -151,7 +155,7 @@ def read(address: str, start: int, stop: int, known: ObjectStat | None = None) -
     """The bytes start..stop, all of them; of the object that is `known`, if one is."""
     if stop <= start:
         return b""
-    return client.call(lambda s3: get_sure(s3, address, start, stop, known), "read", address)
+    return object_client.call(lambda s3: get_sure(s3, address, start, stop, known), "read", address)
 
 
 def read_all(address: str, *, at_most: int) -> bytes | None:
@@ -168,8 +172,8 @@ def upload(path: Path, address: str) -> None:
     """Put a file there whole, and make sure that what arrived is what was sent."""
     size = os.path.getsize(path)
     if size > SINGLE_PUT:
-        fs = client.filesystem()
-        client.call(lambda _: fs._put_file(str(path), address), "write", address)
+        fs = object_client.filesystem()
+        object_client.call(lambda _: fs._put_file(str(path), address), "write", address)
         _compare_content(path, address, size)
         return
     data = path.read_bytes()
@@ -186,9 +190,9 @@ def put(address: str, data: bytes, **conditions: str) -> None:
 
     async def send(s3: Any) -> None:
         request = s3.put_object(Bucket=bucket, Key=key, Body=data, ContentMD5=digest, **conditions)
-        await asyncio.wait_for(request, client.TIMEOUT + len(data) / 2**18)
+        await asyncio.wait_for(request, object_client.TIMEOUT + len(data) / 2**18)
 
-    client.call(send, "write", address)
+    object_client.call(send, "write", address)
 
 
 def put_new(address: str, data: bytes) -> None:

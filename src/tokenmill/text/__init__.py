@@ -1,9 +1,9 @@
 """Files become documents: find, cut into units, read, clean, dedup."""
 
-from tokenmill.text.clean import clean, join_edge
-from tokenmill.text.read import Chunk, Edge, ReadRules, read_unit
-from tokenmill.text.sources import Found, Source, find_sources, search
-from tokenmill.text.units import Unit, cut_into_units
+from tokenmill.text.cleaning.clean import clean, join_edge
+from tokenmill.text.inputs.sources import Found, Source, find_sources, search
+from tokenmill.text.inputs.units import Unit, cut_into_units
+from tokenmill.text.reading.read import Chunk, Edge, ReadRules, read_unit
 
 __all__ = [
     "Chunk",

@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from tokenmill.errors import BadInputError
 from tokenmill.tokens.cuts import AT_CHARACTERS
-from tokenmill.tokens.fingerprint import PROBE, fingerprint
-from tokenmill.tokens.protocol import Ends, Ids
-from tokenmill.tokens.text import decoded
+from tokenmill.tokens.decode_utf8 import decoded
+from tokenmill.tokens.tokenizer import Ends, Ids
+from tokenmill.tokens.tokenizer_fingerprint import PROBE, fingerprint
 from tokenmill.tokens.vocabulary import Vocabulary
 
 _CODE_POINTS = 0x110000

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.tokens.protocol import Ends, Ids
+from tokenmill.tokens.tokenizer import Ends, Ids
 
 GROWTH_LIMIT = 256 << 20  # bytes of resident memory
 TEXT_LIMIT = 4 << 30  # bytes of text, where resident memory can be asked for

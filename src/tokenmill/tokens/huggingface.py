@@ -24,12 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.errors import FormatError, MissingExtraError
-from tokenmill.tokens.bytelevel import cuts_of, has_fast_form, spellings_of
+from tokenmill.tokens.byte_level import cuts_of, has_fast_form, spellings_of
 from tokenmill.tokens.cuts import last_cut
-from tokenmill.tokens.fingerprint import PROBE, fingerprint
+from tokenmill.tokens.decode_utf8 import decoded
 from tokenmill.tokens.gigatoken import Encoder
-from tokenmill.tokens.protocol import Ends, Ids
-from tokenmill.tokens.text import decoded
+from tokenmill.tokens.tokenizer import Ends, Ids
+from tokenmill.tokens.tokenizer_fingerprint import PROBE, fingerprint
 from tokenmill.tokens.vocabulary import Vocabulary
 
 # How published tokenizers spell the end of a document.

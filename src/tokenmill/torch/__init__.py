@@ -11,16 +11,16 @@ text_file.py  a text file as tokens, from the .npy beside it
 seeds/        loaders under names that scripts already use
 """
 
-from tokenmill.torch.batch import TorchBatch as TorchBatch
-from tokenmill.torch.iterable import WindowsIterable as WindowsIterable
-from tokenmill.torch.loader import TorchLoader as TorchLoader
-from tokenmill.torch.ranks import Ranks as Ranks
-from tokenmill.torch.ranks import find_ranks as find_ranks
-from tokenmill.torch.seeds import GPTDataLoader as GPTDataLoader
-from tokenmill.torch.seeds import LocalTokenizedDataset as LocalTokenizedDataset
-from tokenmill.torch.seeds import LocalTokenizedDatasetFixed as LocalTokenizedDatasetFixed
-from tokenmill.torch.seeds import StreamingDataset as StreamingDataset
-from tokenmill.torch.seeds import TokenizedDataset as TokenizedDataset
-from tokenmill.torch.seeds import create_dataloaders as create_dataloaders
-from tokenmill.torch.stateful import StatefulTokenLoader as StatefulTokenLoader
-from tokenmill.torch.windows import WindowsDataset as WindowsDataset
+from tokenmill.torch.compat import GPTDataLoader as GPTDataLoader
+from tokenmill.torch.compat import LocalTokenizedDataset as LocalTokenizedDataset
+from tokenmill.torch.compat import LocalTokenizedDatasetFixed as LocalTokenizedDatasetFixed
+from tokenmill.torch.compat import StreamingDataset as StreamingDataset
+from tokenmill.torch.compat import TokenizedDataset as TokenizedDataset
+from tokenmill.torch.compat import create_dataloaders as create_dataloaders
+from tokenmill.torch.stateful_loader import StatefulTokenLoader as StatefulTokenLoader
+from tokenmill.torch.torch_batch import TorchBatch as TorchBatch
+from tokenmill.torch.torch_loader import TorchLoader as TorchLoader
+from tokenmill.torch.windows_dataset import WindowsDataset as WindowsDataset
+from tokenmill.torch.windows_iterable import WindowsIterable as WindowsIterable
+from tokenmill.torch.world import Ranks as Ranks
+from tokenmill.torch.world import find_ranks as find_ranks

@@ -17,8 +17,8 @@ import numpy as np
 from tokenmill import dataset
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError, MismatchError
-from tokenmill.tokens import load
-from tokenmill.tokens.protocol import Tokenizer
+from tokenmill.tokens import load_tokenizer
+from tokenmill.tokens.tokenizer import Tokenizer
 
 Say = Callable[[str], object]
 
@@ -45,7 +45,7 @@ def open_splits(
     """Several splits of one text, which is tokenized once if it must be."""
     path = Path(path)
     tokens_file = path.with_suffix(".npy")
-    known = load.load(tokenizer) if isinstance(tokenizer, str) else tokenizer
+    known = load_tokenizer.load(tokenizer) if isinstance(tokenizer, str) else tokenizer
     if tokens_file.exists():
         if path != tokens_file and path.exists():
             _check_age(path, tokens_file)

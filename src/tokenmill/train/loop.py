@@ -22,18 +22,18 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tokenmill.errors import Stopped, TokenmillError
-from tokenmill.torch.batch import TorchBatch
-from tokenmill.torch.loader import TorchLoader
-from tokenmill.torch.ranks import Ranks
-from tokenmill.train import checkpoint
+from tokenmill.torch.torch_batch import TorchBatch
+from tokenmill.torch.torch_loader import TorchLoader
+from tokenmill.torch.world import Ranks
+from tokenmill.train.collectives import barrier, sum_over_ranks
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.data import TrainingData
 from tokenmill.train.model import GPT, ModelConfig, generate
-from tokenmill.train.progress import Progress, duration
-from tokenmill.train.ranks import barrier, sum_over_ranks
-from tokenmill.train.record import Record
+from tokenmill.train.record import checkpoint
+from tokenmill.train.record.run_folder import Record
+from tokenmill.train.record.train_progress import Progress, duration
+from tokenmill.train.run_data import TrainingData
 from tokenmill.train.schedule import learning_rate_at, make_optimizer
-from tokenmill.train.signals import StopRequest
+from tokenmill.train.stop_signals import StopRequest
 from tokenmill.train.validation import Validation
 
 

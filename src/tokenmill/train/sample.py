@@ -7,10 +7,10 @@ import numpy as np
 import torch
 
 from tokenmill.errors import NotADatasetError
-from tokenmill.tokens import load
-from tokenmill.train import checkpoint
+from tokenmill.tokens import load_tokenizer
+from tokenmill.train.collectives import local_device
 from tokenmill.train.model import GPT, ModelConfig, generate
-from tokenmill.train.ranks import local_device
+from tokenmill.train.record import checkpoint
 
 
 def sample(
@@ -42,7 +42,7 @@ def sample(
             f"{run_dir} has no tokenizer_state.json: the model was trained on ids alone",
             hint="train with --tokenizer NAME to get text",
         )
-    tokenizer = load.from_state(json.loads(state_file.read_text(encoding="utf-8")))
+    tokenizer = load_tokenizer.from_state(json.loads(state_file.read_text(encoding="utf-8")))
     ids = tokenizer.encode_batch([prompt.encode()])[0].astype(np.int64)
     start = ids if len(ids) else np.array([tokenizer.end_of_text_id])
     out = generate(

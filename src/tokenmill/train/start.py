@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 from tokenmill.errors import FormatError, LockedError
-from tokenmill.train import checkpoint
+from tokenmill.train.collectives import barrier, joined, local_device
 from tokenmill.train.config import TrainConfig, check_same_run, from_dict, load_config
-from tokenmill.train.data import open_data
 from tokenmill.train.loop import Result, Trainer
-from tokenmill.train.progress import Progress
-from tokenmill.train.ranks import barrier, joined, local_device
-from tokenmill.train.record import describe_run
-from tokenmill.train.signals import StopRequest
+from tokenmill.train.record import checkpoint
+from tokenmill.train.record.run_folder import describe_run
+from tokenmill.train.record.train_progress import Progress
+from tokenmill.train.run_data import open_data
+from tokenmill.train.stop_signals import StopRequest
 
 
 def train(

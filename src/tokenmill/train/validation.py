@@ -11,9 +11,9 @@ import torch
 
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
-from tokenmill.torch.batch import TorchBatch
-from tokenmill.torch.loader import TorchLoader
-from tokenmill.train.ranks import sum_over_ranks
+from tokenmill.torch.torch_batch import TorchBatch
+from tokenmill.torch.torch_loader import TorchLoader
+from tokenmill.train.collectives import sum_over_ranks
 
 SEED = 0  # of the fixed shuffle; not the run's seed, so that runs can be compared
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tokenmill.look.doctor.finding import Finding
-from tokenmill.look.doctor.sample import Patient, percent
+from tokenmill.look.doctor.token_sample import Patient, percent
 
 NUM_DOCUMENTS = 200
 LEAST_DOCUMENTS = 8

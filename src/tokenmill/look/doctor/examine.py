@@ -7,32 +7,32 @@ from typing import Any
 
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
-from tokenmill.formats.detect import TOKEN_SUFFIXES
-from tokenmill.formats.magic import known_head
+from tokenmill.formats.engine.detect import TOKEN_SUFFIXES
+from tokenmill.formats.engine.first_bytes import known_head
 from tokenmill.look.doctor import (
     endings,
+    foreign_ids,
     headers,
-    order,
     overlap,
-    shards,
+    shard_files,
+    sort_order,
     tails,
-    tokenizer,
-    vocabulary,
     width,
+    wrong_tokenizer,
 )
 from tokenmill.look.doctor.finding import Examination, Finding
-from tokenmill.look.doctor.sample import BUDGET, Patient
+from tokenmill.look.doctor.token_sample import BUDGET, Patient
 from tokenmill.look.inspect import open_splits
 
 # What is read wrongly is wrong in every other way too: these come first, and end the list.
 READING: list[Callable[[Patient], Iterator[Finding]]] = [headers.check, width.check]
 CONTENT: list[Callable[[Patient], Iterator[Finding]]] = [
     tails.check,
-    shards.check,
-    vocabulary.check,
+    shard_files.check,
+    foreign_ids.check,
     endings.check,
-    tokenizer.check,
-    order.check,
+    wrong_tokenizer.check,
+    sort_order.check,
 ]
 DTYPES = ("uint16", "uint32", "int32", "uint8", "int64")
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tokenmill.formats.magic import TOKENS, known_head
+from tokenmill.formats.engine.first_bytes import TOKENS, known_head
 from tokenmill.look.doctor.finding import Finding
-from tokenmill.look.doctor.sample import Patient
+from tokenmill.look.doctor.token_sample import Patient
 
 NAME = "header-as-tokens"
 _LLMC = {magic: 1024 for magic, name in TOKENS.items() if name == "llmc"}

@@ -12,7 +12,7 @@ import numpy as np
 
 from tokenmill.dataset import TokenDataset
 from tokenmill.look.doctor.finding import Finding
-from tokenmill.look.doctor.sample import BLOCK, Patient
+from tokenmill.look.doctor.token_sample import BLOCK, Patient
 
 RUN = 32  # tokens; a power of two
 KEEP = 64  # one in so many hashes

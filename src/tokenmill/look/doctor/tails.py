@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tokenmill.look.doctor.finding import Finding
-from tokenmill.look.doctor.sample import Patient, percent
+from tokenmill.look.doctor.token_sample import Patient, percent
 
 LEAST_TAIL = 64  # tokens
 LEAST_HOLE = 1024

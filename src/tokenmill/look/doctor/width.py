@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tokenmill.look.doctor.finding import Finding
-from tokenmill.look.doctor.sample import Patient, percent
+from tokenmill.look.doctor.token_sample import Patient, percent
 
 LARGEST_VOCABULARY = 1 << 20  # ids; the largest in use have a quarter of that
 LEAST = 256  # tokens; with fewer, nothing is said

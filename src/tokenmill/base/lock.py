@@ -1,0 +1,133 @@
+"""One writer at a time: a lock file that names its holder, not a lock that file systems may ignore.
+
+`flock` succeeds for every caller on some network file systems. So correctness does not rest on
+this lock (tasks are harmless if run twice, and the manifest is written once); it is here to tell
+people that somebody else is at work.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import orjson
+
+from tokenmill.base.atomic import temporary_beside
+from tokenmill.errors import LockedError
+
+Holder = dict[str, object]
+
+
+@contextmanager
+def hold_lock(path: Path, *, break_lock: bool = False) -> Iterator[None]:
+    """Hold the lock at `path`; a lock left by a dead process of this machine is taken over."""
+    me: Holder = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "started": _start_of(os.getpid()),
+    }
+    while not _take(path, me):
+        holder = _read(path)
+        if holder is not None and not break_lock and _may_be_alive(holder):
+            raise _locked(path, holder)
+        _remove(path, holder)
+        break_lock = False
+    try:
+        yield
+    finally:
+        if _read(path) == me:
+            path.unlink(missing_ok=True)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process holds the lock that may be alive."""
+    holder = _read(path)
+    return holder is not None and _may_be_alive(holder)
+
+
+def refuse_locked(path: Path) -> None:
+    """Raise where somebody holds the lock; nothing is taken."""
+    holder = _read(path)
+    if holder is not None and _may_be_alive(holder):
+        raise _locked(path, holder)
+
+
+def _take(path: Path, me: Holder) -> bool:
+    """Make the lock appear with its holder in it, at once; False when there is one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mine = temporary_beside(path)
+    try:
+        mine.write_bytes(orjson.dumps(me))
+        os.link(mine, path)
+    except (FileExistsError, FileNotFoundError):
+        return False  # the folder may vanish under us, when its holder is done with it
+    except PermissionError:
+        return _take_without_links(path, me)
+    finally:
+        mine.unlink(missing_ok=True)
+    return True
+
+
+def _take_without_links(path: Path, me: Holder) -> bool:
+    """The same on file systems that know no links; there the lock is empty for a moment."""
+    try:
+        with open(path, "xb") as file:
+            file.write(orjson.dumps(me))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _remove(path: Path, holder: Holder | None) -> None:
+    """Remove the lock of this holder, and no other that was put there meanwhile."""
+    aside = temporary_beside(path)
+    with suppress(FileNotFoundError):
+        os.rename(path, aside)
+        if _read(aside) != holder:
+            with suppress(FileExistsError):
+                os.link(aside, path)
+        aside.unlink()
+
+
+def _read(path: Path) -> Holder | None:
+    try:
+        holder = orjson.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, orjson.JSONDecodeError):
+        return None
+    return holder if isinstance(holder, dict) else None
+
+
+def _may_be_alive(holder: Holder) -> bool:
+    if holder.get("host") != socket.gethostname():
+        return True  # we cannot see processes of another machine
+    return _start_of(holder.get("pid")) == holder.get("started")
+
+
+def _start_of(pid: object) -> str | None:
+    """When a process started, in ticks since boot; None when there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None if os.path.isdir("/proc/self") else _probe(pid)
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else fields[19]
+
+
+def _probe(pid: object) -> str | None:
+    """Where there is no /proc: whether the process exists at all."""
+    try:
+        os.kill(int(str(pid)), 0)
+    except (ProcessLookupError, ValueError):
+        return None
+    except PermissionError:
+        pass
+    return "alive"
+
+
+def _locked(path: Path, holder: Holder) -> LockedError:
+    return LockedError(
+        f"{path.parent.parent} is being written by process {holder.get('pid')} on "
+        f"{holder.get('host')}",
+        hint="wait for it, or stop it; if that machine is gone for good, pass --break_lock",
+    )

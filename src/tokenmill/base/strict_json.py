@@ -1,0 +1,147 @@
+"""JSON from strangers: no duplicate keys, no NaN, no depth, and each field of the type promised.
+
+A reader knows where it stands, so an error names the field (`splits.train.shards[3].bytes`), what
+it holds and what it should hold.
+"""
+
+import json
+import re
+from collections.abc import Collection
+from typing import Any, NoReturn
+
+from tokenmill.base.atomic import check_name
+from tokenmill.errors import FormatError
+
+MAX_DEPTH = 32
+MAX_COUNT = 2**63 - 1
+_HEX128 = re.compile(r"[0-9a-f]{32}")
+
+
+def parse_object(data: bytes, where: str) -> dict[str, Any]:
+    """The object that these bytes are, or FormatError."""
+    try:
+        tree = json.loads(
+            data.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constant
+        )
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{where} is not the JSON it should be: {error}") from None
+    if not isinstance(tree, dict):
+        raise FormatError(f"{where} holds a {type(tree).__name__}, not an object")
+    return tree
+
+
+class Reader:
+    """One object of a JSON tree; every field is asked for by name and type."""
+
+    def __init__(self, fields: dict[str, Any], where: str, path: str = "") -> None:
+        self.fields = fields
+        self._where = where
+        self._path = path
+        self._asked: set[str] = set()
+
+    def wrong(self, key: str, found: object, expected: str) -> FormatError:
+        """The error for this field."""
+        return FormatError(f"{self._where}: {self._path}{key} is {found!r:.100}, not {expected}")
+
+    def text(self, key: str, among: Collection[str] | None = None) -> str:
+        """A string that is not empty."""
+        value = self._get(key)
+        if not isinstance(value, str) or not value:
+            raise self.wrong(key, value, "a text")
+        if among is not None and value not in among:
+            raise self.wrong(key, value, f"one of {', '.join(among)}")
+        return value
+
+    def count(self, key: str, least: int = 0) -> int:
+        """A whole number that fits into 63 bits."""
+        value = self._get(key)
+        if type(value) is not int or not least <= value <= MAX_COUNT:
+            raise self.wrong(key, value, f"a whole number from {least}")
+        return value
+
+    def hex128(self, key: str) -> str:
+        """32 hex digits."""
+        value = self._get(key)
+        if not isinstance(value, str) or _HEX128.fullmatch(value) is None:
+            raise self.wrong(key, value, "32 hex digits")
+        return value
+
+    def file(self, key: str) -> str:
+        """A name inside the dataset."""
+        return check_name(self._get(key), f"{self._where}: {self._path}{key}")
+
+    def checked_name(self, key: str) -> str:
+        """A key that is itself a plain name, without folders."""
+        check_name(key, f"{self._where}: {self._path.rstrip('.')}")
+        if "/" in key:
+            raise self.wrong(key, key, "a name without '/'")
+        return key
+
+    def object(self, key: str) -> "Reader":
+        """An object inside this one."""
+        value = self._get(key)
+        if not isinstance(value, dict):
+            raise self.wrong(key, value, "an object")
+        return Reader(value, self._where, f"{self._path}{key}.")
+
+    def free_object(self, key: str) -> dict[str, Any]:
+        """An object whose fields are not known here; only its depth is bounded."""
+        value = self.object(key).fields
+        _check_depth(value, f"{self._where}: {self._path}{key}")
+        return value
+
+    def objects(self, key: str) -> list["Reader"]:
+        """A list of objects."""
+        value = self._get(key)
+        if not isinstance(value, list):
+            raise self.wrong(key, value, "a list")
+        for number, entry in enumerate(value):
+            if not isinstance(entry, dict):
+                raise self.wrong(f"{key}[{number}]", entry, "an object")
+        return [
+            Reader(entry, self._where, f"{self._path}{key}[{number}].")
+            for number, entry in enumerate(value)
+        ]
+
+    def names(self) -> list[str]:
+        """The names of the fields."""
+        return list(self.fields)
+
+    def no_more(self) -> None:
+        """Refuse fields that nobody asked for: they would be lost or misread."""
+        extra = sorted(set(self.fields) - self._asked)
+        if extra:
+            raise FormatError(f"{self._where}: {self._path}{extra[0]:.100} is not a known field")
+
+    def _get(self, key: str) -> Any:
+        self._asked.add(key)
+        if key not in self.fields:
+            raise FormatError(f"{self._where}: {self._path}{key} is missing")
+        return self.fields[key]
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r:.100} comes twice")
+    return fields
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+def _check_depth(tree: dict[str, Any], where: str) -> None:
+    level: list[Any] = [tree]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return
+    raise FormatError(f"{where} is nested deeper than {MAX_DEPTH} levels")

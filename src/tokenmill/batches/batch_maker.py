@@ -1,0 +1,167 @@
+"""Making batches: from a step number to arrays. Knows no position; a loader or a thread asks it.
+
+Positions are computed for many steps at a time: the arithmetic of the order costs about 70 NumPy
+calls however many positions it is given. The first batch is computed alone, so that it comes at
+once, then twice as many each time up to `POSITIONS_AT_ONCE`.
+
+Small batches are made several at a time, for the same reason, as long as that takes a moment only:
+where storage is slow, a loop is not to wait for batches it did not ask for yet.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tokenmill.batches.batch import Batch
+from tokenmill.batches.document_masks import Marks, blank_flags, find_continuing, mark_documents
+from tokenmill.batches.gather import RowReader, check_ids_fit
+from tokenmill.batches.memory import keep_freed_memory
+from tokenmill.dataset import TokenDataset
+from tokenmill.order.sample_order import Plan
+from tokenmill.order.step_share import Ranks
+
+POSITIONS_AT_ONCE = 1 << 16
+TOKENS_AT_ONCE = 1 << 19
+_A_MOMENT = 2e-3  # seconds
+_EPOCHS_AT_ONCE = 32  # a tiny dataset has many epochs in few steps, and each has keys of its own
+
+
+class Maker:
+    """Everything a batch is made from."""
+
+    def __init__(
+        self,
+        datasets: Sequence[TokenDataset],
+        plan: Plan,
+        ranks: Ranks,
+        dtype: np.dtype[Any],
+        *,
+        documents: bool = False,
+        max_documents: int | None = None,
+    ) -> None:
+        """`documents`: whether batches say where documents lie; see `mark_documents`."""
+        self.datasets = datasets
+        self.plan = plan
+        self.ranks = ranks
+        self.dtype = dtype
+        self.documents = documents
+        self.max_documents = max_documents
+        self._readers = [RowReader(data, plan.block_size + 1) for data in datasets]
+        widths = {data.dtype for data in datasets}
+        self._stored_dtype = widths.pop() if len(widths) == 1 else dtype
+        self._narrows = [not np.can_cast(data.dtype, dtype, "safe") for data in datasets]
+        self._most_together = max(1, TOKENS_AT_ONCE // (ranks.batch_size * plan.block_size))
+
+    def batch(self, step: int) -> Batch:
+        """The batch of one step."""
+        return next(self.run(step, step + 1))
+
+    def run(self, first_step: int, stop_step: int | None = None) -> Iterator[Batch]:
+        """The batches of the steps from `first_step` on, before `stop_step` if there is one."""
+        keep_freed_memory()
+        step, num_steps = first_step, 1
+        most = self._most_steps_at_once()
+        while stop_step is None or step < stop_step:
+            if stop_step is not None:
+                num_steps = min(num_steps, stop_step - step)
+            samples = self.ranks.samples(step, num_steps)
+            sources, starts = self.plan.locate(samples)
+            for number, data in enumerate(self.datasets):
+                data.expect(starts[sources == number])
+            yield from self._batches(step, samples, sources, starts)
+            step += num_steps
+            num_steps = min(2 * num_steps, most)
+
+    def _batches(
+        self, step: int, samples: np.ndarray, sources: np.ndarray, starts: np.ndarray
+    ) -> Iterator[Batch]:
+        """The batches of the samples of some steps, one step a row, from `step` on."""
+        shards, offsets = self._place(sources, starts)
+        i, together = 0, 1
+        while i < len(samples):
+            these = slice(i, i + together)
+            began = time.perf_counter()
+            try:
+                stored, marks = self._take(
+                    sources[these], starts[these], shards[these], offsets[these]
+                )
+            except Exception:
+                if together == 1:
+                    raise
+                together = 1  # what is wrong with one batch is raised when its turn comes
+                continue
+            seconds = time.perf_counter() - began
+            for tokens, mark in zip(stored, marks, strict=True):
+                tokens = self._converted(tokens)
+                yield Batch(tokens, step + i, samples[i], starts[i], sources[i], mark)
+                i += 1
+            if seconds > _A_MOMENT:
+                together = max(1, together // 2)
+            elif seconds < _A_MOMENT / 2:
+                together = min(2 * together, self._most_together)
+
+    def rows(self, samples: np.ndarray) -> np.ndarray:
+        """The tokens of these samples, (n, block_size + 1)."""
+        sources, starts = self.plan.locate(samples)
+        return self._converted(self._stored(sources, *self._place(sources, starts)))
+
+    def _place(self, sources: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The shard, and the token within it, of each start."""
+        if len(self._readers) == 1:
+            return self._readers[0].place(starts)
+        shards, offsets = np.empty_like(starts), np.empty_like(starts)
+        for s, reader in enumerate(self._readers):
+            mine = sources == s
+            shards[mine], offsets[mine] = reader.place(starts[mine])
+        return shards, offsets
+
+    def _take(
+        self, sources: np.ndarray, starts: np.ndarray, shards: np.ndarray, offsets: np.ndarray
+    ) -> tuple[np.ndarray, Sequence[Marks | None]]:
+        """The tokens of each row of each batch and, if asked for, where documents lie in them."""
+        sources = sources.reshape(-1)
+        stored = self._stored(sources, shards.reshape(-1), offsets.reshape(-1))
+        batches = stored.reshape(*starts.shape, stored.shape[1])
+        if not self.documents:
+            return batches, [None] * len(batches)
+        flags = self._flags(sources, starts.reshape(-1), stored)
+        return batches, mark_documents(flags, batches.shape, self.max_documents)
+
+    def _stored(self, sources: np.ndarray, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """The tokens of each row, as wide as the files have them."""
+        if len(self._readers) == 1:
+            return self._of_source(0, shards, offsets)
+        stored = np.empty((len(offsets), self.plan.block_size + 1), self._stored_dtype)
+        for s in range(len(self._readers)):
+            mine = np.flatnonzero(sources == s)
+            stored[mine] = self._of_source(s, shards[mine], offsets[mine])
+        return stored
+
+    def _of_source(self, source: int, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        rows = self._readers[source].take(shards, offsets)
+        if self._narrows[source]:
+            check_ids_fit(self.datasets[source], rows, self.dtype)
+        return rows
+
+    def _flags(self, sources: np.ndarray, starts: np.ndarray, stored: np.ndarray) -> np.ndarray:
+        """Of each token, whether it goes on with the document before it."""
+        if len(self.datasets) == 1:
+            return find_continuing(self.datasets[0], stored, starts)
+        flags = blank_flags(stored.size)
+        of_rows = flags[: stored.size].reshape(stored.shape)
+        for s, data in enumerate(self.datasets):
+            mine = np.flatnonzero(sources == s)
+            theirs = find_continuing(data, stored[mine], starts[mine])
+            of_rows[mine] = theirs[: len(mine) * stored.shape[1]].reshape(-1, stored.shape[1])
+        return flags
+
+    def _converted(self, stored: np.ndarray) -> np.ndarray:
+        """The rows in the dtype of batches, which holds their ids."""
+        return stored.astype(self.dtype, copy=False)
+
+    def _most_steps_at_once(self) -> int:
+        smallest = min(source.samples_per_epoch for source in self.plan.sources)
+        by_epochs = _EPOCHS_AT_ONCE * smallest // self.ranks.samples_per_step
+        return max(1, min(POSITIONS_AT_ONCE // self.ranks.batch_size, by_epochs))

@@ -1,0 +1,52 @@
+"""`tokenmill view`: browse a dataset in a local page."""
+
+import signal
+import sys
+from types import FrameType
+from typing import Any
+
+import click
+
+from tokenmill.cli.dataset_options import dataset_options, given
+
+
+@click.command()
+@click.argument("path")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="Port of 127.0.0.1 to listen on; 0 for a free one  [default: 0]",
+)
+@click.option("--no-browser", is_flag=True, help="Only print the address")
+@dataset_options
+def command(path: str, port: int, no_browser: bool, **options: Any) -> None:
+    """Browse the token data at PATH: documents with coloured tokens, batches, search.
+
+    The pages are for this machine only, change nothing, and read only what they show, so that any
+    size opens at once. Ctrl-C ends it.
+
+    \b
+    Examples:
+        tokenmill view data/corpus
+        tokenmill view train.bin --dtype uint16 --tokenizer gpt2 --port 8123 --no-browser
+    """
+    from tokenmill.pages.server import Server
+    from tokenmill.pages.site.routes import Site
+
+    with Server(Site.open(path, **given(**options)), port) as server:
+        signal.signal(signal.SIGTERM, _stop)
+        print(f"{server.site.name} is at {server.address} (Ctrl-C ends it)", flush=True)
+        if not no_browser:
+            import webbrowser
+
+            webbrowser.open(server.address)
+        try:
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            print("stopped", file=sys.stderr)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

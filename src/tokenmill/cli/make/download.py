@@ -1,0 +1,108 @@
+"""`tokenmill download`: token shards from the Hugging Face hub."""
+
+import json
+import sys
+
+import click
+
+from tokenmill.cli.stopping import stopped_by_sigterm
+from tokenmill.hub.remote_files import DEFAULT_NUM_SHARDS, DEFAULT_REPO
+
+
+@click.command()
+@click.argument("repo", default=DEFAULT_REPO)
+@click.option("-o", "--out", "folder", metavar="DIR", help="Folder  [default: /tmp/data/NAME]")
+@click.option(
+    "--shards",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Training shards, in the order of their names  [default: {DEFAULT_NUM_SHARDS}]",
+)
+@click.option(
+    "--pattern",
+    "patterns",
+    multiple=True,
+    metavar="GLOB",
+    help="Take the files that match instead; may be given again",
+)
+@click.option(
+    "--revision", default="main", metavar="R", help="Branch, tag or commit", show_default=True
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Files fetched at the same time",
+)
+@click.option(
+    "--deadline",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Give up after this time, all tries together",
+)
+@click.option("--force", is_flag=True, help="Read again what is here; replace what differs")
+@click.option("--dry-run", is_flag=True, help="Only say what would be fetched")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only")
+def command(
+    repo: str,
+    folder: str | None,
+    shards: int | None,
+    patterns: tuple[str, ...],
+    revision: str,
+    workers: int,
+    deadline: float | None,
+    force: bool,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Fetch token shards from the dataset repository REPO.
+
+    Without REPO: FineWeb-Edu in GPT-2 tokens, the first three training shards of 200 MB. They are
+    all training shards; when they are opened, the last is held out for validation.
+
+    Every file is checked by size and hash before it gets its name. What is here and right is not
+    fetched again; a download that was stopped goes on where it stopped.
+
+    \b
+    Examples:
+        tokenmill download
+        tokenmill download --shards 20 -o data/fineweb-edu
+        tokenmill download kjj0/fineweb10B-gpt2 --pattern '*_val_*' --pattern '*_00000?.bin'
+        tokenmill download ann/corpus -o data/corpus --revision v1.0
+    """
+    from tokenmill.hub import Retry, download
+    from tokenmill.hub.transfer_progress import human_bytes
+
+    with stopped_by_sigterm():
+        done = download(
+            folder,
+            repo,
+            shards=shards,
+            patterns=patterns or None,
+            revision=revision,
+            workers=workers,
+            retry=Retry(deadline=deadline),
+            force=force,
+            dry_run=dry_run,
+            progress=False if quiet else None,
+        )
+    if as_json:
+        print(json.dumps(done.as_dict(), indent=2))
+        return
+    if quiet:
+        return
+    if dry_run:
+        for file in done.kept:
+            print(f"here   {human_bytes(file.bytes):>9}  {file.path}")
+        for file in done.fetched:
+            print(f"fetch  {human_bytes(file.bytes):>9}  {file.path}")
+        return
+    here = f", {len(done.kept)} were here" if done.kept else ""
+    print(
+        f"{done.folder}: fetched {len(done.fetched)}{here}; {done.repo_id} at {done.commit[:12]}",
+        file=sys.stderr,
+    )

@@ -1,0 +1,123 @@
+"""Run a share of the tasks: part K of N, as numbered jobs do that never talk to each other.
+
+Part K runs the tasks K, K + N, K + 2N, ... of a stage. The results of the others are looked up
+where those left them; if some are not there yet (nor come while it is told to wait), the stage ends
+here with `NotReady`, and the part is run again later. N may be another number each time, and two
+parts may run the same task.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tokenmill.executors.executor import Executor, Task, TaskFunction, WorkerDiedError
+
+LONGEST_PAUSE = 5.0
+"""Seconds between two looks at what others have done."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of `of` equal shares, counted from 0."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Part":
+        """`3/16` is the fourth of sixteen."""
+        number, _, of = text.partition("/")
+        if not (number.isdecimal() and of.isdecimal()):
+            raise ValueError(f"part is {text!r}; write it K/N, such as 3/16, K counted from 0")
+        part = cls(int(number), int(of))
+        if part.number >= part.of:
+            raise ValueError(
+                f"part {text} is not one of {part.of}: parts are counted from 0, so the last is "
+                f"{max(0, part.of - 1)}/{part.of}"
+            )
+        return part
+
+    def has(self, task: int) -> bool:
+        """Whether a task belongs to this part."""
+        return task % self.of == self.number
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What was found and done in one stage."""
+
+    name: str
+    tasks: int
+    ran: int
+    """Tasks that were run here."""
+    missing: tuple[int, ...]
+    """Tasks whose results are not there yet."""
+
+
+class NotReady(Exception):  # noqa: N818 - the usual end of a part, not a fault
+    """Some results of a stage are not there yet; what comes next needs all of them."""
+
+
+class PartExecutor:
+    """Runs one part with another executor; with no part it only looks what is there.
+
+    `wait` is how many seconds it waits for other parts, each time it needs them.
+    """
+
+    def __init__(self, executor: Executor, part: Part | None, *, wait: float = 0.0) -> None:
+        self.executor, self.part, self.wait = executor, part, wait
+        self.stages: list[Stage] = []
+
+    def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
+        """Yield the results of all tasks, or raise NotReady after running those of this part."""
+        everything = list(tasks)
+        missing: list[int] = []
+        for number, task in enumerate(everything):
+            if (found := function.find(*task)) is None:
+                missing.append(number)
+            else:
+                yield number, found
+        mine = [number for number in missing if self.part is not None and self.part.has(number)]
+        try:
+            for at, result in self.executor.run(function, [everything[number] for number in mine]):
+                yield mine[at], result
+        except WorkerDiedError as died:
+            died.task = mine[died.task]
+            raise
+        left = sorted({*missing} - {*mine})
+        deadline = time.monotonic() + self.wait
+        while left:  # others may have been at work meanwhile
+            still = []
+            for number in left:
+                if (found := function.find(*everything[number])) is None:
+                    still.append(number)
+                else:
+                    yield number, found
+            left = still
+            if not left or time.monotonic() >= deadline:
+                break
+            time.sleep(min(LONGEST_PAUSE, 0.05 + self.wait / 1000))
+        name = function.__name__.replace("_", " ")
+        if everything:
+            self.stages.append(Stage(name, len(everything), len(mine), tuple(left)))
+        if left:
+            raise NotReady(name)
+
+
+def to_array(numbers: Iterable[int]) -> str:
+    """Numbers as Slurm's --array takes them.
+
+    >>> to_array([0, 3, 4, 5, 9])
+    '0,3-5,9'
+    """
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

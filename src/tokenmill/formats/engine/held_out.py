@@ -1,0 +1,201 @@
+"""Which tokens are held out: by folder, by name, else the last shard, else the last tenth.
+
+One rule for all formats. Train and val never share a token, because both are cut from one list of
+files by the same function, and what a file belongs to does not depend on how it was named: as a
+folder, a glob over folders or a list.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tokenmill.errors import FormatError
+from tokenmill.tokenfiles.token_file import TokenFile
+
+FOLDERS = {
+    "train": ("train", "training"),
+    "val": ("val", "valid", "validation"),
+    "test": ("test",),
+}
+SPLITS = tuple(FOLDERS)
+_SPLIT_OF_FOLDER = {name: split for split in SPLITS for name in FOLDERS[split]}
+# A word of its own in a file name: _train_, train.bin, -val., but not "trained" or "interval".
+_WORDS = {
+    split: re.compile(rf"(?<![a-z])({'|'.join(FOLDERS[split])})(?![a-z])") for split in SPLITS
+}
+
+
+def check_split(split: object) -> None:
+    """Refuse a split that no rule can give."""
+    if split is not None and split not in SPLITS:
+        raise ValueError(
+            f"unknown split {split!r}; known are: 'train', 'val', 'test', or None for all"
+        )
+
+
+def mark(name: str) -> str | None:
+    """The split that a file name states, if it does."""
+    stem = Path(name).name.lower()
+    for split in ("val", "test", "train"):
+        if _WORDS[split].search(stem):
+            return split
+    return None
+
+
+def folder_of(root: Path, split: str) -> Path | None:
+    """The folder of a split, if the dataset has folders for its splits."""
+    for name in FOLDERS[split]:
+        if (root / name).is_dir():
+            return root / name
+    return None
+
+
+def take(files: Sequence[TokenFile], split: str | None, where: object) -> list[TokenFile]:
+    """The part of these files that belongs to a split."""
+    if split is None:
+        return list(files)
+    marks = _marks(files)
+    if "val" in marks or "test" in marks:
+        return _by_mark(files, marks, split, where)
+    if all(word == "train" for word in marks) and (other := _other_beside(files)):
+        if split == "train":
+            return list(files)
+        raise FormatError(
+            f"{where} is the train split, by its name; {other.name} beside it is the other one",
+            hint=f'tokenmill.open("{other}", split="{_word_of(other) or "val"}")',
+        )
+    if split == "test":
+        raise FormatError(
+            f"{where} has no test split: no folder or file name says test",
+            hint='open split="val", which is held out by rule, or split=None for everything',
+        )
+    return _held_out(files, split)
+
+
+def stated(files: Sequence[TokenFile], where: object) -> dict[str | None, Sequence[TokenFile]]:
+    """The splits that folders or names state; {None: all} where nothing states one."""
+    by_split: dict[str | None, list[TokenFile]] = {}
+    for file, word in zip(files, _marks(files), strict=True):
+        folder = Path(file.name).parts[0] if "/" in file.name else ""
+        split = file.split or _SPLIT_OF_FOLDER.get(folder.lower()) or word
+        by_split.setdefault(split, []).append(file)
+    if set(by_split) == {None, "train"}:
+        return {"train": files}
+    if None in by_split and len(by_split) > 1:
+        if "train" in by_split:
+            take(files, "train", where)  # says which file belongs to no split
+        by_split["train"] = by_split.pop(None)
+    order = [*SPLITS, *(split for split in by_split if split not in SPLITS)]
+    return {split: by_split[split] for split in order if split in by_split}
+
+
+def _marks(files: Sequence[TokenFile]) -> list[str | None]:
+    """The split that the folder of each file states, else its name, else a folder further up."""
+    known: dict[str, tuple[str | None, str | None]] = {}
+    marks = []
+    for file in files:
+        folder = os.path.dirname(file.path)
+        if folder not in known:
+            known[folder] = _folder_marks(folder)
+        near, far = known[folder]
+        held_out = far if far == "val" else None
+        marks.append(near or held_out or mark(file.name) or far)
+    return marks
+
+
+def _folder_marks(folder: str) -> tuple[str | None, str | None]:
+    """What the folder of a file says, and what the nearest one above it says.
+
+    `train` and `val` side by side say it at any height. Alone, only the folder itself does, when
+    the caller named it: /home/val/project is the home of somebody. `test` alone says nothing.
+    """
+    here = Path(os.path.abspath(folder))
+    near = _word_of(here)
+    if near is not None and not _beside(here, near) and (near == "test" or not Path(folder).name):
+        near = None
+    far = (_word_of(above) for above in here.parents if _beside(above, _word_of(above)))
+    return near, next((word for word in far if word != "test"), None)
+
+
+def _word_of(folder: Path) -> str | None:
+    return _SPLIT_OF_FOLDER.get(folder.name.lower())
+
+
+def _beside(folder: Path, split: str | None) -> Path | None:
+    """The folder of another split beside the folder of this one."""
+    if split is None:
+        return None
+    others = (folder_of(folder.parent, other) for other in SPLITS if other != split)
+    return next(filter(None, others), None)
+
+
+def _by_mark(
+    files: Sequence[TokenFile], marks: list[str | None], split: str, where: object
+) -> list[TokenFile]:
+    if split == "train" and "train" not in marks:
+        chosen = [file for file, word in zip(files, marks, strict=True) if word is None]
+    else:
+        chosen = [file for file, word in zip(files, marks, strict=True) if word == split]
+        unmarked = [file.name for file, word in zip(files, marks, strict=True) if word is None]
+        if "train" in marks and unmarked:
+            raise FormatError(
+                f"{where} has files for train and val by name, but {unmarked[0]} says neither",
+                hint="pass the files by name or glob, and split=None",
+            )
+    if not chosen:
+        said = ", ".join(sorted({word or "nothing" for word in marks}))
+        hint = f'open split="{next(filter(None, marks))}", or split=None for everything'
+        if other := _folder_beside(files, split, of=SPLITS):
+            hint = f'tokenmill.open("{other}", split="{split}"), or {hint}'
+        raise FormatError(
+            f"{where} has no {split} split: its folder and file names say {said}", hint=hint
+        )
+    return chosen
+
+
+def _folder_beside(files: Sequence[TokenFile], split: str, of: Sequence[str]) -> Path | None:
+    """The folder of a split, beside a folder of one of these splits that the files lie in."""
+    for folder in dict.fromkeys(os.path.dirname(file.path) for file in files):
+        # As the caller wrote it, if that reaches far enough.
+        for here in (Path(folder), Path(os.path.abspath(folder))):
+            for above in (here, *here.parents):
+                if _word_of(above) in of and (other := folder_of(above.parent, split)):
+                    return other
+    return None
+
+
+def _other_beside(files: Sequence[TokenFile]) -> Path | None:
+    """What holds the held-out tokens of these: a folder beside theirs, or a file named as they."""
+    for split in ("val", "test"):
+        if folder := _folder_beside(files, split, of=("train",)):
+            return folder
+    for file in files:
+        path = Path(file.path)
+        for word in FOLDERS["val"]:
+            other = path.with_name(_WORDS["train"].sub(word, path.name, count=1))
+            if other != path and other.is_file():
+                return other
+    return None
+
+
+def _held_out(files: Sequence[TokenFile], split: str) -> list[TokenFile]:
+    full = [i for i, file in enumerate(files) if file.num_tokens]
+    if len(full) >= 2:
+        last = full[-1]
+        return list(files[last:]) if split == "val" else list(files[:last])
+    if not full:
+        return list(files)
+    only = files[full[0]]
+    kept = only.num_tokens * 9 // 10
+    if split == "val":
+        return [part(only, kept, only.num_tokens)]
+    return [part(only, 0, kept)]
+
+
+def part(file: TokenFile, start: int, stop: int) -> TokenFile:
+    """A range of the tokens of a file."""
+    return replace(
+        file, first=file.first + start, num_tokens=stop - start, partial=True, digest=file.digest
+    )

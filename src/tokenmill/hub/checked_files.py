@@ -1,0 +1,168 @@
+"""What was checked before, so that it is neither read nor fetched again.
+
+In `.tokenmill/hub/` inside the folder of the download:
+
+  files/PATH.json                 one file that was checked: its hash, size and time of change
+  OWNER--NAME/refs/REVISION       the commit that a revision named when all its files were here
+  OWNER--NAME/COMMIT.json         all files of that commit; a commit never changes
+  partial/                        files on their way
+
+A file counts as right while its size and time of change are those of the check; otherwise it is
+hashed again (about 1 GB/s), which is still cheaper than fetching it. One record a file, each put in
+place by a rename, so that several processes may download into one folder.
+"""
+
+import errno
+import json
+import os
+import secrets
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from tokenmill.errors import DownloadError
+from tokenmill.hub.remote_files import OUR_FOLDER, RemoteFile
+
+_MAX_RECORD_BYTES = 256 << 20
+
+
+class Record:
+    """The records of one folder and one repository."""
+
+    def __init__(self, folder: Path, repo_id: str) -> None:
+        self.folder = folder
+        self._home = folder / OUR_FOLDER / "hub"
+        self._repo = self._home / repo_id.replace("/", "--")
+        self.repo_id = repo_id
+
+    @property
+    def partials(self) -> Path:
+        """Where files on their way are."""
+        return self._home / "partial"
+
+    def target(self, file: RemoteFile) -> Path:
+        """The final name of a file; refuses one that leads out of the folder through a link."""
+        path = self.folder / file.path
+        if path.is_symlink() or not path.parent.resolve().is_relative_to(self.folder.resolve()):
+            raise DownloadError(
+                f"{path} is, or lies behind, a symbolic link",
+                hint="remove the link, or use another folder",
+            )
+        return path
+
+    def holds(self, file: RemoteFile, *, read: bool = False) -> bool:
+        """Whether the file is here and right; with `read`, whatever was noted before."""
+        path = self.target(file)
+        try:
+            state = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if state.st_size != file.bytes:
+            return False
+        noted = self._noted(file)
+        if not read and noted.get("digest") == file.digest and _is_as_noted(noted, state):
+            return True
+        if _digest(path, file) != file.digest:
+            return False
+        self.note(file)
+        return True
+
+    def is_ours(self, file: RemoteFile) -> bool:
+        """Whether what is under this name came from a download of this repository."""
+        return self._noted(file).get("repo") == self.repo_id
+
+    def note(self, file: RemoteFile) -> None:
+        """This file was checked just now."""
+        state = self.target(file).stat()
+        known = {
+            "repo": self.repo_id,
+            "digest": file.digest,
+            "bytes": state.st_size,
+            "mtime_ns": state.st_mtime_ns,
+        }
+        _write(self._home / "files" / f"{file.path}.json", known)
+
+    def commit_of(self, revision: str) -> str | None:
+        """The commit that this revision named when everything asked for was here."""
+        path = self._repo / "refs" / quote(revision, safe="")
+        try:
+            return path.read_text().strip() or None
+        except OSError:
+            return None
+
+    def note_commit(self, revision: str, commit: str) -> None:
+        """All that was asked for of this commit is here."""
+        if self.commit_of(revision) != commit:
+            _write_text(self._repo / "refs" / quote(revision, safe=""), commit + "\n")
+
+    def files_of(self, commit: str) -> list[RemoteFile] | None:
+        """All files of a commit, if they were listed before."""
+        known = _read(self._repo / f"{commit}.json")
+        try:
+            return [RemoteFile(**entry) for entry in known["files"]]
+        except (KeyError, TypeError):
+            return None
+
+    def note_files(self, commit: str, files: list[RemoteFile]) -> None:
+        """All files of a commit."""
+        path = self._repo / f"{commit}.json"
+        if not path.exists():
+            _write(path, {"repo": self.repo_id, "files": [asdict(file) for file in files]})
+
+    def _noted(self, file: RemoteFile) -> dict[str, Any]:
+        return _read(self._home / "files" / f"{file.path}.json")
+
+
+def origins(folder: Path) -> list[dict[str, str]]:
+    """The repositories, revisions and commits that a folder was downloaded from."""
+    found = []
+    for path in sorted((folder / OUR_FOLDER / "hub").glob("*--*/refs/*")):
+        commit = path.read_text(encoding="utf-8", errors="replace").strip()[:40]
+        repo = path.parent.parent.name.replace("--", "/", 1)
+        found.append({"repo": repo, "revision": unquote(path.name), "commit": commit})
+    return found
+
+
+def _is_as_noted(noted: dict[str, Any], state: os.stat_result) -> bool:
+    return noted.get("bytes") == state.st_size and noted.get("mtime_ns") == state.st_mtime_ns
+
+
+def _digest(path: Path, file: RemoteFile) -> str:
+    hasher = file.hasher()
+    with path.open("rb", buffering=0) as handle:
+        while block := handle.read(1 << 20):
+            hasher.update(block)
+    return file.digest_of(hasher)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A record; one that is missing or not readable as such counts as empty."""
+    try:
+        if path.stat().st_size > _MAX_RECORD_BYTES:
+            return {}
+        known = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    _write_text(path, json.dumps(value, indent=1) + "\n")
+
+
+def _write_text(path: Path, text: str) -> None:
+    """Put a record in place. A folder that may only be read goes without: it is no less right."""
+    draft = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("x", encoding="utf-8") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+            return
+        draft.unlink(missing_ok=True)
+        raise
+    os.replace(draft, path)

@@ -1,0 +1,103 @@
+"""Sample number -> source and first token, for one dataset or a mixture: what a loader asks for."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tokenmill.order.epochs import ORDER_VERSION, Arrangement, SourceOrder, arrangement
+from tokenmill.order.mixture_order import MixtureOrder, Stage
+from tokenmill.order.permutation import round_keys
+from tokenmill.order.windows import Windows
+
+_OF_SOURCE = 6
+
+
+class Plan:
+    """The order of a run: which tokens of which source are sample g, and back."""
+
+    def __init__(
+        self,
+        num_tokens: Sequence[int],
+        *,
+        block_size: int,
+        seed: int = 0,
+        order: str | Arrangement = "shuffle",
+        phase: bool = False,
+        stages: Sequence[Stage] | None = None,
+    ) -> None:
+        if not 0 <= seed < 1 << 63:
+            raise ValueError(f"seed is {seed}; it must be 0 or more, and below 2^63")
+        self.block_size, self.seed, self.phase = block_size, seed, phase
+        self.stages = None if stages is None else tuple(stages)
+        seeds = [seed] if stages is None else _seeds_of_sources(seed, len(num_tokens))
+        self.sources = [
+            SourceOrder(Windows(n, block_size, source_seed, phase), arrangement(order))
+            for n, source_seed in zip(num_tokens, seeds, strict=True)
+        ]
+        self._mixture = None if stages is None else MixtureOrder(stages, seed=seed)
+
+    @property
+    def samples_per_epoch(self) -> int | None:
+        """K; None for a mixture, where every source has its own."""
+        return self.sources[0].samples_per_epoch if self._mixture is None else None
+
+    def locate(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The source and the first token of each sample, both in the shape of `samples`."""
+        if self._mixture is None:
+            return np.zeros(samples.shape, np.int64), self.sources[0].starts(samples)
+        source, index = self._mixture.locate(samples)
+        starts = np.empty(samples.shape, np.int64)
+        for s in np.unique(source).tolist():
+            starts[source == s] = self.sources[s].starts(index[source == s])
+        return source, starts
+
+    def epoch_of(self, samples: np.ndarray) -> np.ndarray:
+        """The epoch of its own source that each sample belongs to."""
+        if self._mixture is None:
+            epochs: np.ndarray = samples // self.sources[0].samples_per_epoch
+            return epochs
+        source, index = self._mixture.locate(samples)
+        epochs = index // np.array([s.samples_per_epoch for s in self.sources])[source]
+        return epochs
+
+    def samples_targeting(
+        self, source: int, start: int, stop: int, epochs: Iterable[int]
+    ) -> list[tuple[int, int]]:
+        """(epoch of the source, sample) of all samples with a target in start .. stop-1."""
+        found = []
+        for epoch in epochs:
+            samples = self.sources[source].samples_targeting(start, stop, epoch)
+            if self._mixture is not None:
+                samples = self._mixture.sample_of(source, samples)
+            found += [(epoch, sample) for sample in samples.tolist() if sample >= 0]
+        return found
+
+    def counts_before(self, sample: int) -> list[int]:
+        """How many samples of each source come before this sample number."""
+        return [sample] if self._mixture is None else self._mixture.counts_before(sample)
+
+    def describe(self) -> dict[str, Any]:
+        """Everything the order depends on besides the data, as JSON."""
+        return {
+            "order_version": ORDER_VERSION,
+            "order": self.sources[0].name,
+            "seed": self.seed,
+            "block_size": self.block_size,
+            "phase": self.phase,
+            "stages": None if self.stages is None else [[s.start, *s.parts] for s in self.stages],
+        }
+
+    def fingerprint(self) -> str:
+        """A short hash of `describe()`."""
+        text = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"))
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _seeds_of_sources(seed: int, num_sources: int) -> list[int]:
+    """A seed for each source of a mixture, so that equal lengths do not give equal orders."""
+    return [
+        int(round_keys(seed, 0, _OF_SOURCE, s + 1)[0] >> np.uint64(1)) for s in range(num_sources)
+    ]

@@ -1,0 +1,125 @@
+"""The doctor's checks in green and red: what was asked, what was found, what could not be asked."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tokenmill.look.check import check
+from tokenmill.look.doctor import Examination, Finding, examine
+from tokenmill.pages.elements.html import Html, join, tag
+from tokenmill.pages.elements.open_splits import Opened
+
+# Findings that end an examination: what is read wrongly is wrong in every other way too.
+MOST = 3  # findings of one kind that are written out
+READING = ("header-as-tokens", "wrong-dtype", "byte-order", "unreadable", "damaged")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One line of the list: the findings that turn it red, and what must be known to ask it."""
+
+    words: str
+    names: tuple[str, ...]
+    needs: str | None = None
+
+
+QUESTIONS = (
+    Question("Ids are read in their own type, no header as tokens", READING),
+    Question("Shards are whole, none is there twice", ("cut-shard", "repeated-shard")),
+    Question("No holes or tails of zeros or padding", ("zero-tail", "padded-tail", "zero-hole")),
+    Question("Ids are below the vocabulary size", ("ids-beyond-vocabulary",), "vocabulary size"),
+    Question("No long runs of one token", ("one-token",)),
+    Question(
+        "Documents end with one end-of-text",
+        ("missing-end-of-text", "doubled-end-of-text"),
+        "end-of-text id",
+    ),
+    Question("The tokenizer is the one that made the ids", ("wrong-tokenizer",), "tokenizer"),
+    Question("Documents come in no sorted order", ("never-shuffled",), "foreign order"),
+    Question("Train and val share no text", ("train-val-overlap",), "train and val"),
+)
+
+
+@dataclass(frozen=True)
+class Health:
+    """All answers, the same for the page and for a test."""
+
+    rows: list[tuple[str, str, list[Finding]]]
+    """(`good`, `bad`, `warn` or `unasked`; words; the findings behind it)."""
+    looked_at: int
+    tokens: int
+
+    @property
+    def faults(self) -> int:
+        """How many lines are red."""
+        return sum(kind == "bad" for kind, _, _ in self.rows)
+
+
+def health_of(opened: Opened, sample: int) -> Health:
+    """Ask everything; `sample` tokens of each split are looked at."""
+    splits = opened.splits
+    result = examine(opened.path, budget=sample, **opened.settings)
+    data = next(iter(splits.values()))
+    known = {
+        "vocabulary size": data.vocab_size is not None,
+        "end-of-text id": all(split.end_of_text_id is not None for split in splits.values()),
+        "tokenizer": opened.tokenizer is not None,
+        "train and val": {"train", "val"} <= set(splits),
+        "foreign order": True,
+    }
+    rows = [_files(opened.path, opened.settings)]
+    # Our own datasets keep the order of their sources: their windows are shuffled when read.
+    asked_of = [q for q in QUESTIONS if q.needs != "foreign order" or data.format != "tokenmill"]
+    rows += [_answer(question, result, known) for question in asked_of]
+    asked = {name for question in QUESTIONS for name in question.names}
+    rows += [(_kind(f), f.name, [f]) for f in result.findings if f.name not in asked]
+    return Health(rows, result.tokens_looked_at, result.tokens)
+
+
+def _files(path: str, settings: dict[str, Any]) -> tuple[str, str, list[Finding]]:
+    """Sizes against the manifest, the headers and the indices."""
+    found = check(path, **settings)
+    findings = [
+        Finding(f.what, f.file, f"expected {f.expected}, found {f.found}", f.remedy)
+        for f in found.damaged
+    ]
+    what = "the manifest" if found.has_hashes else "what the files say of themselves"
+    return ("bad" if findings else "good", f"Sizes of files agree with {what}", findings)
+
+
+def _answer(
+    question: Question, result: Examination, known: dict[str, bool]
+) -> tuple[str, str, list[Finding]]:
+    found = [f for f in result.findings if f.name in question.names]
+    if found:
+        kinds = {_kind(f) for f in found}
+        return ("bad" if "bad" in kinds else "warn", question.words, found)
+    misread = any(f.name in READING for f in result.findings)
+    if misread and question.names is not READING:
+        return ("unasked", f"{question.words} (not asked: see above)", [])
+    if question.needs is not None and not known[question.needs]:
+        return ("unasked", f"{question.words} (not asked: {question.needs} not known)", [])
+    return ("good", question.words, [])
+
+
+def _kind(finding: Finding) -> str:
+    return "bad" if finding.is_fault else "warn"
+
+
+def health_list(health: Health) -> Html:
+    """The answers as a list."""
+    words = {"good": "good", "bad": "fault", "warn": "note", "unasked": "not asked"}
+    lines = []
+    for kind, question, findings in health.rows:
+        more = len(findings) - MOST
+        evidence = [
+            join(
+                tag("p", tag("b", f"{finding.name} "), f"{finding.where}: {finding.evidence}"),
+                tag("p", f"Fix: {finding.fix}", class_="fix"),
+            )
+            for finding in findings[:MOST]
+        ]
+        if more > 0:
+            evidence.append(tag("p", f"And {more:,} more; `tokenmill doctor` names them all."))
+        mark = tag("span", words[kind], class_=f"mark {kind}")
+        lines.append(tag("li", mark, tag("span", question), *evidence))
+    return tag("ul", *lines, class_="health")

@@ -1,0 +1,177 @@
+"""Page: one document, where it lies, when it is trained on, and whether it encodes back."""
+
+import numpy as np
+
+from tokenmill.pages.elements.find_documents import Extent
+from tokenmill.pages.elements.html import Html, count, join, table, tag
+from tokenmill.pages.elements.token_colours import coloured
+from tokenmill.pages.site.frame import Page, pager
+from tokenmill.pages.site.order_form import OrderSettings, number_field
+from tokenmill.pages.site.query import address
+from tokenmill.pages.site.routes import View
+
+PAGE_TOKENS = 2000
+ROUND_TRIP_TOKENS = 100_000
+MAX_VISITS = 100
+MAX_WINDOWS_OF_RANDOM = 50_000_000  # draws are looked through one by one
+
+
+def document(view: View) -> Page:
+    """The document of a number or of a token; a long one in parts."""
+    places, query = view.places, view.query
+    number, at = query.optional("n"), query.optional("at")
+    extent = places.numbered(number) if number is not None else places.at(at or 0)
+    title = extent.name.capitalize()
+    if extent.start == extent.stop:
+        return Page(title, join(_around(view, extent), tag("p", "It has no tokens.")))
+    length = extent.stop - extent.start
+    # A place inside (a hit of a search) opens the part that holds it.
+    inside = at - extent.start if number is None and at is not None else 0
+    first = query.number("from", inside - inside % PAGE_TOKENS, most=length - 1)
+    last = min(first + PAGE_TOKENS, length)
+    start, stop = extent.start + first, extent.start + last
+    hit = query.optional("hit")
+    found = range(at - start, at - start + hit) if at is not None and hit else range(0)
+    body = coloured(
+        view.pieces(start, stop), first=first, edges=_edges(extent, first, last), found=found
+    )
+    parts = _parts(view, extent, first, last)
+    return Page(
+        title,
+        join(
+            _around(view, extent),
+            _facts(view, extent),
+            parts,
+            tag("article", body),
+            parts if last < length else None,
+            _when(view, extent),
+        ),
+    )
+
+
+def _edges(extent: Extent, first: int, last: int) -> dict[int, Html]:
+    edges = {}
+    if first == 0 and extent.whole:
+        edges[0] = tag("span", f"{extent.noun} begins", class_="edge")
+    if last == extent.stop - extent.start and extent.whole:
+        edges[last - first] = tag("span", f"{extent.noun} ends", class_="edge")
+    return edges
+
+
+def _around(view: View, extent: Extent) -> Html:
+    """Links to the documents before and after this one."""
+    places, total = view.places, view.data.num_tokens
+    before = after = None
+    if extent.number is not None:
+        assert places.count is not None
+        before = {"n": extent.number - 1} if extent.number else None
+        after = {"n": extent.number + 1} if extent.number + 1 < places.count else None
+    else:
+        before = {"at": extent.start - 1} if extent.start else None
+        after = {"at": extent.stop} if extent.stop < total else None
+        if before is not None and extent.start > 0:
+            before = {"at": places.at(extent.start - 1).start}
+    many = "" if places.count is None else f" of {places.count:,}"
+    return pager(
+        None if before is None else address("document", view.here, before),
+        None if after is None else address("document", view.here, after),
+        f"{extent.name}{many}",
+    )
+
+
+def _facts(view: View, extent: Extent) -> Html:
+    spot, end = view.places.spot(extent.start, extent), view.places.spot(extent.stop - 1, extent)
+    place = f"{spot.file}, token {spot.offset:,}"
+    if end.file != spot.file:
+        place += f", to {end.file}, token {end.offset:,}"
+    length = extent.stop - extent.start
+    facts: list[tuple[str, object]] = [
+        ("tokens", f"{length:,}" if extent.whole else f"{length:,} or more: no end found nearby"),
+        ("place", place),
+        ("on the axis", f"{extent.start:,} to {extent.stop:,}"),
+    ]
+    if view.site.tokenizer_error:
+        facts.append(("text", view.site.tokenizer_error.splitlines()[0]))
+    elif view.site.tokenizer is None:
+        facts.append(("text", "nothing names the tokenizer, so ids are shown; give --tokenizer"))
+    elif extent.whole and length <= ROUND_TRIP_TOKENS:
+        facts += _text_facts(view, extent)
+    terms = (join(tag("dt", name), tag("dd", value)) for name, value in facts)
+    return tag("dl", *terms, class_="facts")
+
+
+def _text_facts(view: View, extent: Extent) -> list[tuple[str, object]]:
+    """Bytes a token, and whether the text gives the same ids again."""
+    tokenizer = view.site.tokenizer
+    ids = view.data.tokens(extent.start, extent.stop)
+    ids = ids[ids != tokenizer.end_of_text_id]
+    try:
+        data = tokenizer.decode(ids)
+        again = np.asarray(tokenizer.encode_batch([data])[0])
+    except (ValueError, IndexError, OverflowError) as error:
+        return [("encoded again", tag("span", str(error), class_="mark bad"))]
+    size = f"{len(data):,} bytes, {len(data) / max(1, len(ids)):.2f} a token"
+    if np.array_equal(again, ids):
+        return [("text", size), ("encoded again", tag("span", "the same ids", class_="mark good"))]
+    shorter = min(len(ids), len(again))
+    differ = np.flatnonzero(ids[:shorter] != again[:shorter])
+    where = int(differ[0]) if len(differ) else shorter
+    words = f"other ids from token {where:,} on"
+    return [("text", size), ("encoded again", tag("span", words, class_="mark bad"))]
+
+
+def _parts(view: View, extent: Extent, first: int, last: int) -> Html | None:
+    length = extent.stop - extent.start
+    if length <= PAGE_TOKENS:
+        return None
+    link = [
+        address("document", view.here, extent.query, {"from": place})
+        if 0 <= place < length
+        else None
+        for place in (first - PAGE_TOKENS if first >= PAGE_TOKENS else -1, last)
+    ]
+    return pager(link[0], link[1], f"tokens {first:,} to {last:,} of {length:,}")
+
+
+def _when(view: View, extent: Extent) -> Html:
+    """The steps that train on this document, by the settings of a form."""
+    settings = OrderSettings.read(view.query)
+    epoch = view.query.number("epoch", 0, most=1 << 20)
+    form = tag(
+        "form",
+        *(tag("input", type="hidden", name=k, value=v) for k, v in extent.query.items()),
+        tag("input", type="hidden", name="split", value=view.split),
+        number_field("epoch", epoch),
+        *settings.fields()[1:],
+        tag("button", "when?"),
+        action="document",
+        class_="settings",
+    )
+    try:
+        visits = _visits(view, extent, settings, epoch)
+    except (ValueError, TypeError) as error:
+        visits = tag("p", str(error), class_="note")
+    heading = tag("h2", f"When it is trained on, in epoch {epoch:,}")
+    return tag("section", heading, form, visits, id="when")
+
+
+def _visits(view: View, extent: Extent, settings: OrderSettings, epoch: int) -> Html:
+    loader = settings.loader(view.data)
+    if settings.order == "random":
+        draws = view.data.num_tokens // settings.block_size
+        if draws * (epoch + 1) > MAX_WINDOWS_OF_RANDOM:
+            return tag("p", f"{draws:,} random draws are too many to look through.", class_="note")
+    visits = loader.when(tokens=(extent.start, extent.stop), epochs=[epoch])
+    lines: list[tuple[object, ...]] = []
+    for visit in visits[:MAX_VISITS]:
+        there = {**settings.query(), "rank": visit.rank or None}
+        link = address("batch", view.here, there, {"step": visit.step})
+        step = tag("a", f"{visit.step:,}", href=f"{link}#row-{visit.row}", class_="number")
+        lines.append((step, visit.rank, visit.row))
+    if not lines:
+        return tag("p", "In no step: it lies behind the last whole window.", class_="note")
+    more = len(visits) - len(lines)
+    words = f"{count(len(visits), 'row')} with tokens of it as targets"
+    if more:
+        words += f"; the first {len(lines)} of them"
+    return join(tag("p", words + ":"), table(("step", "rank", "row"), lines, class_="visits"))

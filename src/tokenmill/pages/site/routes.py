@@ -1,0 +1,112 @@
+"""Which page an address stands for. Knows nothing of HTTP: a path and a query in, a page out."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmill.dataset import TokenDataset
+from tokenmill.errors import TokenmillError
+from tokenmill.look.inspect import inspect
+from tokenmill.look.shown_tokens import Piece, pieces_of
+from tokenmill.pages.elements.find_documents import Places
+from tokenmill.pages.elements.html import Html
+from tokenmill.pages.elements.open_splits import Opened, open_for_looking
+from tokenmill.pages.site.frame import Page, framed, message
+from tokenmill.pages.site.query import Query
+
+
+class Site:
+    """A dataset, open for as long as it is browsed."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self.name = Path(opened.path).resolve().name
+        self.splits = opened.splits
+        self.tokenizer, self.tokenizer_error = opened.tokenizer, opened.tokenizer_error
+        self.lock = threading.Lock()  # tables of a dataset are shared by all requests
+
+    @classmethod
+    def open(cls, path: str, **settings: Any) -> "Site":
+        """Open every split; tokens are read when a page shows them."""
+        return cls(open_for_looking(path, **settings))
+
+    @cached_property
+    def known(self) -> dict[str, Any]:
+        """What `tokenmill inspect` says."""
+        return inspect(self._opened.path, **self._opened.settings)
+
+    def render(self, route: str, encoded: str) -> tuple[Page, Html]:
+        """The page of an address: what it is, and the whole document."""
+        first = next(iter(self.splits))
+        split, asked = first, ""
+        try:
+            query = Query(encoded)
+            asked = query.text("q")
+            split = query.text("split", first)
+            if split not in self.splits:
+                split, known = first, ", ".join(self.splits)
+                raise ValueError(f"there is no split {query.text('split')!r}; known are: {known}")
+            with self.lock:
+                page = self._page(route, View(self, split, query))
+        except (ValueError, IndexError, TokenmillError, OSError) as error:
+            page = message("This cannot be shown", str(error), status=400)
+        names = list(self.splits)
+        return page, framed(page, name=self.name, splits=names, split=split, route=route, q=asked)
+
+    def _page(self, route: str, view: "View") -> Page:
+        maker = _pages().get(route)
+        if maker is None:
+            return message("No such page", f"There is no page {route!r} here.", status=404)
+        return maker(view)
+
+
+@dataclass(frozen=True)
+class View:
+    """One request: a split and a query."""
+
+    site: Site
+    split: str
+    query: Query
+
+    @property
+    def data(self) -> TokenDataset:
+        """The split that is looked at."""
+        return self.site.splits[self.split]
+
+    @property
+    def places(self) -> Places:
+        """Where its documents are."""
+        return Places(self.data)
+
+    @property
+    def here(self) -> dict[str, object]:
+        """What every link of the page carries on."""
+        return {"split": None if self.split == next(iter(self.site.splits)) else self.split}
+
+    def pieces(self, start: int, stop: int) -> list[Piece]:
+        """The tokens from start to stop as pieces."""
+        return self.pieces_of(self.data.tokens(start, stop))
+
+    def pieces_of(self, ids: np.ndarray) -> list[Piece]:
+        """These ids as pieces."""
+        return pieces_of(ids, self.site.tokenizer, end_of_text_id=self.data.end_of_text_id)
+
+
+def _pages() -> dict[str, Callable[[View], Page]]:
+    from tokenmill.pages.site import batch_page, document_list, document_page, overview, search_page
+
+    return {
+        "": overview.overview,
+        "documents": document_list.documents,
+        "longest": document_list.longest,
+        "shortest": document_list.shortest,
+        "random": document_list.random,
+        "document": document_page.document,
+        "batch": batch_page.batch,
+        "search": search_page.search,
+    }

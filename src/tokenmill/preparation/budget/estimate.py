@@ -1,0 +1,170 @@
+"""What to expect of a preparation, from about one percent of its input. Nothing is written."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from tokenmill.preparation.inputs import Inputs, as_list
+from tokenmill.preparation.plan import choose_dtype
+from tokenmill.preparation.settings import Settings, check_names
+from tokenmill.preparation.stages.characters import load_tokenizer
+from tokenmill.preparation.stages.clean_chunks import CleanChunk, cleaned, lines_of
+from tokenmill.preparation.workspace.folder_contents import is_ours
+from tokenmill.text.cleaning.dedup import hash_all
+from tokenmill.text.cleaning.line_work import without_lines
+from tokenmill.text.inputs.sources import Source, search
+from tokenmill.text.inputs.units import Unit, cut_into_units
+from tokenmill.text.reading.edges import Edge
+from tokenmill.text.reading.read import Chunk, read_unit
+from tokenmill.tokens.chars import CharsTokenizer
+from tokenmill.tokens.tokenizer import Tokenizer
+
+SHARE = 0.01
+STRIDE_BYTES = 256 << 10  # read so much here and there, rather than one stretch
+FEWEST, MOST = 16, 1024  # pieces read: all of a small input, 256 MB of a large one
+WHOLE_FILE_BYTES = 4 << 20  # read so much of a file that can only be read from its start
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Expected numbers; `duplicates` is the share of lines or documents repeated in the sample."""
+
+    files: int
+    bytes_in: int
+    bytes_sampled: int
+    documents: int
+    tokens: int
+    dtype: str
+    disk_bytes: int
+    duplicates: float
+    seconds: float
+    workers: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+    def to_text(self) -> str:
+        """For people."""
+        return "\n".join(
+            [
+                f"input       {self.files:,} files, {self.bytes_in / 1e6:,.1f} MB "
+                f"(read {self.bytes_sampled / 1e6:,.1f} MB of it)",
+                f"tokens      about {self.tokens:,}, {self.dtype}",
+                f"disk        about {self.disk_bytes / 1e6:,.1f} MB, twice that while it is made",
+                f"duplicates  at least {self.duplicates:.1%} (repeated within what was read)",
+                f"time        about {self.seconds:,.0f} s with {self.workers} workers",
+            ]
+        )
+
+
+def estimate(inputs: Inputs, *, workers: int | None = None, **given: Any) -> Estimate:
+    """Read pieces spread over all inputs, clean and encode them, and scale up."""
+    check_names(estimate, given)
+    settings = Settings(**given)
+    wanted = as_list(inputs)
+    if "-" in wanted:
+        raise ValueError("standard input can be read only once, so it cannot be estimated first")
+    count = settings.on_bad_input != "error"
+    sources = search(wanted, is_ours, count_unreadable=count).sources
+    tokenizer = load_tokenizer(settings)
+    dtype = choose_dtype(tokenizer, settings.dtype).name if tokenizer else "uint16"
+    workers = workers or len(os.sched_getaffinity(0))
+    sample = _Sample(settings, tokenizer)
+    started = time.perf_counter()
+    for unit in _spread(cut_into_units(sources, STRIDE_BYTES)):
+        sample.read(sources[unit.source], unit)
+    seconds = time.perf_counter() - started
+    total, sampled = sum(source.size for source in sources), sum(sample.bytes_in.values())
+    num_tokens = sample.scaled(sample.tokens, sources)
+    return Estimate(
+        files=len(sources),
+        bytes_in=total,
+        bytes_sampled=sampled,
+        documents=sample.scaled(sample.documents, sources),
+        tokens=num_tokens,
+        dtype=dtype,
+        disk_bytes=num_tokens * np.dtype(dtype).itemsize,
+        duplicates=sample.repeated / max(1, sample.compared),
+        seconds=seconds * (total / sampled if sampled else 0.0) / workers,
+        workers=workers,
+    )
+
+
+def _spread(units: list[Unit]) -> list[Unit]:
+    """About one in a hundred, evenly, but neither too few nor too many."""
+    wanted = min(max(FEWEST, round(len(units) * SHARE)), MOST)
+    return units[:: max(1, len(units) // wanted)]
+
+
+class _Sample:
+    """What the pieces read so far came to, by kind of file: some hold denser text than others."""
+
+    def __init__(self, settings: Settings, tokenizer: Tokenizer | None) -> None:
+        self.settings, self.tokenizer = settings, tokenizer
+        self.bytes_in: Counter[str] = Counter()
+        self.tokens: Counter[str] = Counter()
+        self.documents: Counter[str] = Counter()
+        self.repeated = self.compared = 0
+        self._seen: set[tuple[int, int]] = set()
+        if tokenizer is not None:
+            tokenizer.encode_batch([b"Loading takes the same time whatever the input."])
+
+    def read(self, source: Source, unit: Unit) -> None:
+        """Take one unit in; of a file that is one unit, its beginning."""
+        kind = _kind(source)
+        for chunk in self._chunks(source, unit):
+            texts = [text for text in self._first_seen(cleaned(chunk, self.settings)) if text]
+            encoder = self.tokenizer or CharsTokenizer.learn(texts)
+            begun = len(texts) - (chunk.continues is not Edge.NONE and bool(texts))
+            self.tokens[kind] += len(encoder.encode_batch(texts)[0]) + begun
+            self.documents[kind] += begun
+            self.bytes_in[kind] += chunk.bytes_in
+
+    def scaled(self, found: Counter[str], sources: list[Source]) -> int:
+        """A count for the whole input."""
+        size: Counter[str] = Counter()
+        for source in sources:
+            size[_kind(source)] += source.size
+        return round(sum(found[k] * size[k] / n for k, n in self.bytes_in.items() if n))
+
+    def _chunks(self, source: Source, unit: Unit) -> Iterator[Chunk]:
+        cuts = self.tokenizer.cuts if self.tokenizer else None
+        read, enough = 0, WHOLE_FILE_BYTES if source.compression else 2 * STRIDE_BYTES
+        for chunk in read_unit(
+            source, unit, self.settings.read_rules, cuts=cuts, chunk_bytes=STRIDE_BYTES
+        ):
+            yield chunk
+            read += chunk.bytes_in
+            if read >= enough:
+                return
+
+    def _first_seen(self, chunk: CleanChunk) -> list[bytes]:
+        """The texts without what the sample had before."""
+        if self.settings.dedup == "none":
+            return chunk.texts
+        if self.settings.dedup == "documents":
+            new = self._are_new(chunk.texts)
+            return list(compress(chunk.texts, new))
+        lines, counts = lines_of(chunk, self.settings)
+        repeated = ~np.array(self._are_new(list(compress(lines.all(), counts))), np.bool_)
+        return without_lines(lines, np.flatnonzero(counts)[repeated])
+
+    def _are_new(self, texts: list[bytes]) -> list[bool]:
+        new = []
+        for digest in hash_all(texts).tolist():
+            new.append(digest not in self._seen)
+            self._seen.add(digest)
+        self.compared += len(new)
+        self.repeated += len(new) - sum(new)
+        return new
+
+
+def _kind(source: Source) -> str:
+    return f"{source.kind} {source.compression}"

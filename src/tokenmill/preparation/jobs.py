@@ -1,0 +1,210 @@
+"""A preparation as numbered jobs: for Slurm arrays, PBS, Kubernetes, GNU parallel.
+
+    plan     writes the plan; every machine reads it
+    work     one part of the tasks that can be done now; jobs never talk to each other
+    status   what is done and what is missing
+    finish   whatever is missing, then the manifest
+
+Parts hold no lock: they work side by side, and a task that two of them run leaves the same bytes
+twice. `plan` and `finish` hold it, as `tokenmill prepare` does.
+"""
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenmill.base.lock import hold_lock, refuse_locked
+from tokenmill.base.progress import Progress, Silent
+from tokenmill.base.signals import stop_on_signals
+from tokenmill.errors import NotADatasetError, SettingsMismatchError
+from tokenmill.executors.local import LocalExecutor
+from tokenmill.executors.numbered import NotReady, Part, PartExecutor, Stage
+from tokenmill.preparation.budget.disk_space import explain_bad_disk
+from tokenmill.preparation.budget.document_limits import decide_limits
+from tokenmill.preparation.budget.memory_budget import Memory, fit_into_memory
+from tokenmill.preparation.inputs import Inputs
+from tokenmill.preparation.plan import UNIT_BYTES, Plan, read_plan
+from tokenmill.preparation.prepare import make_all, run_stages, start
+from tokenmill.preparation.settings import check_names
+from tokenmill.preparation.summary import Summary
+from tokenmill.preparation.workspace.swap import Swap
+from tokenmill.preparation.workspace.target import Target, open_target
+from tokenmill.preparation.workspace.upload_shards import RemoteTarget
+from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.shards.manifest import FILE_NAME, Manifest
+
+Run = str | os.PathLike[str]
+MOST_PARTS = 64
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a part did, or what is there."""
+
+    stages: list[Stage]
+    finished: bool = False
+    """The manifest is written: there is nothing left to do."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all tasks are done, so that only `finish` is left."""
+        return self.finished or not any(stage.missing for stage in self.stages)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Tasks of the last stage that are not done."""
+        return self.stages[-1].missing if self.stages else ()
+
+
+def plan(
+    inputs: Inputs,
+    out_dir: Run,
+    *,
+    max_ram: int | str | None = None,
+    append: bool = False,
+    overwrite: bool = False,
+    break_lock: bool = False,
+    work_dir: Run | None = None,
+    unit_bytes: int = UNIT_BYTES,
+    **settings: Any,
+) -> Plan | Summary:
+    """Write the plan of a preparation; or tell that it was done before. Arguments of `prepare`."""
+    check_names(plan, settings)
+    memory = fit_into_memory(1, max_ram)
+    with (
+        stop_on_signals(),
+        explain_bad_disk(Path(work_dir or out_dir)),
+        open_target(
+            out_dir,
+            append=append,
+            overwrite=overwrite,
+            break_lock=break_lock,
+            work_dir=work_dir,
+        ) as target,
+    ):
+        sources = target.sources(inputs, settings, Silent())
+        made = start(target, sources, settings, unit_bytes, memory, anew=overwrite)
+        if isinstance(made, Summary):
+            return made
+        target.workspace.share()
+        return made[0]
+
+
+def work(
+    run: Run,
+    part: Part,
+    *,
+    workers: int | None = 1,
+    wait: float = 0.0,
+    progress: Progress | None = None,
+) -> Report:
+    """Run the tasks of one part, stage after stage, until one needs what others have not done.
+
+    `wait` is for parts that run at the same time: so many seconds one waits for the others.
+    """
+    if (found := open_run(run)) is None:
+        return Report([], finished=True)
+    target, plan = found
+    refuse_locked(target.workspace.lock_file)
+    memory = fit_into_memory(workers, None)
+    with stop_on_signals(), LocalExecutor(memory.workers) as local:
+        try:
+            return _go(plan, target, PartExecutor(local, part, wait=wait), progress or Silent())
+        except FileNotFoundError:
+            if target.workspace.plan_file.exists() or open_run(run) is not None:
+                raise
+            return Report([], finished=True)  # `finish` was quicker, and removed the work
+
+
+def status(run: Run) -> Report:
+    """What is done so far; a stage is counted when those before it are complete."""
+    if (found := open_run(run)) is None:
+        return Report([], finished=True)
+    target, plan = found
+    return _go(plan, target, PartExecutor(LocalExecutor(1), None), Silent())
+
+
+def finish(
+    run: Run,
+    *,
+    workers: int | None = None,
+    max_ram: int | str | None = None,
+    break_lock: bool = False,
+    progress: Progress | None = None,
+) -> Summary | None:
+    """Do whatever is missing, then write the manifest; None where that was done before."""
+    started = time.monotonic()
+    if (found := open_run(run)) is None:
+        return None
+    target, plan = found
+    memory = fit_into_memory(workers, max_ram)
+    with (
+        stop_on_signals(),
+        explain_bad_disk(Path(run)),
+        hold_lock(target.workspace.lock_file, break_lock=break_lock),
+        LocalExecutor(_processes(plan, memory)) as executor,
+    ):
+        summary = run_stages(plan, target, executor, progress or Silent())
+        target.workspace.clean_temporary()
+        target.finish()
+    summary.seconds = round(time.monotonic() - started, 3)
+    return summary
+
+
+def _processes(plan: Plan, memory: Memory) -> int:
+    """How many fit; the limits on documents are those of the plan unless memory is named anew."""
+    if memory.max_ram is None:
+        return memory.workers
+    learned = plan.settings.tokenizer == "chars"
+    return decide_limits(plan, memory, None if learned else plan.tokenizer)
+
+
+def open_run(run: Run) -> tuple[Target, Plan] | None:
+    """The preparation under way in a folder; None where it is finished."""
+    out = Path(run)
+    swap = Swap(out)
+    for folder in (out, swap.new):
+        workspace = Workspace(folder)
+        if (plan := read_plan(workspace)) is not None:
+            if folder == swap.new:
+                return Target(out, workspace, None, swap=swap), plan
+            return _target(out, workspace, plan), plan
+    if (out / FILE_NAME).exists():
+        return None
+    raise NotADatasetError(
+        f"{out} holds no plan of a preparation",
+        hint=f"tokenmill prepare plan INPUT... -o {out} writes one",
+    )
+
+
+def _target(out: Path, workspace: Workspace, plan: Plan) -> Target:
+    if plan.destination is not None:
+        return RemoteTarget(out, workspace, None, append=False, address=plan.destination)
+    if plan.previous is None:
+        return Target(out, workspace, None, append=False)
+    target = Target(out, workspace, Manifest.load(out), append=True)
+    if target.previous_hash != plan.previous:
+        raise SettingsMismatchError(
+            f"{out} changed since the plan to add to it was made",
+            hint="remove its .preparation folder and plan again",
+        )
+    return target
+
+
+def _go(plan: Plan, target: Target, executor: PartExecutor, progress: Progress) -> Report:
+    with suppress(NotReady):
+        make_all(plan, target, executor, progress)
+    return Report(executor.stages)
+
+
+def usual_parts(plan: Plan) -> int:
+    """How many parts make sense: a unit each, up to a bound."""
+    return max(1, min(MOST_PARTS, len(plan.units)))
+
+
+def parts_missing(missing: tuple[int, ...], of: int) -> set[int]:
+    """The parts of `of` that have tasks among the missing ones."""
+    return {task % of for task in missing}

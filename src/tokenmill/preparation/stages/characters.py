@@ -1,0 +1,40 @@
+"""Which tokenizer a preparation uses; `chars` learns its vocabulary from the input first."""
+
+from typing import Any
+
+from tokenmill.preparation.plan import load_plan
+from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.stages.clean_chunks import cleaned_chunks, naming_source
+from tokenmill.preparation.workspace.task import leaves_receipt
+from tokenmill.tokens.chars import CharsTokenizer, chars_of
+from tokenmill.tokens.cuts import AT_CHARACTERS
+from tokenmill.tokens.load_tokenizer import load
+from tokenmill.tokens.tokenizer import Tokenizer
+
+
+def load_tokenizer(settings: Settings) -> Tokenizer | None:
+    """The tokenizer by name or path; None when it is yet to be learned from the input."""
+    if settings.tokenizer == "chars":
+        return None
+    given = settings.end_of_text
+    # A rank file spells no special tokens: there the end of text is given by its number.
+    is_number = settings.tokenizer.endswith(".tiktoken") and given is not None and given.isdecimal()
+    end_of_text = int(given) if given is not None and is_number else given
+    return load(settings.tokenizer, end_of_text=end_of_text, pattern=settings.token_pattern)
+
+
+@leaves_receipt(lambda _, unit: ("characters", str(unit)))
+def find_characters(out_dir: str, unit: int) -> dict[str, Any]:
+    """Task: the characters of one unit."""
+    plan = load_plan(out_dir)
+    found: set[str] = set()
+    with naming_source(plan, unit):
+        for chunk in cleaned_chunks(plan, unit, AT_CHARACTERS):
+            found |= chars_of(chunk.texts)
+    facts = {"characters": "".join(sorted(found))}
+    return plan.workspace.leave_receipt("characters", str(unit), [], facts)
+
+
+def build_tokenizer(receipts: list[dict[str, Any]]) -> Tokenizer:
+    """One vocabulary from the characters of all units."""
+    return CharsTokenizer.build(set().union(*(receipt["characters"] for receipt in receipts)))

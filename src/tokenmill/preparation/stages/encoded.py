@@ -1,0 +1,151 @@
+"""Encoded documents on their way to a shard: a part holds ids and a table of its documents.
+
+    N.M.tokens   ids in the width of the dataset, each document followed by the end-of-text id
+    N.M.rows     a row a document: how many ids, and the hash of its ids
+
+A document has one row in a part, however many pieces it was encoded in. One that is longer than a
+part stands in several: its rows are marked OPEN (goes on in a later part) and CONTINUES (began in
+an earlier one), and carry no hash.
+"""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import xxhash
+
+from tokenmill.preparation.workspace.work_folder import Workspace, new_file
+from tokenmill.text.cleaning.dedup import HASH, hash_all
+
+CONTINUES, OPEN = 1, 2
+ROW = np.dtype([("length", "<u4"), ("flags", "<u4"), ("hash", HASH)])
+
+
+@dataclass
+class _OpenRow:
+    """The row of the document at the end of what was added, while it goes on."""
+
+    length: int
+    flags: int
+    ids: "xxhash.xxh3_128"
+
+
+class PartWriter:
+    """Writes one part; the caller leaves the receipt."""
+
+    def __init__(self, workspace: Workspace, name: str, dtype: np.dtype[Any], end_of_text: int):
+        self.name, self.dtype, self.end_of_text = name, dtype, end_of_text
+        self.num_tokens = self.num_rows = 0
+        self.continues = self.open = False
+        self._row: _OpenRow | None = None
+        self._files = ExitStack()
+        self._tokens, self._rows = (
+            self._files.enter_context(new_file(workspace.path("units", f"{name}.{kind}")))
+            for kind in ("tokens", "rows")
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._row is not None and error[0] is None:
+            self.open = True
+            self._write(np.array([(self._row.length, self._row.flags, (0, 0))], ROW))
+        self._files.__exit__(*error)
+
+    def add(self, ids: np.ndarray, ends: np.ndarray, flags: np.ndarray, *, hashed: bool) -> None:
+        """Append texts encoded one after another; `ends` says where each ends in `ids`."""
+        if not len(ends):
+            return
+        rows = np.zeros(len(ends), ROW)
+        rows["flags"] = flags
+        complete = (flags & OPEN) == 0
+        rows["length"] = np.diff(ends, prepend=0) + complete
+        if hashed:
+            _hash_rows(rows, ids, ends, flags == 0)
+        self._tokens.write(self._with_end_of_text(ids, ends[complete]).data)
+        self.num_tokens += len(ids) + int(complete.sum())
+        if self._row is not None:
+            self._go_on(self._row, rows, ids[: ends[0]])
+        if not complete[-1]:
+            self._hold(rows[-1], ids[ends[-2] if len(ends) > 1 else 0 :])
+            rows = rows[:-1]
+        self._write(rows)
+
+    def _go_on(self, row: _OpenRow, rows: np.ndarray, ids: np.ndarray) -> None:
+        """The first of these rows goes on with the document that was open: make them one."""
+        assert rows["flags"][0] & CONTINUES
+        rows["length"][0] += row.length
+        rows["flags"][0] = (row.flags & CONTINUES) | (rows["flags"][0] & OPEN)
+        if rows["flags"][0] & OPEN:
+            return
+        row.ids.update(_as_uint32(ids))
+        if not rows["flags"][0]:
+            rows["hash"][0] = np.frombuffer(row.ids.digest(), HASH)[0]
+        self._row = None
+
+    def _hold(self, row: np.void, ids: np.ndarray) -> None:
+        state = xxhash.xxh3_128() if self._row is None else self._row.ids
+        state.update(_as_uint32(ids))
+        self._row = _OpenRow(int(row["length"]), int(row["flags"]), state)
+
+    def _write(self, rows: np.ndarray) -> None:
+        if len(rows) and not self.num_rows:
+            self.continues = bool(rows["flags"][0] & CONTINUES)
+        self._rows.write(rows.data)
+        self.num_rows += len(rows)
+
+    def _with_end_of_text(self, ids: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        out = np.empty(len(ids) + len(ends), self.dtype)
+        ours = ends + np.arange(len(ends))
+        text = np.ones(len(out), np.bool_)
+        text[ours] = False
+        out[text] = ids
+        out[ours] = self.end_of_text
+        return out
+
+    def facts(self) -> dict[str, Any]:
+        """What the receipt says of this part."""
+        return {
+            "name": self.name,
+            "tokens": self.num_tokens,
+            "rows": self.num_rows,
+            "continues": self.continues,
+            "open": self.open,
+        }
+
+
+def read_tokens(workspace: Workspace, part: dict[str, Any], dtype: np.dtype[Any]) -> np.ndarray:
+    """The ids of a part, mapped."""
+    return _map(workspace, part, "tokens", dtype)
+
+
+def read_rows(workspace: Workspace, part: dict[str, Any]) -> np.ndarray:
+    """The documents of a part, mapped."""
+    return _map(workspace, part, "rows", ROW)
+
+
+def _map(workspace: Workspace, part: dict[str, Any], kind: str, dtype: np.dtype[Any]) -> np.ndarray:
+    if not part[kind]:
+        return np.empty(0, dtype)
+    path = workspace.path("units", f"{part['name']}.{kind}")
+    return np.memmap(path, dtype, mode="r", shape=(part[kind],))
+
+
+def _as_uint32(ids: np.ndarray) -> memoryview:
+    """The bytes that are hashed: the same whatever the width of the dataset."""
+    return np.ascontiguousarray(ids, "<u4").data.cast("B") if len(ids) else memoryview(b"")
+
+
+def _hash_rows(rows: np.ndarray, ids: np.ndarray, ends: np.ndarray, which: np.ndarray) -> None:
+    """Hash the ids (as uint32, without end-of-text) of whole documents."""
+    view = _as_uint32(ids)
+    stops = (4 * ends).tolist()
+    starts = [0, *stops[:-1]]
+    slices = [
+        view[start:stop]
+        for start, stop, whole in zip(starts, stops, which.tolist(), strict=True)
+        if whole
+    ]
+    rows["hash"][which] = hash_all(slices)

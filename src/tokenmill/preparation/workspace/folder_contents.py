@@ -1,0 +1,113 @@
+"""What is in a folder already: ours or not, whole or not, and is it what is asked for."""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tokenmill.errors import FormatError
+from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
+from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER, Manifest
+from tokenmill.text.inputs.sources import Source
+
+_OUR_MANIFEST = re.compile(rb'\A\s*\{\s*"format"\s*:\s*"%s"' % FORMAT.encode())
+
+
+def is_ours(folder: str | os.PathLike[str]) -> bool:
+    """Whether tokenmill made a dataset here, be it damaged, or began to make one.
+
+    The name of the manifest alone proves nothing: another program may use it as well.
+    """
+    if os.path.isdir(os.path.join(folder, PREPARATION_FOLDER)):
+        return True
+    try:
+        with open(os.path.join(folder, FILE_NAME), "rb") as file:
+            return _OUR_MANIFEST.match(file.read(4096)) is not None
+    except OSError:
+        return False
+
+
+def sizes_of_files(manifest: Manifest) -> dict[str, int]:
+    """Every file that the manifest answers for, and how large it must be."""
+    sizes = {manifest.tokenizer.state.file: manifest.tokenizer.state.bytes}
+    for split in manifest.splits.values():
+        for shard in split.shards:
+            sizes |= {shard.file: shard.bytes, shard.ends.file: shard.ends.bytes}
+    return sizes
+
+
+def refuse_damaged(
+    name: str, manifest: Manifest, size_of: Callable[[str], int | None], remedy: str
+) -> None:
+    """Raise where files are missing or not of their size: one look at each, nothing is read."""
+    sizes = sizes_of_files(manifest)
+    damaged = [
+        f"{file}   is missing" if found is None else f"{file}   has {found:,} bytes, not {size:,}"
+        for file, size in sizes.items()
+        if (found := size_of(file)) != size
+    ]
+    if not damaged:
+        return
+    shown = damaged[:5] + ([f"and {len(damaged) - 5:,} more"] if len(damaged) > 5 else [])
+    raise FormatError(
+        f"the dataset {name} is damaged: {len(damaged):,} of {len(sizes):,} files are not as its "
+        "manifest says\n" + "\n".join(f"       {line}" for line in shown),
+        hint=f"{remedy}; `tokenmill verify {name}` tells more",
+    )
+
+
+def recorded_settings(manifest: Manifest) -> dict[str, Any]:
+    """The settings that a dataset was made with, without what else stands beside them."""
+    return {k: v for k, v in manifest.settings.items() if k in Settings.names()}
+
+
+def list_differences_from(
+    found: Manifest,
+    made_ns: int,
+    wanted: Mapping[str, Any],
+    sources: Sequence[Source],
+    piped: str | None,
+) -> list[str]:
+    """What is not as in the dataset that is there, a line each.
+
+    A file has changed if it is newer than the dataset; standard input, if its hash `piped` is
+    another one.
+    """
+    theirs = recorded_settings(found)
+    recorded = {(source.name, source.bytes) for source in found.sources}
+    ours = {(source.name, source.size) for source in sources}
+    lines = [
+        f"{name}   {theirs.get(name)!r} -> {value!r}"
+        for name, value in wanted.items()
+        if value != theirs.get(name)
+    ]
+    lines += [f"input {name}   {n:,} bytes is new" for name, n in sorted(ours - recorded)]
+    lines += [f"input {name}   {n:,} bytes is gone" for name, n in sorted(recorded - ours)]
+    newer = [
+        source.name
+        for source in sources
+        if (
+            piped not in _piped_into(found)
+            if piped and source.name == STANDARD_INPUT
+            else source.mtime_ns > made_ns
+        )
+    ]
+    return lines + [f"input {name}   changed after the dataset was made" for name in newer]
+
+
+def _piped_into(manifest: Manifest) -> set[str]:
+    """The hashes of what a dataset was made of, and added to, from standard input."""
+    runs = [manifest.settings, *manifest.settings.get("added", ())]
+    return {run["standard_input"] for run in runs if "standard_input" in run}
+
+
+def in_already(found: Manifest, sources: Sequence[Source], piped: str | None) -> list[str]:
+    """The sources that seem to be in the dataset: of a file it knows no more than name and size."""
+    recorded = {(source.name, source.bytes) for source in found.sources}
+    return [
+        source.name
+        for source in sources
+        if (source.name, source.size) in recorded
+        and not (piped and source.name == STANDARD_INPUT and piped not in _piped_into(found))
+    ]

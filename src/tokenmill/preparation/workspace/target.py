@@ -1,0 +1,291 @@
+"""Where a preparation goes: a new folder, a dataset that is added to, or one that is replaced."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import xxhash
+
+from tokenmill.base.lock import hold_lock, is_held
+from tokenmill.base.progress import Progress
+from tokenmill.errors import (
+    LockedError,
+    SettingsMismatchError,
+    TokenizerMismatchError,
+    TokenmillError,
+)
+from tokenmill.preparation.inputs import Inputs, find_inputs, hash_standard_input
+from tokenmill.preparation.plan import list_differences, read_plan
+from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.stages.characters import load_tokenizer
+from tokenmill.preparation.summary import Summary, summarize
+from tokenmill.preparation.workspace.folder_contents import (
+    in_already,
+    is_ours,
+    list_differences_from,
+    recorded_settings,
+    refuse_damaged,
+)
+from tokenmill.preparation.workspace.swap import Swap
+from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.shards.manifest import FILE_NAME, Manifest
+from tokenmill.storage import is_remote
+from tokenmill.text.inputs.sources import Source
+from tokenmill.tokens.load_tokenizer import from_state
+from tokenmill.tokens.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Target:
+    """The folder that is written, and the dataset that is in it already, if any."""
+
+    out_dir: Path
+    """What the user named."""
+    workspace: Workspace
+    """Where the work is done: the same folder, or one beside it when a dataset is replaced."""
+    found: Manifest | None
+    append: bool = False
+    swap: Swap | None = None
+    """Where a dataset is replaced: how."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return str(self.out_dir)
+
+    @property
+    def destination(self) -> str | None:
+        """Where shards are uploaded to, if they are."""
+        return None
+
+    def finished_at(self) -> int:
+        """When the manifest that is there was written, in nanoseconds."""
+        return os.stat(self.out_dir / FILE_NAME).st_mtime_ns
+
+    def size_of(self, file: str) -> int | None:
+        """How large a file of the dataset that is there is; None where it is gone."""
+        try:
+            return os.stat(self.out_dir / file).st_size
+        except OSError:
+            return None
+
+    @property
+    def remedy(self) -> str:
+        """What to do about a dataset that is damaged."""
+        return "pass --overwrite to make it anew, or bring the files back"
+
+    @property
+    def previous(self) -> Manifest | None:
+        """The dataset that is added to, when one is."""
+        return self.found if self.append else None
+
+    @property
+    def previous_hash(self) -> str | None:
+        """What names that dataset in the plan."""
+        return None if self.previous is None else manifest_hash(self.previous)
+
+    @property
+    def _was_published(self) -> bool:
+        """Whether an earlier run wrote this very dataset, and was killed before it cleaned up."""
+        return self.found is not None and self.workspace.has_published(manifest_hash(self.found))
+
+    def settings(self, given: dict[str, Any]) -> Settings:
+        """The settings asked for; what is not given is as in the dataset that is added to."""
+        if self.previous is None:
+            return Settings(**given)
+        theirs = recorded_settings(self.previous)
+        for name, value in given.items():
+            must_be = self.previous.dtype if name == "dtype" else theirs.get(name)
+            if name in ("dtype", "tokens_per_shard", "val_fraction") and value != must_be:
+                raise SettingsMismatchError(
+                    f"{self.out_dir} was made with {name} {must_be!r}, and what is added to it "
+                    f"must be as well, not {value!r}",
+                    hint=f"leave {name} out, or prepare into another folder",
+                )
+        fixed = ("tokenizer", "end_of_text", "token_pattern", "dtype")
+        return Settings(**{**theirs, **{k: v for k, v in given.items() if k not in fixed}})
+
+    def tokenizer(self, given: dict[str, Any]) -> Tokenizer | None:
+        """The tokenizer asked for, or that of the dataset; None when it is yet to be learned."""
+        if self.previous is None:
+            return load_tokenizer(Settings(**given))
+        record = self.previous.tokenizer
+        stored = from_state(orjson.loads((self.out_dir / record.state.file).read_bytes()))
+        asked = given.get("tokenizer", record.name)
+        if asked == record.name == "chars":
+            return stored
+        if "tokenizer" in given:
+            wanted = load_tokenizer(Settings(**given))
+            if wanted is None or wanted.fingerprint != stored.fingerprint:
+                raise TokenizerMismatchError(
+                    f"{self.out_dir} was made with the tokenizer {record.name!r} (fingerprint "
+                    f"{stored.fingerprint}), not with {asked!r}",
+                    hint="leave tokenizer out, or prepare into another folder",
+                )
+        return stored
+
+    def sources(self, inputs: Inputs, given: dict[str, Any], progress: Progress) -> list[Source]:
+        """The inputs, none of which may lie where the dataset goes."""
+        count = self.settings(given).on_bad_input != "error"
+        return find_inputs(inputs, self.out_dir, self.workspace, progress, count_unreadable=count)
+
+    def already_done(self, wanted: Settings, sources: list[Source]) -> Summary | None:
+        """The outcome, when the very same was asked for and finished before; else raise or None."""
+        if self.found is None:
+            return None
+        done = summarize(self.name, self.found, ["it was there already, whole"])
+        done.already_there = True
+        if self._was_published:
+            begun = read_plan(self.workspace)
+            if begun and not list_differences(wanted, sources, begun.settings, begun.sources):
+                self._refuse_damaged()
+                self.workspace.remove()
+                return done
+            self.workspace.clear_work()
+        if self.append:
+            self._refuse_damaged()
+            self._refuse_same_again(sources)
+            return None
+        if differences := list_differences_from(
+            self.found, self.finished_at(), wanted.to_record(), sources, self._piped(sources)
+        ):
+            raise SettingsMismatchError(
+                f"{self.out_dir} holds a dataset of other settings or inputs\n"
+                + "\n".join(f"       {line}" for line in differences),
+                hint="use another folder, or pass --append to add to it, --overwrite to replace it",
+            )
+        self._refuse_damaged()
+        return done
+
+    def _refuse_damaged(self) -> None:
+        assert self.found is not None
+        refuse_damaged(self.name, self.found, self.size_of, self.remedy)
+
+    def _piped(self, sources: Sequence[Source]) -> str | None:
+        return hash_standard_input(self.workspace, sources)
+
+    def _refuse_same_again(self, sources: list[Source]) -> None:
+        assert self.found is not None
+        if len(in_already(self.found, sources, self._piped(sources))) == len(sources):
+            raise SettingsMismatchError(
+                f"all {len(sources)} inputs are in {self.out_dir} already, by name and size "
+                f"(such as {sources[0].name!r})",
+                hint="nothing was added; `tokenmill inspect` lists what the dataset is made of; a "
+                "file that only happens to have the same name and size can be added under another "
+                "name: rename it",
+            )
+
+    def notes(self, settings: Settings, sources: Sequence[Source]) -> list[str]:
+        """What people should know about these inputs: some may be in the dataset already."""
+        if self.previous is None:
+            return []
+        again = in_already(self.previous, sources, self._piped(sources))
+        if not again:
+            return []
+        became = {
+            "none": "they were added once more, for nothing is compared without deduplication",
+            "lines": "lines that were there are dropped",
+            "documents": "documents that were there are dropped",
+        }[settings.dedup]
+        shown = ", ".join(map(repr, again[:3])) + (", ..." if len(again) > 3 else "")
+        return [
+            f"{len(again):,} of {len(sources):,} inputs seem to be in the dataset already, by name "
+            f"and size ({shown}): {became}"
+        ]
+
+    def finish(self) -> None:
+        """Remove the workspace; where a dataset is replaced, put the new one in its place."""
+        if self.swap is not None:
+            self.swap.swap()
+        self.workspace.remove()
+
+
+def manifest_hash(manifest: Manifest) -> str:
+    """What names a manifest."""
+    return xxhash.xxh3_128_hexdigest(manifest.to_bytes())
+
+
+@contextmanager
+def open_target(
+    out_dir: str | os.PathLike[str],
+    *,
+    append: bool,
+    overwrite: bool,
+    break_lock: bool = False,
+    work_dir: str | os.PathLike[str] | None = None,
+) -> Iterator[Target]:
+    """Look at the output and lock it before anything is done; where nothing was begun, leave
+    nothing behind."""
+    if isinstance(out_dir, str) and is_remote(out_dir):
+        from tokenmill.preparation.workspace.upload_shards import open_remote_target
+
+        with open_remote_target(
+            out_dir, work_dir, append=append, overwrite=overwrite, break_lock=break_lock
+        ) as target:
+            yield target
+        return
+    if work_dir is not None:
+        raise ValueError(
+            f"work_dir is {os.fspath(work_dir)}, but the work on a dataset in a folder is done in "
+            "that folder; leave it out"
+        )
+    out = Path(out_dir)
+    if append and overwrite:
+        raise ValueError("append and overwrite exclude each other; give one of them")
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file, but a dataset is a folder; name another output")
+    swap = Swap(out)
+    swap.recover()
+    if append:
+        Manifest.load(out)
+    else:
+        refuse_strange_folder(out)
+    if overwrite and is_held(Workspace(out).lock_file) and not break_lock:
+        raise LockedError(f"{out} is being written by another process", hint="wait for it to end")
+    with hold_workspace(swap.new if overwrite else out, break_lock=break_lock) as workspace:
+        if overwrite:
+            yield Target(out, workspace, None, swap=swap)
+        else:
+            found = Manifest.load(out) if append or (out / FILE_NAME).exists() else None
+            yield Target(out, workspace, found, append)
+
+
+@contextmanager
+def hold_workspace(folder: Path, *, break_lock: bool) -> Iterator[Workspace]:
+    """Make the workspace and lock it; where nothing was begun, leave nothing behind."""
+    workspace, existed = Workspace(folder), folder.exists()
+    with ExitStack() as held:
+        try:
+            workspace.root.mkdir(parents=True, exist_ok=True)
+            held.enter_context(hold_lock(workspace.lock_file, break_lock=break_lock))
+        except OSError as error:
+            raise TokenmillError(
+                f"cannot write to {folder}: {error.strerror}", hint="nothing was tokenized yet"
+            ) from error
+        held.callback(_leave_nothing, workspace, existed)
+        yield workspace
+
+
+def _leave_nothing(workspace: Workspace, existed: bool) -> None:
+    if workspace.root.exists() and not workspace.plan_file.exists():
+        workspace.remove()
+        if not existed:
+            with suppress(OSError):
+                workspace.out_dir.rmdir()
+
+
+def refuse_strange_folder(out: Path) -> None:
+    """A folder that holds something else is not ours to fill, and still less to replace."""
+    if not out.exists() or is_ours(out):
+        return
+    strangers = sorted(os.listdir(out))
+    if strangers:
+        raise SettingsMismatchError(
+            f"{out} holds {len(strangers)} files or folders but no dataset "
+            f"(such as {strangers[0]!r})",
+            hint="name an empty or new folder; only what tokenmill made there is ever replaced",
+        )

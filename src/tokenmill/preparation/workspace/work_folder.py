@@ -1,0 +1,239 @@
+"""The folder `.preparation/` inside the output: everything a stopped preparation needs to go on.
+
+    plan.json            inputs, settings, units; written first
+    lock                 who is writing
+    shared               several machines work here
+    failed               an input could not be read: it may be mended before the next run
+    standard-input       what came from standard input
+    published            hash of the manifest, written right before the manifest itself
+    lines/N.runs         hashes of the lines of unit N (only with line deduplication)
+    lines/N.text         its cleaned text, if there is room, until it is encoded
+    units/N.edges        text of unit N that its neighbours must see before it can be encoded
+    units/N.M.tokens     encoded documents of unit N, with N.M.rows, a table of them
+    joined.json          all of these in order
+    shards/              receipts of finished shards; the shards themselves are in their places
+    */N.json             the receipt of each of these: written after it, so it proves it is whole
+
+A task writes under a name of its own, renames, then leaves the receipt: it can be killed
+anywhere, run twice, or run by two machines at once, and the result is the same.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import orjson
+
+from tokenmill.base.atomic import hash_file, is_temporary, temporary_beside
+from tokenmill.shards.manifest import PREPARATION_FOLDER
+
+STANDARD_INPUT = "standard-input"
+Loaded = TypeVar("Loaded")
+Known = dict[str, tuple[int, str]]
+"""Files with size and hash."""
+
+
+class Workspace:
+    """Paths and receipts of one preparation."""
+
+    def __init__(self, out_dir: str | Path) -> None:
+        self.out_dir = Path(out_dir)
+        self.root = self.out_dir / PREPARATION_FOLDER
+
+    @property
+    def plan_file(self) -> Path:
+        """The plan: its presence says that a preparation was started."""
+        return self.root / "plan.json"
+
+    @property
+    def lock_file(self) -> Path:
+        """Who is writing."""
+        return self.root / "lock"
+
+    @property
+    def failed_file(self) -> Path:
+        """Says that an input could not be read, and waits to be mended."""
+        return self.root / "failed"
+
+    @property
+    def published_file(self) -> Path:
+        """The hash of the manifest that this preparation wrote, or was about to write."""
+        return self.root / "published"
+
+    def has_published(self, manifest_hash: str) -> bool:
+        """Whether this preparation wrote the manifest, and was only kept from cleaning up."""
+        try:
+            return self.published_file.read_text() == manifest_hash
+        except FileNotFoundError:
+            return False
+
+    def path(self, stage: str, name: str) -> Path:
+        """A file of a stage, such as `parts/12.part`."""
+        return self.root / stage / name
+
+    def receipt(self, stage: str, name: str) -> dict[str, Any] | None:
+        """The receipt of a finished task, or None when there is none that can be trusted.
+
+        A receipt names its files with size and hash: what is gone or cut is made again.
+        """
+        try:
+            found: dict[str, Any] = orjson.loads(self.path(stage, f"{name}.json").read_bytes())
+            for file, (size, _) in found["files"].items():
+                if self.path(stage, file).stat().st_size != size:
+                    return None
+        except (FileNotFoundError, orjson.JSONDecodeError, KeyError):
+            return None
+        return found
+
+    def leave_receipt(
+        self, stage: str, name: str, files: "list[str] | Known", facts: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Say that a task is done; its files must be in place already."""
+        self.path(stage, "").mkdir(parents=True, exist_ok=True)
+        known = self.sizes_and_hashes(stage, files) if isinstance(files, list) else files
+        receipt = {**facts, "files": known}
+        if shared := (self.root / "shared").exists():
+            for file in known:
+                _sync(self.path(stage, file))
+        with new_file(self.path(stage, f"{name}.json")) as out:
+            out.write(orjson.dumps(receipt))
+            if shared:
+                out.flush()
+                os.fsync(out.fileno())
+        return receipt
+
+    def sizes_and_hashes(self, stage: str, files: list[str]) -> "Known":
+        """What a receipt says of its files, by reading them."""
+        self.path(stage, "").mkdir(parents=True, exist_ok=True)  # files may be named through it
+        paths = {file: self.path(stage, file) for file in files}
+        return {file: (path.stat().st_size, hash_file(path)) for file, path in paths.items()}
+
+    def share(self) -> None:
+        """From now on several machines work here: receipts are left for synced files only.
+
+        What one machine wrote before is checked once more; later, nobody can tell whether one of
+        them stopped.
+        """
+        if not (self.root / "shared").exists():
+            self.distrust_after_reboot()
+            keep(self.root / "shared", b"")
+
+    def distrust_after_reboot(self) -> None:
+        """Take back receipts whose files are not what they say, if the machine was down since.
+
+        Files here are not synced one by one, which would cost as much as encoding them: a killed
+        process loses nothing that was written, only a machine that stops does.
+        """
+        stamp = self.root / "boot"
+        if (self.root / "shared").exists():
+            return
+        if stamp.exists() and stamp.read_text() == _boot_id():
+            return
+        for path in self.root.glob("*/*.json"):
+            receipt = self.receipt(path.parent.name, path.stem)
+            if receipt is None or any(
+                hash_file(path.parent / file) != known
+                for file, (_, known) in receipt["files"].items()
+            ):
+                path.unlink()
+        stamp.write_text(_boot_id())
+
+    def clean_temporary(self) -> None:
+        """Remove what killed tasks left half written."""
+        for path in self.out_dir.rglob(".*.tmp"):
+            if is_temporary(path.name):
+                path.unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """Take the plan back: nothing was begun here."""
+        self.plan_file.unlink(missing_ok=True)
+
+    def clear(self, keep: Iterable[str] = ()) -> None:
+        """Remove all that was done, shards too; but not the lock, nor the files to be kept."""
+        self.clear_work(keep)
+        for path in self.out_dir.iterdir():
+            if path != self.root:
+                _remove(path)
+
+    def clear_work(self, keep: Iterable[str] = ()) -> None:
+        """Remove what a preparation keeps for itself."""
+        kept = {self.lock_file.name, *keep}
+        for path in self.root.iterdir():
+            if path.name not in kept:
+                _remove(path)
+
+    def remove(self) -> None:
+        """The preparation is over. The plan goes last: with it, the rest is known to be waste."""
+        with suppress(FileNotFoundError):
+            for path in self.root.iterdir():
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+        self.forget()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file that appears under its name only when it is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_beside(path)
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def keep(path: Path, data: bytes) -> None:
+    """Write a small file unless it holds these bytes already.
+
+    Several machines may come to the same conclusion at once; one that has read the file must not
+    lose it under its hands, as happens on NFS when a file is replaced.
+    """
+    with suppress(FileNotFoundError):
+        if path.read_bytes() == data:
+            return
+    with new_file(path) as file:
+        file.write(data)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"unknown {os.getpid()}"  # never the same twice: then files are always checked
+
+
+def remember(load: Callable[[Path], Loaded]) -> Callable[[Path], Loaded]:
+    """Read a file once a process, and again when it was replaced."""
+    kept: dict[Path, tuple[tuple[int, ...], Loaded]] = {}
+
+    def remembered(path: Path) -> Loaded:
+        stat = os.stat(path)
+        stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+        if path not in kept or kept[path][0] != stamp:
+            kept.clear()
+            kept[path] = (stamp, load(path))
+        return kept[path][1]
+
+    return remembered

@@ -1,0 +1,140 @@
+"""Cleaning: eight rules, in this order, for many texts at once.
+
+1. U+FEFF (the byte order mark) goes out, wherever it stands.
+2. CR LF becomes LF.
+3. Control characters go out: U+0000 to U+001F but newline and tab, U+007F, U+0080 to U+009F. A CR
+   on its own is one of them.
+4. Unicode NFC.
+5. A run of two or more spaces and tabs becomes one space; a lone tab stays.
+6. Spaces and tabs at the end of a line and of the document go out.
+7. At most one empty line in a row: three or more newlines become two; at the start of a document,
+   where no line comes before, two or more become one.
+8. Nothing else: no character is added, no newline at the end is added or taken.
+
+Cleaning twice is cleaning once. Since rule 3 takes every CR that rule 2 leaves, the two together
+delete CRs.
+
+How: the texts are joined with the byte 0xFF, which is in no UTF-8, and each rule is a pass over the
+whole buffer, made only if a quick look finds something to do. A document cut in
+two is cleaned in pieces: what a newline or a blank at the cut means is only known when both
+pieces are, so `clean` leaves the cut alone and `join_edge` finishes rule 7 there.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tokenmill.text.cleaning import nfc
+from tokenmill.text.cleaning.squeeze import squeeze_blanks, squeeze_newlines
+from tokenmill.text.reading.edges import Edge
+
+_BREAK = b"\xff"
+_EDGE = b"\xfe"
+_WINDOW = 1 << 16  # larger ones make the allocator ask the system for pages again and again
+_SAFE_PLACE = re.compile(rb"\n(?=[!-~])|[!-~](?= [!-~])")
+_CONTROLS = bytes(set(range(0x20)) - {9, 10} | {0x7F})
+_CONTROLS_2 = re.compile(rb"\xc2[\x80-\x9f]")
+
+
+def clean(
+    texts: Sequence[bytes], *, continues: Edge = Edge.NONE, open: Edge = Edge.NONE
+) -> list[bytes]:
+    """The texts (valid UTF-8), cleaned; as many as before, some perhaps empty now.
+
+    `continues` and `open` are those of the chunk: the first text goes on with an earlier piece, and
+    the last one is continued by a later piece.
+    """
+    cleaned: list[bytes] = []
+    for start, stop in _groups(texts):
+        # A text stands between two breaks; at an edge another byte keeps it from looking whole.
+        at_start = start == 0 and continues is not Edge.NONE
+        at_end = stop == len(texts) and open is not Edge.NONE
+        first = _BREAK + _EDGE if at_start else _BREAK
+        last = _EDGE + _BREAK if at_end else _BREAK
+        if stop - start > 1:
+            whole = _clean_window(b"".join([first, _BREAK.join(texts[start:stop]), last]))
+        else:
+            whole = _clean_one(texts[start], first, last)
+        if at_start or at_end:
+            whole = whole.replace(_EDGE, b"")
+        cleaned += whole[1:-1].split(_BREAK) if stop - start > 1 else [whole]
+    return cleaned
+
+
+def _groups(texts: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Runs of texts that fit into the cache together; larger ones stand alone."""
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+    start = 0
+    while start < len(texts):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _WINDOW, "right")))
+        yield start, stop
+        start = stop
+
+
+def _clean_one(text: bytes, first: bytes, last: bytes) -> bytes:
+    """One text, perhaps large, in windows that fit into the cache, cut where no rule looks across.
+
+    That is before a character that is seen, at the start of a line or with one space before it:
+    the blanks and newlines around are all in one window, and nothing joins across the cut.
+    """
+    windows: list[bytes] = []
+    start = 0
+    while start < len(text) or not windows:
+        place = _SAFE_PLACE.search(text, start + _WINDOW)
+        stop = place.end() if place else len(text)
+        windows.append(text[start:stop])
+        start = stop
+    windows[0] = first + windows[0]
+    windows[-1] += last
+    windows = [_clean_window(window) for window in windows]
+    windows[0] = windows[0][1:]
+    windows[-1] = windows[-1][:-1]
+    return b"".join(windows)
+
+
+def _clean_window(text: bytes) -> bytes:
+    text = _delete_controls(text)
+    text = nfc.nfc(text)
+    return squeeze_newlines(squeeze_blanks(text))
+
+
+def join_edge(before: bytes, head: bytes) -> bytes:
+    """The cleaned `head`, as it is when it stands behind `before` in one document (rule 7).
+
+    `before` is the cleaned text of the document so far, or at least its last three bytes.
+
+    >>> join_edge(b"end\\n\\n", b"\\n\\nnext")
+    b'next'
+    """
+    run = len(before) - len(before.rstrip(b"\n"))
+    most = 2 if run < len(before) else 1
+    newlines = len(head) - len(head.lstrip(b"\n"))
+    return head[max(0, newlines - max(0, most - run)) :]
+
+
+def _delete_controls(text: bytes) -> bytes:
+    """Rules 1 to 3."""
+    if b"\r" in text:
+        text = text.replace(b"\r", b"")
+    if _has_controls(text):
+        text = text.translate(None, _CONTROLS)
+    if not text.isascii():
+        data = np.frombuffer(text, np.uint8)
+        if b"\xc2" in text and (data[np.flatnonzero(data == 0xC2) + 1] < 0xA0).any():
+            text = _CONTROLS_2.sub(b"", text)
+        if b"\xef" in text and b"\xef\xbb\xbf" in text:
+            text = text.replace(b"\xef\xbb\xbf", b"")
+    return text
+
+
+def _has_controls(text: bytes) -> bool:
+    """Whether ASCII control characters other than newline and tab are in the text.
+
+    All below 0x20 are counted, then newlines and tabs: ten times as quick as deleting them.
+    """
+    data = np.frombuffer(text, np.uint8)
+    low = np.count_nonzero(data < 0x20) - np.count_nonzero(data == 0x0A)
+    tabs = np.count_nonzero(data == 0x09) if b"\t" in text else 0
+    return low != tabs or b"\x7f" in text

@@ -1,0 +1,190 @@
+"""Decompression as a stream that never ends early without saying so.
+
+The standard file objects differ at the end of the data: some ignore what follows the last
+member, which would turn a damaged archive into a short corpus. Here all four kinds obey one rule:
+every member (gzip), frame (zstd) or stream (xz, bz2) is read, zero bytes may pad the end, and
+a member that stops early or anything else behind the last one is an error.
+
+`read(n)` returns at most n bytes whatever the compression ratio, so a decompression bomb costs
+time, not memory.
+"""
+
+import bz2
+import importlib
+import lzma
+import sys
+import zlib
+from typing import Any, BinaryIO
+
+from tokenmill.errors import BadInputError
+from tokenmill.text.inputs import open_input
+
+BLOCK = 1 << 18  # compressed bytes read at a time
+
+
+class _Gzip:
+    """zlib's decompressor with the interface of the other three."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+        self._full = False
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._inner.unconsumed_tail and not self._full
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        out = self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
+        # zlib may hold output back without keeping input: ask again while it fills the request.
+        self._full = len(out) == max_length
+        return out
+
+
+def _zstd() -> Any:
+    in_standard_library = sys.version_info >= (3, 14)
+    return importlib.import_module("compression.zstd" if in_standard_library else "backports.zstd")
+
+
+def _decompressor(kind: str) -> Any:
+    if kind == "gzip":
+        return _Gzip()
+    if kind == "xz":
+        return lzma.LZMADecompressor(format=lzma.FORMAT_XZ)
+    if kind == "bzip2":
+        return bz2.BZ2Decompressor()
+    return _zstd().ZstdDecompressor()
+
+
+def _faults(kind: str) -> tuple[type[BaseException], ...]:
+    common: tuple[type[BaseException], ...] = (OSError, EOFError, ValueError, zlib.error)
+    if kind == "zstd":
+        return (*common, _zstd().ZstdError)
+    return (*common, lzma.LZMAError)
+
+
+class Stream:
+    """The decompressed bytes of one file, in order; `raw_position` counts those of the file."""
+
+    def __init__(self, path: str, kind: str, name: str) -> None:
+        self._file: BinaryIO = open_input.open_binary(path)
+        self._kind = kind
+        self._name = name
+        self._faults = _faults(kind)
+        self._inner: Any = None
+        self._pending = b""  # read from the file, not yet given to a decompressor
+        self._members = 0
+        self.raw_position = 0
+        self.position = 0
+
+    def read(self, size: int) -> bytes:
+        """`size` decompressed bytes; fewer only at the end of the data."""
+        parts = []
+        left = size
+        while left and (part := self._some(left)):
+            parts.append(part)
+            left -= len(part)
+        out = parts[0] if len(parts) == 1 else b"".join(parts)
+        self.position += len(out)
+        return out
+
+    def skip(self, size: int) -> None:
+        """Go past so many decompressed bytes."""
+        while size > 0 and (data := self.read(min(size, BLOCK))):
+            size -= len(data)
+
+    def _some(self, size: int) -> bytes:
+        """At least one byte, or none at the true end of the data."""
+        while True:
+            if self._inner is None and not self._next_member():
+                return b""
+            given = b""
+            if self._inner.needs_input:
+                given = self._pending or self._block()
+                self._pending = b""
+                if not given:
+                    raise self._error(
+                        f"is cut short: its {self._kind} data goes on behind the end of the file"
+                    )
+            try:
+                out: bytes = self._inner.decompress(given, size)
+            except self._faults as error:
+                raise self._error(f"is damaged: {error}") from error
+            if self._inner.eof:
+                self._pending = self._inner.unused_data
+                self._inner = None
+                self._members += 1
+            if out:
+                return out
+
+    def _next_member(self) -> bool:
+        if self._members:
+            # Padding: tar and tape write zeros behind a gzip member, xz allows them by its format.
+            self._pending = self._pending.lstrip(b"\0")
+            while not self._pending and (block := self._block()):
+                self._pending = block.lstrip(b"\0")
+        else:
+            self._pending = self._block()
+            if not self._pending:
+                raise self._error(f"is empty, which no {self._kind} file is")
+        if not self._pending:
+            return False
+        self._inner = _decompressor(self._kind)
+        return True
+
+    def _block(self) -> bytes:
+        block = open_input.read_full(self._file, BLOCK)
+        self.raw_position += len(block)
+        return block
+
+    def _error(self, what: str) -> BadInputError:
+        return BadInputError(
+            f"{self._name} {what} (after {self.position:,} bytes of text)",
+            hint="fetch or make this file again; a part of it would be a short corpus",
+            source=self._name,
+        )
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+class Plain:
+    """An uncompressed file with the interface of `Stream`."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open_input.open_binary(path)
+        self.position = self.raw_position = 0
+
+    def read(self, size: int) -> bytes:
+        """`size` bytes; fewer only at the end of the file."""
+        data = open_input.read_full(self._file, size)
+        self.position += len(data)
+        self.raw_position = self.position
+        return data
+
+    def skip(self, size: int) -> None:
+        """Go past so many bytes."""
+        self.position += size
+        self.raw_position = self.position
+        self._file.seek(self.position)
+
+    def __enter__(self) -> "Plain":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def open_stream(path: str, compression: str | None, name: str) -> "Plain | Stream":
+    """The text of a file from its start, decompressed when need be."""
+    return Stream(path, compression, name) if compression else Plain(path)

@@ -1,0 +1,90 @@
+"""The one door to input files: everything in `text/` that opens, sizes or reads one comes here.
+
+Paths are plain strings (with surrogate escapes where a name is not UTF-8), or addresses such as
+s3://bucket/key. Another kind of storage is added by teaching these functions its scheme, and
+nothing else.
+"""
+
+import errno
+import os
+from typing import BinaryIO, NamedTuple, cast
+
+from tokenmill import storage
+from tokenmill.errors import PrepareError
+
+_FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
+UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP)
+
+
+class FileStat(NamedTuple):
+    """What tells whether a file is still the one that was planned for."""
+
+    size: int
+    mtime_ns: int
+
+
+def stat(path: str) -> FileStat:
+    """Size and time of change, or PrepareError (DownloadError) naming the file."""
+    if storage.is_remote(path):
+        from tokenmill.storage import objects
+
+        about = objects.stat(path)
+        return FileStat(about.size, about.stamp)
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    return FileStat(found.st_size, found.st_mtime_ns)
+
+
+def open_binary(path: str) -> BinaryIO:
+    """The file for unbuffered reading; callers ask for large blocks."""
+    if storage.is_remote(path):
+        from tokenmill.storage.object_file import RemoteFile
+
+        return cast(BinaryIO, RemoteFile(path))
+    try:
+        return open(path, "rb", buffering=0)
+    except OSError as error:
+        raise cannot_read(path, error) from error
+
+
+def read_range(path: str, start: int, stop: int) -> bytes:
+    """The bytes start..stop of a file; fewer only where the file ends."""
+    if storage.is_remote(path):
+        from tokenmill.storage.object_file import read_range as read_remote
+
+        return read_remote(path, start, stop)
+    with open_binary(path) as file:
+        file.seek(start)
+        return read_full(file, stop - start)
+
+
+def read_full(file: BinaryIO, size: int) -> bytes:
+    """`size` bytes from where the file stands; fewer only at its end. One `read` may give less."""
+    try:
+        block = file.read(size)
+        if len(block) in (0, size):
+            return block
+        blocks = [block]
+        left = size - len(block)
+        while left and (block := file.read(left)):
+            blocks.append(block)
+            left -= len(block)
+    except OSError as error:
+        raise cannot_read(file.name, error) from error
+    return b"".join(blocks)
+
+
+def cannot_read(path: str, error: OSError) -> PrepareError:
+    """The error for a file that is missing, closed to us, or failing."""
+    shown = printable(path)
+    hint = "check that the file is there and that you may read it"
+    if error.errno in _FAILING:
+        hint = "the disk or the network that holds it is failing; once it is mended, go on"
+    return PrepareError(f"cannot read {shown}: {error.strerror or error}", hint=hint, source=shown)
+
+
+def printable(path: str) -> str:
+    """A path as it may stand in a message: no control characters, no undecodable bytes."""
+    return path if path.isprintable() else ascii(path)[1:-1]

@@ -1,0 +1,115 @@
+"""What kind of file is it: told by its first bytes, then its name, then its text.
+
+1. Magic bytes decide compression and parquet, whatever the name says: a `.txt` that is really
+   gzip is read as gzip. The other way round, a name that promises compression or parquet and
+   bytes that are neither is an error: such a file is damaged, or not what its owner thinks.
+   Parquet inside a compressed stream is told by its name and its first bytes, unpacked.
+2. The name, without its compression suffix, decides between text, JSONL and CSV.
+3. A name that says nothing: JSONL if the first line is a JSON object, else text. A `.json` file
+   must be JSON lines; one big JSON value is refused, since which part is a document is unknown.
+"""
+
+import re
+
+import orjson
+
+from tokenmill.errors import BadInputError
+from tokenmill.text.inputs import open_input
+from tokenmill.text.inputs.decompress import open_stream
+
+COMPRESSION_SUFFIXES = {
+    ".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd", ".xz": "xz", ".bz2": "bzip2",
+}  # fmt: skip
+TEXT_SUFFIXES = frozenset((
+    ".txt", ".text", ".md", ".markdown", ".rst", ".tex", ".org", ".log", ".srt",
+    ".py", ".pyi", ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".css", ".go", ".hs", ".java", ".jl",
+    ".js", ".kt", ".lua", ".ml", ".php", ".pl", ".r", ".rb", ".rs", ".scala", ".sh", ".sql",
+    ".swift", ".ts",
+))  # fmt: skip
+JSONL_SUFFIXES = frozenset((".jsonl", ".ndjson", ".json"))
+KIND_OF_SUFFIX = (
+    dict.fromkeys(TEXT_SUFFIXES, "text")
+    | dict.fromkeys(JSONL_SUFFIXES, "jsonl")
+    | {".csv": "csv", ".parquet": "parquet"}
+)
+_HEAD = 1 << 16
+_PARQUET = b"PAR1"
+_MAGIC = {
+    "gzip": re.compile(rb"\x1f\x8b\x08"),
+    "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
+    "xz": re.compile(rb"\xfd7zXZ\x00"),
+    "bzip2": re.compile(rb"BZh[1-9](?:1AY&SY|\x17\x72\x45\x38\x50\x90)"),
+}
+_SKIPPABLE_FRAME = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")  # zstd; valid text, so only by name
+
+
+def suffixes(name: str) -> tuple[str, str]:
+    """The suffix that tells the kind, and the compression suffix behind it ("" for none)."""
+    base = name.rpartition("/")[2].lower()
+    compression = next((s for s in COMPRESSION_SUFFIXES if base.endswith(s)), "")
+    base = base.removesuffix(compression)
+    dot = base.rfind(".")
+    return (base[dot:] if dot > 0 else ""), compression
+
+
+def tell_kind(path: str, size: int) -> tuple[str, str | None]:
+    """(kind, compression) of a file."""
+    shown = open_input.printable(path)
+    kind_suffix, compression_suffix = suffixes(path)
+    head = open_input.read_range(path, 0, 16)
+    compression = next((kind for kind, magic in _MAGIC.items() if magic.match(head)), None)
+    promised = COMPRESSION_SUFFIXES.get(compression_suffix)
+    if promised == "zstd" and _SKIPPABLE_FRAME.match(head):
+        compression = "zstd"
+    if promised and compression is None:
+        raise BadInputError(
+            f"{shown} is named {compression_suffix}, but "
+            + (f"its first bytes are not those of {promised}" if size else "it is empty"),
+            hint="fetch or make it again; or, if it is not compressed, rename it",
+            source=shown,
+        )
+    if compression is None and head[:4] == _PARQUET and _ends_with(path, size, _PARQUET):
+        return "parquet", None
+    kind = KIND_OF_SUFFIX.get(kind_suffix)
+    if kind == "parquet" and not (compression and _holds_parquet(path, shown, compression)):
+        holds = f"what is compressed in it (with {compression}) is" if compression else "is"
+        raise BadInputError(
+            f"{shown} is named .parquet, but {holds} cut short or no parquet",
+            hint="fetch it again",
+            source=shown,
+        )
+    if kind is None or kind_suffix == ".json":
+        kind = _look_inside(path, shown, compression, must_be_json=kind is not None)
+    return kind, compression
+
+
+def _ends_with(path: str, size: int, magic: bytes) -> bool:
+    return size >= 12 and open_input.read_range(path, size - len(magic), size) == magic
+
+
+def _holds_parquet(path: str, shown: str, compression: str) -> bool:
+    with open_stream(path, compression, shown) as stream:
+        return stream.read(len(_PARQUET)) == _PARQUET
+
+
+def _look_inside(path: str, shown: str, compression: str | None, *, must_be_json: bool) -> str:
+    with open_stream(path, compression, shown) as stream:
+        head = stream.read(_HEAD)
+    if compression and not must_be_json and head.startswith(_PARQUET):
+        return "parquet"
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
+    line, newline, _ = text.partition(b"\n")
+    whole = newline or len(head) < _HEAD
+    try:
+        is_object = isinstance(orjson.loads(line), dict) if whole else line.startswith(b"{")
+    except orjson.JSONDecodeError:
+        is_object = False
+    if is_object or (must_be_json and not text):
+        return "jsonl"
+    if must_be_json:
+        raise BadInputError(
+            f"{shown} is not JSON lines: its first line is not one JSON object",
+            hint=f"write one object a line, for example: jq -c '.[]' {shown} > corpus.jsonl",
+            source=shown,
+        )
+    return "text"

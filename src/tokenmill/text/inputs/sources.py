@@ -1,0 +1,261 @@
+"""Which files are the input: files, folders and quoted globs become one ordered list.
+
+A file named outright or by a glob is always taken (a glob gives files, never folders). In a folder,
+searched to the bottom, files are taken by suffix, those of `sniff.KIND_OF_SUFFIX`, also with .gz
+.zst .xz .bz2 behind; others are passed over and listed in `Found.passed_over`, and so are hidden
+files and folders; links to folders are not followed. A folder with nothing to take is an error.
+What earlier runs made may lie among the text: `pass_over` tells folders that no search enters.
+
+Names are relative to the closest folder that holds all files, with "/" between parts, and
+percent-encoded where they are not printable UTF-8: they say the same on every machine, wherever the
+corpus lies. The order is the byte order of those names. Objects in a bucket (`remote.py`) are
+named and ordered in the same way.
+"""
+
+import glob
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tokenmill import storage
+from tokenmill.errors import PrepareError
+from tokenmill.text.inputs import open_input, remote_inputs
+from tokenmill.text.inputs.sniff import KIND_OF_SUFFIX, suffixes, tell_kind
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input file."""
+
+    path: str
+    """Where to open it; not part of any output."""
+    name: str
+    """What it is called in manifests and messages; unique, never absolute."""
+    size: int
+    mtime_ns: int
+    kind: str
+    """`text`, `jsonl`, `csv` or `parquet`; or `unreadable`, where that is to be counted."""
+    compression: str | None
+    """None, `gzip`, `zstd`, `xz` or `bzip2`."""
+
+
+@dataclass
+class Found:
+    """What a search for inputs came to."""
+
+    sources: list[Source]
+    passed_over: list[str] = field(default_factory=list)
+    """Files in folders that were not taken, and folders that were not entered, by path."""
+
+
+def find_sources(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Source]:
+    """All input files, in byte order of their names."""
+    return search(inputs).sources
+
+
+def search(
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    pass_over: Callable[[str], bool] = lambda folder: False,
+    *,
+    count_unreadable: bool = False,
+) -> Found:
+    """The same, with the files that were passed over; `pass_over` says which folders are.
+
+    A file that is gone or closed to us is an error, or with `count_unreadable` a source like
+    others, without a byte.
+    """
+    if isinstance(inputs, (str, os.PathLike)):
+        inputs = [inputs]
+    found = Found([])
+    given_by: dict[str, str] = {}
+    for entry in inputs:
+        text = os.fspath(entry)
+        for path in _expand(text, found, pass_over):
+            if path in given_by:
+                raise _twice(path, given_by[path], text)
+            given_by[path] = text
+    if not given_by:
+        raise PrepareError("no input was given", hint="name files, folders or quoted globs")
+    found.sources = _make_sources(list(given_by), given_by, count_unreadable)
+    return found
+
+
+def _expand(text: str, found: Found, pass_over: Callable[[str], bool]) -> list[str]:
+    """Absolute paths of the files that one input stands for."""
+    if storage.is_remote(text):
+        return remote_inputs.expand(text, found.passed_over)
+    if os.path.isdir(text):
+        return _in_folder(text, found, pass_over)
+    if os.path.lexists(text):
+        return [os.path.abspath(text)]
+    if not glob.has_magic(text):
+        raise _missing(text)
+    matches = glob.glob(text, recursive=True)  # noqa: PTH207 - sorted by name later
+    paths = [os.path.abspath(path) for path in matches if not os.path.isdir(path)]
+    if not paths:
+        raise _missing(text)
+    return _not_in(_Closed(_fixed_part(text), pass_over), list(dict.fromkeys(paths)), found)
+
+
+def _fixed_part(pattern: str) -> str:
+    """The folder that a glob searches in."""
+    folder = os.path.dirname(pattern)
+    while glob.has_magic(folder):
+        folder = os.path.dirname(folder)
+    return os.path.abspath(folder)
+
+
+class _Closed(dict[str, str | None]):
+    """For a folder below `base`: the folder that is passed over and holds it, or None."""
+
+    def __init__(self, base: str, pass_over: Callable[[str], bool]) -> None:
+        self.base, self.pass_over = base, pass_over
+
+    def __missing__(self, folder: str) -> str | None:
+        above = os.path.dirname(folder)
+        found = self[above] if folder != self.base and above != folder else None
+        if found is None and self.pass_over(folder):
+            found = folder
+        self[folder] = found
+        return found
+
+
+def _not_in(closed: _Closed, paths: list[str], found: Found) -> list[str]:
+    """The paths that lie in no folder to be passed over."""
+    taken = [path for path in paths if closed[os.path.dirname(path)] is None]
+    inside = {closed[os.path.dirname(path)] for path in paths} - {None}
+    if not taken:
+        raise _nothing_but_datasets(str(min(inside, key=str)))
+    found.passed_over += sorted(map(str, inside), key=os.fsencode)
+    return taken
+
+
+def _nothing_but_datasets(folder: str) -> PrepareError:
+    return PrepareError(
+        f"{open_input.printable(folder)} holds a dataset, or the work on one, and no text",
+        hint="name the folder that the text is in, or, if it really is in this one, each file",
+    )
+
+
+def _in_folder(folder: str, found: Found, pass_over: Callable[[str], bool]) -> list[str]:
+    if pass_over(folder):
+        raise _nothing_but_datasets(folder)
+    paths: list[str] = []
+    others: list[str] = []
+
+    def stop(error: OSError) -> None:
+        raise open_input.cannot_read(os.fspath(error.filename or folder), error) from error
+
+    for parent, folders, names in os.walk(os.path.abspath(folder), onerror=stop):
+        hidden = [name for name in folders if name.startswith(".")]
+        closed = [name for name in folders if pass_over(os.path.join(parent, name))]
+        folders[:] = [name for name in folders if name not in {*hidden, *closed}]
+        others += [os.path.join(parent, name) for name in dict.fromkeys(hidden + closed)]
+        for name in names:
+            known = not name.startswith(".") and suffixes(name)[0] in KIND_OF_SUFFIX
+            (paths if known else others).append(os.path.join(parent, name))
+    if not paths:
+        raise PrepareError(
+            f"no file of a known kind in the folder {open_input.printable(folder)}",
+            hint=(_count_suffixes(others) or "it is empty")
+            + "; to take files of any name, give a quoted glob such as "
+            + repr(os.path.join(open_input.printable(folder), "*")),
+        )
+    found.passed_over += sorted(others, key=os.fsencode)
+    return paths
+
+
+def _make_sources(
+    paths: list[str], given_by: dict[str, str], count_unreadable: bool
+) -> list[Source]:
+    names = _names(paths)
+    if storage.is_remote(paths[0]):
+        return [
+            Source(path, names[path], about.size, about.mtime_ns, kind, compression)
+            for path, about, (kind, compression) in remote_inputs.look_at(
+                sorted(paths, key=lambda path: names[path].encode())
+            )
+        ]
+    first_with: dict[tuple[int, int], str] = {}
+    sources = []
+    for path in sorted(paths, key=lambda path: names[path].encode()):
+        try:
+            about = os.stat(path)
+            if not os.path.isfile(path):
+                raise OSError(0, "it is not a regular file")
+            with open(path, "rb"):
+                pass
+        except OSError as error:
+            if count_unreadable and error.errno in open_input.UNREADABLE:
+                sources.append(Source(path, names[path], 0, 0, "unreadable", None))
+                continue
+            raise open_input.cannot_read(path, error) from error
+        same = first_with.setdefault((about.st_dev, about.st_ino), path)
+        if same != path:
+            raise _twice(path, same, given_by[path])
+        kind, compression = tell_kind(path, about.st_size)
+        sources.append(
+            Source(path, names[path], about.st_size, about.st_mtime_ns, kind, compression)
+        )
+    return sources
+
+
+def _names(paths: list[str]) -> dict[str, str]:
+    if len({storage.is_remote(path) for path in paths}) > 1:
+        raise PrepareError(
+            "some inputs are files and some are objects in a bucket, so they have no common folder "
+            "to be named from",
+            hint="copy the smaller part to where the larger is, or prepare one and add the other",
+        )
+    parent = os.path.commonpath([os.path.dirname(path) for path in paths])
+    return {path: _encode_name(os.path.relpath(path, parent)) for path in paths}
+
+
+def _encode_name(relative: str) -> str:
+    """Percent-encode what is not printable UTF-8, and "%" itself, so that names stay apart."""
+    parts = []
+    for character in relative.replace(os.sep, "/"):
+        if character.isprintable() and character != "%":
+            parts.append(character)
+        else:
+            parts += [f"%{byte:02X}" for byte in os.fsencode(character)]
+    return "".join(parts)
+
+
+def _twice(path: str, first: str, second: str) -> PrepareError:
+    return PrepareError(
+        f"{open_input.printable(path)} is given twice: by {open_input.printable(first)!r} "
+        f"and by {open_input.printable(second)!r}",
+        hint="name each file once; its text would be in the dataset twice",
+        source=open_input.printable(path),
+    )
+
+
+def _missing(text: str) -> PrepareError:
+    shown = open_input.printable(text)
+    what = f"no file matches {shown!r}" if glob.has_magic(text) else f"no such file: {shown!r}"
+    folder = os.path.dirname(text)
+    while glob.has_magic(folder) or (folder and not os.path.isdir(folder)):
+        folder = os.path.dirname(folder)
+    here = open_input.printable(folder) or "."
+    try:
+        with os.scandir(folder or ".") as entries:
+            held = _count_suffixes(e.name for e in entries if e.is_file())
+    except OSError:
+        held = ""
+    return PrepareError(
+        f"{what} (looked in {open_input.printable(os.getcwd())})",
+        hint=f"the folder {here.rstrip('/')}/ holds {held or 'no files'}",
+        source=shown,
+    )
+
+
+def _count_suffixes(names: Iterable[str]) -> str:
+    """ "12 .jsonl files, 1 .md file", the most frequent first."""
+    counts = Counter("".join(suffixes(name)) or "other" for name in names)
+    shown = [
+        f"{n:,} {open_input.printable(suffix)} file{'s' if n > 1 else ''}"
+        for suffix, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return ", ".join(shown[:5]) + (", ..." if len(shown) > 5 else "")

@@ -1,0 +1,171 @@
+"""Where a unit of text really begins: one answer for the unit that ends there and the next.
+
+A unit is planned as a range of bytes without looking at them. `align` moves a planned place to
+the first good one at or behind it:
+
+    1. a document end, if there is one within `long_line` bytes (the end of the file is one);
+    2. else a line end, if there is one within `long_line` bytes;
+    3. else, inside that over-long line, the first place that `cuts` allow;
+    4. and if there is none within `long_line` bytes, whichever of the three comes first.
+
+The answer depends on the bytes around the place only, and grows with it: units neither overlap
+nor leave a gap. A tokenizer without `cuts` may never be cut, so then only 1 counts, at any
+distance. Costs one small read a unit, unless lines or documents are long.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+from tokenmill.errors import BadInputError
+from tokenmill.text.inputs import open_input
+from tokenmill.text.reading.document_rules import Documents
+from tokenmill.text.reading.edges import Edge
+
+CUT_BOUND = 64 << 20  # bytes beyond long_line in which a place to cut must turn up
+CUT_CONTEXT = 64  # bytes on either side that `cuts` may look at
+_FIRST_READ = 1 << 14
+_LARGEST_READ = 1 << 22
+
+# A text may be cut before these bytes: ASCII that is seen, or a Chinese character (U+5000 to
+# U+8FFF). None of them is a blank, is removed by cleaning, or joins the character before it.
+_SEEN = bytes(range(0x21, 0x7F))
+_MAY_FOLLOW_CUT = frozenset(_SEEN + bytes(range(0xE5, 0xE9)))
+# The same, and a space behind what is seen, as a pattern; one that begins with a set is quicker.
+_PLACE = re.compile(rb"[\x20-\x7e\xe5-\xe8](?:(?<!\x20)|(?<=[\x21-\x7e]\x20))")
+
+Find = Callable[[bytes, int, int], int]
+
+
+def may_cut_inside(window: bytes, at: int) -> bool:
+    """Whether cleaning in two pieces, cut here, gives what cleaning the whole gives."""
+    if not 0 < at < len(window):
+        return False
+    if window[at] == 0x20:
+        return window[at - 1] in _SEEN
+    return window[at] in _MAY_FOLLOW_CUT
+
+
+def may_cut_between(window: bytes, low: int, high: int) -> bool:
+    """Whether `may_cut_inside` holds anywhere in low..high: one search instead of many calls."""
+    return _PLACE.search(window, low, high + 1) is not None
+
+
+def first_line(documents: Documents, window: bytes, low: int, high: int) -> int:
+    """The first line end in low..high where a document may be left open, or -1."""
+    at = window.find(b"\n", max(0, low - 1), high)
+    while at >= 0:
+        if documents.clear(window, at + 1):
+            return at + 1
+        at = window.find(b"\n", at + 1, high)
+    return -1
+
+
+def first_inside(
+    cuts: re.Pattern[bytes], documents: Documents, window: bytes, low: int, high: int
+) -> int:
+    """The first place in low..high that `cuts` and cleaning allow, or -1."""
+    if not may_cut_between(window, low, high):
+        return -1
+    best = -1
+    match = cuts.search(window, max(0, low - CUT_CONTEXT))
+    # From every start, not only behind the last match: so the answer is the same for all `low`.
+    while match and match.start() <= high and (best < 0 or match.start() < best):
+        at = match.end()
+        allowed = low <= at <= high and may_cut_inside(window, at) and documents.clear(window, at)
+        if allowed and (best < 0 or at < best):
+            best = at
+        match = cuts.search(window, match.start() + 1)
+    return best
+
+
+class Aligner:
+    """Aligns places in one uncompressed file."""
+
+    def __init__(
+        self,
+        path: str,
+        name: str,
+        size: int,
+        documents: Documents,
+        cuts: re.Pattern[bytes] | None,
+        long_line: int,
+    ) -> None:
+        self._path, self._name, self._size = path, name, size
+        self._documents, self._cuts, self._long_line = documents, cuts, long_line
+        self._behind = max(documents.behind, CUT_CONTEXT)
+        self._ahead = max(documents.ahead, CUT_CONTEXT)
+
+    def align(self, place: int) -> tuple[int, Edge]:
+        """The real place for a planned one, and how a document is left open there."""
+        if place <= 0:
+            return 0, Edge.NONE
+        if place >= self._size:
+            return self._size, Edge.NONE
+        documents, cuts = self._documents, self._cuts
+        place = self._first(documents.settled, place, self._size)
+        if place < 0:
+            return self._size, Edge.NONE
+        # What ends a document stands before the place where it has ended, and so does a newline.
+        limit = place + self._long_line + documents.end_bytes if cuts else self._size
+        if (at := self._first(documents.first_end, place, limit)) >= 0:
+            return at, Edge.NONE
+        if cuts is None or limit >= self._size:
+            return self._size, Edge.NONE
+        limit = place + self._long_line + 1
+        if (at := self._first(self._line, place, limit)) >= 0:
+            return at, Edge.LINE
+        if (at := self._first(self._inside, place, limit)) >= 0:
+            return at, Edge.INSIDE
+        return self._whichever_is_first(place, limit)
+
+    def _whichever_is_first(self, place: int, limit: int) -> tuple[int, Edge]:
+        kinds: list[tuple[Find, Edge]] = [
+            (self._documents.first_end, Edge.NONE),
+            (self._line, Edge.LINE),
+            (self._inside, Edge.INSIDE),
+        ]
+        for base, window, low, high in self._windows(limit + 1, limit + CUT_BOUND):
+            found = [
+                (at, i) for i, (find, _) in enumerate(kinds) if (at := find(window, low, high)) >= 0
+            ]
+            if found:
+                at, i = min(found)
+                return base + at, kinds[i][1]
+        if limit + CUT_BOUND >= self._size:
+            return self._size, Edge.NONE
+        raise no_place_to_cut(self._name, place, limit + CUT_BOUND - place)
+
+    def _line(self, window: bytes, low: int, high: int) -> int:
+        return first_line(self._documents, window, low, high)
+
+    def _inside(self, window: bytes, low: int, high: int) -> int:
+        assert self._cuts is not None
+        return first_inside(self._cuts, self._documents, window, low, high)
+
+    def _first(self, find: Find, start: int, stop: int) -> int:
+        for base, window, low, high in self._windows(start, stop):
+            if (at := find(window, low, high)) >= 0:
+                return base + at
+        return -1
+
+    def _windows(self, start: int, stop: int) -> Iterator[tuple[int, bytes, int, int]]:
+        """Windows that cover start..stop (inclusive) step by step, each with its surroundings."""
+        stop = min(stop, self._size - 1)
+        step = _FIRST_READ
+        while start <= stop:
+            end = min(start + step, stop)
+            base = max(0, start - self._behind)
+            window = open_input.read_range(self._path, base, end + self._ahead)
+            yield base, window, start - base, end - base
+            start = end + 1
+            step = min(4 * step, _LARGEST_READ)
+
+
+def no_place_to_cut(name: str, offset: int, searched: int) -> BadInputError:
+    """The error for a text without line ends or blanks for longer than we are ready to hold."""
+    return BadInputError(
+        f"{name} has no place to cut in {searched:,} bytes from byte {offset:,} on: "
+        "no line end, and nowhere that the tokenizer allows",
+        hint="is it text? if so, break its lines, or cut it into documents with --separator",
+        source=name,
+    )

@@ -1,0 +1,169 @@
+"""A run of bytes becomes pieces of documents: the streaming heart of reading text.
+
+Blocks are read and split at document ends; what is left waits for the next block. When the rest
+has outgrown `long_line` it is given away as an open piece, cut at its last line end, or inside
+its line where `cuts` allow. So memory stays near one block plus `long_line`, and text is touched
+a few times only, always as whole buffers.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tokenmill.text.reading.align import (
+    CUT_BOUND,
+    CUT_CONTEXT,
+    may_cut_between,
+    may_cut_inside,
+    no_place_to_cut,
+)
+from tokenmill.text.reading.document_rules import Documents
+from tokenmill.text.reading.edges import Edge
+
+_TAIL = 1 << 12  # bytes at the end of a rest in which a place to cut is looked for first
+_LARGEST_SEARCH = 1 << 18  # then: every byte may be a place to look at, at 100 bytes of memory each
+
+
+@dataclass
+class Pieces:
+    """Pieces of documents cut from one run of bytes."""
+
+    texts: list[bytes]
+    continues: Edge
+    open: Edge
+    offset: int
+    """Where they begin."""
+    run: bytes
+    """The bytes they were cut from, beginning at `offset`; more may follow them."""
+    size: int = 0
+    """Bytes that they cover, separators included."""
+    too_large: list[int] = field(default_factory=list)
+    """Where documents began that were left out here since they had more than `max_bytes`."""
+
+
+@dataclass
+class Splitter:
+    """Splits runs of bytes; memory is bounded by `long_line`, or without `cuts` by `max_bytes`."""
+
+    documents: Documents
+    cuts: re.Pattern[bytes] | None
+    name: str
+    """Of the source, for errors."""
+    long_line: int
+    max_bytes: int
+    on_too_large: Callable[[int], None]
+    """Called with the offset of a document of more than `max_bytes`; if it returns, the document
+    is left out."""
+    large_bytes: int
+    on_large: Callable[[bool], None]
+    """As in `ReadRules`."""
+
+    def __post_init__(self) -> None:
+        self._ahead = max(self.documents.ahead, CUT_CONTEXT)
+        # A rest of more than this is surely of a line, or a document, that is longer than allowed.
+        if self.cuts:
+            self._hold = self.long_line + self._ahead
+        else:
+            self._hold = self.max_bytes + self.documents.end_bytes
+
+    def pieces(
+        self, read: Callable[[int], bytes], block: int, offset: int, first: Edge, last: Edge
+    ) -> Iterator[Pieces]:
+        """All pieces of the run that `read` gives, from its edge `first` to its edge `last`."""
+        edge, rest, skipping = first, b"", False
+        searched = 0  # bytes of the rest that are known to hold no place to cut
+        text, out = b"", None
+        while True:
+            if len(rest) <= self.large_bytes < len(text):
+                text, out = b"", None
+                self.on_large(False)
+            if not (data := read(self._read_size(block, len(rest)))):
+                break
+            text = rest + data if rest else data
+            out = Pieces([], edge, Edge.NONE, offset, text)
+            fresh = edge is Edge.NONE and not skipping
+            out.texts, rest = self.documents.split(text, fresh=fresh)
+            if len(rest) < len(text):
+                searched = 0
+            if out.texts:
+                edge = Edge.NONE
+                if skipping:
+                    del out.texts[0]
+                    skipping = False
+                self._leave_out_large(out)
+            if self.cuts is None and len(rest) > self.large_bytes and not skipping:
+                self.on_large(True)
+            if len(rest) > self._hold and not skipping:
+                if self.cuts is None:
+                    out.too_large.append(offset + len(text) - len(rest))
+                    self.on_too_large(out.too_large[-1])
+                    skipping = True
+                elif place := self._place_to_cut(rest, searched, offset + len(text) - len(rest)):
+                    at, edge = place
+                    out.texts.append(rest[:at])
+                    out.open, rest, searched = edge, rest[at:], 0
+                else:
+                    searched = len(rest) - self._ahead
+            if skipping:
+                rest = rest[-self.documents.behind :]
+            out.size = len(text) - len(rest)
+            offset += out.size
+            if out.size or out.too_large:
+                yield out
+        yield from self._end(rest, offset, edge, last, skipping)
+
+    def _read_size(self, block: int, held: int) -> int:
+        """Twice the rest that is held, so that a long document is not scanned again and again."""
+        bound = self._hold if held <= self._hold else self._hold + CUT_BOUND
+        return max(block, min(held, bound + 1 - held))
+
+    def _end(
+        self, rest: bytes, offset: int, edge: Edge, last: Edge, skipping: bool
+    ) -> Iterator[Pieces]:
+        out = Pieces([], edge, last, offset, rest, len(rest))
+        if last is not Edge.NONE:
+            if rest or edge is not last:
+                out.texts = [rest]
+        elif not skipping:
+            text = self.documents.last(rest, fresh=edge is Edge.NONE)
+            out.texts = [] if text is None else [text]
+            self._leave_out_large(out)
+        if out.texts or out.size:
+            yield out
+
+    def _leave_out_large(self, out: Pieces) -> None:
+        if self.cuts is None and len(out.run) > self.max_bytes:
+            for text in out.texts:
+                if len(text) > self.max_bytes:
+                    out.too_large.append(out.offset + out.run.find(text))
+                    self.on_too_large(out.too_large[-1])
+            out.texts = [text for text in out.texts if len(text) <= self.max_bytes]
+
+    def _place_to_cut(self, rest: bytes, low: int, offset: int) -> tuple[int, Edge] | None:
+        """Where to cut an over-long rest, behind `low`; None when more of it must be seen."""
+        high = len(rest) - self._ahead
+        at = newline = rest.rfind(b"\n", 0, high)
+        while at >= 0:
+            if self.documents.clear(rest, at + 1):
+                return at + 1, Edge.LINE
+            at = rest.rfind(b"\n", 0, at)
+        if newline < 0 and (at := self._last_inside(rest, low, high)) > 0:
+            return at, Edge.INSIDE
+        if len(rest) > self._hold + CUT_BOUND:
+            raise no_place_to_cut(self.name, offset, len(rest))
+        return None
+
+    def _last_inside(self, rest: bytes, low: int, high: int) -> int:
+        """The last place in low..high that `cuts` allow, or 0."""
+        assert self.cuts is not None
+        stop, size = high, _TAIL
+        while stop > low:
+            start = max(low, stop - size)
+            places: list[int] = []
+            if may_cut_between(rest, start, stop):
+                places = [m.end() for m in self.cuts.finditer(rest, start, stop + self._ahead)]
+            for at in reversed(places):
+                if at <= stop and may_cut_inside(rest, at) and self.documents.clear(rest, at):
+                    return at
+            stop, size = start, min(4 * size, _LARGEST_SEARCH)
+        return 0

@@ -1,0 +1,89 @@
+"""One unit of one source becomes chunks of documents, in bounded memory.
+
+`read_unit` is the door: it finds the reader for the kind of source, and makes sure that the file
+is the one that was planned, before and after. The law it keeps: whatever the units, whatever
+`chunk_bytes`, joining pieces over open edges gives the same documents in the same order.
+
+A document is left open (cut between two chunks or units) only when it has more than `long_line`
+bytes, and a line is cut inside only when it has; a chunk holds about `chunk_bytes` plus
+`long_line` bytes at most. Without `cuts` nothing is left open, and a document of more than
+`max_document_bytes` is bad input.
+
+What bad input leads to is `on_bad_input`:
+    error     BadInputError with file and line or byte
+    skip      the document is dropped and counted by reason; but a document of more than
+              `long_line` bytes that is not UTF-8 is an error all the same: it may be the whole
+              corpus, and parts of it may already have been given away
+    replace   what is not UTF-8 becomes U+FFFD; what cannot be mended so is dropped and counted
+A file that is gone or closed to us counts as one document that was dropped. A truncated or damaged
+archive is always an error.
+"""
+
+import re
+from collections.abc import Iterator
+
+from tokenmill.errors import PrepareError
+from tokenmill.text.inputs import open_input
+from tokenmill.text.inputs.sources import Source
+from tokenmill.text.inputs.units import Unit
+from tokenmill.text.reading.chunks import Chunk, ReadRules
+from tokenmill.text.reading.edges import Edge
+from tokenmill.text.reading.read_csv import read_csv
+from tokenmill.text.reading.read_jsonl import read_jsonl
+from tokenmill.text.reading.read_parquet import read_parquet
+from tokenmill.text.reading.read_text import read_text
+
+__all__ = ["Chunk", "Edge", "ReadRules", "read_unit"]
+
+
+def read_unit(
+    source: Source,
+    unit: Unit,
+    rules: ReadRules,
+    *,
+    cuts: re.Pattern[bytes] | None = None,
+    chunk_bytes: int = 1 << 20,
+) -> Iterator[Chunk]:
+    """The documents of one unit, chunk by chunk."""
+    if chunk_bytes < 1:
+        raise ValueError(f"chunk_bytes is {chunk_bytes}; it must be at least 1")
+    if source.kind == "unreadable":
+        chunk = Chunk([])
+        chunk.leave_out(source.kind, "file", 0)
+        yield chunk
+        return
+    _check_unchanged(source)
+    try:
+        yield from _read(source, unit, rules, cuts, chunk_bytes)
+    except OSError as error:
+        raise open_input.cannot_read(source.path, error) from error
+    _check_unchanged(source)
+
+
+def _read(
+    source: Source,
+    unit: Unit,
+    rules: ReadRules,
+    cuts: re.Pattern[bytes] | None,
+    chunk_bytes: int,
+) -> Iterator[Chunk]:
+    if source.kind == "parquet":
+        return read_parquet(source, unit, rules, chunk_bytes)
+    elif source.kind == "csv":
+        return read_csv(source, rules, chunk_bytes)
+    elif source.kind == "jsonl":
+        return read_jsonl(source, unit, rules, chunk_bytes)
+    else:
+        return read_text(source, unit, rules, cuts, chunk_bytes)
+
+
+def _check_unchanged(source: Source) -> None:
+    found = open_input.stat(source.path)
+    if found != (source.size, source.mtime_ns):
+        raise PrepareError(
+            f"{source.name} changed while it was read: {source.size:,} bytes were planned, "
+            f"it now has {found.size:,}"
+            + (" and another time of change" if found.size == source.size else ""),
+            hint="let whatever writes to it finish, then give the command again",
+            source=source.name,
+        )

@@ -1,0 +1,150 @@
+"""Parquet files: one column of text, row group by row group, never a whole file in memory.
+
+Rows are counted from 1.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tokenmill.text.inputs.row_groups import damaged_parquet, open_parquet
+from tokenmill.text.inputs.sources import Source
+from tokenmill.text.inputs.units import Unit
+from tokenmill.text.reading import utf8
+from tokenmill.text.reading.bad_header import (
+    NAME_COLUMN,
+    NO_COLUMN,
+    NO_FIELD,
+    BadHeaderError,
+    without_documents,
+)
+from tokenmill.text.reading.chunks import Chunk, ReadRules, TooLargeError, bad_input
+from tokenmill.text.reading.read_text import EMPTY, NOT_UTF8, TOO_LARGE
+
+
+def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
+    """The documents of some row groups; null is a missing field."""
+    import pyarrow
+
+    with open_parquet(source, rules.spool_dir) as parquet:
+        metadata = parquet.metadata
+        groups = metadata.num_row_groups
+        if source.compression:
+            unit = Unit(unit.source, 0, groups)
+        try:
+            path = _find_column(parquet, rules)
+        except BadHeaderError as bad:
+            share = source.size * unit.stop // groups - source.size * unit.start // groups
+            yield without_documents(bad, share, source, rules, first=unit.start == 0)
+            return
+        row = 1 + sum(metadata.row_group(i).num_rows for i in range(unit.start))
+        for group in range(unit.start, unit.stop):
+            about = metadata.row_group(group)
+            bytes_per_row = max(1, about.total_byte_size // max(1, about.num_rows))
+            batch_rows = max(1, min(1 << 16, chunk_bytes // bytes_per_row))
+            covered = source.size * (group + 1) // groups - source.size * group // groups
+            batches = parquet.iter_batches(batch_rows, [group], [".".join(path)], use_threads=False)
+            try:
+                for batch in batches:
+                    chunk = Chunk([], offset=row, bytes_in=covered)
+                    covered = 0
+                    is_large = batch.nbytes > rules.large_document_bytes
+                    if is_large:
+                        rules.on_large(True)
+                    rows, texts = batch.num_rows, _texts(batch, path)
+                    del batch
+                    _fill(chunk, _without_large(texts, chunk, source, rules), source, rules)
+                    del texts
+                    row += rows
+                    yield chunk
+                    if is_large:
+                        del chunk
+                        rules.on_large(False)
+            except (pyarrow.ArrowException, OSError) as error:
+                raise damaged_parquet(source, error) from error
+            if covered:
+                yield Chunk([], offset=row, bytes_in=covered)
+        if groups == 0 and unit.start == 0:
+            yield Chunk([], bytes_in=source.size)
+
+
+def _find_column(parquet: Any, rules: ReadRules) -> list[str]:
+    """The path to the column: its name, or a dotted path into structs."""
+    import pyarrow.types as types
+
+    schema, name = parquet.schema_arrow, rules.text_field
+    path = [name] if name in schema.names else name.split(".")
+    kind: Any = None
+    fields = {field.name: field.type for field in schema}
+    for part in path:
+        if part not in fields:
+            names = ", ".join(ascii(found)[1:-1][:40] for found in schema.names[:8])
+            raise _no_column(name, f"no such column; the file has: {names}")
+        kind = fields[part]
+        fields = {f.name: f.type for f in kind} if types.is_struct(kind) else {}
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    text = (
+        types.is_string, types.is_large_string, types.is_binary, types.is_large_binary,
+        types.is_string_view, types.is_binary_view,
+    )  # fmt: skip
+    if not any(is_text(kind) for is_text in text):
+        raise _no_column(name, f"holds {kind}, not text")
+    return path
+
+
+def _no_column(name: str, what: str) -> BadHeaderError:
+    return BadHeaderError(NO_COLUMN, f"column {name!r}: {what}", NAME_COLUMN)
+
+
+def _texts(batch: Any, path: list[str]) -> list[bytes | None]:
+    import pyarrow
+    import pyarrow.compute
+
+    column = batch.column(path[0])
+    for part in path[1:]:
+        column = pyarrow.compute.struct_field(column, part)
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    texts: list[bytes | None] = column.cast(pyarrow.large_binary()).to_pylist()
+    return texts
+
+
+def _without_large(
+    texts: list[bytes | None], chunk: Chunk, source: Source, rules: ReadRules
+) -> list[bytes | None]:
+    """The texts, none of more than `max_document_bytes`; those are counted."""
+    most = rules.max_document_bytes
+    for number, text in enumerate(texts):
+        if text is not None and len(text) > most:
+            if rules.on_bad_input == "error":
+                what = f"column {rules.text_field!r} has more than {most:,} bytes"
+                where = f", row {chunk.offset + number:,}"
+                raise TooLargeError(source, where, what, len(text))
+            texts[number] = b""
+            chunk.leave_out(TOO_LARGE, "row", chunk.offset + number)
+            chunk.dropped[EMPTY] = chunk.dropped.get(EMPTY, 0) - 1
+    return texts
+
+
+def _fill(chunk: Chunk, texts: list[bytes | None], source: Source, rules: ReadRules) -> None:
+    good = [text for text in texts if text]
+    if len(good) == len(texts) and utf8.first_error(b"\n".join(good)) < 0:
+        chunk.texts = good
+        return
+    for number, text in enumerate(texts):
+        reason = what = None
+        if text is None:
+            reason, what = NO_FIELD, f"column {rules.text_field!r} is null"
+        elif not text:
+            chunk.dropped[EMPTY] = chunk.dropped.get(EMPTY, 0) + 1
+        elif (at := utf8.first_error(text)) < 0:
+            chunk.texts.append(text)
+        elif rules.on_bad_input == "replace":
+            chunk.texts.append(utf8.replace(text))
+            chunk.mended(NOT_UTF8, "row", chunk.offset + number)
+        else:
+            reason, what = NOT_UTF8, f"not UTF-8 at byte {at:,} of column {rules.text_field!r}"
+        if reason and what:
+            if rules.on_bad_input == "error":
+                raise bad_input(source, f", row {chunk.offset + number:,}", what)
+            chunk.leave_out(reason, "row", chunk.offset + number)

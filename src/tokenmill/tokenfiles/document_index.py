@@ -1,0 +1,258 @@
+"""Where documents end on the axis of a dataset: from an index, or by looking for an id.
+
+A position e is an end when token e - 1 is the last of a document. With an index (`ends` of every
+file) ends are looked up; without one they are found by scanning for the end-of-text id, which
+stands `after` each document (ours, nanoGPT, datatrove) or `before` it (llm.c). Scans are
+vectorised, in blocks, and the number of ends in each block is remembered, so that a second
+question is cheap.
+
+Tokens after the last end (a document that a split cut) count as one more document: every token
+belongs to exactly one.
+"""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import xxhash
+
+from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.tokenfiles.token_file import MAX_OPEN, Cache, ShardReader, TokenFile, not_the_same
+
+BLOCK = 1 << 22  # tokens a scan looks at in one go: 8 MB of uint16
+
+
+class IndexedDocuments:
+    """Ends from the index of each file."""
+
+    def __init__(self, reader: ShardReader, shard_starts: np.ndarray) -> None:
+        self._files = reader.files
+        self._starts = shard_starts
+        self._tables = Cache(self._load, MAX_OPEN)
+        self._checked = np.zeros(len(self._files), bool)
+        self._first_documents: np.ndarray | None = None
+
+    @property
+    def count(self) -> int:
+        """Documents on the axis."""
+        ends = int(self._documents_before()[-1])
+        return ends + (self._last_end(ends) < int(self._starts[-1]))
+
+    def ends(self, start: int, stop: int) -> np.ndarray:
+        """Positions e with start < e <= stop where a document ends, each once."""
+        found = []
+        first = max(0, int(np.searchsorted(self._starts, start, side="right")) - 1)
+        for i in range(first, len(self._files)):
+            origin = int(self._starts[i])
+            if origin >= stop:
+                break
+            table = self._tables[i]
+            low, high = np.searchsorted(table, [start - origin, stop - origin], side="right")
+            found.append(table[low:high] + origin)
+        positions = np.concatenate(found) if found else np.empty(0, np.int64)
+        # Empty documents end where the one before them ends.
+        return positions[np.diff(positions, prepend=start) > 0]
+
+    def ends_in_rows(self, starts: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ends e with start < e < start + length, for many starts at once: numbers of rows, and e.
+
+        Rows come in no order, and empty documents end where the one before them ends.
+        """
+        rows = starts.argsort()  # a search goes faster from one to the next
+        starts = starts[rows]
+        stops = starts + (length - 1)
+        files = np.searchsorted(self._starts, starts, side="right") - 1
+        last = np.searchsorted(self._starts, stops, side="left") - 1
+        found_rows, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        while len(rows):
+            # Each turn one file of every row that is left, all rows of a file together.
+            cuts = np.flatnonzero(files[1:] != files[:-1]) + 1
+            for low, high in itertools.pairwise([0, *cuts.tolist(), len(files)]):
+                ends, which = self._ends_between(int(files[low]), starts[low:high], stops[low:high])
+                found_rows.append(rows[low:high][which])
+                found.append(ends)
+            left = files < last
+            rows, starts, stops, last = rows[left], starts[left], stops[left], last[left]
+            files = files[left] + 1
+        return np.concatenate(found_rows), np.concatenate(found)
+
+    def _ends_between(
+        self, i: int, starts: np.ndarray, stops: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of file i after each start up to its stop, and which of the starts each is for."""
+        table, origin = self._tables[i], int(self._starts[i])
+        lows = table.searchsorted(starts - origin, side="right")
+        counts = table.searchsorted(stops - origin, side="right") - lows
+        which = np.arange(len(starts)).repeat(counts)
+        # Runs low, low + 1, ..., one behind the other.
+        before = counts.cumsum() - counts
+        entries = np.arange(len(which)) + (lows - before)[which]
+        return table[entries] + origin, which
+
+    def num_empty(self) -> int:
+        """Documents without a token."""
+        empty = 0
+        for i in range(len(self._files)):
+            table = self._tables[i]
+            # The first of a file is empty only where the document before it ended there too.
+            before = 0 if i == 0 or self._ends_with_a_document(i - 1) else -1
+            empty += int((np.diff(table, prepend=before) == 0).sum())
+        return empty
+
+    def _ends_with_a_document(self, i: int) -> bool:
+        table = self._tables[i]
+        return len(table) > 0 and int(table[-1]) == self._files[i].num_tokens
+
+    def range(self, document: int) -> tuple[int, int]:
+        """First token, and the one after the last, of a document."""
+        return self._end(document - 1), self._end(document)
+
+    def at(self, position: int) -> int:
+        """The document that holds the token at this position."""
+        i = int(np.searchsorted(self._starts, position, side="right")) - 1
+        inside = position - int(self._starts[i])
+        before = int(np.searchsorted(self._tables[i], inside, side="right"))
+        return int(self._documents_before()[i]) + before
+
+    def _end(self, document: int) -> int:
+        if document < 0:
+            return 0
+        before = self._documents_before()
+        if document >= before[-1]:
+            return int(self._starts[-1])
+        i = int(np.searchsorted(before, document, side="right")) - 1
+        return int(self._starts[i]) + int(self._tables[i][document - int(before[i])])
+
+    def _last_end(self, ends: int) -> int:
+        return self._end(ends - 1) if ends else 0
+
+    def _documents_before(self) -> np.ndarray:
+        """Ends in all files before each file; the last entry is their total."""
+        if self._first_documents is None:
+            counts = [self._count(i) for i in range(len(self._files))]
+            self._first_documents = np.cumsum([0, *counts], dtype=np.int64)
+        return self._first_documents
+
+    def _count(self, i: int) -> int:
+        file = self._files[i]
+        whole = file.first == 0 and file.ends is not None and file.ends.count is not None
+        # A part of a file (the last tenth) holds a part of its documents.
+        if whole and not file.partial:
+            assert file.ends is not None
+            return int(file.ends.count or 0)
+        return len(self._tables[i])
+
+    def _load(self, i: int) -> np.ndarray:
+        """The ends inside our part of file i, counted from its first token."""
+        file = self._files[i]
+        assert file.ends is not None
+        table: np.ndarray = file.ends()
+        checked = bool(self._checked[i])
+        if not checked:
+            _check_sorted(table, file.path)
+        low = 0 if file.first == 0 else int(np.searchsorted(table, file.first, side="right"))
+        high = int(np.searchsorted(table, file.first + file.num_tokens, side="right"))
+        if high < len(table) and not file.partial:
+            raise CorruptShardError(
+                f"the document index of {file.path} ends at token {int(table[-1]):,}, but the file "
+                f"has {file.first + file.num_tokens:,}",
+                hint="index and tokens are of different builds; fetch or write both again",
+            )
+        if not checked:
+            _check_hash(table, file)
+            self._checked[i] = True
+        return table[low:high] - file.first if file.first else table[low:high]
+
+
+class ScannedDocuments:
+    """Ends found by looking for the end-of-text id."""
+
+    def __init__(
+        self,
+        read: Callable[[int, int], np.ndarray],
+        num_tokens: int,
+        end_of_text_id: int,
+        comes: str,
+    ) -> None:
+        self._read = read
+        self._num_tokens = num_tokens
+        self._id = end_of_text_id
+        # `after`: token e - 1 is the id. `before`: token e is the id, the first of the next.
+        self._ahead = 1 if comes == "before" else 0
+        self._before_block = [0]
+
+    count = None
+
+    def ends(self, start: int, stop: int) -> np.ndarray:
+        """Positions e with start < e <= stop where a document ends."""
+        found = [np.empty(0, np.int64)]
+        for low in range(start, stop, BLOCK):
+            high = min(stop, low + BLOCK)
+            tokens = self._read(low + self._ahead, min(high + self._ahead, self._num_tokens))
+            found.append(np.flatnonzero(tokens == self._id) + (low + 1))
+        if self._ahead and start < stop == self._num_tokens:
+            found.append(np.array([stop]))
+        return np.concatenate(found)
+
+    def range(self, document: int) -> tuple[int, int]:
+        """First token, and the one after the last, of a document."""
+        return self._end(document - 1), self._end(document)
+
+    def at(self, position: int) -> int:
+        """The document that holds the token at this position."""
+        block = position // BLOCK
+        while len(self._before_block) <= block:
+            self._count_next_block()
+        return self._before_block[block] + len(self.ends(block * BLOCK, position))
+
+    def _end(self, document: int) -> int:
+        if document < 0:
+            return 0
+        while self._before_block[-1] <= document and self._counted() < self._num_tokens:
+            self._count_next_block()
+        total = self._before_block[-1]
+        if document >= total:
+            tail = self._num_tokens > 0 and self._last_end() < self._num_tokens
+            if document == total and tail:
+                return self._num_tokens
+            raise IndexError(f"document {document} of a dataset of {total + tail} documents")
+        block = int(np.searchsorted(self._before_block, document, side="right")) - 1
+        ends = self.ends(block * BLOCK, min((block + 1) * BLOCK, self._num_tokens))
+        return int(ends[document - self._before_block[block]])
+
+    def _last_end(self) -> int:
+        return self._end(self._before_block[-1] - 1)
+
+    def _counted(self) -> int:
+        return (len(self._before_block) - 1) * BLOCK
+
+    def _count_next_block(self) -> None:
+        low = self._counted()
+        ends = self.ends(low, min(low + BLOCK, self._num_tokens))
+        self._before_block.append(self._before_block[-1] + len(ends))
+
+
+def _check_sorted(table: np.ndarray, path: str) -> None:
+    if len(table) and (int(table[0]) < 0 or bool((table[1:] < table[:-1]).any())):
+        where = int(np.argmax(np.diff(table, prepend=0) < 0))
+        raise CorruptShardError(
+            f"the document index of {path} goes back at entry {where}: {int(table[where])}",
+            hint="index and tokens are of different builds; fetch or write both again",
+        )
+
+
+def _check_hash(table: np.ndarray, file: TokenFile) -> None:
+    """An end that moved a little is in order still; only the manifest knows better."""
+    if file.hashes is None or file.ends is None:
+        return
+    found = xxhash.xxh3_128_hexdigest(table.data)
+    if found != file.hashes[1]:
+        raise not_the_same(file.ends.file or file.path, file.hashes[1], found)
+
+
+def unknown_documents(path: object) -> FormatError:
+    """The error for data of which nothing says where documents end."""
+    return FormatError(
+        f"nothing in {path} says where documents end",
+        hint=f'name the end-of-text id: tokenmill.open("{path}", end_of_text_id=50256)',
+    )

@@ -1,0 +1,122 @@
+"""A tokenizer by name, by path, or from the state a dataset keeps.
+
+Names: `gpt2` (bundled), `bytes`, `chars`, and of tiktoken's encodings those whose files are on
+this machine. Paths: `tokenizer.json`, `*.tiktoken`, a SentencePiece `*.model`. Nothing is fetched
+from a network and no code that comes with a tokenizer is run.
+"""
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tokenmill.errors import FormatError, TokenizerMismatchError
+from tokenmill.tokens import huggingface, sentencepiece, tiktoken_file
+from tokenmill.tokens.bytes_tokenizer import BytesTokenizer
+from tokenmill.tokens.chars import CharsTokenizer
+from tokenmill.tokens.tokenizer import Tokenizer
+
+NAMES = ("bytes", "chars", *tiktoken_file.ENCODINGS)
+
+
+def load(
+    name_or_path: str, *, end_of_text: str | int | None = None, pattern: str | None = None
+) -> Tokenizer:
+    """The tokenizer of this name, or in this file.
+
+    `end_of_text` (a token or an id) and `pattern` say what some files do not; a name needs neither.
+    `chars` must first see the text: `CharsTokenizer.learn`.
+    """
+    name = str(name_or_path)
+    if name in NAMES:
+        if end_of_text is not None or pattern is not None:
+            raise ValueError(f"{name} has its own end-of-text id and pattern; leave both out")
+        if name == "bytes":
+            return BytesTokenizer()
+        if name == "chars":
+            raise ValueError(
+                "chars has no vocabulary before it has seen the text; "
+                "learn one: CharsTokenizer.learn(texts)"
+            )
+        return tiktoken_file.from_cache(name)
+    path = Path(name)
+    if path.is_dir() and (path / "tokenizer.json").is_file():
+        path = path / "tokenizer.json"
+    if not path.is_file():
+        raise _unknown(name)
+    if path.suffix == ".tiktoken":
+        if isinstance(end_of_text, str):
+            raise ValueError(
+                f"end_of_text={end_of_text!r}: a rank file names no special tokens; pass the id"
+            )
+        return tiktoken_file.from_file(path, pattern=pattern, end_of_text=end_of_text)
+    if pattern is not None:
+        raise ValueError(f"pattern={pattern!r} is for .tiktoken files; {path} has its own")
+    if path.suffix == ".json":
+        return huggingface.from_file(path, end_of_text=end_of_text)
+    if path.suffix == ".model":
+        return sentencepiece.from_file(path, end_of_text=end_of_text)
+    raise FormatError(
+        f"{path} is not a tokenizer file by its name",
+        hint="known are tokenizer.json, *.tiktoken and SentencePiece *.model",
+    )
+
+
+def from_bytes(data: bytes, where: str) -> Tokenizer:
+    """The tokenizer stored in a `tokenizer_state.json`; `where` is what errors call the file."""
+    try:
+        return from_state(orjson.loads(data))
+    except (ValueError, TypeError, FormatError) as error:
+        what = error.message if isinstance(error, FormatError) else error
+        hint = error.hint if isinstance(error, FormatError) else None
+        raise FormatError(
+            f"the tokenizer in {where} cannot be read: {what}",
+            hint=hint
+            or "the file is damaged; fetch it again, or name the tokenizer: "
+            'tokenmill.open(..., tokenizer="gpt2"), or --tokenizer gpt2',
+        ) from error
+
+
+def from_state(state: dict[str, Any]) -> Tokenizer:
+    """The tokenizer that gave this state; refused when it would now give other ids."""
+    tokenizer = _rebuild(state)
+    expected = state.get("fingerprint")
+    if expected != tokenizer.fingerprint:
+        raise TokenizerMismatchError(
+            f"the stored tokenizer {tokenizer.name} has fingerprint {expected}, but on this "
+            f"machine it behaves as {tokenizer.fingerprint}",
+            hint="ids would mean different text; the state was edited, or a library that encodes "
+            "has changed: compare the versions of gigatoken, tokenizers and sentencepiece",
+        )
+    return tokenizer
+
+
+def _rebuild(state: dict[str, Any]) -> Tokenizer:
+    kind = state.get("kind") if isinstance(state, dict) else None
+    try:
+        if kind == "bytes":
+            return BytesTokenizer()
+        if kind == "ranks":
+            return tiktoken_file.from_state(state)
+        if kind == "chars":
+            return CharsTokenizer(str(state["characters"]))
+        if kind == "tokenizer.json":
+            return huggingface.from_state(state)
+        if kind == "sentencepiece":
+            return sentencepiece.from_state(state)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise FormatError(
+            f"the stored state of a {kind} tokenizer is not complete: {error!r}"
+        ) from error
+    raise FormatError(
+        f"a tokenizer of kind {kind!r} is not known", hint="a newer tokenmill may know it"
+    )
+
+
+def _unknown(name: str) -> ValueError:
+    close = difflib.get_close_matches(name, NAMES, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return ValueError(
+        f"no tokenizer {name!r}: neither a name ({', '.join(NAMES)}) nor a file here{hint}"
+    )

@@ -1,0 +1,135 @@
+"""SentencePiece `.model` files, through the sentencepiece package (one core, a few MB/s).
+
+Encoding follows the model's own normalisation, so decoding gives back the normalised text, not
+always the same bytes. Begin and end pieces are never added, and their spellings in a text are
+text. Texts are never cut.
+"""
+
+import base64
+import functools
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tokenmill.errors import FormatError, MissingExtraError
+from tokenmill.tokens.decode_utf8 import decoded
+from tokenmill.tokens.tokenizer import Ends, Ids
+from tokenmill.tokens.tokenizer_fingerprint import PROBE, fingerprint
+
+
+@dataclass(frozen=True)
+class PieceTokenizer:
+    """A SentencePiece model."""
+
+    name: str
+    model: bytes = field(repr=False)
+    end_of_text_id: int
+    end_of_text: str | None = None
+
+    @functools.cached_property
+    def _processor(self) -> Any:
+        return _processor(self.model, self.name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_processor"}
+
+    @functools.cached_property
+    def vocab_size(self) -> int:
+        """All pieces, control pieces included."""
+        return int(self._processor.vocab_size())
+
+    @property
+    def cuts(self) -> re.Pattern[bytes] | None:
+        """None: a piece may hold anything, also spaces."""
+        return None
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Hash of the pieces and of the probe's ids."""
+        pieces = {i: self._processor.id_to_piece(i).encode() for i in range(self.vocab_size)}
+        return fingerprint(pieces, self.encode_batch([PROBE])[0])
+
+    def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
+        """Flat ids and the end of each text."""
+        strings = decoded(texts, self.name)
+        lists = self._processor.encode(strings, out_type=int, num_threads=1) if strings else []
+        ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)), dtype=np.int64)
+        total = int(ends[-1]) if len(lists) else 0
+        return np.fromiter(itertools.chain.from_iterable(lists), np.uint32, total), ends
+
+    def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
+        """The normalised text; control pieces decode to nothing."""
+        numbers = np.asarray(ids).ravel()
+        if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) < self.vocab_size:
+            raise ValueError(
+                f"id {int(numbers.max())} is not in the vocabulary of {self.name} "
+                f"({self.vocab_size:,} ids)"
+            )
+        text: str = self._processor.decode(numbers.tolist())
+        return text.encode()
+
+    def state(self) -> dict[str, Any]:
+        """The whole model file, in base64."""
+        return {
+            "kind": "sentencepiece",
+            "name": self.name,
+            "model": base64.b64encode(self.model).decode("ascii"),
+            "end_of_text_id": self.end_of_text_id,
+            "end_of_text": self.end_of_text,
+            "fingerprint": self.fingerprint,
+        }
+
+
+def from_file(path: Path, *, end_of_text: str | int | None) -> PieceTokenizer:
+    """A model file; its own end piece closes documents unless another is named."""
+    model = path.read_bytes()
+    processor = _processor(model, str(path))
+    size = int(processor.vocab_size())
+    if end_of_text is None:
+        number = int(processor.eos_id())
+        if number < 0:
+            raise FormatError(
+                f"{path} has no end piece, so nothing can close a document",
+                hint='name a piece or an id for it: load("...", end_of_text="</s>"), '
+                'or --end_of_text "</s>"',
+            )
+    elif isinstance(end_of_text, str):
+        number = int(processor.piece_to_id(end_of_text))
+        if processor.id_to_piece(number) != end_of_text:
+            raise ValueError(f"end_of_text={end_of_text!r} is not a piece of {path}")
+    else:
+        number = end_of_text
+    if not 0 <= number < size:
+        raise ValueError(f"end_of_text={number} is not an id of {path} ({size:,} ids)")
+    return PieceTokenizer(path.name, model, number, processor.id_to_piece(number))
+
+
+def from_state(state: dict[str, Any]) -> PieceTokenizer:
+    """The tokenizer of a stored state."""
+    model = base64.b64decode(state["model"], validate=True)
+    return PieceTokenizer(
+        str(state["name"]), model, int(state["end_of_text_id"]), state["end_of_text"]
+    )
+
+
+def _processor(model: bytes, where: str) -> Any:
+    try:
+        from sentencepiece import SentencePieceProcessor
+    except ImportError:
+        raise MissingExtraError(
+            f"the SentencePiece model {where}", package="sentencepiece", extra="sentencepiece"
+        ) from None
+    processor = SentencePieceProcessor()
+    try:
+        loaded = processor.LoadFromSerializedProto(model)
+    except RuntimeError as error:
+        raise FormatError(f"{where} is not a SentencePiece model: {error}") from None
+    if not loaded:
+        raise FormatError(f"{where} is not a SentencePiece model")
+    return processor

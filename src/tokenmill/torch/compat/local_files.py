@@ -1,0 +1,119 @@
+"""Local `.npy` (or any) token files as datasets and loaders of the DataLoader style.
+
+Items and batches are `{"input_ids", "labels"}`, where labels[t] is the token after input_ids[t].
+The `.npy` header is respected, whatever the dtype it names.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import IterableDataset, get_worker_info
+
+from tokenmill import dataset
+from tokenmill.torch.stateful_loader import StatefulTokenLoader
+from tokenmill.torch.windows_dataset import WindowsDataset
+from tokenmill.torch.world import find_ranks
+
+
+class LocalTokenizedDatasetFixed(WindowsDataset):
+    """Sequences of `max_length` tokens by number, in the order of the file."""
+
+    def __init__(self, data_path: str | Path, max_length: int = 1024, **options: Any) -> None:
+        data = dataset.open(data_path, None, **options)
+        super().__init__(data, block_size=max_length, order="sequential", items="dict")
+        self.max_length = max_length
+
+
+class LocalTokenizedDataset(IterableDataset[Any]):
+    """Sequences of `max_length` tokens as a stream, each once an epoch over all workers and ranks.
+
+    A worker does not know how a DataLoader will batch what it yields. Say `batch_size` here as
+    well, and workers take turns by whole batches: the order is then the same with any number of
+    them. `create_dataloaders` needs no such care. `set_epoch` before each epoch changes the order.
+    """
+
+    def __init__(
+        self,
+        data_path: str | Path,
+        max_length: int = 1024,
+        *,
+        seed: int = 42,
+        shuffle: bool = True,
+        batch_size: int = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
+        **options: Any,
+    ) -> None:
+        self.ranks = find_ranks(rank, world_size)
+        self.max_length, self.batch_size = max_length, batch_size
+        self.windows = WindowsDataset(
+            dataset.open(data_path, None, **options),
+            block_size=max_length,
+            seed=seed,
+            order="shuffle" if shuffle else "sequential",
+            items="dict",
+        )
+
+    def __len__(self) -> int:
+        """Sequences of one epoch on this rank: equal on all ranks, the rest is left out."""
+        return len(self.windows) // self.ranks.world_size
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next pass is this epoch."""
+        self.windows.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[Any]:
+        worker = get_worker_info()
+        number, count = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        total, size = len(self), self.batch_size
+        for first in range(number * size, total, count * size):
+            mine = range(first, min(first + size, total))
+            yield from self.windows.__getitems__([self._sample(i) for i in mine])
+
+    def _sample(self, i: int) -> int:
+        """Ranks take turns by batches, as the loaders of this package do."""
+        batch, row = divmod(i, self.batch_size)
+        sample = (batch * self.ranks.world_size + self.ranks.rank) * self.batch_size + row
+        whole = len(self) // self.batch_size * self.batch_size
+        if i < whole:
+            return sample
+        # The last, shorter batch of every rank: what is left is cut evenly.
+        return whole * self.ranks.world_size + self.ranks.rank * (len(self) - whole) + row
+
+
+def create_dataloaders(
+    train_data_path: str | Path,
+    val_data_path: str | Path,
+    batch_size: int = 32,
+    max_length: int = 1024,
+    num_workers: int = 0,
+    prefetch_factor: int | None = None,
+    seed: int = 42,
+    **options: Any,
+) -> tuple[StatefulTokenLoader, StatefulTokenLoader]:
+    """Loaders of both files: shuffled for training, in file order for validation.
+
+    A pass is one epoch, the next pass the next, shuffled anew. Both take this rank's share, and
+    both have `state_dict` and `load_state_dict` that do not depend on the workers.
+    """
+    workers = {"prefetch_factor": prefetch_factor} if num_workers and prefetch_factor else {}
+    if num_workers:
+        workers["persistent_workers"] = True
+
+    def loader(path: str | Path, order: str) -> StatefulTokenLoader:
+        if not Path(path).exists():
+            raise FileNotFoundError(f"token file not found: {path} (looked in {Path.cwd()})")
+        return StatefulTokenLoader(
+            dataset.open(path, None, **options),
+            batch_size=batch_size,
+            block_size=max_length,
+            num_workers=num_workers,
+            items="dict",
+            seed=seed,
+            order=order,
+            from_start=order == "sequential",
+            workers=workers,
+        )
+
+    return loader(train_data_path, "shuffle"), loader(val_data_path, "sequential")

@@ -1,0 +1,162 @@
+"""The batch loader as tensors on a device.
+
+On the CPU the tensors share memory with the loader's arrays: nothing is copied. On a GPU the next
+batch is on its way while the present one is used (copy.py). Each process takes its share of every
+step (ranks.py says which, and `loader.ranks` who said so).
+
+    loader = TorchLoader(data, batch_size=8, block_size=1024, seed=0)
+    for inputs, targets in loader:
+        ...
+    state = loader.state_dict()     # a few JSON values; counts what this loop has taken
+"""
+
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+
+from tokenmill.batches.batch import Batch
+from tokenmill.batches.loader import BatchLoader
+from tokenmill.errors import MismatchError
+from tokenmill.torch.device_copy import CudaCopier
+from tokenmill.torch.torch_batch import TorchBatch, from_arrays
+from tokenmill.torch.world import find_ranks
+
+
+class _Coming(NamedTuple):
+    """A batch on its way to the device, and the loader's state once it is taken."""
+
+    batch: Batch
+    tokens: torch.Tensor
+    event: Any
+    state: dict[str, Any]
+
+
+class TorchLoader:
+    """Endless (or `epochs=n`) batches of one rank as tensors; resumable at any step.
+
+    `data` and all further arguments (`seed`, `order`, `epochs`, `documents`, `prefetch`, ...) are
+    those of `tokenmill.BatchLoader`. With `vocab_size` an id beyond it is an error that names the
+    value, where a GPU would only report a failed assert. A loader is its own iterator.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        batch_size: int,
+        block_size: int,
+        device: str | torch.device = "cpu",
+        rank: int | None = None,
+        world_size: int | None = None,
+        mesh: Any = None,
+        vocab_size: int | None = None,
+        **options: Any,
+    ) -> None:
+        self.ranks = find_ranks(rank, world_size, mesh=mesh)
+        self.device = torch.device(device)
+        self.vocab_size = vocab_size
+        on_gpu = self.device.type == "cuda"
+        if on_gpu and hasattr(data, "dtype"):  # a mixture may hold several widths
+            options.setdefault("dtype", data.dtype)
+        self.loader = BatchLoader(
+            data,
+            batch_size=batch_size,
+            block_size=block_size,
+            rank=self.ranks.rank,
+            world_size=self.ranks.world_size,
+            **options,
+        )
+        self._copier = CudaCopier(self.device) if on_gpu else None
+        self._coming: _Coming | None = None
+        self._state = self.loader.state_dict()
+
+    def __len__(self) -> int:
+        """Batches of a pass, with `epochs`."""
+        return len(self.loader)
+
+    def __iter__(self) -> Self:
+        if self._coming is None:
+            iter(self.loader)
+        return self
+
+    def __next__(self) -> TorchBatch:
+        if self._copier is None:
+            batch = self._checked(next(self.loader))
+            tokens = torch.from_numpy(batch.tokens.astype(np.int64, copy=False))
+            return from_arrays(batch, tokens.to(self.device))
+        coming = self._coming or self._start()
+        self._coming = None
+        self._state = coming.state
+        tokens = self._copier.finish(coming.tokens, coming.event)
+        try:
+            self._coming = self._start()
+        except StopIteration:
+            self._coming = None
+        return from_arrays(coming.batch, tokens)
+
+    def _start(self) -> _Coming:
+        """Send the next batch on its way."""
+        assert self._copier is not None
+        batch = self._checked(next(self.loader))
+        return _Coming(batch, *self._copier.start(batch.tokens), self.loader.state_dict())
+
+    def _checked(self, batch: Batch) -> Batch:
+        if self.vocab_size is None or int(batch.tokens.max()) < self.vocab_size:
+            return batch
+        row, column = np.argwhere(batch.tokens >= self.vocab_size)[0].tolist()
+        place = self.loader.locate(batch.step, row, column)
+        raise MismatchError(
+            f"token id {int(batch.tokens[row, column]):,} at token {place.offset:,} of "
+            f"{place.file}; the vocabulary has {self.vocab_size:,} ids",
+            hint="the files were made with another tokenizer, or read with the wrong dtype: "
+            "`tokenmill doctor` tells which",
+        )
+
+    def describe(self, step: int) -> list[str]:
+        """Where each row of a step's batch comes from, in words."""
+        lines = []
+        for row in range(self.loader.batch_size):
+            place = self.loader.locate(step, row)
+            document = "" if place.document is None else f", document {place.document:,}"
+            lines.append(
+                f"row {row}: sample {place.sample:,}, {place.file} from token "
+                f"{place.offset:,}{document}"
+            )
+        return lines
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this loop is: what it has taken, not what is on its way."""
+        return self.loader.state_dict() if self._copier is None else dict(self._state)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state, also one of other ranks or batch sizes."""
+        self._coming = None
+        self.loader.load_state_dict(state)
+        self._state = self.loader.state_dict()
+
+    def set_epoch(self, epoch: int) -> None:
+        """For trainers that call it; each epoch has an order of its own without it."""
+        self.loader.set_epoch(epoch)
+
+    def stats(self) -> dict[str, Any]:
+        """What was served: see `BatchLoader.stats`."""
+        return self.loader.stats()
+
+    def close(self) -> None:
+        """End the prefetching thread; iterating again starts a new one."""
+        if self._coming is not None:
+            self.load_state_dict(self._state)
+        self.loader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

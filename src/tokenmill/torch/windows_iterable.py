@@ -1,0 +1,163 @@
+"""The batches as an iterable dataset, for a plain `DataLoader(..., batch_size=None)`.
+
+It yields whole batches and takes this rank's share by itself. Worker w of W makes batches w,
+w + W, ..., and a DataLoader takes workers in turns, so the order is the same with any number of
+workers and any start method.
+
+The position of a plain DataLoader is not to be had (it does not say what its workers have handed
+over); use `StatefulTokenLoader` to resume, or torchdata's StatefulDataLoader around this dataset.
+"""
+
+import itertools
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import IterableDataset, get_worker_info
+
+from tokenmill.batches.loader import BatchLoader
+from tokenmill.errors import MismatchError, OrderMismatchError
+from tokenmill.torch.torch_batch import from_arrays
+from tokenmill.torch.windows_dataset import check_kind, present, shared_number
+from tokenmill.torch.world import find_ranks
+
+
+class WindowsIterable(IterableDataset[Any]):
+    """Whole batches of this rank: endless, or one epoch per pass with `epochs=1`.
+
+    `items`: `pair`, `dict`, `hugging_face` or `batch` (a TorchBatch, the only one with documents).
+    With `epochs`, call `set_epoch` before each pass, as with a DistributedSampler. `rank_aware=
+    False` serves all ranks' rows in one place, for frameworks that divide iterables themselves.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        batch_size: int,
+        block_size: int,
+        items: str = "pair",
+        rank: int | None = None,
+        world_size: int | None = None,
+        mesh: Any = None,
+        rank_aware: bool = True,
+        epochs: int | None = None,
+        **options: Any,
+    ) -> None:
+        if items != "batch":
+            check_kind(items)
+        self.items = items
+        self.ranks = find_ranks(*((rank, world_size) if rank_aware else (0, 1)), mesh=mesh)
+        self._loader = BatchLoader(
+            data,
+            batch_size=batch_size,
+            block_size=block_size,
+            rank=self.ranks.rank,
+            world_size=self.ranks.world_size,
+            epochs=epochs,
+            prefetch=options.pop("prefetch", 0),
+            **options,
+        )
+        self._epoch: torch.Tensor = shared_number(-1)
+        self._resume: dict[str, Any] | None = None  # a loaded state, used by the next pass
+        self._position: dict[str, Any] = {
+            **self._loader.state_dict(),
+            "worker": 0,
+            "num_workers": 0,
+        }
+
+    def __len__(self) -> int:
+        """Batches of a pass on this rank, with `epochs`."""
+        return len(self._loader)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next pass is this one, counted in passes of `epochs`; no effect if endless."""
+        self._epoch.fill_(epoch)
+
+    def __iter__(self) -> Iterator[Any]:
+        refuse_inside_accelerate(self.ranks.world_size)
+        worker = get_worker_info()
+        number, count = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        step = self._first_step(number, count if worker else 0)
+        last = None if self._loader.epochs is None else len(self._loader)
+        for current in itertools.count(step, count):
+            if last is not None and current >= last:
+                return
+            batch = self._loader.batch(current)
+            self._move_to(current + count, number, count if worker else 0)
+            tokens = torch.from_numpy(batch.tokens)
+            yield (
+                from_arrays(batch, tokens) if self.items == "batch" else present(tokens, self.items)
+            )
+
+    def _first_step(self, worker: int, num_workers: int) -> int:
+        """Where this worker begins: after a loaded state, or at the start of its epoch."""
+        state, self._resume = self._resume, None
+        if state is None:
+            state = self._loader.state_dict()
+            if self._loader.epochs is not None and int(self._epoch) >= 0:
+                state = self._start_of(int(self._epoch))
+            self._loader.load_state_dict(state)
+            return self._loader.step + worker
+        self._loader.load_state_dict(state)
+        if state["num_workers"] == 0:
+            return self._loader.step + worker
+        if (state["worker"], state["num_workers"]) != (worker, num_workers):
+            raise OrderMismatchError(
+                f"cannot resume: the state is that of worker {state['worker']} of "
+                f"{state['num_workers']}, this is worker {worker} of {num_workers}",
+                hint="keep num_workers, or use tokenmill.torch.StatefulTokenLoader, whose state "
+                "does not depend on it",
+            )
+        return self._loader.step
+
+    def _start_of(self, epoch: int) -> dict[str, Any]:
+        assert self._loader.epochs is not None
+        per_pass = len(self._loader.windows())
+        return {**self._loader.state_dict(), "samples": epoch * per_pass, "pass": epoch}
+
+    def _move_to(self, step: int, worker: int, num_workers: int) -> None:
+        """Note what this process would do next; `state_dict` hands it out."""
+        state = self._loader.state_dict()
+        ahead = (step - self._loader.step) * self._loader.batch_size * self._loader.world_size
+        self._position = {
+            **state,
+            "samples": state["samples"] + ahead,
+            "worker": worker,
+            "num_workers": num_workers,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """What comes next in this process; inside a worker, what that worker does next."""
+        return dict(self._position)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Begin the next pass there; a state of other data or another order is refused."""
+        self._loader.load_state_dict(state)
+        self._resume = self._position = {"worker": 0, "num_workers": 0, **state}
+
+    def __getstate__(self) -> dict[str, Any]:
+        refuse_inside_accelerate(self.ranks.world_size)  # on the way to a spawned worker
+        return self.__dict__
+
+
+def refuse_inside_accelerate(world_size: int) -> None:
+    """Stop when Accelerate would divide by rank what is divided by rank already.
+
+    Its wrapper lets one process iterate and deals out, or lets each iterate and keeps 1/N: both
+    lose (N-1)/N of the data of a dataset that gives this rank's share only, without a word.
+    """
+    if world_size == 1 or "accelerate.data_loader" not in sys.modules:
+        return
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "accelerate.data_loader":
+            raise MismatchError(
+                "a WindowsIterable that takes its own rank's share is inside a loader of "
+                "Accelerate, which shares out by rank once more: most of the data would be lost",
+                hint="use tokenmill.torch.WindowsDataset with sequential sampling "
+                '(TrainingArguments(train_sampling_strategy="sequential")), or keep the loader out '
+                "of accelerator.prepare()",
+            )
+        frame = frame.f_back  # type: ignore[assignment]

@@ -1,0 +1,66 @@
+"""The few collectives a run needs; with one process they cost nothing."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+from torch import Tensor, distributed
+
+from tokenmill.torch.world import Ranks, find_ranks
+
+
+@contextmanager
+def joined(device: torch.device) -> Iterator[Ranks]:
+    """Join the process group of torchrun or of a Slurm step; leave it at the end."""
+    ranks = find_ranks()
+    ours = ranks.world_size > 1 and not distributed.is_initialized()
+    if ours:
+        if "MASTER_ADDR" not in os.environ:
+            raise ValueError(
+                f"{ranks}, but MASTER_ADDR is not set, so the ranks cannot find each other\n\n"
+                "hint: start them with torchrun --nproc_per_node=N train.py ..."
+            )
+        distributed.init_process_group(
+            "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
+            rank=ranks.rank,
+            world_size=ranks.world_size,
+            timeout=timedelta(minutes=10),
+        )
+    try:
+        yield ranks
+    finally:
+        if ours:
+            distributed.destroy_process_group()
+
+
+def sum_over_ranks(values: Tensor) -> Tensor:
+    """Add up a tensor over all ranks."""
+    if distributed.is_initialized():
+        distributed.all_reduce(values)
+    return values
+
+
+def barrier() -> None:
+    """Wait until every rank is here."""
+    if distributed.is_initialized():
+        distributed.barrier()
+
+
+def local_device(name: str) -> torch.device:
+    """`auto` is this process's GPU if there is one, then Apple's, then the CPU."""
+    if name == "auto":
+        name = (
+            "cuda" if torch.cuda.is_available()
+            else "mps" if torch.backends.mps.is_available()
+            else "cpu"
+        )  # fmt: skip
+    device = torch.device(name)
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise ValueError(f"device {name!r}, but this torch sees no GPU\n\nhint: --device cpu")
+        if device.index is None:
+            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)
+    return device

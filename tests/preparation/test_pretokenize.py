@@ -1,0 +1,523 @@
+"""FILE.txt becomes FILE.npy: the ids of the whole text, however it is read, stopped and resumed."""
+
+import base64
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiktoken
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokens.patterns import PATTERNS
+
+import tokenmill
+from tokenmill.cli import tokenmill as command_group
+from tokenmill.errors import (
+    BadInputError,
+    LockedError,
+    MismatchError,
+    PrepareError,
+    TokenizerMismatchError,
+)
+from tokenmill.preparation.growing_npy import npy_header, open_npy
+from tokenmill.preparation.pretokenize import pretokenize
+from tokenmill.tokens import encode_stream as token_stream
+from tokenmill.tokens.encode_stream import Place, blocks_of_characters, encode_stream
+from tokenmill.tokens.load_tokenizer import from_state, load
+
+SOURCE = Path(tokenmill.__file__).parents[1]
+TEXT = Path(subprocess.__file__).read_text() + "na\u00efve \u6c34\u8eca\uff0c\u6c34 <|endoftext|>\n"
+END = 50256
+
+
+@pytest.fixture(scope="module")
+def oracle():
+    lines = (SOURCE / "tokenmill/tokens/data/gpt2.tiktoken").read_bytes().splitlines()
+    ranks = {base64.b64decode(a): int(b) for a, b in map(bytes.split, lines)}
+    encoding = tiktoken.Encoding(
+        "gpt2", pat_str=PATTERNS["gpt2"], mergeable_ranks=ranks, special_tokens={}
+    )
+    return encoding.encode_ordinary
+
+
+@pytest.fixture(scope="module")
+def gpt2():
+    return load("gpt2")
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text(TEXT)
+    return path
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def saved_by_numpy(ids, dtype):
+    file = io.BytesIO()
+    np.save(file, np.array(ids, dtype))
+    return file.getvalue()
+
+
+def make_older(path, than):
+    os.utime(path, ns=(0, os.stat(than).st_mtime_ns - 1))
+
+
+def test_the_array_is_byte_for_byte_what_numpy_would_save(corpus, gpt2, oracle):
+    (result,) = pretokenize(corpus, tokenizer=gpt2)
+
+    expected = saved_by_numpy(oracle(TEXT), "<u2")
+    assert corpus.with_suffix(".npy").read_bytes() == expected
+    assert names(corpus.parent) == ["corpus.npy", "corpus.tokenizer_state.json", "corpus.txt"]
+    assert result.tokens == len(oracle(TEXT))
+    assert result.characters == len(TEXT)
+    assert result.characters_per_token == len(TEXT) / len(oracle(TEXT))
+    assert (result.bytes, result.dtype, result.documents) == (len(expected), "uint16", 0)
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "int32", "int64"])
+def test_the_stored_type_can_be_chosen(corpus, gpt2, oracle, dtype):
+    pretokenize(corpus, tokenizer=gpt2, dtype=dtype)
+
+    ids = np.load(corpus.with_suffix(".npy"), mmap_mode="r")
+    assert ids.dtype == np.dtype(dtype)
+    assert ids.tolist() == oracle(TEXT)
+
+
+@pytest.mark.parametrize("length", [0, 1, 10**9, 2**63 - 1])
+@pytest.mark.parametrize("dtype", ["<u2", "<i8"])
+def test_headers_are_those_of_numpy(length, dtype):
+    header = npy_header(np.dtype(dtype), length)
+
+    file = io.BytesIO(header)
+    assert len(header) == 128
+    assert np.lib.format.read_magic(file) == (1, 0)
+    assert np.lib.format.read_array_header_1_0(file) == ((length,), False, np.dtype(dtype))
+
+
+def test_types_that_do_not_hold_the_vocabulary_are_refused(corpus, tmp_path):
+    from tokenmill.tokens.chars import CharsTokenizer
+
+    large = CharsTokenizer.build(map(chr, range(0x10000, 0x20001)))
+
+    with pytest.raises(ValueError, match="do not fit into uint16; use uint32"):
+        pretokenize(corpus, tokenizer=large, dtype="uint16")
+    with pytest.raises(ValueError, match="'int8' is not one of uint16, uint32, int32, int64"):
+        pretokenize(corpus, dtype="int8")
+    assert names(tmp_path) == ["corpus.txt"]
+
+
+PARTS = st.lists(
+    st.sampled_from(
+        [
+            "the",
+            " ",
+            "  ",
+            "\n",
+            "mill",
+            "<|",
+            "|>",
+            "<|endoftext|>",
+            "\u6c34\uff0c\u6c34",
+            "1",
+            "\t",
+        ]
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    parts=PARTS, block=st.integers(1, 60), separator=st.sampled_from(["", "<|endoftext|>", "\n"])
+)
+def test_the_size_of_a_block_changes_nothing(gpt2, oracle, parts, block, separator):
+    text = "".join(parts)
+    documents = [d for d in text.split(separator) if d] if separator else [text]
+    closing = [END] if separator else []
+    expected = [i for document in documents for i in (*oracle(document), *closing)]
+
+    steps = list(
+        encode_stream(
+            io.BytesIO(text.encode()),
+            gpt2,
+            name="t",
+            separator=separator.encode(),
+            block=block,
+        )
+    )
+
+    assert np.concatenate([ids for ids, _ in steps]).tolist() == expected
+    assert steps[-1][1] == Place(
+        bytes=len(text.encode()),
+        characters=len(text),
+        tokens=len(expected),
+        documents=len(documents) if separator else 0,
+        in_document=bool(text) and not separator,
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(parts=PARTS, separator=st.sampled_from(["", "<|endoftext|>"]), data=st.data())
+def test_going_on_from_any_place_gives_the_rest(gpt2, parts, separator, data):
+    text, options = "".join(parts).encode(), {"name": "t", "separator": separator.encode()}
+    steps = list(encode_stream(io.BytesIO(text), gpt2, block=7, **options))
+    stop = data.draw(st.integers(0, len(steps) - 1))
+
+    rest = list(encode_stream(io.BytesIO(text), gpt2, start=steps[stop][1], block=11, **options))
+
+    first = [ids for ids, _ in steps[: stop + 1]]
+    if steps[stop][1].bytes < len(text):
+        joined = np.concatenate([*first, *(ids for ids, _ in rest)])
+        assert joined.tolist() == np.concatenate([ids for ids, _ in steps]).tolist()
+        assert rest[-1][1] == steps[-1][1]
+
+
+@given(text=st.text(), block=st.integers(1, 9))
+def test_blocks_of_characters_are_each_valid(text, block):
+    blocks = list(blocks_of_characters(io.BytesIO(text.encode()), block))
+
+    assert "".join(part.decode() for part in blocks) == text
+
+
+class TestStopping:
+    """Whenever it is stopped, the same command gives the same bytes."""
+
+    @pytest.fixture(autouse=True)
+    def _save_often(self, monkeypatch):
+        monkeypatch.setattr(sys.modules["tokenmill.preparation.pretokenize"], "SAVE_EVERY", 10_000)
+
+    @pytest.mark.parametrize("stop_at", [1, 9, 30_000, 60_000])
+    def test_an_interrupted_run_goes_on_where_it_was_saved(self, corpus, gpt2, oracle, stop_at):
+        def stop(text, place):
+            if place.bytes >= stop_at:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            pretokenize(corpus, tokenizer=gpt2, progress=stop, block=3000)
+        assert not corpus.with_suffix(".npy").exists()
+        reached = []
+        pretokenize(
+            corpus, tokenizer=gpt2, progress=lambda t, p: reached.append(p.bytes), block=5000
+        )
+
+        assert corpus.with_suffix(".npy").read_bytes() == saved_by_numpy(oracle(TEXT), "<u2")
+        assert names(corpus.parent) == ["corpus.npy", "corpus.tokenizer_state.json", "corpus.txt"]
+        if stop_at > 20_000:
+            assert reached[0] > stop_at - 13_000
+
+    @pytest.mark.parametrize("kill_at", [2, 14])
+    def test_a_killed_run_goes_on_too(self, corpus, gpt2, oracle, kill_at):
+        code = f"""if True:
+            import os, signal
+            from tokenmill import pretokenize as function
+            import sys; module = sys.modules["tokenmill.preparation.pretokenize"]
+            module.SAVE_EVERY, calls = 10_000, []
+            def kill(text, place):
+                calls.append(place)
+                if len(calls) == {kill_at}:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            function({str(corpus)!r}, tokenizer="bytes", dtype="uint32", progress=kill, block=3000)
+        """
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+        assert done.returncode == -9, done.stderr.decode()
+
+        pretokenize(corpus, tokenizer="bytes", dtype="uint32")
+
+        expected = saved_by_numpy(list(TEXT.encode()), "<u4")
+        assert corpus.with_suffix(".npy").read_bytes() == expected
+        assert len(names(corpus.parent)) == 3
+
+    @pytest.mark.parametrize("other", [{"dtype": "int32"}, {"separator": "\n"}])
+    def test_other_settings_start_again(self, corpus, gpt2, other):
+        def stop(text, place):
+            if place.bytes > 30_000:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            pretokenize(corpus, tokenizer=gpt2, progress=stop, block=3000)
+        pretokenize(corpus, tokenizer=gpt2, block=3000, **other)
+        interrupted = corpus.with_suffix(".npy").read_bytes()
+        pretokenize(corpus, tokenizer=gpt2, force=True, **other)
+
+        assert corpus.with_suffix(".npy").read_bytes() == interrupted
+
+    def test_a_text_that_changes_while_it_is_read_is_refused(self, corpus, gpt2):
+        def append(text, place):
+            with corpus.open("a") as file:
+                file.write("more")
+
+        with pytest.raises(PrepareError, match="changed while it was read"):
+            pretokenize(corpus, tokenizer=gpt2, progress=append)
+
+        assert names(corpus.parent) == ["corpus.txt"]
+
+    def test_a_second_writer_is_refused_and_does_no_harm(self, corpus, gpt2):
+        with open_npy(corpus.with_suffix(".npy"), np.dtype("<u2"), {}) as first:
+            first.start()
+            first.append(np.arange(3, dtype=np.uint32))
+            with pytest.raises(LockedError, match="another process"):
+                pretokenize(corpus, tokenizer=gpt2)
+            first.finish()
+
+        assert np.load(corpus.with_suffix(".npy")).tolist() == [0, 1, 2]
+
+
+class TestAnArrayThatIsThere:
+    """A newer one is kept, if it is what was asked for; an older one is replaced."""
+
+    @pytest.fixture(autouse=True)
+    def _older_text(self, corpus, gpt2):
+        pretokenize(corpus, tokenizer=gpt2)
+        make_older(corpus, corpus.with_suffix(".npy"))
+
+    def test_a_newer_one_is_kept(self, corpus, gpt2):
+        before = corpus.with_suffix(".npy").stat()
+
+        (result,) = pretokenize(corpus, tokenizer=gpt2)
+
+        assert (result.kept, result.characters) == (True, None)
+        assert corpus.with_suffix(".npy").stat() == before
+
+    def test_force_writes_it_anew(self, corpus, gpt2):
+        before = corpus.with_suffix(".npy").stat().st_ino
+
+        (result,) = pretokenize(corpus, tokenizer=gpt2, force=True)
+
+        assert not result.kept
+        assert corpus.with_suffix(".npy").stat().st_ino != before
+
+    def test_an_older_one_is_written_anew(self, corpus, gpt2, oracle):
+        corpus.write_text("new text")
+        make_older(corpus.with_suffix(".npy"), corpus)
+
+        pretokenize(corpus, tokenizer=gpt2)
+
+        assert np.load(corpus.with_suffix(".npy")).tolist() == oracle("new text")
+
+    def test_one_of_another_type_is_refused(self, corpus, gpt2):
+        with pytest.raises(MismatchError, match=r"holds uint16 .* not int32"):
+            pretokenize(corpus, tokenizer=gpt2, dtype="int32")
+
+    def test_one_of_another_tokenizer_is_refused(self, corpus):
+        with pytest.raises(TokenizerMismatchError, match="made with another tokenizer"):
+            pretokenize(corpus, tokenizer="bytes")
+
+    @pytest.mark.parametrize(("made", "wanted"), [(None, "\n\n"), ("\n\n", None), ("\n\n", "\n")])
+    def test_one_of_another_separator_is_refused(self, corpus, gpt2, made, wanted):
+        pretokenize(corpus, tokenizer=gpt2, separator=made, force=True)
+        before = corpus.with_suffix(".npy").read_bytes()
+
+        with pytest.raises(MismatchError, match="made with separator") as refused:
+            pretokenize(corpus, tokenizer=gpt2, separator=wanted)
+
+        assert "--force" in refused.value.hint
+        assert corpus.with_suffix(".npy").read_bytes() == before
+        assert pretokenize(corpus, tokenizer=gpt2, separator=made)[0].kept
+        assert not pretokenize(corpus, tokenizer=gpt2, separator=wanted, force=True)[0].kept
+
+    def test_one_that_nobody_can_tell_about_is_refused(self, corpus, gpt2):
+        corpus.with_name("corpus.tokenizer_state.json").unlink()
+
+        with pytest.raises(MismatchError, match="does not say how it was made") as refused:
+            pretokenize(corpus, tokenizer=gpt2)
+
+        assert "--force" in refused.value.hint
+
+    def test_one_that_is_no_array_is_refused(self, corpus, gpt2):
+        corpus.with_suffix(".npy").write_bytes(b"precious")
+
+        with pytest.raises(MismatchError, match=r"is not a \.npy"):
+            pretokenize(corpus, tokenizer=gpt2)
+
+        assert corpus.with_suffix(".npy").read_bytes() == b"precious"
+
+
+class TestInputs:
+    """What is read, and what is refused."""
+
+    def test_a_compressed_text_is_read(self, tmp_path, gpt2, oracle):
+        (tmp_path / "a.b.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
+
+        (result,) = pretokenize(tmp_path / "a.b.txt.gz", tokenizer=gpt2)
+
+        assert Path(result.npy) == tmp_path / "a.b.npy"
+        assert np.load(tmp_path / "a.b.npy").tolist() == oracle(TEXT)
+
+    def test_a_truncated_archive_leaves_nothing(self, tmp_path, gpt2):
+        (tmp_path / "a.txt.gz").write_bytes(gzip.compress(TEXT.encode())[:-20])
+
+        with pytest.raises(BadInputError, match="cut short"):
+            pretokenize(tmp_path / "a.txt.gz", tokenizer=gpt2)
+
+        assert names(tmp_path) == ["a.txt.gz"]
+
+    def test_bytes_that_are_not_utf8_are_named_by_their_place(self, tmp_path, gpt2):
+        (tmp_path / "a.txt").write_bytes(b"good " * 4000 + b"caf\xe9 bar")
+
+        with pytest.raises(BadInputError, match="not UTF-8 at byte 20,003"):
+            pretokenize(tmp_path / "a.txt", tokenizer=gpt2, block=3000)
+
+        assert names(tmp_path) == ["a.txt"]
+
+    @pytest.mark.parametrize("block", [100, 8 << 20])
+    def test_a_character_cut_off_at_the_end_is_not_utf8(self, tmp_path, gpt2, block):
+        (tmp_path / "a.txt").write_bytes("words \u6c34".encode()[:-1])
+
+        with pytest.raises(BadInputError, match="not UTF-8 at byte 6"):
+            pretokenize(tmp_path / "a.txt", tokenizer=gpt2, block=block)
+
+    def test_an_empty_text_is_refused(self, tmp_path, gpt2):
+        (tmp_path / "a.txt").touch()
+
+        with pytest.raises(BadInputError, match="is empty"):
+            pretokenize(tmp_path / "a.txt", tokenizer=gpt2)
+
+        assert names(tmp_path) == ["a.txt"]
+
+    def test_json_lines_are_left_to_prepare(self, tmp_path):
+        (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
+
+        with pytest.raises(BadInputError, match="is jsonl, not plain text") as caught:
+            pretokenize(tmp_path / "a.jsonl")
+
+        assert "tokenmill prepare" in caught.value.hint
+
+    def test_two_texts_for_one_array_are_refused(self, tmp_path):
+        (tmp_path / "a.txt").write_text("x")
+        (tmp_path / "a.md").write_text("x")
+
+        with pytest.raises(ValueError, match="would both become"):
+            pretokenize([tmp_path / "a.txt", tmp_path / "a.md"])
+
+    def test_a_missing_file_a_folder_and_an_array_are_refused(self, tmp_path):
+        with pytest.raises(PrepareError, match="cannot read"):
+            pretokenize(tmp_path / "none.txt")
+        with pytest.raises(ValueError, match="is a folder"):
+            pretokenize(tmp_path)
+        with pytest.raises(ValueError, match="is an array already"):
+            pretokenize(tmp_path / "a.npy")
+
+    def test_a_stretch_that_cannot_be_cut_has_a_limit(self, tmp_path, gpt2, monkeypatch):
+        (tmp_path / "a.txt").write_text("a" * 5000)
+        monkeypatch.setattr(token_stream, "MAX_STRETCH", 1000)
+
+        with pytest.raises(BadInputError, match="no place to cut"):
+            pretokenize(tmp_path / "a.txt", tokenizer=gpt2, block=100)
+
+
+def test_chars_learns_one_vocabulary_from_all_texts_and_stores_it(tmp_path):
+    (tmp_path / "train.txt").write_text("hello w\u00f6rld")
+    (tmp_path / "val.txt").write_text("yellow\n")
+
+    pretokenize([tmp_path / "train.txt", tmp_path / "val.txt"], tokenizer="chars")
+
+    for name, text in [("train", "hello w\u00f6rld"), ("val", "yellow\n")]:
+        ids = np.load(tmp_path / f"{name}.npy")
+        state = json.loads((tmp_path / f"{name}.tokenizer_state.json").read_bytes())
+        assert from_state(state).decode(ids).decode() == text
+        assert ids.tolist() == [sorted(set("hello w\u00f6rldyellow\n")).index(c) for c in text]
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    """80 MB of text, in less memory than the text alone would take beyond the tokenizer."""
+    (tmp_path / "big.txt").write_text(TEXT * (80_000_000 // len(TEXT)))
+    code = f"""if True:
+        import resource
+        from tokenmill import pretokenize
+        from tokenmill.tokens.load import load
+        tokenizer = load("gpt2")
+        tokenizer.encode_batch([b"warm"])
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        pretokenize({str(tmp_path / "big.txt")!r}, tokenizer=tokenizer, block=1 << 20)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+
+    out = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, check=True
+    )
+
+    assert int(out.stdout) < 50_000  # kB
+
+
+class TestCommand:
+    """The command and the script say the same."""
+
+    def run(self, *arguments):
+        return CliRunner().invoke(command_group, ["pretokenize", *map(str, arguments)])
+
+    def test_it_tells_what_the_seed_tells(self, corpus, oracle):
+        result = self.run(corpus)
+
+        tokens = len(oracle(TEXT))
+        assert result.exit_code == 0, result.output
+        assert result.stdout == ""
+        assert f"Wrote {corpus.with_suffix('.npy')}" in result.stderr
+        assert f"characters            {len(TEXT):,}" in result.stderr
+        assert f"tokens                {tokens:,} of gpt2" in result.stderr
+        assert f"characters per token  {len(TEXT) / tokens:.2f}" in result.stderr
+        assert "uint16" in result.stderr
+
+    def test_json_is_one_object_and_flags_take_both_spellings(self, corpus, oracle):
+        result = self.run(corpus, "--json", "--dtype", "int32", "--separator", "<|endoftext|>")
+
+        tree = json.loads(result.stdout)
+        assert tree["files"][0]["tokens"] == np.load(corpus.with_suffix(".npy")).size
+        assert tree["files"][0]["documents"] == 2
+        assert tree["files"][0]["characters_per_token"] > 1
+        assert np.load(corpus.with_suffix(".npy"))[-1] == END
+        again = self.run(corpus, "--end_of_text", "</s>")
+        assert "gpt2 has its own end-of-text id" in str(again.exception)
+
+    def test_a_kept_array_is_said_to_be_kept(self, corpus):
+        self.run(corpus, "-q")
+
+        result = self.run(corpus)
+
+        assert "it is newer than" in result.stderr
+        assert "--force" in result.stderr
+
+    def test_quiet_says_nothing(self, corpus):
+        result = self.run(corpus, "--quiet", "--tokenizer", "bytes")
+
+        assert (result.exit_code, result.output) == (0, "")
+
+    def test_sigterm_ends_it_with_75_and_the_same_command_goes_on(self, corpus):
+        code = f"""if True:
+            import os, signal, sys
+            import tokenmill.cli.make.pretokenize as command
+            from tokenmill.cli import main
+            command._lines = lambda: lambda text, place: os.kill(os.getpid(), signal.SIGTERM)
+            main(["pretokenize", {str(corpus)!r}, "--tokenizer", "bytes"])
+        """
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+        again = self.run(corpus, "--tokenizer", "bytes")
+
+        assert (done.returncode, b"stopped" in done.stderr) == (75, True), done.stderr.decode()
+        assert again.exit_code == 0
+        assert np.load(corpus.with_suffix(".npy")).tolist() == list(TEXT.encode())
+
+    def test_the_script_is_the_command(self, corpus):
+        script = SOURCE.parent / "scripts" / "pretokenize_dataset.py"
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+
+        done = subprocess.run(
+            [sys.executable, str(script), str(corpus)], env=environment, capture_output=True
+        )
+
+        assert done.returncode == 0, done.stderr.decode()
+        assert corpus.with_suffix(".npy").exists()
