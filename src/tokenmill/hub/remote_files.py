@@ -20,8 +20,8 @@ _HELD_OUT = re.compile(r"(^|[/_.-])(val|valid|validation|test|eval)([/_.-]|$)")
 class Hasher(Protocol):
     """The part of a hashlib object that is used here."""
 
-    def update(self, data: bytes, /) -> None: ...  # noqa: D102
-    def hexdigest(self) -> str: ...  # noqa: D102
+    def update(self, data: bytes, /) -> None: ...
+    def hexdigest(self) -> str: ...
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,55 @@
+"""Keyword arguments that are written down once and shown everywhere.
+
+`prepare`, `estimate` and `plan` all take the fields of `Settings`; the loaders of torch all take
+what `BatchLoader` takes. Each says so with `takes_keywords_of`: `help()`, completion and
+`inspect.signature` then list every keyword with its default, and a mistyped one is an error that
+names the closest. Type checkers see the same names through `Unpack` of a TypedDict.
+"""
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar, cast
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def takes_keywords_of(
+    source: Callable[..., Any], *, but: Collection[str] = ()
+) -> Callable[[Function], Function]:
+    """Show the keywords of `source` (a function, or a class) in the place of `**keywords`.
+
+    `but` names those of `source` that the function gives by itself.
+    """
+
+    def decorate(function: Function) -> Function:
+        own = inspect.signature(function)
+        params = {
+            name: parameter
+            for name, parameter in own.parameters.items()
+            if parameter.kind is not parameter.VAR_KEYWORD
+        }
+        for name, parameter in inspect.signature(source).parameters.items():
+            if name not in params and name not in but:
+                params[name] = parameter.replace(kind=parameter.KEYWORD_ONLY)
+
+        @functools.wraps(function)
+        def checked(*args: Any, **keywords: Any) -> Any:
+            for name in keywords:
+                if name not in params:
+                    raise TypeError(_unknown(function, name, list(params)))
+            return function(*args, **keywords)
+
+        # Set on the wrapper: `inspect.signature` believes it, also through a class.
+        checked.__signature__ = own.replace(parameters=list(params.values()))  # type: ignore[attr-defined]
+        return cast(Function, checked)
+
+    return decorate
+
+
+def _unknown(function: Callable[..., Any], name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, 1)
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    called = function.__qualname__.removesuffix(".__init__")
+    return f"{called}() has no argument {name!r}{meant}"
