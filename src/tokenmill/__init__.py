@@ -1,31 +1,31 @@
 """Tokenize text once, then train on it from disk.
 
-files --> text/ --> tokens/ --> shards/ --> (disk)                      prepare.py tells this half
+files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py tells this half
                                    |
                                    v
-                  formats/ --> dataset.py --> order/ --> batches/ --> torch, lightning, train
-                (anyone's files)            (integers only)           batches/loader.py tells it
+ formats/ --> tokenfiles/ --> dataset.py --> order/ --> batches/ --> torch, lightning, train
+(anyone's files)                        (integers only)       batches/loader.py tells this half
 
  errors.py       our few exceptions; each carries what, where, and what to do
- prepare.py      the offline half: plan, map, decide, layout, assemble, commit
- preparation/    its stages, one a file
- pretokenize.py  one text file becomes one .npy beside it
- text/           files become documents: find, cut into units, read, clean, dedup
- tokens/         documents become ids: the tokenizer protocol, loading one by name, encoding
- shards/         ids become files: layout, manifest, read, verify, a cache for remote ones
- formats/        everybody else's token files seen as ours, one small module each
- convert.py      from any format to any other; conversion/ its steps
+ base/           what every room may use: atomic files, locks, retry, signals, progress
+ storage/        local paths and object stores behind one door
+ text/           files become documents: find, cut into units, read, clean, deduplicate
+ tokens/         documents become ids: the tokenizer protocol, one file a kind
+ shards/         our format: manifest, writer, layout, card, verify
+ tokenfiles/     the engine under every format: maps, cache, document index, fingerprints
+ formats/        one class a format in one file: claims, reads, writes; ours is one of them
  dataset.py      open(path) -> TokenDataset: any format as one axis of tokens
  order/          which window comes when; integers in, integers out, no files
- batches/        windows become arrays: gather, documents, state, prefetch, loader
- torch/          the loader as tensors; lightning.py the data module on top
+ batches/        windows become arrays: gather, document masks, state, prefetch, loader
+ torch/          the loader as tensors; torch/compat the names that scripts already use
+ lightning.py    the data module
  train/          a small GPT and its training loop, fed by the loader
+ preparation/    the offline half: prepare.py is the story, stages/ its steps
+ conversion/     from any format to any other
+ executors/      where tasks run: local processes, Ray, numbered jobs; know only tasks
  hub/            shards from and to the Hugging Face hub
- storage/        object storage: ranges, retries, whole uploads
  look/           what a dataset holds and what is wrong with it: inspect, show, doctor
  pages/          the same for a browser: report, view
- executors/      where prepare's tasks run: local processes, Ray, numbered jobs; know only tasks
- jobs.py         a preparation in numbered parts: plan, work, status, finish
  cli/            one file a command, loaded when called, no logic of its own
 """
 

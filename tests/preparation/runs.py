@@ -11,7 +11,7 @@ from preparation import oracle
 PROGRAM = """
 import json, sys
 from tokenmill.errors import TokenmillError
-from tokenmill.prepare import prepare
+from tokenmill.preparation.prepare import prepare
 try:
     prepare(**json.loads(sys.argv[1]))
 except TokenmillError as error:

@@ -436,7 +436,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     code = f"""if True:
         import resource
         from tokenmill import pretokenize
-        from tokenmill.tokens.load import load
+        from tokenmill.tokens.load_tokenizer import load
         tokenizer = load("gpt2")
         tokenizer.encode_batch([b"warm"])
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -304,7 +304,7 @@ def test_parquet_files_are_closed_however_reading_ends(tmp_path):
     code = """if True:
         import os
         from tokenmill.errors import BadInputError
-        from tokenmill.preparation.estimate import estimate
+        from tokenmill.preparation.budget.estimate import estimate
         from tokenmill.text import ReadRules, cut_into_units, find_sources, read_unit
 
         def read(name, **rules):

@@ -182,7 +182,7 @@ def test_memory_stays_bounded_when_every_word_is_new():
     code = """if True:
         import numpy as np
         from tokenmill.tokens import gigatoken
-        from tokenmill.tokens.load import load
+        from tokenmill.tokens.load_tokenizer import load
         gigatoken.GROWTH_LIMIT = 24 << 20
         gigatoken.TEXT_LIMIT_UNSEEN = 4 << 20
         random, tokenizer, peak = np.random.default_rng(0), load("gpt2"), 0
