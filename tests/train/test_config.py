@@ -1,6 +1,9 @@
 """Settings: flags over file over defaults, typos named, and a resumed run keeps its course."""
 
+import ast
+import inspect
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -33,12 +36,30 @@ def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path):
         ({"n_layer": True}, "n_layer is True"),
         ({"batch_size": 0}, "batch_size is 0; expected at least 1"),
         ({"documents": "yes"}, "documents is 'yes'; known are: auto, on, off"),
+        ({"order": "mixed"}, "order is 'mixed'; known are: shuffle, sequential, random, blocks"),
+        ({"dtype": "float32"}, "dtype is 'float32'; known are: uint16"),
+        ({"dtype": 16}, "dtype is 16 in .*; expected str or None"),
+        ({"compile": None}, "compile is None in .*; expected str"),
         ({"model_name": "../x"}, "not the name of a folder"),
     ],
 )
 def test_a_setting_that_cannot_be_is_named(tmp_path, values, words):
     with pytest.raises(ValueError, match=words):
         load_config(write(tmp_path / "c.json", **values), {})
+
+
+def test_every_setting_has_a_text_for_the_help_of_its_flag():
+    """A string under each field; what it says of the default must not repeat a number."""
+    body = ast.parse(inspect.getsource(TrainConfig)).body[0].body
+    fields = [node.target.id for node in body if isinstance(node, ast.AnnAssign)]
+    described = {
+        field.target.id: text.value.value
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
+    }
+
+    assert list(described) == fields
+    assert all(text.endswith(".") and "default" not in text for text in described.values())
 
 
 @pytest.mark.parametrize(
@@ -66,10 +87,10 @@ def test_a_resumed_run_may_not_change_its_course():
     saved = TrainConfig(block_size=64, device="cpu").resolved()
 
     check_same_run(
-        saved, load_config(None, {"max_iters": 99, "device": "auto"}, saved=saved.as_dict())
+        saved, load_config(None, {"max_iters": 99, "device": "auto"}, saved=saved.to_json())
     )
     with pytest.raises(SettingsMismatchError, match=r"block_size +64 -> 128"):
-        check_same_run(saved, load_config(None, {"block_size": 128}, saved=saved.as_dict()))
+        check_same_run(saved, load_config(None, {"block_size": 128}, saved=saved.to_json()))
 
 
 def num_parameters(vocab_size, shape):

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Literal, Self, get_args, get_origin
 
 from tokenmill.errors import SettingsMismatchError
 
@@ -28,83 +28,108 @@ SOURCES = ("input_file", "dataset_dir", "train_data_path")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """Everything a run is told. Paths are as given; see `docs/training.md` for each."""
+    """The settings of a run. The text under a field is also the help of its flag."""
 
-    model_name: str = "gpt"
-    """The run's folder is out_dir/model_name."""
-    out_dir: str = "runs"
-
+    # What to train on
     input_file: str | None = None
+    """A text file; the .npy beside it is used when there is one."""
     dataset_dir: str | None = None
+    """A dataset: shards in any format that `tokenmill.open` reads."""
     train_data_path: str | None = None
+    """Token files to train on: .npy, .bin, a folder or a glob."""
     val_data_path: str | None = None
-    dtype: str | None = None
-    """Token type of raw .bin files, which do not say it themselves."""
+    """Token files to validate on; the last tenth of the training data when not given."""
     tokenizer: str | None = None
-    """For data that does not name its own; gpt2 when neither does."""
-    documents: str = "auto"
-    """`on`: attention and positions stay within documents; `auto`: when the data knows them."""
-    order: str = "shuffle"
-
+    """Tokenizer of data that does not name its own; gpt2 when neither does."""
+    dtype: Literal["uint16", "uint32", "int32", "uint8", "int64"] | None = None
+    """Token type of raw .bin files, which do not say it themselves."""
+    documents: Literal["auto", "on", "off"] = "auto"
+    """Keep attention and positions within documents; `auto`: when the data knows their ends."""
+    order: Literal["shuffle", "sequential", "random", "blocks"] = "shuffle"
+    """Order of the windows; docs/order.md describes each."""
     skip_steps: str | None = None
-    """Steps of the data to leave out, such as "120,400-410": batches that spoiled a run."""
+    """Steps of the data to leave out, such as 120,400-410: batches that spoiled a run."""
 
-    n_layer: int = 12
-    n_head: int = 12
-    n_embd: int = 768
-    block_size: int = 1024
-    dropout: float = 0.0
-    vocab_size: int | None = None
-    """Ids the model knows; that of the tokenizer when not given."""
-
+    # The run
+    model_name: str = "gpt"
+    """Name of the run; its folder is OUT_DIR/MODEL_NAME."""
+    out_dir: str = "runs"
+    """Folder that holds the folders of all runs."""
     max_iters: int = 10_000
-    batch_size: int = 32
-    """Windows per optimizer step over all ranks together."""
-    micro_batch_size: int | None = None
-    """Windows per forward pass on one rank; fewer saves memory. All of them when not given."""
-    learning_rate: float = 6e-4
-    min_learning_rate: float | None = None
-    """A tenth of the peak when not given."""
-    warmup_iters: int = 100
-    decay_iters: int | None = None
-    """Where the cosine ends; max_iters when not given."""
-    weight_decay: float = 0.1
-    beta1: float = 0.9
-    beta2: float = 0.95
-    grad_clip: float = 1.0
+    """Optimizer steps in all."""
     seed: int = 1337
-
+    """Seed of the weights, the order of the data and dropout."""
     device: str = "auto"
-    precision: str = "auto"
-    """`bf16` or `fp32`; `auto` is bf16 on a GPU that has it."""
-    compile: str = "auto"
-    """`on` or `off`; `auto` is on for CUDA."""
+    """`cpu`, `cuda`, `cuda:1` or `mps`; `auto` takes the best one there is."""
+
+    # The model
+    n_layer: int = 12
+    """Transformer blocks."""
+    n_head: int = 12
+    """Attention heads a block."""
+    n_embd: int = 768
+    """Width of the model; a multiple of n_head."""
+    block_size: int = 1024
+    """Length of a window, in tokens: the context of the model."""
+    dropout: float = 0.0
+    """Share of activations set to zero in training, 0 <= dropout < 1."""
+    vocab_size: int | None = None
+    """Number of ids the model knows; that of the tokenizer when not given."""
+
+    # Optimization
+    batch_size: int = 32
+    """Windows per optimizer step over ALL ranks together (BatchLoader counts those of one rank)."""
+    micro_batch_size: int | None = None
+    """Windows per forward pass on one rank; fewer save memory. All of its share when not given."""
+    learning_rate: float = 6e-4
+    """Peak learning rate, reached after the warmup."""
+    min_learning_rate: float | None = None
+    """Learning rate at the end of the cosine; a tenth of the peak when not given."""
+    warmup_iters: int = 100
+    """Steps in which the learning rate rises from 0 to its peak."""
+    decay_iters: int | None = None
+    """Step at which the cosine ends; max_iters when not given."""
+    weight_decay: float = 0.1
+    """AdamW's weight decay of matrices; vectors have none."""
+    beta1: float = 0.9
+    """AdamW's decay of the mean of gradients."""
+    beta2: float = 0.95
+    """AdamW's decay of the mean of squared gradients."""
+    grad_clip: float = 1.0
+    """Largest norm of the gradients; 0 for no limit."""
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    """Type of the arithmetic; `auto`: bf16 on a GPU that has it."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """Use torch.compile; `auto`: on a CUDA device."""
+
+    # Watching it
     eval_interval: int = 250
     """Steps between validations; 0 for none."""
     eval_batches: int = 20
+    """Batches of each validation, always the same ones."""
     eval_batch_size: int = 8
+    """Windows in each batch of a validation."""
     checkpoint_interval: int | None = None
     """Steps between checkpoints; eval_interval (or 1000) when not given. One is kept at the end."""
     keep_checkpoints: int = 2
+    """How many checkpoints to keep, the newest ones."""
     log_interval: int = 10
+    """Steps between lines of metrics.jsonl."""
     sample_tokens: int = 64
-    """Length of the text drawn at each validation; 0 for none."""
+    """Length of the text generated at each validation, in tokens; 0 for none."""
     tensorboard: bool = False
+    """Also log to TensorBoard."""
     wandb: bool = False
+    """Also log to Weights & Biases."""
 
     def __post_init__(self) -> None:
         for name in AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
-        for name, allowed in (
-            ("documents", ("auto", "on", "off")),
-            ("precision", ("auto", "bf16", "fp32")),
-            ("compile", ("auto", "on", "off")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)!r}; known are: {', '.join(allowed)}"
-                )
+        for field in fields(self):
+            value, known = getattr(self, field.name), choices_of(field.type)
+            if known and value is not None and value not in known:
+                raise ValueError(f"{field.name} is {value!r}; known are: {', '.join(known)}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; expected 0 <= dropout < 1")
         _ = self.skipped
@@ -152,9 +177,14 @@ class TrainConfig:
             raise ValueError(f"--val_data_path goes with --train_data_path, not with --{given[0]}")
         return given[0]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+    def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def choices_of(kind: Any) -> tuple[str, ...]:
+    """The values that a setting of this type may have besides None; () for any."""
+    literals = [kind, *get_args(kind)]
+    return next((get_args(one) for one in literals if get_origin(one) is Literal), ())
 
 
 def load_config(
@@ -193,12 +223,14 @@ def check_same_run(saved: TrainConfig, now: TrainConfig) -> None:
     if differ:
         raise SettingsMismatchError(
             "cannot resume: these settings are not those of the saved run\n" + "\n".join(differ),
-            hint=f"leave them out to go on with those in {saved.run_dir}/config.json, "
+            hint=f"leave them out to resume with those in {saved.run_dir}/config.json, "
             "or start a new run with another --model_name",
         )
 
 
 def _check_type(name: str, value: Any, wanted: Any, where: str) -> None:
+    if choices_of(wanted):  # which strings it may be is checked by TrainConfig itself
+        wanted = str if get_origin(wanted) is Literal else str | None
     kinds = get_args(wanted) or (wanted,)
     fits = isinstance(value, wanted) or (float in kinds and isinstance(value, int))
     if not fits or (isinstance(value, bool) and bool not in kinds):

@@ -349,7 +349,7 @@ class Trainer:
                 model=self.model.state_dict(),
                 optimizer=self.optimizer.state_dict(),
                 state={
-                    "config": self.config.as_dict(),
+                    "config": self.config.to_json(),
                     "model": asdict(self.model.config),
                     "vocab_size": self.data.vocab_size,
                     "data": self.data.fingerprints,

@@ -27,7 +27,7 @@ class Record:
             self._loggers.append(metrics.TensorBoard(run_dir / "tensorboard", from_step=from_step))
         if config.wandb:
             self._loggers.append(
-                metrics.WeightsAndBiases(run_dir, name=config.model_name, config=config.as_dict())
+                metrics.WeightsAndBiases(run_dir, name=config.model_name, config=config.to_json())
             )
 
     def log(self, values: dict[str, Any], step: int) -> None:
@@ -66,7 +66,7 @@ def describe_run(config: TrainConfig, data: TrainingData) -> None:
         for split, part in (("train", data.train), ("val", data.val))
         if part is not None
     }
-    files: dict[str, Any] = {"config.json": config.as_dict(), "data.json": about}
+    files: dict[str, Any] = {"config.json": config.to_json(), "data.json": about}
     if data.tokenizer is not None:
         files["tokenizer_state.json"] = data.tokenizer.state()
     config.run_dir.mkdir(parents=True, exist_ok=True)
