@@ -14,11 +14,12 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from tokenmill.base.lock import hold_lock, refuse_locked
 from tokenmill.base.progress import Progress, Silent
 from tokenmill.base.signals import stop_on_signals
+from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import NotADatasetError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.numbered import NotReady, Part, PartExecutor, Stage
@@ -28,7 +29,7 @@ from tokenmill.preparation.budget.memory_budget import Memory, fit_into_memory
 from tokenmill.preparation.inputs import Inputs
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, read_plan
 from tokenmill.preparation.prepare import make_all, run_stages, start
-from tokenmill.preparation.settings import check_names
+from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.summary import Summary
 from tokenmill.preparation.workspace.swap import Swap
 from tokenmill.preparation.workspace.target import Target, open_target
@@ -59,6 +60,7 @@ class Report:
         return self.stages[-1].missing if self.stages else ()
 
 
+@takes_keywords_of(Settings)
 def plan(
     inputs: Inputs,
     out_dir: Run,
@@ -69,10 +71,9 @@ def plan(
     break_lock: bool = False,
     work_dir: Run | None = None,
     unit_bytes: int = UNIT_BYTES,
-    **settings: Any,
+    **settings: Unpack[SettingsKeywords],
 ) -> Plan | Summary:
     """Write the plan of a preparation; or tell that it was done before. Arguments of `prepare`."""
-    check_names(plan, settings)
     memory = fit_into_memory(1, max_ram)
     with (
         stop_on_signals(),
@@ -85,8 +86,9 @@ def plan(
             work_dir=work_dir,
         ) as target,
     ):
-        sources = target.sources(inputs, settings, Silent())
-        made = start(target, sources, settings, unit_bytes, memory, anew=overwrite)
+        asked = target.settings(settings)
+        sources = target.sources(inputs, asked, Silent())
+        made = start(target, sources, asked, settings, unit_bytes, memory, anew=overwrite)
         if isinstance(made, Summary):
             return made
         target.workspace.share()

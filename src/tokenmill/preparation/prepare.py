@@ -17,12 +17,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from tokenmill.base.progress import Progress, Silent
 from tokenmill.base.signals import stop_on_signals
+from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.executors.engines import check_engine, open_engine
 from tokenmill.executors.executor import Executor, WorkerDiedError
@@ -31,7 +32,7 @@ from tokenmill.preparation.budget.document_limits import decide_limits
 from tokenmill.preparation.budget.memory_budget import Memory, fit_into_memory
 from tokenmill.preparation.inputs import Inputs
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
-from tokenmill.preparation.settings import check_names
+from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stages.assemble import Layout, assemble_shard, keep_layout
 from tokenmill.preparation.stages.characters import build_tokenizer, find_characters
 from tokenmill.preparation.stages.commit import (
@@ -75,6 +76,7 @@ from tokenmill.text.inputs.sources import Source
 MENDED = "with the file mended, the same command starts anew"
 
 
+@takes_keywords_of(Settings)
 def prepare(
     inputs: Inputs,
     out_dir: str | os.PathLike[str],
@@ -89,7 +91,7 @@ def prepare(
     work_dir: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     unit_bytes: int = UNIT_BYTES,
-    **settings: Any,
+    **settings: Unpack[SettingsKeywords],
 ) -> Summary:
     """Tokenize text files into a new dataset at `out_dir`, or go on where a stopped run left off.
 
@@ -102,7 +104,6 @@ def prepare(
     `engine="ray"` runs the tasks on the Ray cluster at `ray_address`. Inputs and `out_dir` may be
     `s3://` addresses; the work on the way to one is done in the folder `work_dir`.
     """
-    check_names(prepare, settings)
     started = time.monotonic()
     memory = fit_into_memory(workers, max_ram)
     check_engine(engine, ray_address)
@@ -118,9 +119,17 @@ def prepare(
         ) as target,
     ):
         progress = progress or Silent()
-        sources = target.sources(inputs, settings, progress)
+        asked = target.settings(settings)
+        sources = target.sources(inputs, asked, progress)
         begun = start(
-            target, sources, settings, unit_bytes, memory, anew=overwrite, say=progress.say
+            target,
+            sources,
+            asked,
+            settings,
+            unit_bytes,
+            memory,
+            anew=overwrite,
+            say=progress.say,
         )
         if isinstance(begun, Summary):
             return begun
@@ -154,7 +163,8 @@ def prepare(
 def start(
     target: Target,
     sources: list[Source],
-    given: dict[str, Any],
+    settings: Settings,
+    given: SettingsKeywords,
     unit_bytes: int,
     memory: Memory,
     *,
@@ -162,7 +172,6 @@ def start(
     say: Callable[[str], None] = lambda text: None,
 ) -> tuple[Plan, int] | Summary:
     """The plan, written or found, and how many workers fit; or the outcome, if all was done."""
-    settings = target.settings(given)
     if done := target.already_done(settings, sources):
         return done
     plan = make_plan(

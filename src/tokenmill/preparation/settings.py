@@ -1,43 +1,72 @@
 """What a preparation is asked to do: all that may change a byte of its result."""
 
-import difflib
-import inspect
 import os
-from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from tokenmill.text.reading.read import ReadRules
 
 
+class SettingsKeywords(TypedDict, total=False):
+    """The fields of `Settings` as keyword arguments, for type checkers."""
+
+    tokenizer: str
+    end_of_text: str | None
+    token_pattern: str | None
+    dtype: Literal["uint16", "uint32"] | None
+    tokens_per_shard: int
+    val_fraction: float
+    normalize: bool
+    dedup: Literal["lines", "documents", "none"]
+    dedup_min_chars: int
+    documents: Literal["file", "line", "paragraph"]
+    separator: str | None
+    text_field: str
+    on_bad_input: Literal["error", "skip", "replace"]
+    long_line: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings that decide the result; how many workers run is not among them."""
+    """Settings that decide the result; how many workers run is not among them.
+
+    The docstring under a field is also the help text of its flag. Manifests list the fields in this
+    order.
+    """
 
     tokenizer: str = "gpt2"
-    """A name, or the path of a tokenizer file."""
+    """gpt2, bytes, chars, a tokenizer.json, a .tiktoken or SentencePiece .model file."""
     end_of_text: str | None = None
-    """The end-of-text token, where the tokenizer does not say it."""
+    """End-of-text token, where the tokenizer file has none."""
     token_pattern: str | None = None
-    """The splitting pattern of a .tiktoken file, by name, where the file name does not say it."""
+    """Splitting pattern of a .tiktoken file, by name (gpt2, cl100k...), where the name of the file
+    does not say it."""
     dtype: Literal["uint16", "uint32"] | None = None
     """Width of an id on disk; by default the smaller one that holds the vocabulary."""
     tokens_per_shard: int = 10_000_000
+    """Tokens in each shard."""
     val_fraction: float = 0.1
+    """Share of the documents held out as val/; 0 for none."""
     normalize: bool = True
+    """Clean the text: Unicode NFC, line ends, surplus blanks and empty lines. Without it, not one
+    byte changes."""
     dedup: Literal["lines", "documents", "none"] = "lines"
+    """Drop what was seen before, across all inputs."""
     dedup_min_chars: int = 16
+    """Lines with fewer characters are never duplicates."""
     documents: Literal["file", "line", "paragraph"] = "file"
+    """What is one document in a text file."""
     separator: str | None = None
+    """Cut text files into documents at this text."""
     text_field: str = "text"
+    """Field or column that holds the text in .jsonl, .csv and .parquet."""
     on_bad_input: Literal["error", "skip", "replace"] = "error"
+    """What to do about text that cannot be read."""
     long_line: int = 8 << 20
-    """Bytes beyond which a line is never a duplicate, and a document may be encoded in pieces."""
+    """Lines of more bytes are never duplicates, and a document of more may be encoded in pieces."""
 
     def __post_init__(self) -> None:
         one_of("dedup", self.dedup, ("lines", "documents", "none"))
-        one_of("documents", self.documents, ("file", "line", "paragraph"))
-        one_of("on_bad_input", self.on_bad_input, ("error", "skip", "replace"))
         one_of("dtype", self.dtype, (None, "uint16", "uint32"))
         if self.tokens_per_shard < 1:
             raise ValueError(f"tokens_per_shard is {self.tokens_per_shard}, but must be at least 1")
@@ -45,15 +74,7 @@ class Settings:
             raise ValueError(f"val_fraction is {self.val_fraction}, but must be in [0, 1)")
         if self.dedup_min_chars < 0:
             raise ValueError(f"dedup_min_chars is {self.dedup_min_chars}, but must not be negative")
-        if self.separator is not None and self.documents != "file":
-            raise ValueError(
-                f"separator {self.separator!r} and documents {self.documents!r} both say where "
-                "documents end; give one of them"
-            )
-        if not self.text_field:
-            raise ValueError("text_field is empty; name the field that holds the text")
-        if self.separator == "":
-            raise ValueError("separator is empty; leave it out to keep each file one document")
+        _ = self.read_rules  # which checks the other fields
 
     @property
     def read_rules(self) -> ReadRules:
@@ -78,21 +99,6 @@ class Settings:
     def names(cls) -> set[str]:
         """All settings there are."""
         return {field.name for field in fields(cls)}
-
-
-def check_names(function: Callable[..., object], given: Iterable[str]) -> None:
-    """Raise a TypeError for what is neither an argument of the function nor a setting."""
-    arguments = [
-        name
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is not parameter.VAR_KEYWORD
-    ]
-    for name in given:
-        if name in Settings.names():
-            continue
-        close = difflib.get_close_matches(name, sorted({*arguments, *Settings.names()}), 1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
-        raise TypeError(f"{function.__name__}() has no argument {name!r}{meant}")
 
 
 def one_of(name: str, value: object, known: tuple[object, ...]) -> None:

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import compress
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
+from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.preparation.inputs import Inputs, as_list
 from tokenmill.preparation.plan import choose_dtype
-from tokenmill.preparation.settings import Settings, check_names
+from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stages.characters import load_tokenizer
 from tokenmill.preparation.stages.clean_chunks import CleanChunk, cleaned, lines_of
 from tokenmill.preparation.workspace.folder_contents import is_ours
@@ -64,19 +65,20 @@ class Estimate:
         )
 
 
-def estimate(inputs: Inputs, *, workers: int | None = None, **given: Any) -> Estimate:
+@takes_keywords_of(Settings)
+def estimate(
+    inputs: Inputs, *, workers: int | None = None, **settings: Unpack[SettingsKeywords]
+) -> Estimate:
     """Read pieces spread over all inputs, clean and encode them, and scale up."""
-    check_names(estimate, given)
-    settings = Settings(**given)
-    wanted = as_list(inputs)
+    wanted, asked = as_list(inputs), Settings(**settings)
     if "-" in wanted:
         raise ValueError("standard input can be read only once, so it cannot be estimated first")
-    count = settings.on_bad_input != "error"
+    count = asked.on_bad_input != "error"
     sources = search(wanted, is_ours, count_unreadable=count).sources
-    tokenizer = load_tokenizer(settings)
-    dtype = choose_dtype(tokenizer, settings.dtype).name if tokenizer else "uint16"
+    tokenizer = load_tokenizer(asked.tokenizer, asked.end_of_text, asked.token_pattern)
+    dtype = choose_dtype(tokenizer, asked.dtype).name if tokenizer else "uint16"
     workers = workers or len(os.sched_getaffinity(0))
-    sample = _Sample(settings, tokenizer)
+    sample = _Sample(asked, tokenizer)
     started = time.perf_counter()
     for unit in _spread(cut_into_units(sources, STRIDE_BYTES)):
         sample.read(sources[unit.source], unit)

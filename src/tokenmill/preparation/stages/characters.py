@@ -3,7 +3,6 @@
 from typing import Any
 
 from tokenmill.preparation.plan import load_plan
-from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.clean_chunks import cleaned_chunks, naming_source
 from tokenmill.preparation.workspace.task import leaves_receipt
 from tokenmill.tokens.chars import CharsTokenizer, chars_of
@@ -12,15 +11,16 @@ from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.tokenizer import Tokenizer
 
 
-def load_tokenizer(settings: Settings) -> Tokenizer | None:
+def load_tokenizer(
+    name: str, end_of_text: str | None = None, token_pattern: str | None = None
+) -> Tokenizer | None:
     """The tokenizer by name or path; None when it is yet to be learned from the input."""
-    if settings.tokenizer == "chars":
+    if name == "chars":
         return None
-    given = settings.end_of_text
     # A rank file spells no special tokens: there the end of text is given by its number.
-    is_number = settings.tokenizer.endswith(".tiktoken") and given is not None and given.isdecimal()
-    end_of_text = int(given) if given is not None and is_number else given
-    return load(settings.tokenizer, end_of_text=end_of_text, pattern=settings.token_pattern)
+    if name.endswith(".tiktoken") and end_of_text is not None and end_of_text.isdecimal():
+        return load(name, end_of_text=int(end_of_text), pattern=token_pattern)
+    return load(name, end_of_text=end_of_text, pattern=token_pattern)
 
 
 @leaves_receipt(lambda _, unit: ("characters", str(unit)))

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import orjson
 import xxhash
@@ -20,7 +19,7 @@ from tokenmill.errors import (
 )
 from tokenmill.preparation.inputs import Inputs, find_inputs, hash_standard_input
 from tokenmill.preparation.plan import list_differences, read_plan
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stages.characters import load_tokenizer
 from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.workspace.folder_contents import (
@@ -93,7 +92,7 @@ class Target:
         """Whether an earlier run wrote this very dataset, and was killed before it cleaned up."""
         return self.found is not None and self.workspace.has_published(manifest_hash(self.found))
 
-    def settings(self, given: dict[str, Any]) -> Settings:
+    def settings(self, given: SettingsKeywords) -> Settings:
         """The settings asked for; what is not given is as in the dataset that is added to."""
         if self.previous is None:
             return Settings(**given)
@@ -109,28 +108,27 @@ class Target:
         fixed = ("tokenizer", "end_of_text", "token_pattern", "dtype")
         return Settings(**{**theirs, **{k: v for k, v in given.items() if k not in fixed}})
 
-    def tokenizer(self, given: dict[str, Any]) -> Tokenizer | None:
+    def tokenizer(self, given: SettingsKeywords) -> Tokenizer | None:
         """The tokenizer asked for, or that of the dataset; None when it is yet to be learned."""
+        asked_for = given.get("tokenizer", Settings.tokenizer)
+        details = given.get("end_of_text"), given.get("token_pattern")
         if self.previous is None:
-            return load_tokenizer(Settings(**given))
+            return load_tokenizer(asked_for, *details)
         record = self.previous.tokenizer
         stored = from_state(orjson.loads((self.out_dir / record.state.file).read_bytes()))
-        asked = given.get("tokenizer", record.name)
-        if asked == record.name == "chars":
-            return stored
-        if "tokenizer" in given:
-            wanted = load_tokenizer(Settings(**given))
+        if "tokenizer" in given and not asked_for == record.name == "chars":
+            wanted = load_tokenizer(asked_for, *details)
             if wanted is None or wanted.fingerprint != stored.fingerprint:
                 raise TokenizerMismatchError(
                     f"{self.out_dir} was made with the tokenizer {record.name!r} (fingerprint "
-                    f"{stored.fingerprint}), not with {asked!r}",
+                    f"{stored.fingerprint}), not with {asked_for!r}",
                     hint="leave tokenizer out, or prepare into another folder",
                 )
         return stored
 
-    def sources(self, inputs: Inputs, given: dict[str, Any], progress: Progress) -> list[Source]:
+    def sources(self, inputs: Inputs, settings: Settings, progress: Progress) -> list[Source]:
         """The inputs, none of which may lie where the dataset goes."""
-        count = self.settings(given).on_bad_input != "error"
+        count = settings.on_bad_input != "error"
         return find_inputs(inputs, self.out_dir, self.workspace, progress, count_unreadable=count)
 
     def already_done(self, wanted: Settings, sources: list[Source]) -> Summary | None:

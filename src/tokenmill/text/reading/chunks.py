@@ -56,10 +56,11 @@ class ReadRules:
             )
         if self.separator is not None and self.documents != "file":
             raise ValueError(
-                f"separator {self.separator!r} and documents={self.documents!r} exclude each other"
+                f"separator {self.separator!r} and documents {self.documents!r} both say where "
+                "documents end; give one of them"
             )
         if self.separator == "":
-            raise ValueError("separator is empty; a text cannot be cut at nothing")
+            raise ValueError("separator is empty; leave it out to keep each file one document")
         if not self.text_field:
             raise ValueError("text_field is empty; name the field that holds the text")
         if self.long_line < 1 or self.max_document_bytes < 1:
