@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenmill.base.atomic import check_name, write_atomically
+from tokenmill.base.atomic import write_atomically
+from tokenmill.base.strict_json import check_name
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
 from tokenmill.shards.manifest import (
     Ends,

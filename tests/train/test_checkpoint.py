@@ -50,7 +50,7 @@ def test_only_the_newest_are_kept(tmp_path):
 
 def test_a_half_written_checkpoint_is_never_read_and_is_cleared_away(tmp_path):
     save(tmp_path, 5)
-    left = tmp_path / "checkpoints" / ".tmp-99999"
+    left = tmp_path / "checkpoints" / ".step_00000003.99999-0a1b2c3d.tmp"
     left.mkdir()
     (left / "model.pt").write_bytes(b"half of it")
     unnamed = tmp_path / "checkpoints" / "step_00000006"  # renamed, but `latest` never moved

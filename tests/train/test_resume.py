@@ -66,7 +66,7 @@ def test_killed_at_random_moments_and_resumed_equals_no_stop(whole, tmp_path):
     assert losses(run_dir) == losses(whole / "whole")
     assert val_losses(run_dir) == val_losses(whole / "whole")
     assert len(losses(run_dir)) == STEPS
-    assert not list((run_dir / "checkpoints").glob(".tmp-*"))
+    assert not list((run_dir / "checkpoints").glob(".*.tmp"))
 
 
 def test_a_run_goes_on_from_one_rank_to_two_with_the_same_data(whole, tmp_path):

@@ -1,53 +1,93 @@
-"""Files of a dataset: names that stay inside it, writes that are whole or not there at all."""
+"""Files that are whole or not there at all, and that stay when the power fails.
+
+A file is written under a temporary name in the same folder and renamed when it is complete. What
+a killed process leaves under such a name is waste, and `is_temporary` knows it.
+"""
 
 import os
 import re
 import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
-import xxhash
-
-from tokenmill.errors import FormatError
-
-_NAME = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 _TEMPORARY = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.tmp", re.DOTALL)
-_BLOCK = 1 << 20
 
 
-def check_name(name: object, where: str) -> str:
-    """Return the name if it is relative, plain and inside its folder; else FormatError."""
-    if (
-        not isinstance(name, str)
-        or _NAME.fullmatch(name) is None
-        or any(part in (".", "..") or len(part) > 255 for part in name.split("/"))
-        or len(name) > 1024
-    ):
-        raise FormatError(
-            f"{where} names the file {name!r:.200}, which is not a plain name inside the dataset",
-            hint="names are made of letters, digits, '.', '_', '-' and '/', without '..'",
-        )
-    return name
+@contextmanager
+def new_file(path: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
+    """A file that appears under its name only when it is whole; its folder is made if needed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _renamed_when_whole(path, durable) as file:
+        yield file
 
 
-def write_atomically(path: Path | str, data: bytes) -> None:
-    """Write so that `path` holds all of `data` or is untouched, also if the power fails.
+@contextmanager
+def _renamed_when_whole(path: Path, durable: bool) -> Iterator[IO[bytes]]:
+    """A new file under a temporary name, never reached through a symbolic link.
 
-    A new file beside it (never through a link that lies in the way), flushed, then renamed.
+    `durable` syncs the file and its folder, so that it is also there after a power failure.
     """
-    path = Path(path)
     temporary = temporary_beside(path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(temporary, flags, 0o666)
     try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        with open(os.open(temporary, flags, 0o666), "wb") as file:
+            yield file
+            if durable:
+                sync_open_file(file)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
+
+
+def write_atomically(path: Path | str, data: bytes, *, durable: bool = True) -> None:
+    """Write so that `path` holds all of `data` or is untouched."""
+    with _renamed_when_whole(Path(path), durable) as file:
+        file.write(data)
+
+
+def keep(path: Path, data: bytes) -> None:
+    """Write a small file unless it holds these bytes already.
+
+    Several machines may come to the same conclusion at once. One that has the file open must not
+    lose it, as happens on NFS when a file is replaced.
+    """
+    with suppress(FileNotFoundError):
+        if path.read_bytes() == data:
+            return
+    with new_file(path) as file:
+        file.write(data)
+
+
+def rename_durably(path: Path, target: Path) -> None:
+    """Give a complete and synced file or folder its final name; a file there is replaced."""
+    os.replace(path, target)
+    sync_folder(target.absolute().parent)
+
+
+def replace_folder(new: Path, target: Path, aside: Path) -> None:
+    """Put the folder `new` where `target` is. Until it is there, `aside` holds what was there.
+
+    Readers that have old files open keep them; what cannot be removed at once stays aside.
+    """
+    if target.exists():
+        os.rename(target, aside)
+    rename_durably(new, target)
+    with suppress(OSError):
+        remove(aside)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link, or a folder with all that is in it; none of them may be there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def temporary_beside(path: Path) -> Path:
@@ -60,8 +100,23 @@ def is_temporary(name: str) -> bool:
     return _TEMPORARY.fullmatch(name) is not None
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames in this folder last. Some systems cannot open a folder; they need no sync."""
+def sync_open_file(file: IO[bytes]) -> None:
+    """Return when all that was written to this file is on the disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync_file(path: Path | str) -> None:
+    """Return when this file is on the disk; an OSError means that it may be lost."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path | str) -> None:
+    """Make renames in this folder durable. Systems that cannot open a folder need no sync."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -70,30 +125,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def sync_file(path: Path | str) -> None:
-    """Make what was written to this file last; a failure here means that it may be lost."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def hash_file(path: Path | str) -> str:
-    """xxh3-128 of all bytes, as hex."""
-    digest = xxhash.xxh3_128()
-    with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def hash_open(descriptor: int) -> str:
-    """The same of an open file, wherever it stands."""
-    digest, at = xxhash.xxh3_128(), 0
-    while block := os.pread(descriptor, _BLOCK, at):
-        digest.update(block)
-        at += len(block)
-    return digest.hexdigest()

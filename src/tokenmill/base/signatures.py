@@ -6,11 +6,12 @@ what `BatchLoader` takes. Each says so with `takes_keywords_of`: `help()`, compl
 names the closest. Type checkers see the same names through `Unpack` of a TypedDict.
 """
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar, cast
+
+from tokenmill.base.suggest import did_you_mean
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -49,7 +50,5 @@ def takes_keywords_of(
 
 
 def _unknown(function: Callable[..., Any], name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, 1)
-    meant = f"; did you mean {close[0]!r}?" if close else ""
     called = function.__qualname__.removesuffix(".__init__")
-    return f"{called}() has no argument {name!r}{meant}"
+    return f"{called}() has no argument {name!r}{did_you_mean(name, known)}"

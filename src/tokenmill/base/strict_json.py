@@ -9,12 +9,27 @@ import re
 from collections.abc import Collection
 from typing import Any, NoReturn
 
-from tokenmill.base.atomic import check_name
 from tokenmill.errors import FormatError
 
 MAX_DEPTH = 32
 MAX_COUNT = 2**63 - 1
 _HEX128 = re.compile(r"[0-9a-f]{32}")
+_FILE_NAME = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
+
+
+def check_name(name: object, where: str) -> str:
+    """Return the name if it is relative, plain and inside its folder; else FormatError."""
+    if (
+        not isinstance(name, str)
+        or _FILE_NAME.fullmatch(name) is None
+        or any(part in (".", "..") or len(part) > 255 for part in name.split("/"))
+        or len(name) > 1024
+    ):
+        raise FormatError(
+            f"{where} names the file {name!r:.200}, which is not a plain name inside the dataset",
+            hint="names are made of letters, digits, '.', '_', '-' and '/', without '..'",
+        )
+    return name
 
 
 def parse_object(data: bytes, where: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill import dataset
-from tokenmill.base.atomic import sync_folder, temporary_beside
+from tokenmill.base.atomic import replace_folder, sync_folder, temporary_beside
 from tokenmill.conversion.converted_manifest import write_manifest
 from tokenmill.conversion.document_stream import Canonical, Rules, stream, turned
 from tokenmill.dataset import TokenDataset, Where
@@ -101,7 +101,7 @@ def convert(
         done = plan.write(temporary)
         plan.compare(temporary)
         _sync(temporary)
-        _put(temporary, target)
+        replace_folder(temporary, target, temporary_beside(target))
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(unpacked, ignore_errors=True)
@@ -287,18 +287,3 @@ def _sync(folder: Path) -> None:
     for path in [folder, *folder.rglob("*")]:
         if path.is_dir():
             sync_folder(path)
-
-
-def _put(temporary: Path, target: Path) -> None:
-    """Rename; what was there stays until the new folder has its name."""
-    if not target.exists():
-        os.rename(temporary, target)
-    else:
-        old = temporary_beside(target)
-        os.rename(target, old)
-        os.rename(temporary, target)
-        if old.is_dir():
-            shutil.rmtree(old)
-        else:
-            old.unlink()
-    sync_folder(target.absolute().parent)

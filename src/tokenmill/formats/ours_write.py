@@ -5,7 +5,7 @@ from typing import IO
 
 import numpy as np
 
-from tokenmill.base.atomic import hash_file
+from tokenmill.base.hashing import hash_file
 from tokenmill.formats.engine.writing import Rolling, Target, write_file
 from tokenmill.shards.manifest import Ends, Shard
 

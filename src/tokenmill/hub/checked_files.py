@@ -15,12 +15,12 @@ place by a rename, so that several processes may download into one folder.
 import errno
 import json
 import os
-import secrets
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+from tokenmill.base.atomic import new_file
 from tokenmill.errors import DownloadError
 from tokenmill.hub.remote_files import OUR_FOLDER, RemoteFile
 
@@ -63,7 +63,7 @@ class Record:
         noted = self._noted(file)
         if not read and noted.get("digest") == file.digest and _is_as_noted(noted, state):
             return True
-        if _digest(path, file) != file.digest:
+        if file.digest_of(path) != file.digest:
             return False
         self.note(file)
         return True
@@ -128,14 +128,6 @@ def _is_as_noted(noted: dict[str, Any], state: os.stat_result) -> bool:
     return noted.get("bytes") == state.st_size and noted.get("mtime_ns") == state.st_mtime_ns
 
 
-def _digest(path: Path, file: RemoteFile) -> str:
-    hasher = file.hasher()
-    with path.open("rb", buffering=0) as handle:
-        while block := handle.read(1 << 20):
-            hasher.update(block)
-    return file.digest_of(hasher)
-
-
 def _read(path: Path) -> dict[str, Any]:
     """A record; one that is missing or not readable as such counts as empty."""
     try:
@@ -153,16 +145,9 @@ def _write(path: Path, value: dict[str, Any]) -> None:
 
 def _write_text(path: Path, text: str) -> None:
     """Put a record in place. A folder that may only be read goes without: it is no less right."""
-    draft = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("x", encoding="utf-8") as handle:
-            handle.write(text)
-            handle.flush()
-            os.fsync(handle.fileno())
+        with new_file(path, durable=True) as file:
+            file.write(text.encode())
     except OSError as error:
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-            return
-        draft.unlink(missing_ok=True)
-        raise
-    os.replace(draft, path)
+        if error.errno not in (errno.EACCES, errno.EROFS, errno.EPERM):
+            raise

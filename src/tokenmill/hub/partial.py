@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tokenmill.base.atomic import rename_durably, sync_open_file
 from tokenmill.errors import DownloadError
 from tokenmill.hub.remote_files import RemoteFile
 
@@ -84,16 +85,14 @@ class Partial:
 
     def seal(self) -> None:
         """Everything is on the disk, not only in memory."""
-        self._handle.flush()
-        os.fsync(self._handle.fileno())
+        sync_open_file(self._handle)
         self._handle.close()
         self._is_sealed = True
 
     def publish(self, target: Path) -> None:
         """Give a sealed file its final name."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(self.path, target)
-        _sync_folder(target.parent)
+        rename_durably(self.path, target)
 
     def close(self) -> None:
         """Leave what has arrived for the next run; nothing is left of nothing."""
@@ -172,11 +171,3 @@ def _is_alive(pid: int) -> bool:
     except (PermissionError, OverflowError):
         return True
     return True
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

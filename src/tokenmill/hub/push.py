@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from tokenmill.base.retry import Patience, Retry
 from tokenmill.errors import CorruptShardError, DownloadError, MissingExtraError, UploadError
 from tokenmill.hub.hub_client import Hub, hub_package, is_offline
-from tokenmill.hub.remote_files import MANIFEST, RemoteFile
+from tokenmill.hub.remote_files import MANIFEST
 from tokenmill.hub.viewer_sample import samples
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify
@@ -135,22 +135,11 @@ def _compare(hub: Hub, commit: str, local: dict[str, Path], extra: dict[str, byt
     there = {file.path: file for file in hub.files(commit)}
     for path in [*local, *extra]:
         file = there.get(path)
-        if file is None or _digest(file, local.get(path) or extra[path]) != file.digest:
+        if file is None or file.digest_of(local.get(path) or extra[path]) != file.digest:
             raise UploadError(
                 f"{path} of {hub.repo_id} at {commit[:12]} is not what was sent",
                 hint="push again; if it stays so, something between here and the hub changes bytes",
             )
-
-
-def _digest(file: RemoteFile, content: Path | bytes) -> str:
-    hasher = file.hasher()
-    if isinstance(content, bytes):
-        hasher.update(content)
-    else:
-        with content.open("rb", buffering=0) as handle:
-            while block := handle.read(1 << 20):
-                hasher.update(block)
-    return file.digest_of(hasher)
 
 
 def _sample_files(folder: Path, manifest: Manifest) -> dict[str, bytes]:

@@ -5,8 +5,9 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
 
+from tokenmill.base.hashing import Hasher, hash_file
 from tokenmill.errors import DownloadError
 
 DEFAULT_REPO = "karpathy/fineweb-edu-100B-gpt2-token-shards"
@@ -14,14 +15,8 @@ DEFAULT_NUM_SHARDS = 3
 MANIFEST = "dataset_metadata.json"
 OUR_FOLDER = ".tokenmill"  # records and partial files, inside the folder of the download
 _SHARD_SUFFIXES = (".bin", ".npy", ".ds")
+Bytes = bytes  # the field of RemoteFile hides the built-in name
 _HELD_OUT = re.compile(r"(^|[/_.-])(val|valid|validation|test|eval)([/_.-]|$)")
-
-
-class Hasher(Protocol):
-    """The part of a hashlib object that is used here."""
-
-    def update(self, data: bytes, /) -> None: ...
-    def hexdigest(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -40,8 +35,15 @@ class RemoteFile:
         # Git hashes "blob LENGTH\0" before the content.
         return hashlib.sha1(b"blob %d\0" % self.bytes, usedforsecurity=False)
 
-    def digest_of(self, hasher: Hasher) -> str:
-        """The finished hash in the form of `digest`."""
+    def digest_of(self, content: Path | Bytes | Hasher) -> str:
+        """The digest, in the form of `digest`, of a file, of bytes, or of what was hashed."""
+        hasher = self.hasher()
+        if isinstance(content, Path):
+            hash_file(content, hasher)
+        elif isinstance(content, Bytes):
+            hasher.update(content)
+        else:
+            hasher = content
         return f"{self.digest.partition(':')[0]}:{hasher.hexdigest()}"
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from tokenmill.base.atomic import sync_folder, write_atomically
+from tokenmill.base.atomic import rename_durably, sync_open_file, write_atomically
 from tokenmill.errors import LockedError
 
 HEADER_SIZE = 128
@@ -70,8 +70,7 @@ class NpyWriter:
 
     def save(self, notes: dict[str, Any]) -> None:
         """Make what was written last, then note it, with what the caller needs to go on."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        sync_open_file(self._file)
         entry = {"key": self._key, "length": self.length, "notes": notes}
         write_atomically(self._journal, orjson.dumps(entry))
 
@@ -79,12 +78,10 @@ class NpyWriter:
         """Write the header, give the file its name, and return its size."""
         self._file.seek(0)
         self._file.write(npy_header(self.dtype.newbyteorder("<"), self.length))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        sync_open_file(self._file)
         size = os.fstat(self._file.fileno()).st_size
-        os.replace(self._part, self.path)
+        rename_durably(self._part, self.path)
         self._journal.unlink(missing_ok=True)
-        sync_folder(self.path.parent)
         return size
 
     def discard(self) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tokenmill.base.atomic import hash_file
+from tokenmill.base.atomic import new_file
+from tokenmill.base.hashing import hash_file
 from tokenmill.base.progress import Progress
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.workspace.folder_contents import is_ours
-from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace, new_file
+from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace
 from tokenmill.storage import is_remote
 from tokenmill.text.inputs.open_input import printable
 from tokenmill.text.inputs.sources import Found, Source, find_sources, search

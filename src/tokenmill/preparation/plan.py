@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import orjson
 
+from tokenmill.base.atomic import keep, new_file
 from tokenmill.errors import SettingsMismatchError
 from tokenmill.preparation.settings import Settings
-from tokenmill.preparation.workspace.work_folder import Workspace, keep, new_file, remember
+from tokenmill.preparation.workspace.work_folder import Workspace, remember
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs.sources import Source
 from tokenmill.text.inputs.units import Unit, cut_into_units

@@ -21,6 +21,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from tokenmill.base.atomic import keep
 from tokenmill.base.progress import Progress, Silent
 from tokenmill.base.signals import stop_on_signals
 from tokenmill.base.signatures import takes_keywords_of
@@ -68,7 +69,6 @@ from tokenmill.preparation.stages.lines import (
 from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.preparation.workspace.task import Receipt, TaskWithReceipt
-from tokenmill.preparation.workspace.work_folder import keep
 from tokenmill.shards.layout import lay_out
 from tokenmill.text.inputs.lookalikes import lookalikes
 from tokenmill.text.inputs.sources import Source

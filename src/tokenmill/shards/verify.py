@@ -20,7 +20,7 @@ import numpy.typing as npt
 import orjson
 import xxhash
 
-from tokenmill.base.atomic import hash_file
+from tokenmill.base.hashing import hash_file
 from tokenmill.shards.manifest import (
     FILE_NAME,
     ITEM_SIZE,

@@ -19,7 +19,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tokenmill.base.atomic import hash_open, temporary_beside
+from tokenmill.base.atomic import temporary_beside
+from tokenmill.base.hashing import hash_open
 from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
 
 CACHE_BYTES = 16 << 30

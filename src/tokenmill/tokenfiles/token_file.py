@@ -28,7 +28,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from tokenmill.base.atomic import hash_open
+from tokenmill.base.hashing import hash_open
 from tokenmill.errors import CorruptShardError, NotADatasetError, TruncatedShardError
 
 try:

@@ -5,12 +5,12 @@ this machine. Paths: `tokenizer.json`, `*.tiktoken`, a SentencePiece `*.model`. 
 from a network and no code that comes with a tokenizer is run.
 """
 
-import difflib
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from tokenmill.base.suggest import did_you_mean
 from tokenmill.errors import FormatError, TokenizerMismatchError
 from tokenmill.tokens import huggingface, sentencepiece, tiktoken_file
 from tokenmill.tokens.bytes_tokenizer import BytesTokenizer
@@ -115,8 +115,7 @@ def _rebuild(state: dict[str, Any]) -> Tokenizer:
 
 
 def _unknown(name: str) -> ValueError:
-    close = difflib.get_close_matches(name, NAMES, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(name, NAMES)
     return ValueError(
         f"no tokenizer {name!r}: neither a name ({', '.join(NAMES)}) nor a file here{hint}"
     )

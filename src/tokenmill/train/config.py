@@ -4,13 +4,13 @@ Flags win over the config file, the config file over the defaults. A run that is
 from its own saved settings; those that shape its course may then not change (`SHAPES_THE_RUN`).
 """
 
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_origin
 
+from tokenmill.base.suggest import AS_HINT, did_you_mean
 from tokenmill.errors import SettingsMismatchError
 
 # Changing one of these makes another run; all others may change between stop and resume.
@@ -206,8 +206,7 @@ def from_dict(values: Mapping[str, Any], *, where: str) -> TrainConfig:
     known = {field.name: field for field in fields(TrainConfig)}
     for name, value in values.items():
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"\n\nhint: did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(name, known, AS_HINT)
             raise ValueError(f"unknown setting {name!r} in {where}{hint}")
         _check_type(name, value, known[name].type, where)
     return TrainConfig(**values)

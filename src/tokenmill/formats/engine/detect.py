@@ -6,7 +6,6 @@ beside it.
 All files of a dataset are of one format; a file that is not is an error, not skipped.
 """
 
-import difflib
 import glob as globbing
 import os
 from collections.abc import Iterable, Sequence
@@ -16,6 +15,7 @@ from types import ModuleType
 
 import numpy as np
 
+from tokenmill.base.suggest import AS_HINT, closest, did_you_mean
 from tokenmill.errors import FormatError, MismatchError, NotADatasetError
 from tokenmill.formats import (
     datatrove,
@@ -83,8 +83,7 @@ def check_format(format: str | None) -> None:
 
 def nearest(what: str, name: str, known: list[str]) -> str:
     """The message for a name that nobody knows."""
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"\n\nhint: did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(name, known, AS_HINT)
     return f"unknown {what} {name!r}; known are: {', '.join(sorted(known))}{hint}"
 
 
@@ -117,8 +116,8 @@ def _nearby(path: Path) -> str | None:
     if not path.parent.is_dir():
         return None
     names = sorted(entry.name for entry in path.parent.iterdir())
-    near = difflib.get_close_matches(path.name, names, n=1)
-    return f"did you mean {path.parent / near[0]}?" if near else None
+    near = closest(path.name, names)
+    return f"did you mean {path.parent / near}?" if near else None
 
 
 def _of_folder(folder: Path, split: str | None, format: str | None, ask: Ask) -> Found:

@@ -8,8 +8,7 @@ import os
 import stat
 from pathlib import Path
 
-from tokenmill.base.atomic import check_name
-from tokenmill.base.strict_json import Reader, parse_object
+from tokenmill.base.strict_json import Reader, check_name, parse_object
 from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
 
 JSON_CAP = 64 << 20

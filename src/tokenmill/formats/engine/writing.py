@@ -6,13 +6,13 @@ filled in at the end. The writers of one format are made by `open_writer(folder,
 formats/<name>_write.py; convert.py feeds them.
 """
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 import numpy as np
 
+from tokenmill.base.atomic import sync_open_file
 from tokenmill.errors import FormatError
 
 
@@ -116,8 +116,7 @@ class Rolling:
 
 def close(file: IO[bytes]) -> None:
     """Close a file whose bytes are on disk."""
-    file.flush()
-    os.fsync(file.fileno())
+    sync_open_file(file)
     file.close()
 
 
@@ -125,8 +124,7 @@ def write_file(path: Path, data: bytes) -> None:
     """A whole file, on disk."""
     with path.open("xb") as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        sync_open_file(file)
 
 
 def fitting(tokens: np.ndarray, dtype: np.dtype[Any], position: int) -> np.ndarray:

@@ -19,13 +19,14 @@ from typing import IO, Self
 
 import orjson
 
+from tokenmill.base.atomic import keep
 from tokenmill.preparation.budget.memory_budget import (
     Memory,
     enough_for_document,
     left_for_document,
 )
 from tokenmill.preparation.plan import Plan
-from tokenmill.preparation.workspace.work_folder import Workspace, keep, remember
+from tokenmill.preparation.workspace.work_folder import Workspace, remember
 from tokenmill.text.inputs.sources import Source
 from tokenmill.text.reading.chunks import MAX_DOCUMENT_BYTES, TooLargeError
 from tokenmill.tokens.huggingface import JsonTokenizer

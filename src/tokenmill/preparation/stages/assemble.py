@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 import xxhash
 
+from tokenmill.base.atomic import keep, new_file
 from tokenmill.errors import CorruptShardError
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.decide import Decision, fates_of
@@ -21,7 +22,7 @@ from tokenmill.preparation.stages.encoded_list import load_joined
 from tokenmill.preparation.stages.lines import Searched
 from tokenmill.preparation.workspace.task import leaves_receipt
 from tokenmill.preparation.workspace.upload_shards import upload_shard
-from tokenmill.preparation.workspace.work_folder import Workspace, keep, new_file, remember
+from tokenmill.preparation.workspace.work_folder import Workspace, remember
 from tokenmill.shards.layout import ShardPlan, parts_between
 
 

@@ -12,8 +12,9 @@ from typing import Any, Self
 
 import xxhash
 
-from tokenmill.base.atomic import hash_file
-from tokenmill.preparation.workspace.work_folder import Workspace, new_file
+from tokenmill.base.atomic import new_file
+from tokenmill.base.hashing import hash_file
+from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.text.reading.chunks import Place
 from tokenmill.text.reading.read import Chunk, Edge
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import xxhash
 
-from tokenmill.base.atomic import sync_file, sync_folder, write_atomically
+from tokenmill.base.atomic import new_file, sync_file, sync_folder, write_atomically
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.inputs import hash_standard_input
 from tokenmill.preparation.plan import Plan
@@ -23,7 +23,7 @@ from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.decide import DUPLICATE
 from tokenmill.preparation.stages.encoded_list import JoinedParts
 from tokenmill.preparation.workspace.target import manifest_hash
-from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, new_file
+from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
 from tokenmill.shards.card import dataset_card
 from tokenmill.shards.manifest import (
     STATE_FILE_NAME,

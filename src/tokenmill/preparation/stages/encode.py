@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.base.atomic import new_file
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.budget.document_limits import OneAtATime, load_limits
 from tokenmill.preparation.plan import Plan, load_plan
@@ -21,7 +22,6 @@ from tokenmill.preparation.stages.clean_text import KeptText
 from tokenmill.preparation.stages.encoded import CONTINUES, OPEN, PartWriter
 from tokenmill.preparation.stages.lines import Searched
 from tokenmill.preparation.workspace.task import leaves_receipt
-from tokenmill.preparation.workspace.work_folder import new_file
 from tokenmill.text.cleaning.clean import join_edge
 from tokenmill.text.cleaning.line_work import find_lines, with_surplus_empty_lines, without_lines
 from tokenmill.text.reading.chunks import MOST_PLACES, Place

@@ -15,7 +15,8 @@ from typing import Any, Self
 import numpy as np
 import xxhash
 
-from tokenmill.preparation.workspace.work_folder import Workspace, new_file
+from tokenmill.base.atomic import new_file
+from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.text.cleaning.dedup import HASH, hash_all
 
 CONTINUES, OPEN = 1, 2

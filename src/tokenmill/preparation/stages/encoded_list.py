@@ -6,7 +6,8 @@ from typing import Any
 
 import orjson
 
-from tokenmill.preparation.workspace.work_folder import Workspace, keep, remember
+from tokenmill.base.atomic import keep
+from tokenmill.preparation.workspace.work_folder import Workspace, remember
 
 FILE_NAME = "joined.json"
 

@@ -13,12 +13,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from tokenmill.base.atomic import new_file
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.plan import load_plan
 from tokenmill.preparation.stages.clean_chunks import cleaned_chunks, lines_of, naming_source
 from tokenmill.preparation.stages.clean_text import TextKeeper
 from tokenmill.preparation.workspace.task import leaves_receipt
-from tokenmill.preparation.workspace.work_folder import Workspace, new_file
+from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.text.cleaning.dedup import (
     HASH,
     find_duplicates,

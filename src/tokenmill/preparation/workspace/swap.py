@@ -10,7 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
-from tokenmill.base.atomic import sync_folder
+from tokenmill.base.atomic import replace_folder
 from tokenmill.base.lock import is_held
 from tokenmill.preparation.workspace.work_folder import Workspace
 
@@ -28,12 +28,8 @@ class Swap:
     def swap(self) -> None:
         """Put the new dataset where the old one is, and remove the old one."""
         shutil.rmtree(self.old, ignore_errors=True)
-        if self.out_dir.exists():
-            os.rename(self.out_dir, self.old)
-        os.rename(self.new, self.out_dir)
-        sync_folder(self.out_dir.parent)
+        replace_folder(self.new, self.out_dir, self.old)
         Workspace(self.out_dir).remove()
-        shutil.rmtree(self.old, ignore_errors=True)
 
     def recover(self) -> None:
         """Finish a swap that was cut short; nothing to do, nearly always."""

@@ -20,14 +20,15 @@ anywhere, run twice, or run by two machines at once, and the result is the same.
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
-from tokenmill.base.atomic import hash_file, is_temporary, temporary_beside
+from tokenmill.base.atomic import is_temporary, keep, new_file, remove, sync_file
+from tokenmill.base.hashing import hash_file
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 
 STANDARD_INPUT = "standard-input"
@@ -97,12 +98,9 @@ class Workspace:
         receipt = {**facts, "files": known}
         if shared := (self.root / "shared").exists():
             for file in known:
-                _sync(self.path(stage, file))
-        with new_file(self.path(stage, f"{name}.json")) as out:
+                sync_file(self.path(stage, file))
+        with new_file(self.path(stage, f"{name}.json"), durable=shared) as out:
             out.write(orjson.dumps(receipt))
-            if shared:
-                out.flush()
-                os.fsync(out.fileno())
         return receipt
 
     def sizes_and_hashes(self, stage: str, files: list[str]) -> "Known":
@@ -156,14 +154,14 @@ class Workspace:
         self.clear_work(keep)
         for path in self.out_dir.iterdir():
             if path != self.root:
-                _remove(path)
+                remove(path)
 
     def clear_work(self, keep: Iterable[str] = ()) -> None:
         """Remove what a preparation keeps for itself."""
         kept = {self.lock_file.name, *keep}
         for path in self.root.iterdir():
             if path.name not in kept:
-                _remove(path)
+                remove(path)
 
     def remove(self) -> None:
         """The preparation is over. The plan goes last: with it, the rest is known to be waste."""
@@ -173,48 +171,6 @@ class Workspace:
                     shutil.rmtree(path, ignore_errors=True)
         self.forget()
         shutil.rmtree(self.root, ignore_errors=True)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that appears under its name only when it is whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_beside(path)
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def keep(path: Path, data: bytes) -> None:
-    """Write a small file unless it holds these bytes already.
-
-    Several machines may come to the same conclusion at once; one that has read the file must not
-    lose it under its hands, as happens on NFS when a file is replaced.
-    """
-    with suppress(FileNotFoundError):
-        if path.read_bytes() == data:
-            return
-    with new_file(path) as file:
-        file.write(data)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _boot_id() -> str:

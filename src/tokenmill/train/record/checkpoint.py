@@ -11,7 +11,6 @@ runs.
 """
 
 import json
-import os
 import pickle
 import shutil
 from dataclasses import dataclass
@@ -19,8 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import xxhash
 
+from tokenmill.base.atomic import (
+    is_temporary,
+    remove,
+    rename_durably,
+    sync_file,
+    sync_folder,
+    temporary_beside,
+    write_atomically,
+)
+from tokenmill.base.hashing import hash_file
 from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
 
 VERSION = 1
@@ -51,9 +59,10 @@ def save(
     final = folder / f"step_{step:08d}"
     if latest(run_dir) == final:
         return final  # nothing was trained since
-    for leftover in folder.glob(".tmp-*"):  # of a process that was killed while writing
-        shutil.rmtree(leftover)
-    temporary = folder / f".tmp-{os.getpid()}"
+    for leftover in folder.glob(".*.tmp"):  # of a process that was killed while writing
+        if is_temporary(leftover.name):
+            remove(leftover)
+    temporary = temporary_beside(final)
     temporary.mkdir()
     torch.save(model, temporary / "model.pt")
     torch.save(optimizer, temporary / "optimizer.pt")
@@ -61,13 +70,11 @@ def save(
     text = json.dumps({"version": VERSION, "step": step, "files": files, **state}, indent=1)
     (temporary / "state.json").write_text(text, encoding="utf-8")
     for path in temporary.iterdir():
-        _sync(path)
-    _sync(temporary)
-    if final.exists():  # complete, but never named by `latest`
-        shutil.rmtree(final)
-    temporary.rename(final)
-    _sync(folder)
-    _point(folder, final.name)
+        sync_file(path)
+    sync_folder(temporary)
+    remove(final)  # complete, but never named by `latest`
+    rename_durably(temporary, final)
+    write_atomically(folder / "latest", f"{final.name}\n".encode("ascii"))
     _prune(folder, final, keep)
     return final
 
@@ -130,30 +137,10 @@ def read_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, An
 def _digest(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {"bytes": None, "xxh3_128": None}
-    digest = xxhash.xxh3_128()
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 22):
-            digest.update(chunk)
-    return {"bytes": path.stat().st_size, "xxh3_128": digest.hexdigest()}
-
-
-def _point(folder: Path, name: str) -> None:
-    temporary = folder / ".latest.tmp"
-    temporary.write_text(name + "\n", encoding="ascii")
-    _sync(temporary)
-    temporary.replace(folder / "latest")
-    _sync(folder)
+    return {"bytes": path.stat().st_size, "xxh3_128": hash_file(path)}
 
 
 def _prune(folder: Path, newest: Path, keep: int) -> None:
     others = sorted(p for p in folder.glob("step_*") if p != newest)
     for old in others[: max(0, len(others) - (keep - 1))]:
         shutil.rmtree(old)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

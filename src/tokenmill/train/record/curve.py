@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from tokenmill.base.atomic import write_atomically
+
 WIDTH, HEIGHT = 720, 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 24, 56, 48
 MOST_POINTS = 1500  # a curve is 720 pixels wide; more points only make the file larger
@@ -27,9 +29,7 @@ STYLE = """
 
 def write_curve(path: Path, *, title: str, train: Points, val: Points) -> None:
     """Draw training and validation loss over steps into `path`, replacing it whole."""
-    temporary = path.with_suffix(".svg.tmp")
-    temporary.write_text(draw(title, train, val), encoding="utf-8")
-    temporary.replace(path)
+    write_atomically(path, draw(title, train, val).encode(), durable=False)
 
 
 def draw(title: str, train: Points, val: Points) -> str:

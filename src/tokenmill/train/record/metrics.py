@@ -5,11 +5,11 @@ that of a run that was never stopped (but for the timings).
 """
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from tokenmill.base.atomic import sync_open_file, write_atomically
 from tokenmill.errors import MissingExtraError
 
 
@@ -29,19 +29,18 @@ class JsonLines:
     def __init__(self, path: Path, *, from_step: int) -> None:
         self.path = path
         kept = [row for row in read(path) if row["step"] <= from_step] if from_step else []
-        temporary = path.with_suffix(".jsonl.tmp")
-        temporary.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
-        temporary.replace(path)
-        self._file = path.open("a", encoding="utf-8")
+        lines = "".join(json.dumps(row) + "\n" for row in kept)
+        write_atomically(path, lines.encode(), durable=False)
+        self._file = path.open("ab")
 
     def log(self, values: dict[str, Any], step: int) -> None:
         """Append one line, at once."""
-        self._file.write(json.dumps({"step": step, **values}) + "\n")
+        self._file.write(json.dumps({"step": step, **values}).encode() + b"\n")
         self._file.flush()
 
     def close(self) -> None:
         """Close the file, synced."""
-        os.fsync(self._file.fileno())
+        sync_open_file(self._file)
         self._file.close()
 
 

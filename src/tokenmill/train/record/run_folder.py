@@ -1,9 +1,9 @@
 """What a run leaves behind in its folder: numbers, curve, and what its settings and data were."""
 
 import json
-from pathlib import Path
 from typing import Any
 
+from tokenmill.base.atomic import write_atomically
 from tokenmill.train.config import TrainConfig
 from tokenmill.train.record import metrics
 from tokenmill.train.record.curve import write_curve
@@ -71,10 +71,5 @@ def describe_run(config: TrainConfig, data: TrainingData) -> None:
         files["tokenizer_state.json"] = data.tokenizer.state()
     config.run_dir.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        _replace(config.run_dir / name, json.dumps(content, indent=1) + "\n")
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+        text = json.dumps(content, indent=1) + "\n"
+        write_atomically(config.run_dir / name, text.encode(), durable=False)
