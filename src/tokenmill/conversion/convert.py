@@ -32,6 +32,7 @@ from tokenmill.formats.engine.writing import Target, fitting
 from tokenmill.formats.llmc import KINDS
 from tokenmill.formats.llmc_write import MAGIC
 from tokenmill.formats.mds_unpack import unpack
+from tokenmill.shards.manifest import Split
 
 # format -> the module that writes it, and whether its files say where documents end
 WRITERS = {
@@ -171,7 +172,7 @@ class _Plan:
         """All splits, one after another."""
         done: dict[str, tuple[int, int]] = {}
         shards = 0
-        records: dict[str, Any] = {}
+        splits: dict[str, Split] = {}
         for split, data in self.splits.items():
             target = Target(
                 split,
@@ -189,11 +190,12 @@ class _Plan:
                 tokens += len(ids)
             count = writer.close()
             shards += count
-            records[split or "train"] = writer
+            if self.to == "tokenmill":
+                splits[split or "train"] = Split.of(tuple(writer.shards))
             done[split or "all"] = (tokens, count)
         if self.to == "tokenmill":
             assert self.tokenizer is not None
-            write_manifest(folder, self.tokenizer, self.dtype.name, self.tokens_per_shard, records)
+            write_manifest(folder, self.tokenizer, self.dtype.name, self.tokens_per_shard, splits)
         return done
 
     def compare(self, folder: Path) -> None:

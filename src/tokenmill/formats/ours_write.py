@@ -1,13 +1,13 @@
-"""Write shards of ours with their indexes; the manifest is convert.py's, written last."""
+"""Write one split as shards of ours; conversion writes the manifest, last."""
 
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
-from tokenmill.base.hashing import hash_file
-from tokenmill.formats.engine.writing import Rolling, Target, write_file
-from tokenmill.shards.manifest import Ends, Shard
+from tokenmill.formats.engine.writing import Rolling, Target
+from tokenmill.shards.layout import shard_name
+from tokenmill.shards.manifest import Shard
+from tokenmill.shards.writer import ShardWriter
 
 DTYPES = ("uint16", "uint32")
 TOKENS_PER_SHARD = 10_000_000
@@ -22,27 +22,19 @@ class OursWriter(Rolling):
     def __init__(self, folder: Path, target: Target) -> None:
         super().__init__(folder, target)
         self.shards: list[Shard] = []
-        (folder / (target.split or "train")).mkdir()
 
-    def path(self, number: int) -> Path:
-        """Numbers go on from split to split."""
-        return self.folder / (self.target.split or "train") / f"shard_{number:05d}.bin"
+    def open_shard(self) -> None:
+        """Numbers continue from split to split."""
+        name = shard_name(self.target.split or "train", self.number)
+        self._shard = ShardWriter(self.folder, name, self.target.dtype, durable=True)
 
-    def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
-        """The index of the shard, and its record for the manifest."""
-        file.flush()
-        index = path.with_suffix(".ends")
-        write_file(index, ends.astype("<u8").tobytes())
-        names = [p.relative_to(self.folder).as_posix() for p in (path, index)]
-        self.shards.append(
-            Shard(
-                names[0],
-                num_tokens,
-                num_tokens * self.target.dtype.itemsize,
-                hash_file(path),
-                Ends(names[1], len(ends), 8 * len(ends), hash_file(index)),
-            )
-        )
+    def write(self, tokens: np.ndarray) -> None:
+        """Tokens of the open shard."""
+        self._shard.write(tokens)
+
+    def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
+        """The index of the shard, and its entry for the manifest."""
+        self.shards.append(self._shard.finish(ends))
 
 
 def open_writer(folder: Path, target: Target) -> OursWriter:

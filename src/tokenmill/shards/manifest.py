@@ -56,6 +56,11 @@ class Shard:
     xxh3_128: str
     ends: Ends
 
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Shard":
+        """The shard of an entry that we wrote ourselves."""
+        return cls(**{**fields, "ends": Ends(**fields["ends"])})
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -263,8 +268,8 @@ def _sound_shard(fields: dict[str, Any], item_size: int, tokens_per_shard: int) 
     A quarter of the time: a trillion tokens are 100,000 shards.
     """
     try:
-        ends = Ends(**fields["ends"])
-        shard = Shard(**{**fields, "ends": ends})
+        shard = Shard.from_json(fields)
+        ends = shard.ends
         sound = (
             _OUR_NAME.fullmatch(shard.file)
             and _OUR_NAME.fullmatch(ends.file)

@@ -55,7 +55,8 @@ class Rolling:
         self.folder = folder
         self.target = target
         self.number = target.first_shard
-        self._file: IO[bytes] | None = None
+        self._file: IO[bytes]
+        self._is_open = False
         self._filled = 0
         self._ends: list[np.ndarray] = []
 
@@ -69,15 +70,29 @@ class Rolling:
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         """Write what is known only now: counts, and the documents of this shard."""
 
+    def open_shard(self) -> None:
+        """Open the next shard."""
+        self._file = self.path(self.number).open("xb")
+        self.begin(self._file)
+
+    def write(self, tokens: np.ndarray) -> None:
+        """Tokens of the open shard."""
+        self._file.write(np.ascontiguousarray(tokens, self.target.dtype).data)
+
+    def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
+        """Complete the open shard."""
+        self.finish(self.path(self.number), self._file, num_tokens, ends)
+        close(self._file)
+
     def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
         """Write tokens, over as many shards as it takes."""
         done = 0
         while done < len(tokens):
             stop = self._stop(done, len(tokens), ends)
-            if self._file is None:
-                self._file = self.path(self.number).open("xb")
-                self.begin(self._file)
-            self._file.write(np.ascontiguousarray(tokens[done:stop], self.target.dtype).data)
+            if not self._is_open:
+                self.open_shard()
+                self._is_open = True
+            self.write(tokens[done:stop])
             inside = ends[(ends > done) & (ends <= stop)]
             self._ends.append(inside + (self._filled - done))
             self._filled += stop - done
@@ -87,7 +102,7 @@ class Rolling:
 
     def close(self) -> int:
         """Complete the last shard."""
-        if self._file is not None:
+        if self._is_open:
             self._next()
         return self.number - self.target.first_shard
 
@@ -104,11 +119,8 @@ class Rolling:
         return not self.whole_documents or bool(np.isin(stop, ends))
 
     def _next(self) -> None:
-        assert self._file is not None
-        path = self.path(self.number)
-        self.finish(path, self._file, self._filled, np.concatenate(self._ends))
-        close(self._file)
-        self._file = None
+        self.close_shard(self._filled, np.concatenate(self._ends))
+        self._is_open = False
         self._filled = 0
         self._ends = []
         self.number += 1

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 import orjson
-import xxhash
 
-from tokenmill.base.atomic import keep, new_file
-from tokenmill.errors import CorruptShardError
+from tokenmill.base.atomic import keep
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.decide import Decision, fates_of
 from tokenmill.preparation.stages.encoded import OPEN, read_rows, read_tokens
@@ -24,6 +22,7 @@ from tokenmill.preparation.workspace.task import leaves_receipt
 from tokenmill.preparation.workspace.upload_shards import upload_shard
 from tokenmill.preparation.workspace.work_folder import Workspace, remember
 from tokenmill.shards.layout import ShardPlan, parts_between
+from tokenmill.shards.writer import ShardWriter
 
 
 @dataclass(frozen=True)
@@ -70,63 +69,39 @@ def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
     layout = _load_layout(plan.workspace.root / "layout.json")
     shard = layout.shards[number]
     out = plan.workspace.out_dir
-    index_file = shard.file.removesuffix(".bin") + ".ends"
-    tokens_hash, ends, cut = _write_tokens(plan, layout, shard, out / shard.file)
-    with new_file(out / index_file) as file:
-        file.write(ends.astype("<u8").data)
-    ends_hash = xxhash.xxh3_128_hexdigest(ends.astype("<u8").data)
-    num_tokens = shard.stop - shard.start
-    entry = {
-        "file": shard.file,
-        "tokens": num_tokens,
-        "bytes": num_tokens * plan.dtype.itemsize,
-        "xxh3_128": tokens_hash,
-        "ends": {
-            "file": index_file,
-            "documents": len(ends),
-            "bytes": 8 * len(ends),
-            "xxh3_128": ends_hash,
-        },
-    }
-    files = {f"../../{shard.file}": tokens_hash, f"../../{index_file}": ends_hash}
-    facts = {"split": shard.split, "cut_document": cut, **entry}
-    known = plan.workspace.sizes_and_hashes("shards", list(files))
-    for at, expected in files.items():
-        if (found := known[at][1]) != expected:
-            raise CorruptShardError(
-                f"{out / at[6:]} was written with hash {expected} but reads back as {found}",
-                hint="the disk or the memory of this machine is failing; check it, then go on",
-            )
+    with ShardWriter(out, shard.file, plan.dtype) as writer:
+        ends, cut = _write_tokens(plan, layout, shard, writer)
+        entry = writer.finish(ends)
+    files = [(entry.file, entry.bytes, entry.xxh3_128)]
+    files.append((entry.ends.file, entry.ends.bytes, entry.ends.xxh3_128))
+    known = {f"../../{file}": (size, digest) for file, size, digest in files}
     if plan.destination is not None:
-        upload_shard(out, [shard.file, index_file], plan.destination)
+        upload_shard(out, [entry.file, entry.ends.file], plan.destination)
         known = {}
+    facts = {"split": shard.split, "cut_document": cut, "entry": asdict(entry)}
     return plan.workspace.leave_receipt(*_receipt_name(out_dir, number), known, facts)
 
 
 def _write_tokens(
-    plan: Plan, layout: Layout, shard: ShardPlan, path: Path
-) -> tuple[str, np.ndarray, bool]:
-    """Write the ids; return their hash, where documents end, and whether the end cuts one."""
-    state, ends, written = xxhash.xxh3_128(), [np.empty(0, np.int64)], 0
-    with new_file(path) as file:
-        for part in parts_between(layout.part_starts[shard.axis], shard.start, shard.stop):
-            begins = int(layout.part_starts[shard.axis][part]) - shard.start
-            rows, fates, tokens = _part(plan, layout, part)
-            kept = fates == shard.axis
-            for run in _runs_of_tokens(rows, kept, begins, shard.stop - shard.start):
-                ids = np.ascontiguousarray(tokens[run])
-                file.write(ids.data)
-                state.update(ids.data)
-                written += len(ids)
-            stops = begins + np.cumsum(rows["length"][kept], dtype=np.int64)
-            stops = stops[(rows["flags"][kept] & OPEN) == 0]
-            ends.append(stops[(stops > 0) & (stops <= shard.stop - shard.start)])
-    assert written == shard.stop - shard.start, (shard, written)
+    plan: Plan, layout: Layout, shard: ShardPlan, writer: ShardWriter
+) -> tuple[np.ndarray, bool]:
+    """Write the ids; return where documents end, and whether the end of the shard cuts one."""
+    ends = [np.empty(0, np.int64)]
+    for part in parts_between(layout.part_starts[shard.axis], shard.start, shard.stop):
+        begins = int(layout.part_starts[shard.axis][part]) - shard.start
+        rows, fates, tokens = _part(plan, layout, part)
+        kept = fates == shard.axis
+        for run in _runs_of_tokens(rows, kept, begins, shard.stop - shard.start):
+            writer.write(tokens[run])
+        stops = begins + np.cumsum(rows["length"][kept], dtype=np.int64)
+        stops = stops[(rows["flags"][kept] & OPEN) == 0]
+        ends.append(stops[(stops > 0) & (stops <= shard.stop - shard.start)])
+    assert writer.num_tokens == shard.stop - shard.start, (shard, writer.num_tokens)
     found = np.concatenate(ends)
-    cut = shard.ends_split and (not len(found) or bool(found[-1] != written))
+    cut = shard.ends_split and (not len(found) or bool(found[-1] != writer.num_tokens))
     if cut:
-        found = np.append(found, written)  # the held-out part begins inside this document
-    return state.hexdigest(), found, cut
+        found = np.append(found, writer.num_tokens)  # the held-out part begins inside a document
+    return found, cut
 
 
 def _part(plan: Plan, layout: Layout, part: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import xxhash
-
-from tokenmill.base.atomic import new_file, sync_file, sync_folder, write_atomically
+from tokenmill.base.atomic import new_file, sync_file, sync_folder
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.inputs import hash_standard_input
 from tokenmill.preparation.plan import Plan
@@ -24,17 +22,8 @@ from tokenmill.preparation.stages.decide import DUPLICATE
 from tokenmill.preparation.stages.encoded_list import JoinedParts
 from tokenmill.preparation.workspace.target import manifest_hash
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
-from tokenmill.shards.card import dataset_card
-from tokenmill.shards.manifest import (
-    STATE_FILE_NAME,
-    Ends,
-    Manifest,
-    Shard,
-    SourceRecord,
-    Split,
-    StateFile,
-    TokenizerRecord,
-)
+from tokenmill.shards.manifest import Manifest, Shard, SourceRecord, Split
+from tokenmill.shards.manifest_maker import make_manifest, write_tokenizer_and_card
 from tokenmill.text.reading.chunks import MOST_PLACES
 
 
@@ -140,33 +129,26 @@ def check_books(outcome: Outcome) -> None:
             )
 
 
-def splits_of(shards: list[dict[str, Any]]) -> dict[str, Split]:
+def splits_of(receipts: list[dict[str, Any]]) -> dict[str, Split]:
     """The finished shards by split, in the order of their numbers."""
     splits: dict[str, list[Shard]] = {}
-    for entry in shards:
-        ends = Ends(**entry["ends"])
-        shard = Shard(entry["file"], entry["tokens"], entry["bytes"], entry["xxh3_128"], ends)
-        splits.setdefault(entry["split"], []).append(shard)
+    for receipt in receipts:
+        splits.setdefault(receipt["split"], []).append(Shard.from_json(receipt["entry"]))
     return {name: Split.of(tuple(found)) for name, found in splits.items()}
 
 
 def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
     """Write tokenizer, card and manifest, the last one last."""
-    out, tokenizer = plan.workspace.out_dir, plan.tokenizer
+    out = plan.workspace.out_dir
     state = (plan.workspace.root / "tokenizer.json").read_bytes()
     sources = tuple(
         SourceRecord(source.name, source.size, documents)
         for source, documents in zip(plan.sources, outcome.documents_by_source, strict=True)
     )
-    manifest = Manifest(
+    manifest = make_manifest(
+        plan.tokenizer,
+        state,
         dtype=plan.dtype.name,
-        tokenizer=TokenizerRecord(
-            tokenizer.name,
-            tokenizer.vocab_size,
-            tokenizer.end_of_text_id,
-            tokenizer.fingerprint,
-            StateFile(STATE_FILE_NAME, len(state), xxhash.xxh3_128_hexdigest(state)),
-        ),
         tokens_per_shard=plan.settings.tokens_per_shard,
         splits=outcome.splits,
         sources=sources,
@@ -175,8 +157,7 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
     )
     if previous is not None:
         manifest = _together(previous, manifest)
-    write_atomically(out / STATE_FILE_NAME, state)
-    write_atomically(out / "README.md", dataset_card(manifest, _command(plan)).encode())
+    write_tokenizer_and_card(out, manifest, state, _command(plan))
     for name, split in outcome.splits.items() if plan.destination is None else ():
         for shard in split.shards:
             _make_last(out / shard.file)

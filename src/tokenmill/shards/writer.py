@@ -1,0 +1,85 @@
+"""Write one shard of ours with its index, and give the entry that its manifest will hold.
+
+    with ShardWriter(folder, "train/shard_00000.bin", dtype) as shard:
+        shard.write(ids)               # as often as needed, in order
+        entry = shard.finish(ends)     # where documents end, in tokens, exclusive
+
+Ids are hashed while they are written. `finish` gives both files their names only when they are
+whole, then reads them again and compares: what the disk has is what was meant, or an error.
+"""
+
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import xxhash
+
+from tokenmill.base.atomic import new_file, sync_file
+from tokenmill.base.hashing import hash_file
+from tokenmill.errors import CorruptShardError
+from tokenmill.shards.manifest import Ends, Shard
+
+
+class ShardWriter:
+    """One new shard; leaving the `with` block before `finish` leaves no file."""
+
+    def __init__(
+        self, folder: Path, file: str, dtype: np.dtype[Any], *, durable: bool = False
+    ) -> None:
+        self.folder = folder
+        self.file = file
+        self.dtype = dtype.newbyteorder("<")
+        self.durable = durable
+        """Whether the files are synced to the disk here, rather than later by the caller."""
+        self.num_tokens = 0
+        self._hash = xxhash.xxh3_128()
+        self._open = ExitStack()
+        self._ids = self._open.enter_context(new_file(folder / file))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._open.__exit__(kind, error, traceback)
+
+    def write(self, ids: np.ndarray) -> None:
+        """Add ids after those written before; all must fit into the type of the shard."""
+        data = np.ascontiguousarray(ids, self.dtype).data
+        self._ids.write(data)
+        self._hash.update(data)
+        self.num_tokens += len(ids)
+
+    def finish(self, ends: np.ndarray) -> Shard:
+        """Write the index, name both files, read them back; the entry for the manifest."""
+        index = ends.astype("<u8").data
+        index_file = self.file.removesuffix(".bin") + ".ends"
+        self._open.close()
+        with new_file(self.folder / index_file) as file:
+            file.write(index)
+        entry = Shard(
+            self.file,
+            self.num_tokens,
+            self.num_tokens * self.dtype.itemsize,
+            self._hash.hexdigest(),
+            Ends(index_file, len(ends), 8 * len(ends), xxhash.xxh3_128_hexdigest(index)),
+        )
+        self._read_back(entry.file, entry.xxh3_128)
+        self._read_back(entry.ends.file, entry.ends.xxh3_128)
+        return entry
+
+    def _read_back(self, file: str, expected: str) -> None:
+        path = self.folder / file
+        if self.durable:
+            sync_file(path)
+        if (found := hash_file(path)) != expected:
+            raise CorruptShardError(
+                f"{path} was written with hash {expected} but reads back as {found}",
+                hint="the disk or the memory of this machine is failing; check it, then go on",
+            )
