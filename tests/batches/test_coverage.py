@@ -7,7 +7,6 @@ import pytest
 from batches.numbered import numbered
 
 from tokenmill import BatchLoader
-from tokenmill.order.step_share import steps_of_worker
 
 BLOCK = 4
 COUNTS = [1, 2, 3, 7, 8, 9, 31, 32, 33, 61, 97, 127, 128, 129]
@@ -58,7 +57,7 @@ def test_workers_that_take_turns_serve_the_same_epoch(count, num_workers):
     served = {
         step: loader.batch(step).tokens.tolist()
         for worker in range(num_workers)
-        for step in steps_of_worker(0, worker, num_workers, len(loader))
+        for step in range(worker, len(loader), num_workers)
     }
 
     assert [served[step] for step in range(len(loader))] == whole

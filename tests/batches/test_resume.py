@@ -169,7 +169,7 @@ def test_the_state_is_small_json_with_the_same_keys_for_ever():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"block_size": 8}, ["block_size   4 -> 8", "hint: use block_size=4 to go on"]),
+        ({"block_size": 8}, ["block_size   4 -> 8", "hint: use block_size=4 to resume"]),
         ({"seed": 1}, ["seed         0 -> 1", "use seed=0"]),
         ({"order": "sequential"}, ["order        shuffle -> sequential", "use order='shuffle'"]),
         ({"phase": True}, ["phase        False -> True"]),

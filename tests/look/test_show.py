@@ -9,11 +9,12 @@ from look.build import EOT, joined
 
 import tokenmill
 from tokenmill.batches.loader import BatchLoader
+from tokenmill.batches.lookup import place_of
 from tokenmill.cli import main
 from tokenmill.dataset import from_array
 from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.look.find_text import find
-from tokenmill.look.show import show_document, show_step, show_tokens, spot_of
+from tokenmill.look.show import show_document, show_step, show_tokens
 from tokenmill.look.shown_tokens import EDGE, NEWLINE, SPACE, one_line, pieces_of, render, visible
 from tokenmill.tokens.load_tokenizer import load
 
@@ -42,7 +43,7 @@ def test_a_document_is_shown_as_its_text(data, number):
     assert text_of(excerpt) == TEXTS["train"][number]
     assert [piece.special for piece in excerpt.pieces].count(True) == 1
     assert excerpt.pieces[-1].data == b"<|endoftext|>"
-    assert (excerpt.spot.document, excerpt.spot.document_offset) == (number, 0)
+    assert (excerpt.place.document, excerpt.place.document_offset) == (number, 0)
 
 
 def test_a_long_document_is_cut_and_says_by_how_much(data):
@@ -60,7 +61,7 @@ def test_every_place_is_named_by_file_document_and_offset(data):
     owner = np.concatenate([np.full(len(d) + 1, i) for i, d in enumerate(docs)])
     inside = np.concatenate([np.arange(len(d) + 1) for d in docs])
     for position in range(0, len(owner), 997):
-        spot = spot_of(data, position)
+        spot = place_of(data, position)
 
         assert spot.file == f"train/shard_{position // 3000:05d}.bin"
         assert spot.offset == position % 3000
@@ -77,7 +78,7 @@ def test_the_batch_of_a_step_is_shown_row_by_row(data):
     np.testing.assert_array_equal(shown, expected)
     for number, row in enumerate(rows):
         place = loader.locate(4, number, 0)
-        assert (row.spot.file, row.spot.offset) == (place.file, place.offset)
+        assert (row.place.file, row.place.offset) == (place.file, place.offset)
         assert row.title.startswith(f"step 4, rank 1, row {number} (sample ")
 
 

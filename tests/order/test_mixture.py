@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenmill.order.mixture_order import SAMPLES_PER_BLOCK, MixtureOrder, Stage
+from tokenmill.order.mixture_order import SAMPLES_PER_BLOCK, MixtureOrder, MixtureStage
 from tokenmill.order.shares import Shares, whole_parts
 
 WEIGHTS = [
@@ -52,7 +52,7 @@ def plain_place(parts: tuple[int, ...], n: int) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("parts", WEIGHTS, ids=str)
 def test_shares_equal_the_plain_version(parts):
-    source, index = Shares(parts).place(np.arange(2000))
+    source, index = Shares(parts).locate(np.arange(2000))
 
     assert list(zip(source.tolist(), index.tolist(), strict=True)) == plain_place(parts, 2000)
 
@@ -77,7 +77,7 @@ def test_a_share_is_inverted_exactly_however_far_out(parts, first):
     shares = Shares(parts)
     number = np.arange(first, first + 50)
 
-    source, index = shares.place(number)
+    source, index = shares.locate(number)
 
     for s in np.unique(source).tolist():
         assert np.array_equal(shares.number_of(s, index[source == s]), number[source == s])
@@ -85,10 +85,10 @@ def test_a_share_is_inverted_exactly_however_far_out(parts, first):
 
 
 STAGES = [
-    Stage(0, (7, 2, 1)),
-    Stage(1003, (1, 0, 1)),
-    Stage(2000, (0, 1, 0)),
-    Stage(2100, (5, 5, 1)),
+    MixtureStage(0, (7, 2, 1)),
+    MixtureStage(1003, (1, 0, 1)),
+    MixtureStage(2000, (0, 1, 0)),
+    MixtureStage(2100, (5, 5, 1)),
 ]
 
 
@@ -121,7 +121,7 @@ def test_a_sample_of_a_source_is_found_again():
 
 
 def test_a_source_that_is_switched_off_for_good_has_no_further_samples():
-    mixture = MixtureOrder([Stage(0, (1, 1)), Stage(100, (1, 0))], seed=0)
+    mixture = MixtureOrder([MixtureStage(0, (1, 1)), MixtureStage(100, (1, 0))], seed=0)
 
     assert mixture.sample_of(1, np.array([49, 50, 10**9])).tolist()[1:] == [-1, -1]
     assert mixture.sample_of(1, np.array([49]))[0] < 100
@@ -149,7 +149,7 @@ def test_samples_may_be_asked_for_in_any_order_and_shape():
 
 
 def test_no_place_in_a_step_meets_the_same_source_for_ever():
-    source, _ = MixtureOrder([Stage(0, (3, 1))], seed=0).locate(np.arange(64 * 400))
+    source, _ = MixtureOrder([MixtureStage(0, (3, 1))], seed=0).locate(np.arange(64 * 400))
 
     share_of_place = (source.reshape(-1, 4) == 1).mean(axis=0)
 
@@ -199,4 +199,4 @@ def test_a_weight_too_small_to_keep_is_refused():
 def test_stages_must_rise_from_zero():
     for starts in ([], [1], [0, 5, 5], [0, 9, 3]):
         with pytest.raises(ValueError, match="must start at 0 and rise"):
-            MixtureOrder([Stage(start, (1, 1)) for start in starts], seed=0)
+            MixtureOrder([MixtureStage(start, (1, 1)) for start in starts], seed=0)

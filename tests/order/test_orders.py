@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from tokenmill.order.blocks import Blocks
-from tokenmill.order.epochs import SourceOrder, arrangement
-from tokenmill.order.random import draw
+from tokenmill.order.simple_orders import draw
+from tokenmill.order.source_order import SourceOrder, arrangement_of
 from tokenmill.order.windows import Windows
 
 ARRANGEMENTS = ["sequential", "shuffle", Blocks(4, 3), Blocks(1, 1), Blocks(7, 1000), "blocks"]
 
 
 def order_of(num_tokens, block_size, order, seed=0, phase=False):
-    return SourceOrder(Windows(num_tokens, block_size, seed, phase), arrangement(order))
+    return SourceOrder(Windows(num_tokens, block_size, seed, phase), arrangement_of(order))
 
 
 @pytest.mark.parametrize("order", ARRANGEMENTS, ids=str)
@@ -104,7 +104,7 @@ def test_draws_of_huge_data_lie_within_it():
 
 def test_an_unknown_order_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="unknown order 'shufle'; known are: blocks, random"):
-        arrangement("shufle")
+        arrangement_of("shufle")
 
 
 def test_phase_with_random_is_refused():

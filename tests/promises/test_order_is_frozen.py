@@ -1,7 +1,7 @@
 """Promise: a seed names the same order in every release.
 
-A run in progress resumes by number: if one of these values changed, every saved state would go on
-with other windows than the ones it has not seen yet, without a word. A new order needs a new
+A run in progress resumes by number: if one of these values changed, every saved state would
+silently resume with other windows than the ones it has not seen yet. A new order needs a new
 `ORDER_VERSION` (so that old states are refused), a changelog line, and new values here.
 """
 
@@ -13,10 +13,10 @@ import pytest
 from tokenmill import BatchLoader
 from tokenmill.dataset import from_array
 from tokenmill.order.blocks import Blocks
-from tokenmill.order.epochs import ORDER_VERSION
-from tokenmill.order.mixture_order import Stage
+from tokenmill.order.mixture_order import MixtureStage
 from tokenmill.order.permutation import shuffle
-from tokenmill.order.sample_order import Plan
+from tokenmill.order.sample_order import SampleOrder
+from tokenmill.order.source_order import ORDER_VERSION
 
 
 def digest(*arrays):
@@ -63,25 +63,25 @@ def test_windows_at_the_first_three_the_middle_and_the_last_position(n, seed, ep
     ids=str,
 )
 def test_three_epochs_of_every_order(options, first, whole, fingerprint):
-    plan = Plan([1_000_003], block_size=100, seed=42, **options)
+    order = SampleOrder([1_000_003], block_size=100, seed=42, **options)
 
-    _, starts = plan.locate(np.arange(30_000))
+    _, starts = order.locate(np.arange(30_000))
 
     assert starts[:3].tolist() == first
     assert digest(starts) == whole
-    assert plan.fingerprint() == fingerprint
+    assert order.fingerprint() == fingerprint
 
 
 def test_a_mixture_with_a_change_of_weights():
-    stages = [Stage(0, (7, 2, 1)), Stage(1000, (1, 1, 0))]
-    plan = Plan([1_000_003, 50_001, 777], block_size=100, seed=42, stages=stages)
+    stages = [MixtureStage(0, (7, 2, 1)), MixtureStage(1000, (1, 1, 0))]
+    order = SampleOrder([1_000_003, 50_001, 777], block_size=100, seed=42, stages=stages)
 
-    sources, starts = plan.locate(np.arange(30_000))
+    sources, starts = order.locate(np.arange(30_000))
 
     assert sources[:12].tolist() == [0, 0, 1, 2, 1, 0, 0, 1, 0, 1, 0, 2]
     assert starts[:6].tolist() == [133800, 631100, 39400, 200, 31100, 842000]
     assert digest(sources, starts) == "64a40d5d1935d175"
-    assert plan.fingerprint() == "116fe67ee79d8dc5"
+    assert order.fingerprint() == "116fe67ee79d8dc5"
 
 
 def test_rank_1_of_2_reads_its_half_of_the_second_step():

@@ -1,15 +1,19 @@
 """One batch: a (batch_size, block_size + 1) array, its two views, and the names of its samples."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmill.batches.document_masks import Marks
+from tokenmill.batches.document_masks import DocumentMarks
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """What one rank trains on in one step. Every batch has memory of its own."""
+    """What one rank trains on in one step; unpacks as `inputs, targets = batch`.
+
+    Every batch has memory of its own.
+    """
 
     tokens: np.ndarray
     """(batch_size, block_size + 1): row i holds the window of sample `samples[i]`."""
@@ -21,8 +25,21 @@ class Batch:
     """The first token of each row, on the axis of its source."""
     sources: np.ndarray
     """The source of each row, as its place in the mixture (0 without one)."""
-    marks: Marks | None = None
-    """Where documents lie, if that was asked for."""
+    marks: DocumentMarks | None = None
+    """Where documents are, with `documents=True`."""
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter((self.inputs, self.targets))
+
+    @property
+    def inputs(self) -> np.ndarray:
+        """(batch_size, block_size): what the model reads."""
+        return self.tokens[:, :-1]
+
+    @property
+    def targets(self) -> np.ndarray:
+        """(batch_size, block_size): what it predicts, each one token later."""
+        return self.tokens[:, 1:]
 
     @property
     def document_ids(self) -> np.ndarray | None:
@@ -48,13 +65,3 @@ class Batch:
     def max_seqlen(self) -> int | None:
         """Length of the longest document of the batch."""
         return None if self.marks is None else self.marks.max_seqlen
-
-    @property
-    def inputs(self) -> np.ndarray:
-        """(batch_size, block_size): what the model reads."""
-        return self.tokens[:, :-1]
-
-    @property
-    def targets(self) -> np.ndarray:
-        """(batch_size, block_size): what it predicts, each one token later."""
-        return self.tokens[:, 1:]

@@ -1,4 +1,4 @@
-"""Making batches: from a step number to arrays. Knows no position; a loader or a thread asks it.
+"""From a step number to arrays. A BatchMaker has no position; a loader or a thread asks it.
 
 Positions are computed for many steps at a time: the arithmetic of the order costs about 70 NumPy
 calls however many positions it is given. The first batch is computed alone, so that it comes at
@@ -6,53 +6,62 @@ once, then twice as many each time up to `POSITIONS_AT_ONCE`.
 
 Small batches are made several at a time, for the same reason, as long as that takes a moment only:
 where storage is slow, a loop is not to wait for batches it did not ask for yet.
+
+`WindowSource` gives single windows by number instead of batches.
 """
 
+import functools
+import operator
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from tokenmill.batches.batch import Batch
-from tokenmill.batches.document_masks import Marks, blank_flags, find_continuing, mark_documents
+from tokenmill.batches.document_masks import (
+    DocumentMarks,
+    blank_flags,
+    find_continuing,
+    mark_documents,
+)
 from tokenmill.batches.gather import RowReader, check_ids_fit
-from tokenmill.batches.memory import keep_freed_memory
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.sample_order import Plan
-from tokenmill.order.step_share import Ranks
+from tokenmill.order.sample_order import SampleOrder
+from tokenmill.order.step_share import StepShare
 
 POSITIONS_AT_ONCE = 1 << 16
 TOKENS_AT_ONCE = 1 << 19
 _A_MOMENT = 2e-3  # seconds
 _EPOCHS_AT_ONCE = 32  # a tiny dataset has many epochs in few steps, and each has keys of its own
+_KEPT_UP_TO = 16 << 20  # bytes; glibc learns up to 32 MiB
 
 
-class Maker:
+class BatchMaker:
     """Everything a batch is made from."""
 
     def __init__(
         self,
         datasets: Sequence[TokenDataset],
-        plan: Plan,
-        ranks: Ranks,
+        order: SampleOrder,
+        share: StepShare,
         dtype: np.dtype[Any],
         *,
         documents: bool = False,
         max_documents: int | None = None,
     ) -> None:
-        """`documents`: whether batches say where documents lie; see `mark_documents`."""
+        """`documents`: whether batches say where documents are; see `mark_documents`."""
         self.datasets = datasets
-        self.plan = plan
-        self.ranks = ranks
+        self.order = order
+        self.share = share
         self.dtype = dtype
         self.documents = documents
         self.max_documents = max_documents
-        self._readers = [RowReader(data, plan.block_size + 1) for data in datasets]
+        self._readers = [RowReader(data, order.block_size + 1) for data in datasets]
         widths = {data.dtype for data in datasets}
         self._stored_dtype = widths.pop() if len(widths) == 1 else dtype
         self._narrows = [not np.can_cast(data.dtype, dtype, "safe") for data in datasets]
-        self._most_together = max(1, TOKENS_AT_ONCE // (ranks.batch_size * plan.block_size))
+        self._most_together = max(1, TOKENS_AT_ONCE // (share.batch_size * order.block_size))
 
     def batch(self, step: int) -> Batch:
         """The batch of one step."""
@@ -66,8 +75,8 @@ class Maker:
         while stop_step is None or step < stop_step:
             if stop_step is not None:
                 num_steps = min(num_steps, stop_step - step)
-            samples = self.ranks.samples(step, num_steps)
-            sources, starts = self.plan.locate(samples)
+            samples = self.share.samples(step, num_steps)
+            sources, starts = self.order.locate(samples)
             for number, data in enumerate(self.datasets):
                 data.expect(starts[sources == number])
             yield from self._batches(step, samples, sources, starts)
@@ -78,8 +87,8 @@ class Maker:
         self, step: int, samples: np.ndarray, sources: np.ndarray, starts: np.ndarray
     ) -> Iterator[Batch]:
         """The batches of the samples of some steps, one step a row, from `step` on."""
-        shards, offsets = self._place(sources, starts)
-        i, together = 0, 1
+        shards, offsets = self._shards_of(sources, starts)
+        i, together = 0, 1  # the next step to make, and how many at once
         while i < len(samples):
             these = slice(i, i + together)
             began = time.perf_counter()
@@ -104,23 +113,23 @@ class Maker:
 
     def rows(self, samples: np.ndarray) -> np.ndarray:
         """The tokens of these samples, (n, block_size + 1)."""
-        sources, starts = self.plan.locate(samples)
-        return self._converted(self._stored(sources, *self._place(sources, starts)))
+        sources, starts = self.order.locate(samples)
+        return self._converted(self._stored(sources, *self._shards_of(sources, starts)))
 
-    def _place(self, sources: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _shards_of(self, sources: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The shard, and the token within it, of each start."""
         if len(self._readers) == 1:
-            return self._readers[0].place(starts)
+            return self._readers[0].find_shards(starts)
         shards, offsets = np.empty_like(starts), np.empty_like(starts)
         for s, reader in enumerate(self._readers):
             mine = sources == s
-            shards[mine], offsets[mine] = reader.place(starts[mine])
+            shards[mine], offsets[mine] = reader.find_shards(starts[mine])
         return shards, offsets
 
     def _take(
         self, sources: np.ndarray, starts: np.ndarray, shards: np.ndarray, offsets: np.ndarray
-    ) -> tuple[np.ndarray, Sequence[Marks | None]]:
-        """The tokens of each row of each batch and, if asked for, where documents lie in them."""
+    ) -> tuple[np.ndarray, Sequence[DocumentMarks | None]]:
+        """The tokens of each row of each batch and, if asked for, where documents are in them."""
         sources = sources.reshape(-1)
         stored = self._stored(sources, shards.reshape(-1), offsets.reshape(-1))
         batches = stored.reshape(*starts.shape, stored.shape[1])
@@ -133,7 +142,7 @@ class Maker:
         """The tokens of each row, as wide as the files have them."""
         if len(self._readers) == 1:
             return self._of_source(0, shards, offsets)
-        stored = np.empty((len(offsets), self.plan.block_size + 1), self._stored_dtype)
+        stored = np.empty((len(offsets), self.order.block_size + 1), self._stored_dtype)
         for s in range(len(self._readers)):
             mine = np.flatnonzero(sources == s)
             stored[mine] = self._of_source(s, shards[mine], offsets[mine])
@@ -146,7 +155,7 @@ class Maker:
         return rows
 
     def _flags(self, sources: np.ndarray, starts: np.ndarray, stored: np.ndarray) -> np.ndarray:
-        """Of each token, whether it goes on with the document before it."""
+        """Of each token, whether it continues the document before it."""
         if len(self.datasets) == 1:
             return find_continuing(self.datasets[0], stored, starts)
         flags = blank_flags(stored.size)
@@ -162,6 +171,53 @@ class Maker:
         return stored.astype(self.dtype, copy=False)
 
     def _most_steps_at_once(self) -> int:
-        smallest = min(source.samples_per_epoch for source in self.plan.sources)
-        by_epochs = _EPOCHS_AT_ONCE * smallest // self.ranks.samples_per_step
-        return max(1, min(POSITIONS_AT_ONCE // self.ranks.batch_size, by_epochs))
+        smallest = min(source.samples_per_epoch for source in self.order.sources)
+        by_epochs = _EPOCHS_AT_ONCE * smallest // self.share.samples_per_step
+        return max(1, min(POSITIONS_AT_ONCE // self.share.batch_size, by_epochs))
+
+
+class WindowSource:
+    """Sample number -> (block_size + 1,) array of tokens: the order as a plain sequence.
+
+    Grain takes it as a RandomAccessDataSource, torch as a map-style dataset, JAX code by indexing.
+    Item i is the i-th sample of the order, so reading 0, 1, 2, ... reads the shuffled order.
+    """
+
+    def __init__(self, maker: BatchMaker, num_samples: int) -> None:
+        self._maker = maker
+        self._num_samples = num_samples
+
+    def __len__(self) -> int:
+        return self._num_samples
+
+    def __repr__(self) -> str:
+        return f"<WindowSource of {self._num_samples:,} windows>"
+
+    def __getitem__(self, i: SupportsIndex) -> np.ndarray:
+        return self.__getitems__([i])[0]
+
+    def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[np.ndarray]:
+        """The tokens of several samples, gathered at once (what torch's DataLoader calls)."""
+        samples = np.array([operator.index(i) for i in indices], np.int64)
+        samples[samples < 0] += self._num_samples
+        if samples.size and not (samples.min() >= 0 and samples.max() < self._num_samples):
+            raise IndexError(f"windows {list(indices)} of a source of {self._num_samples} windows")
+        return list(self._maker.rows(samples))
+
+    def _getitems(self, indices: Sequence[SupportsIndex]) -> list[np.ndarray]:
+        """The name that Grain calls."""
+        return self.__getitems__(indices)
+
+
+@functools.cache
+def keep_freed_memory() -> None:
+    """Let the memory that batches give back be kept for the next ones; once in a process.
+
+    glibc, the C library of most Linux systems, returns every freed block of 128 KiB or more to the
+    kernel, which hands it out again page by page, zeroed: for a batch of 64 rows of 1024 that takes
+    several times as long as filling it. But the library learns: once a larger block was freed,
+    blocks up to that size are kept. A program that trains has freed such a block long before; here
+    one is freed on purpose, never touched, so that the first batches are as fast as later ones. On
+    other libraries this has no effect.
+    """
+    np.empty(_KEPT_UP_TO, np.uint8)

@@ -1,8 +1,8 @@
-"""Where documents lie in a batch: ids, positions, sequence lengths and a loss mask.
+"""Where documents are in a batch: ids, positions, sequence lengths and a loss mask.
 
-All of it follows from one question, asked of the tokens of each row: does it go on with the
+All of it follows from one question, asked of the tokens of each row: does it continue the
 document of the token before? `find_continuing` answers it by looking for the end-of-text id,
-whichever side of a document it stands on, or from the index of the dataset; `mark_documents` does
+on whichever side of a document it is, or from the index of the dataset; `mark_documents` does
 the rest, for the rows of several batches at once: a NumPy call costs the same for one as for many.
 
 A row begins in the middle of a document more often than not; that piece is document 0 of the row
@@ -11,6 +11,7 @@ and its positions start at 0 like those of the others.
 
 import functools
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,11 +29,11 @@ def blank_flags(num_tokens: int) -> np.ndarray:
 
 
 def find_continuing(data: TokenDataset, rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Flags: whether each token of the (n, T + 1) rows goes on with the document before it.
+    """Flags: whether each token of the (n, T + 1) rows continues the document before it.
 
-    The end-of-text id is looked for if it is known; it takes one comparison. A document may lack it
-    that was cut short where a shard ends, so of rows across such an edge the index is asked too;
-    without an id it is asked of all. What is said of the first token of a row means nothing.
+    The end-of-text id is looked for if it is known; it takes one comparison. A document that was
+    cut short where a shard ends may lack it, so the index is asked too about rows across such an
+    edge, and about all rows without an id. The flag of the first token of a row means nothing.
     """
     size, length = rows.size, rows.shape[1]
     flags = blank_flags(size)
@@ -40,9 +41,9 @@ def find_continuing(data: TokenDataset, rows: np.ndarray, starts: np.ndarray) ->
         flags[:] = True
         asked = np.arange(len(rows))
     else:
-        # An id at the end of a document tells of the token after it.
-        told = flags[:size] if data.end_of_text_comes == "before" else flags[1 : size + 1]
-        np.not_equal(rows.reshape(-1), data.end_of_text_id, out=told)
+        # An id at the end of a document says that the token after it begins another.
+        flagged = flags[:size] if data.end_of_text_comes == "before" else flags[1 : size + 1]
+        np.not_equal(rows.reshape(-1), data.end_of_text_id, out=flagged)
         edges = data.shard_starts
         if len(edges) == 2 or not data.has_index:
             return flags
@@ -53,8 +54,8 @@ def find_continuing(data: TokenDataset, rows: np.ndarray, starts: np.ndarray) ->
     return flags
 
 
-class Layout:
-    """Where documents lie in the rows of several batches."""
+class DocumentSpans:
+    """Where documents are in the rows of several batches."""
 
     def __init__(self, flags: np.ndarray, num_rows: int, length: int) -> None:
         """`flags`: those of the tokens of all rows, from `find_continuing`."""
@@ -84,66 +85,48 @@ class Layout:
         return columns
 
 
-class Marks:
+@dataclass(slots=True, eq=False)
+class DocumentMarks:
     """The fields that a Batch gets with `documents=True`; see batch.py.
 
     `document_ids` and `positions`, as large as the batch itself, are made when first read: who
     attends by `cu_seqlens` never pays for them.
     """
 
-    __slots__ = (
-        "_documents",
-        "_ids",
-        "_layout",
-        "_positions",
-        "cu_seqlens",
-        "loss_mask",
-        "max_seqlen",
-    )
-
-    def __init__(
-        self,
-        layout: Layout,
-        documents: slice,
-        loss_mask: np.ndarray,
-        cu_seqlens: np.ndarray,
-        max_seqlen: int,
-    ) -> None:
-        """`documents`: those of this batch among those of the layout."""
-        self.loss_mask = loss_mask
-        self.cu_seqlens = cu_seqlens
-        self.max_seqlen = max_seqlen
-        self._layout = layout
-        self._documents = documents
-        self._ids: np.ndarray | None = None
-        self._positions: np.ndarray | None = None
-
-    # Filled run by run: the cumulative sums that one would think of take ten times as long.
+    _spans: DocumentSpans
+    _documents: slice
+    """Those of this batch among those of the spans."""
+    loss_mask: np.ndarray
+    cu_seqlens: np.ndarray
+    max_seqlen: int
+    _ids: np.ndarray | None = None
+    _positions: np.ndarray | None = None
 
     @property
     def document_ids(self) -> np.ndarray:
-        """Which document of its row each input belongs to, from 0."""
         if self._ids is None:
-            self._ids = self._spread(self._layout.numbers)
+            self._ids = self._spread(self._spans.numbers)
         return self._ids
 
     @property
     def positions(self) -> np.ndarray:
-        """The place of each input in its document of the row."""
         if self._positions is None:
-            columns = self._spread(self._layout.columns)
+            columns = self._spread(self._spans.columns)
             self._positions = np.subtract(_columns(*columns.shape), columns, out=columns)
         return self._positions
 
     def _spread(self, values: np.ndarray) -> np.ndarray:
-        """For each input, the value of its document."""
-        spread = values[self._documents].repeat(self._layout.lengths[self._documents])
+        """For each input, the value of its document.
+
+        Filled run by run: the obvious cumulative sums take ten times as long.
+        """
+        spread = values[self._documents].repeat(self._spans.lengths[self._documents])
         return spread.reshape(self.loss_mask.shape)
 
 
 def mark_documents(
     flags: np.ndarray, shape: tuple[int, int, int], max_documents: int | None
-) -> list[Marks]:
+) -> list[DocumentMarks]:
     """The fields of each batch, from the flags of their tokens, which are of this shape.
 
     `cu_seqlens` has n * max_documents + 1 entries, so that compiled code sees one shape; those not
@@ -151,16 +134,16 @@ def mark_documents(
     room for one document in 8 inputs, and the rare batch of crumbs gets room for any number.
     """
     num_batches, num_rows, length = shape
-    layout = Layout(flags, num_batches * num_rows, length)
-    # No loss where the target begins another document: nothing before tells of it.
+    spans = DocumentSpans(flags, num_batches * num_rows, length)
+    # No loss where the target begins another document: nothing before it predicts that.
     loss_masks = flags[: num_batches * num_rows * length].reshape(shape)[:, :, 1:]
     num_inputs = num_rows * (length - 1)
     room = num_rows * (max_documents or -(-(length - 1) // 8))
     cu_seqlens = np.empty((num_batches, room + 1), np.int32)
     cu_seqlens.fill(num_inputs)
-    begins = (layout.begins % num_inputs).astype(np.int32)
-    cuts = layout.firsts[::num_rows]
-    longest = np.maximum.reduceat(layout.lengths, cuts[:-1]).tolist()
+    begins = (spans.begins % num_inputs).astype(np.int32)
+    cuts = spans.firsts[::num_rows]
+    longest = np.maximum.reduceat(spans.lengths, cuts[:-1]).tolist()
     marks = []
     for i, (first, last) in enumerate(itertools.pairwise(cuts.tolist())):
         lengths = cu_seqlens[i]
@@ -169,7 +152,7 @@ def mark_documents(
                 raise _too_many(last - first, num_rows, max_documents)
             lengths = np.full(num_inputs + 1, num_inputs, np.int32)
         lengths[: last - first] = begins[first:last]
-        marks.append(Marks(layout, slice(first, last), loss_masks[i], lengths, longest[i]))
+        marks.append(DocumentMarks(spans, slice(first, last), loss_masks[i], lengths, longest[i]))
     return marks
 
 

@@ -6,8 +6,8 @@ several shards are joined as slices of their maps, a window across a shard's edg
 slices: no NumPy call per row. Files that are read rather than mapped (`backend="pread"`) are read
 row by row.
 
-Finding the shard of a row is vectorised and apart (`place`), so that it is done for thousands of
-rows at a time, off the path of a batch.
+Finding the shard of a row is vectorised and apart (`find_shards`), so that it is done for
+thousands of rows at a time, off the path of a batch.
 """
 
 from typing import Any
@@ -17,31 +17,6 @@ import numpy.typing as npt
 
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
-
-
-def gather(
-    data: TokenDataset,
-    starts: npt.ArrayLike,
-    length: int,
-    out: np.ndarray | None = None,
-    dtype: npt.DTypeLike = np.int64,
-) -> np.ndarray:
-    """The tokens start .. start+length-1 for each of `starts`, as rows of (n, length).
-
-    `out`, if given, is filled and returned; otherwise a new array of `dtype` is made.
-    """
-    starts = np.asarray(starts, np.int64)
-    if starts.size and (starts.min() < 0 or starts.max() + length > data.num_tokens):
-        raise IndexError(
-            f"tokens {starts.min()} to {starts.max() + length} of a dataset of "
-            f"{data.num_tokens} tokens"
-        )
-    rows = RowReader(data, length)
-    stored = rows.take(*rows.place(starts))
-    if out is None:
-        return stored.astype(dtype, copy=False)
-    np.copyto(out, stored, casting="unsafe")
-    return out
 
 
 class RowReader:
@@ -55,7 +30,7 @@ class RowReader:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_maps": {}}
 
-    def place(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def find_shards(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The shard of each start, and the token within it; in the shape of `starts`."""
         edges = self.data.shard_starts
         if len(edges) == 2:
@@ -64,9 +39,9 @@ class RowReader:
         return shards, starts - edges[shards]
 
     def take(self, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """The rows at these places, in the stored dtype: a new array, which the caller may change.
+        """The rows that begin there, (n, length) in the stored dtype; all must end within the data.
 
-        The places must be such that every row ends within the dataset.
+        A new array, which the caller may change.
         """
         if not len(offsets):
             return np.empty((0, self.length), self.data.dtype)

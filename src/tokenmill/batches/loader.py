@@ -1,10 +1,10 @@
-"""The online half, told once: data -> order -> batches.
+"""The online half in one file: data -> order -> batches.
 
     data = tokenmill.open("data/corpus")
     loader = tokenmill.BatchLoader(data, batch_size=8, block_size=1024, seed=0)
-    for batch in loader:                      # batch.inputs, batch.targets: (8, 1024) int64
+    for inputs, targets in loader:            # (8, 1024) int64 each, one token apart
         ...
-        state = loader.state_dict()           # a few JSON values; load_state_dict() goes on here
+        state = loader.state_dict()           # a few JSON values; load_state_dict() resumes here
 
 A loader holds one number, the samples consumed so far over all ranks. The batch of a step is a
 function of (data, order, step, rank): the order names the windows (order/sample_order.py), gather
@@ -17,32 +17,48 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from tokenmill.batches.batch import Batch
-from tokenmill.batches.batch_maker import Maker
+from tokenmill.batches.batch_maker import BatchMaker, WindowSource
 from tokenmill.batches.gather import check_dtype
-from tokenmill.batches.lookup import Place, Visit, place_of, visits_of
+from tokenmill.batches.lookup import SamplePlace, Visit, place_of, visits_of
 from tokenmill.batches.mixture import Mixture
 from tokenmill.batches.prefetch import Prefetcher
-from tokenmill.batches.sample_sequence import WindowSource
 from tokenmill.batches.state import make_state, read_state
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.epochs import Arrangement
-from tokenmill.order.sample_order import Plan
-from tokenmill.order.step_share import Ranks
+from tokenmill.order.sample_order import SampleOrder
+from tokenmill.order.simple_orders import Arrangement
+from tokenmill.order.step_share import StepShare
 
 log = logging.getLogger("tokenmill")
+
+
+class LoaderKeywords(TypedDict, total=False):
+    """What the loaders of torch pass on to BatchLoader; a test compares the two."""
+
+    seed: int
+    order: str | Arrangement
+    phase: bool
+    documents: bool
+    max_documents: int | None
+    dtype: npt.DTypeLike
 
 
 class BatchLoader:
     """Batches of a dataset or a mixture, in an order that is a function of the seed.
 
+    `batch_size` counts the rows of ONE rank: a step takes `world_size * batch_size` windows
+    (`tokenmill train` counts those of all ranks instead). `block_size` is the length of a window in
+    tokens. `order` is "shuffle", "sequential", "blocks" or "random", or a `Blocks(...)`; with
+    `phase` the edges of windows move from epoch to epoch. With `documents` batches say where
+    documents are, at most `max_documents` in a row. `prefetch` batches are made ahead by a thread.
+
     Endless unless `epochs` is given. A pass of `epochs` epochs ends with the last whole step; the
-    loader then says what it left out, and iterating again goes on with the next epochs.
+    loader then says what it left out, and iterating again continues with the next epochs.
     """
 
     def __init__(
@@ -81,7 +97,7 @@ class BatchLoader:
             raise ValueError(f"max_documents is {max_documents}; it must be at least 1")
         self.epochs = epochs
         self.prefetch = prefetch
-        self._plan = Plan(
+        self._order = SampleOrder(
             [d.num_tokens for d in self.datasets],
             block_size=block_size,
             seed=seed,
@@ -93,10 +109,10 @@ class BatchLoader:
             check_dtype(each, dtype)
             if documents:
                 each.document_ends(0, 0)  # refuses here if nothing says where documents end
-        self._maker = Maker(
+        self._maker = BatchMaker(
             datasets=self.datasets,
-            plan=self._plan,
-            ranks=Ranks(batch_size, rank, world_size),
+            order=self._order,
+            share=StepShare(batch_size, rank, world_size),
             dtype=np.dtype(dtype),
             documents=documents,
             max_documents=max_documents,
@@ -105,47 +121,45 @@ class BatchLoader:
         self._pass = 0
         self._ended = False
         self._batches: Prefetcher[Batch] | None = None
-        self._waited, self._served, self._told = 0.0, 0, False
+        self._waited, self._served, self._reported = 0.0, 0, False
 
     # What it is
 
     @property
     def batch_size(self) -> int:
         """Rows of a batch on one rank."""
-        return self._maker.ranks.batch_size
+        return self._maker.share.batch_size
 
     @property
     def block_size(self) -> int:
         """Inputs, and targets, of a row."""
-        return self._plan.block_size
+        return self._order.block_size
 
     @property
     def rank(self) -> int:
-        """Which of the ranks this one is."""
-        return self._maker.ranks.rank
+        return self._maker.share.rank
 
     @property
     def world_size(self) -> int:
-        """How many ranks share each step."""
-        return self._maker.ranks.world_size
+        return self._maker.share.world_size
 
     @property
     def step(self) -> int:
         """The number of the next step; a loader with `epochs` counts from 0 in each pass."""
-        return (self._samples - self._maker.ranks.origin) // self._maker.ranks.samples_per_step
+        return (self._samples - self._maker.share.origin) // self._maker.share.samples_per_step
 
     @property
     def epoch(self) -> int:
         """The epoch of the next sample; in a mixture, that of the source furthest on."""
-        counts = self._plan.counts_before(self._samples)
-        sources = self._plan.sources
+        counts = self._order.counts_before(self._samples)
+        sources = self._order.sources
         return max(n // s.samples_per_epoch for n, s in zip(counts, sources, strict=True))
 
     def __len__(self) -> int:
         """Steps of a whole pass, equal on all ranks; an endless loader has no length."""
         if self.epochs is None:
             raise TypeError("an endless loader has no length; give it epochs=")
-        return (self._bounds()[1] - self._maker.ranks.origin) // self._maker.ranks.samples_per_step
+        return (self._bounds()[1] - self._maker.share.origin) // self._maker.share.samples_per_step
 
     # Iterating
 
@@ -174,7 +188,7 @@ class BatchLoader:
             self.close()
             return self.__next__()
         self._waited += time.perf_counter() - began
-        self._samples += self._maker.ranks.samples_per_step
+        self._samples += self._maker.share.samples_per_step
         self._served += 1
         return batch
 
@@ -198,14 +212,14 @@ class BatchLoader:
         if self.epochs is not None and epoch == self._pass + 1 and self.step >= len(self):
             self._ended = True
 
-    # Stopping and going on
+    # Stopping and resuming
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this run stands, by what was consumed: a few JSON values, always the same keys."""
+        """How far this run is, by what was consumed: a few JSON values, always the same keys."""
         return make_state(self._samples, self._pass, self._order_keys(), self._data_keys())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was saved, on this number of ranks and with this batch size."""
+        """Resume where `state` was saved, on this number of ranks and with this batch size."""
         samples, passes = read_state(state, self._order_keys(), self._data_keys())
         self._pass = passes
         if self.epochs is not None:
@@ -215,7 +229,7 @@ class BatchLoader:
         self._seek(samples)
 
     def _order_keys(self) -> dict[str, Any]:
-        return {"order_fingerprint": self._plan.fingerprint(), **self._plan.describe()}
+        return {"order_fingerprint": self._order.fingerprint(), **self._order.to_json()}
 
     def _data_keys(self) -> dict[str, Any]:
         return {
@@ -229,23 +243,32 @@ class BatchLoader:
 
     # Looking up
 
-    def locate(self, step: int, row: int, column: int = 0, *, rank: int | None = None) -> Place:
+    def locate(
+        self, step: int, row: int, column: int = 0, *, rank: int | None = None
+    ) -> SamplePlace:
         """Where the token at (row, column) of a step's batch comes from: file, document, offset.
 
         Column 0 to block_size - 1 are the inputs; targets are one further.
         """
         self._check_step(step)
-        ranks = self._maker.ranks
+        share = self._maker.share
         for name, value, stop in (
-            ("row", row, ranks.batch_size),
+            ("row", row, share.batch_size),
             ("column", column, self.block_size + 1),
-            ("rank", self.rank if rank is None else rank, ranks.world_size),
+            ("rank", self.rank if rank is None else rank, share.world_size),
         ):
             if not 0 <= value < stop:
                 raise IndexError(f"{name} is {value}; it must be 0 to {stop - 1}")
         rank = self.rank if rank is None else rank
-        sample = ranks.first_sample(step) + rank * ranks.batch_size + row
-        return place_of(self._plan, self.datasets, self.names, sample, column)
+        sample = share.first_sample(step) + rank * share.batch_size + row
+        sources, starts = self._order.locate(np.array([sample]))
+        source = int(sources[0])
+        return SamplePlace(
+            **vars(place_of(self.datasets[source], int(starts[0]) + column)),
+            source=self.names[source],
+            epoch=int(self._order.epoch_of(np.array([sample]))[0]),
+            sample=sample,
+        )
 
     def when(
         self,
@@ -270,7 +293,7 @@ class BatchLoader:
             first = 0 if self.epochs is None else self._pass * self.epochs
             epochs = range(first, self.epoch + 1 if self.epochs is None else first + self.epochs)
         num_steps = None if self.epochs is None else len(self)
-        return visits_of(self._plan, self._maker.ranks, number, tokens, epochs, num_steps)
+        return visits_of(self._order, self._maker.share, number, tokens, epochs, num_steps)
 
     def windows(self, num_samples: int | None = None) -> WindowSource:
         """The samples in order as a sequence: for Grain, JAX and map-style torch datasets.
@@ -279,7 +302,7 @@ class BatchLoader:
         or `num_samples`, which a mixture needs.
         """
         if num_samples is None:
-            per_epoch = self._plan.samples_per_epoch
+            per_epoch = self._order.samples_per_epoch
             if per_epoch is None:
                 raise ValueError("a mixture has no end; say how many windows: windows(100_000)")
             num_samples = per_epoch * (self.epochs or 1)
@@ -288,13 +311,13 @@ class BatchLoader:
     def stats(self) -> dict[str, Any]:
         """What was served: samples, tokens and epochs by source over all ranks, and our own part.
 
-        Samples count along the order: those that an ended pass left out are passed by, not served.
+        Samples count along the order: those that an ended pass left out are counted, too.
         `left_out` is what a pass of `epochs` does not serve: samples that do not fill a step, and
-        the tokens behind the last whole window of each epoch.
+        the tokens after the last whole window of each epoch.
         """
         sources = {}
-        counts = self._plan.counts_before(self._samples)
-        for name, count, order in zip(self.names, counts, self._plan.sources, strict=True):
+        counts = self._order.counts_before(self._samples)
+        for name, count, order in zip(self.names, counts, self._order.sources, strict=True):
             sources[name] = {
                 "samples": count,
                 "tokens": count * self.block_size,
@@ -315,9 +338,9 @@ class BatchLoader:
     def _left_out(self) -> dict[str, int] | None:
         if self.epochs is None:
             return None
-        ranks = self._maker.ranks
-        samples = self._bounds()[1] - ranks.first_sample(len(self))
-        tail = self._plan.sources[0].windows.slack * self.epochs
+        share = self._maker.share
+        samples = self._bounds()[1] - share.first_sample(len(self))
+        tail = self._order.sources[0].windows.slack * self.epochs
         return {"samples": samples, "tokens": samples * self.block_size + tail}
 
     # Inside
@@ -330,22 +353,22 @@ class BatchLoader:
         self.close()
         self._ended = True
         left = self._left_out()
-        if left is not None and not self._told:
-            self._told = True
+        if left is not None and not self._reported:
+            self._reported = True
             log.log(
                 logging.WARNING if left["samples"] else logging.INFO,
                 "epochs=%d ended at step %d; left out: %d tokens (%d samples that do not fill a "
-                "step of %d, and the tokens behind the last whole window of each epoch)",
+                "step of %d, and the tokens after the last whole window of each epoch)",
                 self.epochs,
                 len(self),
                 left["tokens"],
                 left["samples"],
-                self._maker.ranks.samples_per_step,
+                self._maker.share.samples_per_step,
             )
 
     def _bounds(self) -> tuple[int, int]:
         """First sample of this pass, and the one after its last."""
-        per_epoch = self._plan.samples_per_epoch
+        per_epoch = self._order.samples_per_epoch
         assert self.epochs is not None
         assert per_epoch is not None
         return self._pass * self.epochs * per_epoch, (self._pass + 1) * self.epochs * per_epoch
@@ -354,10 +377,10 @@ class BatchLoader:
         """Go to a sample number of this pass; steps are counted so that one begins there."""
         self.close()
         self._ended, self._samples = False, samples
-        ranks = self._maker.ranks
+        share = self._maker.share
         low = 0 if self.epochs is None else self._bounds()[0]
-        origin = low + (samples - low) % ranks.samples_per_step
-        self._maker.ranks = replace(ranks, origin=origin)
+        origin = low + (samples - low) % share.samples_per_step
+        self._maker.share = replace(share, origin=origin)
 
     def _check_step(self, step: int) -> None:
         if step < 0 or (self.epochs is not None and step >= len(self)):

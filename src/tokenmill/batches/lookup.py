@@ -1,24 +1,22 @@
 """Both ways between a batch and the data: what was in a step, and when does a document come."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.sample_order import Plan
-from tokenmill.order.step_share import Ranks
+from tokenmill.order.sample_order import SampleOrder
+from tokenmill.order.step_share import StepShare
 
 
-class Place(NamedTuple):
-    """Where one token of a batch comes from."""
+@dataclass(frozen=True)
+class TokenPlace:
+    """Where one token of a dataset is."""
 
-    source: str
-    epoch: int
-    sample: int
-    """The global sample number of the row."""
     position: int
-    """The token on the axis of its source: data.tokens(position, position + 1)."""
+    """On the axis of its split: data.tokens(position, position + 1)."""
     file: str
     offset: int
     """Tokens of the file before this one."""
@@ -26,6 +24,22 @@ class Place(NamedTuple):
     """Number of the document, None where nothing says where documents end."""
     document_offset: int | None
     """Tokens of the document before this one."""
+
+    def __str__(self) -> str:
+        place = f"{self.file}, token {self.offset:,}"
+        if self.document is not None:
+            place += f"; document {self.document:,}, token {self.document_offset:,}"
+        return place
+
+
+@dataclass(frozen=True)
+class SamplePlace(TokenPlace):
+    """Where one token of a batch comes from."""
+
+    source: str
+    epoch: int
+    sample: int
+    """The global sample number of the row."""
 
 
 class Visit(NamedTuple):
@@ -37,24 +51,11 @@ class Visit(NamedTuple):
     row: int
 
 
-def place_of(
-    plan: Plan,
-    datasets: Sequence[TokenDataset],
-    names: Sequence[str],
-    sample: int,
-    column: int,
-) -> Place:
-    """Where the token in this column of a sample lies."""
-    samples = np.array([sample])
-    sources, starts = plan.locate(samples)
-    data = datasets[int(sources[0])]
-    position = int(starts[0]) + column
+def place_of(data: TokenDataset, position: int) -> TokenPlace:
+    """The file and the document of a token of the axis."""
     shard = int(np.searchsorted(data.shard_starts, position, side="right")) - 1
     document = data.document_at(position) if data.knows_documents else None
-    return Place(
-        source=names[int(sources[0])],
-        epoch=int(plan.epoch_of(samples)[0]),
-        sample=sample,
+    return TokenPlace(
         position=position,
         file=data.shards[shard].file,
         offset=position - data.shards[shard].start,
@@ -64,8 +65,8 @@ def place_of(
 
 
 def visits_of(
-    plan: Plan,
-    ranks: Ranks,
+    order: SampleOrder,
+    share: StepShare,
     source: int,
     tokens: tuple[int, int],
     epochs: Iterable[int],
@@ -73,14 +74,14 @@ def visits_of(
 ) -> list[Visit]:
     """The rows that train on tokens start .. stop-1 of a source, in the order they come."""
     start, stop = tokens
-    num_tokens = plan.sources[source].windows.num_tokens
+    num_tokens = order.sources[source].windows.num_tokens
     if not 0 <= start <= stop <= num_tokens:
         raise ValueError(
             f"tokens are {start} to {stop}; they must rise, within the {num_tokens:,} of the source"
         )
     found = sorted(
-        (sample, epoch) for epoch, sample in plan.samples_targeting(source, start, stop, epochs)
+        (sample, epoch) for epoch, sample in order.samples_targeting(source, start, stop, epochs)
     )
-    visits = [Visit(epoch, *ranks.place_of(sample)) for sample, epoch in found]
+    visits = [Visit(epoch, *share.taker_of(sample)) for sample, epoch in found]
     # Samples before the origin were served under another batch size; the tail is not served.
     return [v for v in visits if v.step >= 0 and (num_steps is None or v.step < num_steps)]

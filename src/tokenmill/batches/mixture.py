@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.mixture_order import Stage
+from tokenmill.order.mixture_order import MixtureStage
 from tokenmill.order.shares import whole_parts
 
 Weights = Mapping[str, Any]
@@ -49,7 +49,7 @@ class Mixture:
         self._refuse_different_tokenizers()
         times = [(0, weights)] if schedule is None else list(schedule)
         self.stages = tuple(
-            Stage(at * samples_per_step, self._parts(given or {})) for at, given in times
+            MixtureStage(at * samples_per_step, self._parts(given or {})) for at, given in times
         )
         starts = [stage.start for stage in self.stages]
         if not starts or starts[0] != 0 or sorted(set(starts)) != starts:

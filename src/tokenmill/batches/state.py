@@ -1,4 +1,4 @@
-"""Where a run stands, as a few JSON values, and whether a saved one belongs to this run.
+"""How far a run is, as a few JSON values, and whether a saved one belongs to this run.
 
 The position is one number, the samples consumed over all ranks; the rest says of which order and
 which data, by fingerprint and in words, so that a refusal can list what differs. The keys are
@@ -26,16 +26,10 @@ def read_state(
     """The samples and passes of a saved state, refused unless it is of this order and data."""
     here = {"format": STATE_FORMAT, **order, **data}
     if not isinstance(state, Mapping):
-        raise OrderMismatchError(
-            f"cannot resume: this is {state!r}, not the state of a BatchLoader",
-            hint="pass what loader.state_dict() returned",
-        )
+        raise _not_a_state(f"this is {state!r}, not the state of a BatchLoader")
     missing = [key for key in (*here, "samples", "pass") if key not in state]
     if missing:
-        raise OrderMismatchError(
-            f"cannot resume: this is not the state of a BatchLoader (it has no {missing[0]!r})",
-            hint="pass what loader.state_dict() returned",
-        )
+        raise _not_a_state(f"this is not the state of a BatchLoader (it has no {missing[0]!r})")
     if state["format"] != STATE_FORMAT:
         raise OrderMismatchError(
             f"cannot resume: the state has format {state['format']!r}, this tokenmill reads "
@@ -46,11 +40,14 @@ def read_state(
     for key in ("samples", "pass"):
         value = state[key]
         if type(value) is not int or value < 0:
-            raise OrderMismatchError(
-                f"cannot resume: {key!r} in the state is {value!r}, not a count",
-                hint="pass what loader.state_dict() returned",
-            )
+            raise _not_a_state(f"{key!r} in the state is {value!r}, not a count")
     return state["samples"], state["pass"]
+
+
+def _not_a_state(why: str) -> OrderMismatchError:
+    return OrderMismatchError(
+        f"cannot resume: {why}", hint="pass what loader.state_dict() returned"
+    )
 
 
 def _refuse_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> None:
@@ -63,7 +60,7 @@ def _refuse_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> No
         what = "order"
         named = [k for k in differing if not k.endswith("_fingerprint")]
         wanted = ", ".join(f"{key}={state[key]!r}" for key in named)
-        hint = f"use {wanted} to go on" if wanted else "use the settings it was saved with"
+        hint = f"use {wanted} to resume" if wanted else "use the settings it was saved with"
     key = f"{what}_fingerprint"
     lines = [
         f"cannot resume: the saved {what} (fingerprint {str(state[key])[:8]}) is not this one "

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tokenmill.batches.loader import BatchLoader
+from tokenmill.batches.lookup import TokenPlace, place_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.look.shown_tokens import Piece, pieces_of
 
@@ -14,32 +13,11 @@ MAX_TOKENS = 2000
 
 
 @dataclass(frozen=True)
-class Spot:
-    """The place of one token."""
-
-    position: int
-    """On the axis of the split."""
-    file: str
-    offset: int
-    """Tokens of the file before it."""
-    document: int | None
-    """None where nothing says where documents end."""
-    document_offset: int | None
-    """Tokens of the document before it."""
-
-    def __str__(self) -> str:
-        place = f"{self.file}, token {self.offset:,}"
-        if self.document is not None:
-            place += f"; document {self.document:,}, token {self.document_offset:,}"
-        return place
-
-
-@dataclass(frozen=True)
 class Excerpt:
     """Some neighbouring tokens."""
 
     title: str
-    spot: Spot
+    place: TokenPlace
     pieces: list[Piece]
     left_out: int
     """Tokens of what was asked for that are not in `pieces`."""
@@ -48,23 +26,10 @@ class Excerpt:
         """JSON values; text that is not UTF-8 alone is written out."""
         return {
             "title": self.title,
-            **vars(self.spot),
+            **vars(self.place),
             "tokens": [{"id": p.id, "text": p.text, "special": p.special} for p in self.pieces],
             "left_out": self.left_out,
         }
-
-
-def spot_of(data: TokenDataset, position: int) -> Spot:
-    """Where a token of the axis lies."""
-    shard = int(np.searchsorted(data.shard_starts, position, side="right")) - 1
-    document = data.document_at(position) if data.knows_documents else None
-    return Spot(
-        position=position,
-        file=data.shards[shard].file,
-        offset=position - data.shards[shard].start,
-        document=document,
-        document_offset=None if document is None else position - data.document_range(document)[0],
-    )
 
 
 def show_tokens(
@@ -79,7 +44,7 @@ def show_tokens(
     ids = data.tokens(start, min(stop, start + limit))
     return Excerpt(
         title or f"tokens {start:,} to {stop:,}",
-        spot_of(data, start),
+        place_of(data, start),
         pieces_of(ids, data.tokenizer, end_of_text_id=data.end_of_text_id),
         stop - start - len(ids),
     )
@@ -95,7 +60,7 @@ def show_document(data: TokenDataset, document: int, *, limit: int = MAX_TOKENS)
         raise ValueError(f"{data.path} has no document {document:,}{known}") from None
     title = f"document {document:,}: {stop - start:,} tokens"
     if start == stop:
-        return Excerpt(title, Spot(start, "", 0, document, 0), [], 0)
+        return Excerpt(title, TokenPlace(start, "", 0, document, 0), [], 0)
     return show_tokens(data, start, stop, limit=limit, title=title)
 
 

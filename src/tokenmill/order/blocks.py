@@ -6,8 +6,8 @@ a group 256 MiB. Larger groups shuffle better; 256 windows a block and 512 block
 about as good as a full shuffle in marin's measurements (marin issue 2917).
 
 1. The K windows are cut into blocks of `windows_per_block`, the last one shorter. The blocks are
-   put in a shuffled order and laid end to end; the short one falls anywhere among them.
-2. That line of K places is cut into groups of `windows_per_block * blocks_per_group` places, the
+   put in a shuffled order, one after the other; the short one comes anywhere among them.
+2. These K places are cut into groups of `windows_per_block * blocks_per_group` places, the
    last one shorter, and each group is shuffled with keys of its own.
 
 Both steps are bijections for every K, and both are undone by arithmetic.
@@ -19,7 +19,7 @@ import numpy as np
 
 from tokenmill.order.permutation import permute, round_keys
 
-_OF_BLOCKS, _OF_GROUP = 2, 3  # told apart from each other and from the other orders' keys
+_KEYS_OF_BLOCKS, _KEYS_OF_GROUP = 2, 3  # unlike each other and those of the other orders
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,10 @@ class Blocks:
         return f"blocks({self.windows_per_block}, {self.blocks_per_group})"
 
     def window_at(self, position: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
-        """The window at each position of this epoch."""
         place = self._within_groups(position, count, seed, epoch, inverse=False)
-        keys = round_keys(seed, epoch, _OF_BLOCKS)
+        keys = round_keys(seed, epoch, _KEYS_OF_BLOCKS)
         num_blocks, short, slot_of_short = self._shape(count, keys)
-        # Behind the short block all places are moved up, as if it were a full one.
+        # After the short block all places move up, as if it were a full one.
         place += (place >= slot_of_short * self.windows_per_block + short) * (
             self.windows_per_block - short
         )
@@ -53,8 +52,7 @@ class Blocks:
         return window
 
     def position_of(self, window: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
-        """The position of each window in this epoch."""
-        keys = round_keys(seed, epoch, _OF_BLOCKS)
+        keys = round_keys(seed, epoch, _KEYS_OF_BLOCKS)
         num_blocks, short, slot_of_short = self._shape(count, keys)
         block, inside = np.divmod(window, self.windows_per_block)
         slot = permute(block, num_blocks, keys, inverse=True)
@@ -63,7 +61,7 @@ class Blocks:
         return self._within_groups(place, count, seed, epoch, inverse=True)
 
     def _shape(self, count: int, keys: np.ndarray) -> tuple[int, int, int]:
-        """How many blocks, how many windows the last one has, and in which slot it is laid."""
+        """How many blocks, how many windows the last one has, and which slot it has."""
         num_blocks = -(-count // self.windows_per_block)
         short = count - (num_blocks - 1) * self.windows_per_block
         last = np.array([num_blocks - 1])
@@ -72,13 +70,14 @@ class Blocks:
     def _within_groups(
         self, place: np.ndarray, count: int, seed: int, epoch: int, *, inverse: bool
     ) -> np.ndarray:
+        """Shuffle (or restore) each group of places with keys of its own."""
         size = self.windows_per_block * self.blocks_per_group
         group = place // size
         moved = np.empty(place.shape, np.int64)
         for g in np.unique(group).tolist():
             here = group == g
             first = g * size
-            keys = round_keys(seed, epoch, _OF_GROUP, g + 1)
+            keys = round_keys(seed, epoch, _KEYS_OF_GROUP, g + 1)
             length = min(size, count - first)
             moved[here] = permute(place[here] - first, length, keys, inverse=inverse) + first
         return moved

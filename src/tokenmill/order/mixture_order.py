@@ -3,13 +3,13 @@
 Samples are dealt in blocks of 64. How many of a block each source gets follows from the running
 shares (shares.py): at every edge of a block each source is within 2 samples of its weight times the
 samples so far, for ever, so tiny weights come out right over longer stretches. Where in a block the
-samples of a source stand is shuffled by a key and the number of the block; otherwise a rank with a
+samples of a source are is shuffled by a key and the number of the block; otherwise a rank with a
 fixed place in every step could meet the same source for ever. Within a block the samples of a
 source keep their order, so every source runs through its own epochs exactly, one after the other.
 
 A schedule is a list of stages, each with weights of its own from a sample number on. Blocks and
-shares begin anew with a stage; the counts of the sources go on. Nothing is stored but one row of
-counts a stage.
+shares begin again with a stage; the counts of the sources continue. Nothing is stored but one row
+of counts a stage.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ from tokenmill.order.permutation import mix, round_keys
 from tokenmill.order.shares import Shares
 
 SAMPLES_PER_BLOCK = 64
-_OF_MIXTURE = 5
+_KEYS_OF_MIXTURE = 5
 _SLOT_BITS = np.uint64(SAMPLES_PER_BLOCK - 1)
 
 
 @dataclass(frozen=True)
-class Stage:
+class MixtureStage:
     """Weights (as whole parts, one a source) that hold from a sample number on."""
 
     start: int
@@ -37,12 +37,12 @@ class Stage:
 class MixtureOrder:
     """Sample number <-> (source, number within the source)."""
 
-    def __init__(self, stages: Sequence[Stage], *, seed: int) -> None:
+    def __init__(self, stages: Sequence[MixtureStage], *, seed: int) -> None:
         starts = [stage.start for stage in stages]
         if not starts or starts[0] != 0 or any(a >= b for a, b in pairwise(starts)):
             raise ValueError(f"stages start at {starts}; they must start at 0 and rise")
         self.num_sources = len(stages[0].parts)
-        self._keys = [round_keys(seed, stage, _OF_MIXTURE) for stage in range(len(stages))]
+        self._keys = [round_keys(seed, stage, _KEYS_OF_MIXTURE) for stage in range(len(stages))]
         self._starts = np.array(starts, np.int64)
         self._lengths = [b - a for a, b in pairwise(starts)] + [1 << 62]
         self._shares = [Shares(stage.parts) for stage in stages]
@@ -77,6 +77,7 @@ class MixtureOrder:
             block = self._shares[stage].number_of(source, within) // SAMPLES_PER_BLOCK
             blocks, row = np.unique(block, return_inverse=True)
             sources, indices = self._deal(stage, blocks)
+            # Which of the 64 slots of its block holds it.
             hit = (sources[row] == source) & (indices[row] == index[here][:, None])
             found[here] = self._starts[stage] + block * SAMPLES_PER_BLOCK + hit.argmax(axis=1)
         return found
@@ -102,8 +103,9 @@ class MixtureOrder:
         ticket = np.sort((ticket & ~_SLOT_BITS) | (numbered & _SLOT_BITS), axis=1)
         dealt = blocks[:, None] * SAMPLES_PER_BLOCK + (ticket & _SLOT_BITS).astype(np.int64)
 
-        source, index = self._shares[stage].place(dealt.reshape(-1))
+        source, index = self._shares[stage].locate(dealt.reshape(-1))
         source, index = source.reshape(number.shape), index.reshape(number.shape)
+        # Shuffled in the block, the samples of a source still count up: n-th seen, n-th number.
         for s in np.unique(source).tolist():
             mine = source == s
             first = np.where(mine, index, np.iinfo(np.int64).max).min(axis=1, keepdims=True)

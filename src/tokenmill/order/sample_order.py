@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.order.epochs import ORDER_VERSION, Arrangement, SourceOrder, arrangement
-from tokenmill.order.mixture_order import MixtureOrder, Stage
+from tokenmill.order.mixture_order import MixtureOrder, MixtureStage
 from tokenmill.order.permutation import round_keys
+from tokenmill.order.simple_orders import Arrangement
+from tokenmill.order.source_order import ORDER_VERSION, SourceOrder, arrangement_of
 from tokenmill.order.windows import Windows
 
-_OF_SOURCE = 6
+_KEYS_OF_SOURCE = 6
 
 
-class Plan:
+class SampleOrder:
     """The order of a run: which tokens of which source are sample g, and back."""
 
     def __init__(
@@ -26,7 +27,7 @@ class Plan:
         seed: int = 0,
         order: str | Arrangement = "shuffle",
         phase: bool = False,
-        stages: Sequence[Stage] | None = None,
+        stages: Sequence[MixtureStage] | None = None,
     ) -> None:
         if not 0 <= seed < 1 << 63:
             raise ValueError(f"seed is {seed}; it must be 0 or more, and below 2^63")
@@ -34,7 +35,7 @@ class Plan:
         self.stages = None if stages is None else tuple(stages)
         seeds = [seed] if stages is None else _seeds_of_sources(seed, len(num_tokens))
         self.sources = [
-            SourceOrder(Windows(n, block_size, source_seed, phase), arrangement(order))
+            SourceOrder(Windows(n, block_size, source_seed, phase), arrangement_of(order))
             for n, source_seed in zip(num_tokens, seeds, strict=True)
         ]
         self._mixture = None if stages is None else MixtureOrder(stages, seed=seed)
@@ -79,7 +80,7 @@ class Plan:
         """How many samples of each source come before this sample number."""
         return [sample] if self._mixture is None else self._mixture.counts_before(sample)
 
-    def describe(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Everything the order depends on besides the data, as JSON."""
         return {
             "order_version": ORDER_VERSION,
@@ -91,13 +92,14 @@ class Plan:
         }
 
     def fingerprint(self) -> str:
-        """A short hash of `describe()`."""
-        text = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"))
+        """A short hash of `to_json()`."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _seeds_of_sources(seed: int, num_sources: int) -> list[int]:
     """A seed for each source of a mixture, so that equal lengths do not give equal orders."""
     return [
-        int(round_keys(seed, 0, _OF_SOURCE, s + 1)[0] >> np.uint64(1)) for s in range(num_sources)
+        int(round_keys(seed, 0, _KEYS_OF_SOURCE, s + 1)[0] >> np.uint64(1))
+        for s in range(num_sources)
     ]

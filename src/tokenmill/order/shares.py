@@ -4,7 +4,7 @@ How many of the first n samples belong to each source? Drawing at random drifts 
 must be stored. Here the sources are the leaves of a Huffman tree of their weights. A node whose
 left side has a of b parts sends (n * a + b // 2) // b of its first n samples to the left, the rest
 to the right. Both counts never fall and rise by at most one a sample, so each sample has one source
-and one number within it, and going up the tree again inverts it exactly.
+and one number within it, and climbing the tree inverts it exactly.
 
 Each node rounds by at most one half, and a branch of a Huffman tree holds at most two thirds of
 the one above, so a source is never further than 2 samples from n * weight, for every n, however
@@ -71,9 +71,10 @@ class Shares:
         self._climbs: dict[int, list[tuple[int, int, int]]] = {}
         self._note_climbs(self._root, [])
 
-    def place(self, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def locate(self, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The source of each sample number, and which number it is within that source."""
         source, index = np.empty(n.shape, np.int64), np.empty(n.shape, np.int64)
+        # Walk down the tree with whole groups: (node, which of n, their numbers at this node).
         todo = [(self._root, np.arange(n.size), n.astype(np.int64))]
         while todo:
             node, where, number = todo.pop()
@@ -87,7 +88,7 @@ class Shares:
         return source, index
 
     def number_of(self, source: int, index: np.ndarray) -> np.ndarray:
-        """The sample number that is the index-th of a source: the inverse of `place`."""
+        """The sample number that is the index-th of a source: the inverse of `locate`."""
         number = index.astype(np.int64)
         for a, b, rounding in self._climbs[source]:
             # The smallest number with share(number + 1) > index; the share repeats every b.
@@ -98,14 +99,11 @@ class Shares:
     def counts(self, n: int) -> list[int]:
         """How many of the first n samples each source has."""
         counts = [0] * len(self.parts)
-        todo: list[tuple[_Node | int, int]] = [(self._root, n)]
-        while todo:
-            node, number = todo.pop()
-            if isinstance(node, int):
-                counts[node] = number
-                continue
-            left = (number * node.a + node.b // 2) // node.b
-            todo += [(node.left, left), (node.right, number - left)]
+        for source, climb in self._climbs.items():
+            count = n
+            for a, b, rounding in reversed(climb):
+                count = (count * a + rounding) // b
+            counts[source] = count
         return counts
 
     def _note_climbs(self, node: "_Node | int", above: list[tuple[int, int, int]]) -> None:

@@ -1,11 +1,11 @@
-"""Where the windows lie: window k of block_size T covers tokens kT .. kT+T inclusive.
+"""Where the windows are: window k of block_size T covers tokens kT .. kT+T inclusive.
 
 T inputs and T targets, the targets one token later; neighbours share one token, so over an epoch
 every token but the first is a target exactly once, and the first is an input. An axis of N tokens
 has N-1 possible targets, hence K = (N-1) // T whole windows and a tail of (N-1) % T tokens.
 
 With `phase` one window fewer is taken, K = (N-1) // T - 1, and the slack this leaves, N-1-KT tokens
-(at least T), is put before and after the windows by a seeded offset drawn anew for each epoch. So
+(at least T), is put before and after the windows by a seeded offset drawn again for each epoch. So
 boundaries move from epoch to epoch, K stays the same in all of them (sample numbers stay plain
 arithmetic), and every token is a target in some epoch: the tail is never lost for good. The cost
 is that an epoch leaves out T to 2T-1 tokens instead of 0 to T-1.
@@ -18,7 +18,7 @@ import numpy as np
 
 from tokenmill.order.permutation import round_keys
 
-_PHASE = 1  # told apart from the shuffle's keys; SeedSequence reads a trailing 0 as nothing
+_KEYS_OF_PHASE = 1  # unlike the shuffle's keys; SeedSequence reads a trailing 0 as nothing
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Windows:
         return self.num_tokens - 1 - self.count * self.block_size
 
     def offset(self, epoch: int) -> int:
-        """Where window 0 starts in this epoch: 0, or with `phase` anywhere in 0 .. slack."""
+        """The first token of window 0 in this epoch: 0, or with `phase` anywhere in 0 .. slack."""
         if not self.phase:
             return 0
         # 64 random bits over less than 2^33 places: no place is favoured by more than 2^-31.
-        return int(round_keys(self.seed, epoch, _PHASE)[0]) % (self.slack + 1)
+        return int(round_keys(self.seed, epoch, _KEYS_OF_PHASE)[0]) % (self.slack + 1)
 
     def start_of(self, window: np.ndarray, epoch: int) -> np.ndarray:
         """The first token of each window, on the axis."""
@@ -67,5 +67,6 @@ class Windows:
         start, stop = max(start, 1), min(stop, self.num_tokens)
         if start >= stop:
             return range(0)
+        # Window k targets kT + 1 .. kT + T, counted from the offset.
         first, last = start - 1 - self.offset(epoch), stop - 2 - self.offset(epoch)
         return range(max(0, first // self.block_size), min(self.count, last // self.block_size + 1))

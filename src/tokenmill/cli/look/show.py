@@ -148,7 +148,7 @@ def _print(excerpt: "Excerpt", *, plain: bool, with_ids: bool) -> None:
 
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     print(
-        f"{'' if plain else '--- '}{excerpt.title}  [{excerpt.spot}]",
+        f"{'' if plain else '--- '}{excerpt.title}  [{excerpt.place}]",
         file=sys.stderr if plain else sys.stdout,
     )
     if plain:

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from tokenmill.batches.lookup import TokenPlace
 from tokenmill.dataset import TokenDataset
-from tokenmill.look.show import Spot
 
 LOOK = 4 << 20  # tokens looked through for the end of one document
 WINDOW = 1024
@@ -156,12 +156,12 @@ class Places:
             extents, {"at": earlier} if start else None, {"at": stop} if stop < total else None
         )
 
-    def spot(self, position: int, extent: Extent | None = None) -> Spot:
+    def spot(self, position: int, extent: Extent | None = None) -> TokenPlace:
         """The file and the document of a token, without counting documents."""
         data = self.data
         shard = int(np.searchsorted(data.shard_starts, position, side="right")) - 1
         extent = extent or self.at(position)
-        return Spot(
+        return TokenPlace(
             position=position,
             file=data.shards[shard].file,
             offset=position - data.shards[shard].start,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tokenmill.order.step_share import Ranks, steps_of_worker
+from tokenmill.order.step_share import StepShare
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 5, 8])
@@ -11,7 +11,7 @@ from tokenmill.order.step_share import Ranks, steps_of_worker
 @pytest.mark.parametrize("origin", [0, 3, 1000])
 def test_all_ranks_of_some_steps_are_one_run_of_samples(world_size, batch_size, origin):
     taken = [
-        Ranks(batch_size, rank, world_size, origin).samples(2, 4) for rank in range(world_size)
+        StepShare(batch_size, rank, world_size, origin).samples(2, 4) for rank in range(world_size)
     ]
 
     run = np.concatenate(taken, axis=1).ravel()
@@ -20,21 +20,12 @@ def test_all_ranks_of_some_steps_are_one_run_of_samples(world_size, batch_size, 
     assert run.tolist() == list(range(first, first + 4 * world_size * batch_size))
 
 
-def test_the_place_of_a_sample_is_where_it_is_taken():
-    ranks = [Ranks(3, rank, 4, origin=5) for rank in range(4)]
+def test_the_taker_of_a_sample_is_where_it_is_taken():
+    ranks = [StepShare(3, rank, 4, origin=5) for rank in range(4)]
     for step in range(3):
         for rank, each in enumerate(ranks):
             for row, sample in enumerate(each.samples(step)[0].tolist()):
-                assert each.place_of(sample) == (step, rank, row)
-
-
-@pytest.mark.parametrize("num_workers", [1, 2, 3, 7])
-@pytest.mark.parametrize("num_steps", [0, 1, 6, 7, 8])
-def test_workers_take_turns_and_miss_no_step(num_workers, num_steps):
-    turns = [list(steps_of_worker(10, w, num_workers, num_steps)) for w in range(num_workers)]
-
-    assert sorted(step for turn in turns for step in turn) == list(range(10, 10 + num_steps))
-    assert max(map(len, turns)) - min(map(len, turns)) <= 1
+                assert each.taker_of(sample) == (step, rank, row)
 
 
 @pytest.mark.parametrize(
@@ -48,4 +39,4 @@ def test_workers_take_turns_and_miss_no_step(num_workers, num_steps):
 )
 def test_impossible_ranks_are_refused(given, says):
     with pytest.raises(ValueError, match=says):
-        Ranks(**given)
+        StepShare(**given)

@@ -1,57 +1,41 @@
 """The order of one source: sample number g -> epoch and position -> window -> first token.
 
-The sample number g = e * K + p runs on over epochs without end, so a single integer says how far a
-run has come. `starts` goes forward (which tokens are sample g?), `samples_targeting` goes back
-(which samples hold these tokens as targets?).
+Sample numbers g = e * K + p count over all epochs without end, so one integer says how far a run
+has come. `starts` answers which tokens are sample g, `samples_targeting` which samples have these
+tokens as targets.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from tokenmill.order.blocks import Blocks
-from tokenmill.order.random import draw
-from tokenmill.order.sequential import Sequential
-from tokenmill.order.shuffle import Shuffled
+from tokenmill.order.simple_orders import Arrangement, Sequential, Shuffle, draw
 from tokenmill.order.windows import Windows
 
 ORDER_VERSION = 1  # part of every fingerprint; a new value means that a seed names another order
 _DRAWS_AT_ONCE = 1 << 20
 
-
-class Arrangement(Protocol):
-    """A bijection between the positions and the windows of an epoch."""
-
-    @property
-    def name(self) -> str:
-        """What the state calls this order."""
-
-    def window_at(self, position: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
-        """The window at each position of this epoch."""
-
-    def position_of(self, window: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
-        """The position of each window in this epoch."""
+_ARRANGEMENTS: dict[str, Arrangement | None] = {
+    "blocks": Blocks(),
+    "random": None,
+    "sequential": Sequential(),
+    "shuffle": Shuffle(),
+}
 
 
-def arrangement(order: "str | Arrangement") -> "Arrangement | None":
+def arrangement_of(order: str | Arrangement) -> Arrangement | None:
     """The arrangement of this name; None for `random`, which has none."""
-    known: dict[str, Arrangement | None] = {
-        "sequential": Sequential(),
-        "shuffle": Shuffled(),
-        "blocks": Blocks(),
-        "random": None,
-    }
     if not isinstance(order, str):
         return order
-    if order not in known:
-        raise ValueError(f"unknown order {order!r}; known are: {', '.join(sorted(known))}")
-    return known[order]
+    if order not in _ARRANGEMENTS:
+        raise ValueError(f"unknown order {order!r}; known are: {', '.join(_ARRANGEMENTS)}")
+    return _ARRANGEMENTS[order]
 
 
 @dataclass(frozen=True)
 class SourceOrder:
-    """Which tokens each sample number of one source stands for."""
+    """Which tokens each sample number of one source means."""
 
     windows: Windows
     arrangement: Arrangement | None
@@ -78,7 +62,7 @@ class SourceOrder:
         if not samples.size:
             return samples.astype(np.int64)
         first, last = int(samples.min()) // windows.count, int(samples.max()) // windows.count
-        if first == last:
+        if first == last:  # the usual case, without a mask
             return self._starts_in(samples - first * windows.count, first)
         epochs, positions = np.divmod(samples, windows.count)
         starts = np.empty(samples.shape, np.int64)
@@ -98,14 +82,15 @@ class SourceOrder:
 
         `random` cannot be inverted, so there all draws of the epoch are computed, in pieces.
         """
-        first = epoch * self.windows.count
+        windows = self.windows
+        first = epoch * windows.count
+        if start >= stop:
+            return np.empty(0, np.int64)
         if self.arrangement is None:
             return self._draws_targeting(start, stop, first)
-        found = self.windows.targeting(start, stop, epoch)
+        found = windows.targeting(start, stop, epoch)
         window = np.arange(found.start, found.stop, dtype=np.int64)
-        position = self.arrangement.position_of(
-            window, self.windows.count, self.windows.seed, epoch
-        )
+        position = self.arrangement.position_of(window, windows.count, windows.seed, epoch)
         return np.sort(position + first)
 
     def _draws_targeting(self, start: int, stop: int, first: int) -> np.ndarray:
@@ -114,5 +99,6 @@ class SourceOrder:
         for at in range(first, end, _DRAWS_AT_ONCE):
             samples = np.arange(at, min(at + _DRAWS_AT_ONCE, end), dtype=np.int64)
             starts = self.starts(samples)
+            # Its targets are start + 1 .. start + block_size.
             found.append(samples[(starts + block_size >= start) & (starts + 1 < stop)])
         return np.concatenate(found)
