@@ -2,11 +2,12 @@
 
 import pytest
 
+from tokenmill.base.human import human_bytes
 from tokenmill.base.redact import redact
 from tokenmill.base.retry import seconds_asked_for
 from tokenmill.errors import DownloadError
 from tokenmill.hub.remote_files import RemoteFile, choose
-from tokenmill.hub.transfer_progress import Bars, human_bytes
+from tokenmill.hub.transfer_progress import Bars
 
 
 def listing(*paths: str) -> list[RemoteFile]:

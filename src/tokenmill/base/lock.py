@@ -25,7 +25,7 @@ def hold_lock(path: Path, *, break_lock: bool = False) -> Iterator[None]:
     me: Holder = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "started": _start_of(os.getpid()),
+        "started": process_start(os.getpid()),
     }
     while not _take(path, me):
         holder = _read(path)
@@ -101,10 +101,10 @@ def _read(path: Path) -> Holder | None:
 def _may_be_alive(holder: Holder) -> bool:
     if holder.get("host") != socket.gethostname():
         return True  # we cannot see processes of another machine
-    return _start_of(holder.get("pid")) == holder.get("started")
+    return process_start(holder.get("pid")) == holder.get("started")
 
 
-def _start_of(pid: object) -> str | None:
+def process_start(pid: object) -> str | None:
     """When a process started, in ticks since boot; None when there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -118,7 +118,7 @@ def _probe(pid: object) -> str | None:
     """Where there is no /proc: whether the process exists at all."""
     try:
         os.kill(int(str(pid)), 0)
-    except (ProcessLookupError, ValueError):
+    except (ProcessLookupError, ValueError, OverflowError):
         return None
     except PermissionError:
         pass

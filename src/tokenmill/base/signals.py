@@ -1,34 +1,79 @@
-"""A polite request to stop (SIGTERM, or Ctrl-C) ends the work so that it can go on later."""
+"""A request to stop (SIGTERM, Ctrl-C) ends the work in order, so that it can be resumed later."""
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from tokenmill.errors import Stopped
+
+RESUME_HINT = "the same command resumes where it stopped"
+
+Handler = Callable[[int, FrameType | None], None]
+
+
+@contextmanager
+def handle_signals(numbers: Sequence[signal.Signals], handler: Handler) -> Iterator[dict[int, Any]]:
+    """Inside, these signals call `handler`; yields the handlers that were there before.
+
+    In other threads than the main one nothing changes: Python lets only that one handle signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield {}
+        return
+    before: dict[int, Any] = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield before
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[None]:
     """Turn the first SIGTERM or SIGINT into `Stopped`; a second one ends the process at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    numbers = (signal.SIGTERM, signal.SIGINT)
 
-    def stop(number: int, _: Any) -> None:
-        for known in before:
-            signal.signal(known, signal.SIG_DFL)
-        raise Stopped(
-            f"stopped by {signal.Signals(number).name}",
-            hint="the same command goes on where it stopped",
-        )
+    def stop(number: int, _: FrameType | None) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_DFL)
+        raise Stopped(f"stopped by {signal.Signals(number).name}", hint=RESUME_HINT)
 
-    for number in before:
-        signal.signal(number, stop)
-    try:
+    with handle_signals(numbers, stop):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+
+
+@contextmanager
+def interrupt_on_sigterm() -> Iterator[None]:
+    """Inside, SIGTERM raises KeyboardInterrupt, as Ctrl-C does."""
+    with handle_signals((signal.SIGTERM,), signal.default_int_handler):
+        yield
+
+
+@dataclass
+class StopRequest:
+    """Whether a signal asked the work to stop."""
+
+    asked: str | None = None
+    """The name of the signal."""
+
+
+@contextmanager
+def listen_for_stop() -> Iterator[StopRequest]:
+    """Inside, SIGTERM, SIGINT and SIGUSR1 set `asked`; a second one ends the process as usual.
+
+    SIGUSR1 is what Slurm sends ahead of a time limit (`--signal=B:USR1@60`).
+    """
+    request = StopRequest()
+
+    def note(number: int, _: FrameType | None) -> None:
+        if request.asked is not None:
+            signal.signal(number, before[number])
+            signal.raise_signal(number)
+        request.asked = signal.Signals(number).name
+
+    with handle_signals((signal.SIGTERM, signal.SIGINT, signal.SIGUSR1), note) as before:
+        yield request

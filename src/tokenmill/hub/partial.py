@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tokenmill.base.atomic import rename_durably, sync_open_file
+from tokenmill.base.lock import process_start
 from tokenmill.errors import DownloadError
 from tokenmill.hub.remote_files import RemoteFile
 
@@ -131,7 +132,7 @@ def orphans(folder: Path, *, untouched_for: float = 0.0) -> Iterator[Path]:
             age = time.time() - path.stat().st_mtime
         except FileNotFoundError:
             continue  # its writer has just given it its final name
-        dead = match["place"] == place and not _is_alive(int(match["pid"]))
+        dead = match["place"] == place and process_start(match["pid"]) is None
         if (dead or age > ABANDONED_AFTER) and age >= untouched_for:
             yield path
 
@@ -161,13 +162,3 @@ def _place() -> str:
     except OSError:
         namespace = ""
     return hashlib.sha256(f"{socket.gethostname()} {namespace}".encode()).hexdigest()[:8]
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True

@@ -3,12 +3,12 @@
 All of it goes to stderr; stdout is for results.
 """
 
-import math
 import sys
 import threading
 from types import TracebackType
 from typing import Any, Self
 
+from tokenmill.base.human import human_bytes, plural
 from tokenmill.hub.remote_files import RemoteFile
 
 
@@ -53,7 +53,7 @@ class Lines(Progress):
         """Say how much there is to do."""
         self._num_files = len(files)
         total = sum(file.bytes for file in files)
-        self.note(f"fetching {len(files)} {_files(len(files))}, {human_bytes(total)}")
+        self.note(f"fetching {plural(len(files), 'file')}, {human_bytes(total)}")
 
     def start(self, file: RemoteFile, at: int) -> None:
         """Say only that a file is resumed."""
@@ -129,7 +129,7 @@ class Bars(Progress):
         self._here[file] = to
 
     def _title(self) -> str:
-        return f"{self._num_done} of {self._num_files} {_files(self._num_files)}"
+        return f"{self._num_done} of {plural(self._num_files, 'file')}"
 
     def __enter__(self) -> Self:
         self._rich.start()
@@ -149,20 +149,3 @@ def make_progress(wanted: bool | None) -> Progress:
     if wanted is False:
         return Progress()
     return Bars() if sys.stderr.isatty() else Lines()
-
-
-def human_bytes(count: int) -> str:
-    """A size as people say it, in powers of ten.
-
-    >>> [human_bytes(n) for n in (12, 3_456, 200_001_024)]
-    ['12 bytes', '3.5 kB', '200 MB']
-    """
-    if count < 1000:
-        return f"{count} bytes"
-    power = min(5, int(math.log10(count * 1.0005)) // 3)
-    size = count / 1000**power
-    return f"{size:.{1 if size < 9.95 else 0}f} {'kMGTP'[power - 1]}B"
-
-
-def _files(count: int) -> str:
-    return "file" if count == 1 else "files"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.base.human import plural
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, TokenmillError
@@ -179,7 +180,7 @@ def _split_lines(splits: Mapping[str, Mapping[str, Any]]) -> list[str]:
     shown = []
     for name, split in splits.items():
         documents = "" if split["documents"] is None else f"{split['documents']:,} documents, "
-        shards = f"{split['shards']:,} shard{'' if split['shards'] == 1 else 's'}"
+        shards = plural(split["shards"], "shard")
         part = " (part of a file)" if split["part_of_a_file"] else ""
         shown.append(
             f"{name:<{width}}  {split['tokens']:,} tokens, {documents}{split['bytes']:,} bytes "

@@ -11,17 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.base.human import human_count, plural
 from tokenmill.dataset import TokenDataset
 from tokenmill.look.doctor.token_sample import Patient
 from tokenmill.look.inspect import inspect
 from tokenmill.look.shown_tokens import pieces_of
 from tokenmill.pages.elements import plots, report_numbers
 from tokenmill.pages.elements.health import Health, health_list, health_of
-from tokenmill.pages.elements.html import Html, count, join, table, tag
+from tokenmill.pages.elements.html import Html, join, table, tag
 from tokenmill.pages.elements.open_splits import open_for_looking
 from tokenmill.pages.elements.token_colours import coloured, inline
 from tokenmill.pages.server import packaged
-from tokenmill.pages.site.frame import cards, short
+from tokenmill.pages.site.frame import cards
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.version import __version__
 
@@ -96,7 +97,7 @@ def _lead(known: dict[str, Any]) -> Html:
     tokenizer = (known["tokenizer"] or {}).get("name")
     words = [f"{known['tokens']:,} tokens"]
     if known["documents"] is not None:
-        words.append(count(known["documents"], "document"))
+        words.append(plural(known["documents"], "document"))
     words.append(f"tokenizer {tokenizer}" if tokenizer else "tokenizer not named")
     words += [known["dtype"], f"format {known['format']}"]
     return tag("p", ", ".join(words), class_="lead")
@@ -109,11 +110,11 @@ def _figures(known: dict[str, Any], counts: report_numbers.Counts, health: Healt
     state = (
         tag("span", "good", class_="mark large good")
         if not health.faults
-        else tag("span", count(health.faults, "fault"), class_="mark large bad")
+        else tag("span", plural(health.faults, "fault"), class_="mark large bad")
     )
     return cards(
-        ("tokens", short(known["tokens"])),
-        ("documents", "-" if known["documents"] is None else short(known["documents"])),
+        ("tokens", human_count(known["tokens"])),
+        ("documents", "-" if known["documents"] is None else human_count(known["documents"])),
         ("bytes a token", "-" if per_token is None else f"{per_token:.2f}"),
         ("vocabulary used", f"{used / size:.1%}" if size else f"{used:,} ids"),
         ("entropy, in bits", f"{counts.entropy:.2f}"),
@@ -217,7 +218,7 @@ def _vocabulary(known: dict[str, Any], counts: report_numbers.Counts) -> Html:
     parts += [
         tag("h2", "Occurrences by rank"),
         plots.rank_frequency(counts.by_id),
-        tag("p", f"{count(once, 'id')} came once only. Both axes are logarithmic.", class_="note"),
+        tag("p", f"{plural(once, 'id')} came once only. Both axes are logarithmic.", class_="note"),
         _sampled(f"{counts.looked_at:,} of {counts.num_tokens:,} tokens", counts.is_whole),
     ]
     return _section("Vocabulary", *parts)

@@ -21,6 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from tokenmill.base.human import human_duration
+from tokenmill.base.signals import StopRequest
 from tokenmill.errors import Stopped, TokenmillError
 from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader
@@ -30,10 +32,9 @@ from tokenmill.train.config import TrainConfig
 from tokenmill.train.model import GPT, ModelConfig, generate
 from tokenmill.train.record import checkpoint
 from tokenmill.train.record.run_folder import Record
-from tokenmill.train.record.train_progress import Progress, duration
+from tokenmill.train.record.train_progress import Progress
 from tokenmill.train.run_data import TrainingData
 from tokenmill.train.schedule import learning_rate_at, make_optimizer
-from tokenmill.train.stop_signals import StopRequest
 from tokenmill.train.validation import Validation
 
 
@@ -371,8 +372,8 @@ class Trainer:
     def _finish(self) -> Result:
         share = self.waited / self.worked if self.worked else 0.0
         self.progress.say(
-            f"Trained to step {self.step:,} in {duration(self.worked)}; waiting for data took "
-            f"{share:.2%} of it\nWrote {self.config.run_dir}"
+            f"Trained to step {self.step:,} in {human_duration(self.worked)}; waiting for data "
+            f"took {share:.2%} of it\nWrote {self.config.run_dir}"
         )
         return Result(self.step, self.loss, self.val_loss, self.config.run_dir, share)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from tokenmill.base.human import human_count
+from tokenmill.base.signals import listen_for_stop
 from tokenmill.errors import FormatError, LockedError
 from tokenmill.train.collectives import barrier, joined, local_device
 from tokenmill.train.config import TrainConfig, check_same_run, from_dict, load_config
@@ -15,7 +17,6 @@ from tokenmill.train.record import checkpoint
 from tokenmill.train.record.run_folder import describe_run
 from tokenmill.train.record.train_progress import Progress
 from tokenmill.train.run_data import open_data
-from tokenmill.train.stop_signals import StopRequest
 
 
 def train(
@@ -42,7 +43,7 @@ def train(
     device = local_device(config.device)
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
-    with StopRequest() as stop, joined(device) as ranks:
+    with listen_for_stop() as stop, joined(device) as ranks:
         progress = Progress(config.max_iters, quiet=quiet or ranks.rank > 0)
         if saved is None:
             _check_is_new(config, resume)
@@ -54,7 +55,7 @@ def train(
         if ranks.rank == 0:
             describe_run(config, data)
         progress.say(
-            f"{config.model_name}: {trainer.model.num_parameters / 1e6:.1f} M parameters "
+            f"{config.model_name}: {human_count(trainer.model.num_parameters)} parameters "
             f"on {device}; {ranks}"
             + (f"; going on from step {trainer.step:,}" if trainer.step else "")
         )

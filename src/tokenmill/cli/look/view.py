@@ -1,12 +1,11 @@
 """`tokenmill view`: browse a dataset in a local page."""
 
-import signal
 import sys
-from types import FrameType
 from typing import Any
 
 import click
 
+from tokenmill.base.signals import interrupt_on_sigterm
 from tokenmill.cli.dataset_options import dataset_options, given
 
 
@@ -35,8 +34,7 @@ def command(path: str, port: int, no_browser: bool, **options: Any) -> None:
     from tokenmill.pages.server import Server
     from tokenmill.pages.site.routes import Site
 
-    with Server(Site.open(path, **given(**options)), port) as server:
-        signal.signal(signal.SIGTERM, _stop)
+    with Server(Site.open(path, **given(**options)), port) as server, interrupt_on_sigterm():
         print(f"{server.site.name} is at {server.address} (Ctrl-C ends it)", flush=True)
         if not no_browser:
             import webbrowser
@@ -46,7 +44,3 @@ def command(path: str, port: int, no_browser: bool, **options: Any) -> None:
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             print("stopped", file=sys.stderr)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

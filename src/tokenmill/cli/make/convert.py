@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from tokenmill.base.human import plural
 from tokenmill.cli.dataset_options import dataset_options, given
 
 
@@ -41,6 +42,8 @@ def command(src: str, dst: str, to: str, **options: Any) -> None:
 
     done = convert(src, dst, to=to, **given(**options))
     for split, (tokens, shards) in done.splits.items():
-        files = f"{shards:,} file" + ("s" if shards != 1 else "")
-        print(f"  {split:<6} {tokens:,} tokens in {files}, {done.dtype}", file=sys.stderr)
+        print(
+            f"  {split:<6} {tokens:,} tokens in {plural(shards, 'file')}, {done.dtype}",
+            file=sys.stderr,
+        )
     print(f"Wrote {done.path} ({done.format})", file=sys.stderr)

@@ -5,7 +5,8 @@ import sys
 
 import click
 
-from tokenmill.cli.stopping import stopped_by_sigterm
+from tokenmill.base.human import human_bytes
+from tokenmill.base.signals import interrupt_on_sigterm
 from tokenmill.hub.remote_files import DEFAULT_NUM_SHARDS, DEFAULT_REPO
 
 
@@ -75,9 +76,8 @@ def command(
         tokenmill download ann/corpus -o data/corpus --revision v1.0
     """
     from tokenmill.hub import Retry, download
-    from tokenmill.hub.transfer_progress import human_bytes
 
-    with stopped_by_sigterm():
+    with interrupt_on_sigterm():
         done = download(
             folder,
             repo,

@@ -10,6 +10,7 @@ import click
 import orjson
 from click.core import ParameterSource
 
+from tokenmill.base.human import human_bytes, human_rate
 from tokenmill.base.progress import Bar, Lines, Progress, Silent
 from tokenmill.executors.numbered import Part, to_array
 from tokenmill.preparation.summary import Summary
@@ -73,7 +74,7 @@ def plan_command(ctx: click.Context, /, **options: Any) -> None:
         }
         print(orjson.dumps(found).decode())
         return
-    print(f"{len(made.units)} units, {made.bytes_in / 1e6:,.1f} MB of input")
+    print(f"{len(made.units)} units, {human_bytes(made.bytes_in)} of input")
     print(f"next: tokenmill prepare slurm {where} --parts {parts} > job.sbatch", file=sys.stderr)
     print(f"  or: tokenmill prepare work {where} --part K/N, K from 0 to N-1", file=sys.stderr)
 
@@ -242,7 +243,7 @@ def tell(outcome: Summary) -> None:
     print(
         f"  tokens    {outcome.train_tokens:,} train in {outcome.train_shards:,} shards, "
         f"{outcome.val_tokens:,} val in {outcome.val_shards:,}, {outcome.dtype}, "
-        f"{tokens * size / 1e6:,.1f} MB",
+        f"{human_bytes(tokens * size)}",
         file=sys.stderr,
     )
     for note in outcome.notes:
@@ -250,9 +251,8 @@ def tell(outcome: Summary) -> None:
     if outcome.already_there:
         print(f"Nothing to write to {outcome.out_dir}", file=sys.stderr)
         return
-    rate = outcome.bytes_in / 1e6 / max(outcome.seconds, 1e-9)
     print(
         f"Wrote {outcome.out_dir}/dataset_metadata.json in {outcome.seconds:.1f} s "
-        f"({rate:,.0f} MB/s)",
+        f"({human_rate(outcome.bytes_in, outcome.seconds)})",
         file=sys.stderr,
     )

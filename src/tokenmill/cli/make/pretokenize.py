@@ -10,7 +10,8 @@ from typing import Any
 import click
 import orjson
 
-from tokenmill.cli.stopping import stopped_by_sigterm
+from tokenmill.base.human import human_bytes, human_count
+from tokenmill.base.signals import interrupt_on_sigterm
 from tokenmill.preparation.pretokenize import DTYPES, Pretokenized, Progress, Text, pretokenize
 from tokenmill.tokens.encode_stream import Place
 from tokenmill.tokens.load_tokenizer import load
@@ -73,7 +74,7 @@ def command(
     if token_pattern is not None or end_of_text is not None:
         chosen = load(tokenizer, pattern=token_pattern, end_of_text=number)
     started = time.monotonic()
-    with stopped_by_sigterm(), _shown(quiet) as progress:
+    with interrupt_on_sigterm(), _shown(quiet) as progress:
         results = pretokenize(
             files,
             tokenizer=chosen,
@@ -109,16 +110,9 @@ def _summary(result: Pretokenized) -> str:
         lines.append(f"  documents             {result.documents:,}")
     lines += [
         f"  characters per token  {result.characters_per_token:.2f}",
-        f"  size                  {_size(result.bytes)}, {result.dtype}",
+        f"  size                  {human_bytes(result.bytes)}, {result.dtype}",
     ]
     return "\n".join(lines)
-
-
-def _size(count: int) -> str:
-    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= scale:
-            return f"{count / scale:.2f} {unit}"
-    return f"{count} bytes"
 
 
 @contextlib.contextmanager
@@ -146,10 +140,10 @@ def _lines() -> Progress:
 
 
 def _reached(text: Text, place: Place) -> str:
-    of = "" if text.compression else f" of {text.size / 1e6:,.0f}"
+    of = "" if text.compression else f" of {human_bytes(text.size)}"
     return (
-        f"{text.path}: {place.bytes / 1e6:,.0f}{of} MB, {place.characters / 1e6:,.1f}M characters "
-        f"-> {place.tokens / 1e6:,.1f}M tokens"
+        f"{text.path}: {human_bytes(place.bytes)}{of}, {human_count(place.characters)} characters "
+        f"-> {human_count(place.tokens)} tokens"
     )
 
 

@@ -67,8 +67,3 @@ def _cell(value: object) -> Html:
     if isinstance(value, int) and not isinstance(value, bool):
         return tag("td", f"{value:,}", class_="number")
     return tag("td", value)
-
-
-def count(number: int, noun: str) -> str:
-    """A number with its noun: 1 document, 1,024 documents."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

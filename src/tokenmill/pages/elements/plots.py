@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from tokenmill.base.human import human_count
 from tokenmill.pages.elements.html import Html, join, tag
 
 WIDE, NARROW, HEIGHT = 1080, 520, 270  # of a whole card, of half of one
@@ -24,14 +25,6 @@ def _svg(*children: object, label: str, width: int, height: int = HEIGHT) -> Htm
 def number(value: float) -> str:
     """A coordinate: short, and the same on every machine."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
-
-
-def human(value: float) -> str:
-    """A number for an axis: 1k, 64k, 1M."""
-    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.3g}{unit}"
-    return f"{value:.3g}"
 
 
 def binary(power: int) -> str:
@@ -92,7 +85,7 @@ def histogram(lengths: np.ndarray) -> Html:
             at = number(LEFT + place * step)
             ticks.append(tag("text", binary(power), x=at, y=low + 18, class_="tick"))
     peak = int(counts.max())
-    grid = _grid([(at / peak, human(at)) for at in _round(peak)], low, high, WIDE - RIGHT)
+    grid = _grid([(at / peak, human_count(at)) for at in _round(peak)], low, high, WIDE - RIGHT)
     line = tag("polyline", points=" ".join(points), class_="line")
     base = tag("line", x1=LEFT, x2=WIDE - RIGHT, y1=low, y2=low, class_="axis")
     name = tag("text", "tokens of a document", x=WIDE - RIGHT, y=HEIGHT - 2, class_="tick right")
@@ -112,11 +105,11 @@ def rank_frequency(counts: np.ndarray) -> Html:
     y = low - (low - high) * np.log10(counts[ranks - 1]) / max(top, 0.1)
     points = " ".join(f"{number(a)},{number(b)}" for a, b in zip(x, y, strict=True))
     area = f"{LEFT},{low} {points} {NARROW - RIGHT},{low}"
-    ticks = [(power / max(top, 0.1), human(10**power)) for power in range(int(top) + 1)]
+    ticks = [(power / max(top, 0.1), human_count(10**power)) for power in range(int(top) + 1)]
     marks = []
     for power in range(int(right) + 1):
         place = number(LEFT + (NARROW - LEFT - RIGHT) * power / right)
-        marks.append(tag("text", human(10**power), x=place, y=low + 18, class_="tick"))
+        marks.append(tag("text", human_count(10**power), x=place, y=low + 18, class_="tick"))
     name = tag("text", "rank of a token", x=NARROW - RIGHT, y=HEIGHT - 2, class_="tick right")
     return _svg(
         *_grid(ticks, low, high, NARROW - RIGHT),

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from tokenmill.base.human import plural
 from tokenmill.batches.batch import Batch
 from tokenmill.pages.elements.find_documents import Extent
-from tokenmill.pages.elements.html import Html, count, join, tag
+from tokenmill.pages.elements.html import Html, join, tag
 from tokenmill.pages.elements.plots import strip
 from tokenmill.pages.elements.token_colours import coloured
 from tokenmill.pages.site.frame import Page, pager
@@ -86,8 +87,8 @@ class Rows:
         documents = int((made.document_ids.max(axis=1) + 1).sum())
         masked = int((~made.loss_mask).sum())
         words = (
-            f"{count(len(made.tokens), 'row')} of {self.settings.block_size:,} inputs, "
-            f"{count(documents, 'document part')}; {masked:,} of {made.loss_mask.size:,} targets "
+            f"{plural(len(made.tokens), 'row')} of {self.settings.block_size:,} inputs, "
+            f"{plural(documents, 'document part')}; {masked:,} of {made.loss_mask.size:,} targets "
             "begin another document (masked when documents are kept apart). No padding."
         )
         return tag("p", words, class_="note")

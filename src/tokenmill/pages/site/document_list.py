@@ -2,9 +2,10 @@
 
 import secrets
 
+from tokenmill.base.human import plural
 from tokenmill.pages.elements.document_lengths import extremes, survey
 from tokenmill.pages.elements.find_documents import Extent
-from tokenmill.pages.elements.html import Html, count, join, table, tag
+from tokenmill.pages.elements.html import Html, join, table, tag
 from tokenmill.pages.elements.token_colours import preview
 from tokenmill.pages.site.frame import Page, pager
 from tokenmill.pages.site.order_form import number_field
@@ -39,7 +40,7 @@ def _range(view: View, extents: list[Extent]) -> str:
         return f"no {places.noun}s"
     if places.count is not None:
         first, last = extents[0].number, extents[-1].number
-        return f"{first:,} to {last:,} of {count(places.count, 'document')}"
+        return f"{first:,} to {last:,} of {plural(places.count, 'document')}"
     first, last, total = extents[0].start, extents[-1].stop, view.data.num_tokens
     return f"tokens {first:,} to {last:,} of {total:,} ({100 * first / total:.3g} %)"
 

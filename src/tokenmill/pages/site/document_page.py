@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from tokenmill.base.human import plural
 from tokenmill.pages.elements.find_documents import Extent
-from tokenmill.pages.elements.html import Html, count, join, table, tag
+from tokenmill.pages.elements.html import Html, join, table, tag
 from tokenmill.pages.elements.token_colours import coloured
 from tokenmill.pages.site.frame import Page, pager
 from tokenmill.pages.site.order_form import OrderSettings, number_field
@@ -171,7 +172,7 @@ def _visits(view: View, extent: Extent, settings: OrderSettings, epoch: int) -> 
     if not lines:
         return tag("p", "In no step: it lies behind the last whole window.", class_="note")
     more = len(visits) - len(lines)
-    words = f"{count(len(visits), 'row')} with tokens of it as targets"
+    words = f"{plural(len(visits), 'row')} with tokens of it as targets"
     if more:
         words += f"; the first {len(lines)} of them"
     return join(tag("p", words + ":"), table(("step", "rank", "row"), lines, class_="visits"))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tokenmill.pages.elements.html import Html, join, tag, text
+from tokenmill.pages.elements.html import Html, join, tag
 from tokenmill.pages.site.query import address
 
 PAGES = (
@@ -110,11 +110,3 @@ def cards(*entries: tuple[object, object]) -> Html:
         for label, value in entries
     )
     return tag("div", *made, class_="figures")
-
-
-def short(number: int) -> str:
-    """A large number as people say it: 2.17 M."""
-    for size, unit in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "k")):
-        if number >= size * (10 if unit == "k" else 1):
-            return f"{number / size:.3g} {unit}"
-    return str(text(f"{number:,}"))

@@ -1,8 +1,9 @@
 """Page: what the dataset holds, and ways into it."""
 
+from tokenmill.base.human import human_bytes, human_count
 from tokenmill.pages.elements.html import join, table, tag
 from tokenmill.pages.site.document_list import rows
-from tokenmill.pages.site.frame import Page, cards, short
+from tokenmill.pages.site.frame import Page, cards
 from tokenmill.pages.site.query import address
 from tokenmill.pages.site.routes import View
 
@@ -16,11 +17,11 @@ def overview(view: View) -> Page:
     per_token = known["bytes_per_token"]
     tokenizer = known["tokenizer"] or {}
     figures = cards(
-        ("tokens", short(known["tokens"])),
-        ("documents", "not counted" if documents is None else short(documents)),
+        ("tokens", human_count(known["tokens"])),
+        ("documents", "not counted" if documents is None else human_count(documents)),
         ("bytes a token", "unknown" if per_token is None else f"{per_token:.2f}"),
         ("tokenizer", tokenizer.get("name") or "not named"),
-        ("on disk", f"{short(known['bytes'])}B"),
+        ("on disk", human_bytes(known["bytes"])),
     )
     splits: list[tuple[object, ...]] = [
         (

@@ -6,9 +6,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from tokenmill.base.human import plural
 from tokenmill.dataset import TokenDataset
 from tokenmill.look.find_text import Match, find
-from tokenmill.pages.elements.html import Html, count, join, tag
+from tokenmill.pages.elements.html import Html, join, tag
 from tokenmill.pages.elements.token_colours import coloured
 from tokenmill.pages.site.frame import Page
 from tokenmill.pages.site.query import address
@@ -87,7 +88,7 @@ def search(view: View) -> Page:
 
 def _status(view: View, asked: str, hits: list[Match], start: int, stopped: int) -> Html:
     total = view.data.num_tokens
-    words = f"{count(len(hits), 'hit')} in tokens {start:,} to {stopped:,} of {total:,}"
+    words = f"{plural(len(hits), 'hit')} in tokens {start:,} to {stopped:,} of {total:,}"
     if stopped >= total:
         return tag("p", f"{words}: the end.", class_="pager")
     link = address("search", view.here, {"q": asked, "at": stopped})

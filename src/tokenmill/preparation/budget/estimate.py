@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.preparation.inputs import Inputs, as_list
 from tokenmill.preparation.plan import choose_dtype
@@ -55,10 +56,10 @@ class Estimate:
         """For people."""
         return "\n".join(
             [
-                f"input       {self.files:,} files, {self.bytes_in / 1e6:,.1f} MB "
-                f"(read {self.bytes_sampled / 1e6:,.1f} MB of it)",
+                f"input       {plural(self.files, 'file')}, {human_bytes(self.bytes_in)} "
+                f"(read {human_bytes(self.bytes_sampled)} of it)",
                 f"tokens      about {self.tokens:,}, {self.dtype}",
-                f"disk        about {self.disk_bytes / 1e6:,.1f} MB, twice that while it is made",
+                f"disk        about {human_bytes(self.disk_bytes)}, twice that while it is made",
                 f"duplicates  at least {self.duplicates:.1%} (repeated within what was read)",
                 f"time        about {self.seconds:,.0f} s with {self.workers} workers",
             ]

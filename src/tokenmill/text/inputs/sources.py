@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tokenmill import storage
+from tokenmill.base.human import plural
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import open_input, remote_inputs
 from tokenmill.text.inputs.sniff import KIND_OF_SUFFIX, suffixes, tell_kind
@@ -255,7 +256,7 @@ def _count_suffixes(names: Iterable[str]) -> str:
     """ "12 .jsonl files, 1 .md file", the most frequent first."""
     counts = Counter("".join(suffixes(name)) or "other" for name in names)
     shown = [
-        f"{n:,} {open_input.printable(suffix)} file{'s' if n > 1 else ''}"
+        plural(n, f"{open_input.printable(suffix)} file")
         for suffix, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
     return ", ".join(shown[:5]) + (", ..." if len(shown) > 5 else "")

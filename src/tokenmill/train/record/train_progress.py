@@ -4,6 +4,8 @@ import sys
 import time
 from typing import TextIO
 
+from tokenmill.base.human import human_duration
+
 SECONDS_BETWEEN_LINES = 5.0  # off a terminal; a log of a long run stays readable
 
 
@@ -36,7 +38,7 @@ class Progress:
         line = (
             f"step {step:,}/{self.last_step:,}  loss {loss:.4f}  "
             f"{tokens_per_second:,.0f} tokens/s  waiting for data {data_wait:.2%}  "
-            f"{duration(seconds_left)} left"
+            f"{human_duration(seconds_left)} left"
         )
         if self.moves:
             self.out.write(f"\r\x1b[2K{line}")
@@ -54,14 +56,3 @@ class Progress:
             self._line_is_open = False
         self.out.write(text + "\n")
         self.out.flush()
-
-
-def duration(seconds: float) -> str:
-    """Hours, minutes and seconds.
-
-    >>> duration(3725), duration(75), duration(4)
-    ('1:02:05', '1:15', '0:04')
-    """
-    whole = int(max(0, round(seconds)))
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

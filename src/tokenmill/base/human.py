@@ -1,0 +1,57 @@
+"""Numbers as people read them: sizes, counts, rates, durations. Units are powers of ten."""
+
+import math
+
+
+def human_bytes(num_bytes: float) -> str:
+    """A size.
+
+    >>> [human_bytes(n) for n in (12, 3_456, 200_001_024)]
+    ['12 bytes', '3.5 kB', '200 MB']
+    """
+    if num_bytes < 1000:
+        return f"{num_bytes:.0f} bytes"
+    power = min(5, int(math.log10(num_bytes * 1.0005)) // 3)  # 999,950 is 1.0 MB, not 1000 kB
+    size = num_bytes / 1000**power
+    return f"{size:.{1 if size < 9.95 else 0}f} {'kMGTP'[power - 1]}B"
+
+
+def human_rate(num_bytes: float, seconds: float) -> str:
+    """Bytes a second.
+
+    >>> human_rate(30e6, 2)
+    '15 MB/s'
+    """
+    return f"{human_bytes(num_bytes / max(seconds, 1e-9))}/s"
+
+
+def human_count(count: float) -> str:
+    """A number of things, in three digits.
+
+    >>> [human_count(n) for n in (950, 64_000, 1_540_000, 3e9)]
+    ['950', '64k', '1.54M', '3B']
+    """
+    for size, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.3g}{unit}"
+    return f"{count:.3g}"
+
+
+def human_duration(seconds: float) -> str:
+    """Hours, minutes and seconds.
+
+    >>> human_duration(3725), human_duration(75), human_duration(4)
+    ('1:02:05', '1:15', '0:04')
+    """
+    whole = int(max(0, round(seconds)))
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def plural(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> plural(1, "file"), plural(1200, "file")
+    ('1 file', '1,200 files')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
