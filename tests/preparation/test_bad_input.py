@@ -1,4 +1,4 @@
-"""Bad input through the whole of a preparation: an error that names it, or counted in the books."""
+"""Bad input through a whole preparation: an error that names it, or counted in the accounts."""
 
 import bz2
 import gzip
@@ -74,7 +74,7 @@ def test_skip_and_replace_are_counted(tmp_path):
     assert books["documents_in"] == 8 == 3 + sum(books["dropped"].values())
 
 
-def test_the_first_places_of_bad_input_are_told_whatever_the_workers(tmp_path):
+def test_the_first_places_of_bad_input_are_reported_whatever_the_workers(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     folder = tmp_path / "in"
@@ -83,7 +83,7 @@ def test_the_first_places_of_bad_input_are_told_whatever_the_workers(tmp_path):
     lines = [b'{"text": "line %d of the file"}' % n for n in range(300)]
     lines[0], lines[7], lines[150], lines[299] = b"{", b'{"text": "\xff"}', b"{}", b'{"text": 5}'
     (folder / "b.jsonl").write_bytes(b"\n".join(lines))
-    (folder / "c.csv").write_bytes(b'id,text\n1,one\n2,"un\n3,\xff\n4\n')
+    (folder / "c.csv").write_bytes(b'id,text\n1,one\n2,"b"d\n3,\xff\n4\n5,"un\n6,x')
     parquet.write_table(pyarrow.table({"text": ["a", None]}), folder / "d.parquet")
     expected = [
         "a.txt at byte 4: not UTF-8",
@@ -94,6 +94,7 @@ def test_the_first_places_of_bad_input_are_told_whatever_the_workers(tmp_path):
         "c.csv, row 2: not CSV",
         "c.csv, row 3: not UTF-8",
         "c.csv, row 4: missing field",
+        "c.csv, row 5: unclosed quote, with the rest of the file",
         "d.parquet, row 2: missing field",
     ]
     for number, (workers, unit_bytes, dedup) in enumerate(
@@ -110,7 +111,24 @@ def test_the_first_places_of_bad_input_are_told_whatever_the_workers(tmp_path):
     ]
 
 
-def test_twenty_places_are_told_and_all_are_counted(tmp_path):
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"documents": "word"}, "known are: file, line, paragraph"),
+        ({"on_bad_input": "ignore"}, "known are: error, skip, replace"),
+        ({"separator": "x", "documents": "line"}, "both say where"),
+        ({"separator": ""}, "separator is empty"),
+        ({"text_field": ""}, "text_field is empty"),
+        ({"long_line": 0}, "at least 1"),
+    ],
+)
+def test_rules_of_reading_that_make_no_sense_are_refused(tmp_path, wrong, message):
+    (tmp_path / "a.txt").write_text("text")
+    with pytest.raises(ValueError, match=message):
+        prepare(tmp_path / "a.txt", tmp_path / "out", **BYTES, **wrong)
+
+
+def test_twenty_places_are_reported_and_all_are_counted(tmp_path):
     (tmp_path / "a.jsonl").write_text("{\n" * 500 + '{"text": "good"}\n')
     done = prepare(
         tmp_path / "a.jsonl", tmp_path / "out", **BYTES, unit_bytes=30, on_bad_input="skip"

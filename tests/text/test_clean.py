@@ -61,7 +61,7 @@ def test_each_rule(text, cleaned):
 def window(request, monkeypatch):
     """Cleaning goes window by window; tiny ones put the cuts everywhere."""
     module = importlib.import_module("tokenmill.text.cleaning.clean")
-    monkeypatch.setattr(module, "_WINDOW", request.param)
+    monkeypatch.setattr(module, "_WINDOW_BYTES", request.param)
 
 
 @SETTINGS

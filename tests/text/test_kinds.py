@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -82,7 +81,7 @@ def test_a_bad_json_line_is_an_error_with_its_line_or_is_counted(tmp_path, line,
             assert dropped == {reason: 1}
 
 
-def test_what_can_be_mended_in_json_lines_is_replaced(tmp_path):
+def test_what_can_be_repaired_in_json_lines_is_replaced(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(
         b'{"text": "bad \xff byte"}\n{"text": "lone \\ud800 half"}\n{"text": "\\ud83d\\ude00"}\n'
@@ -180,22 +179,36 @@ def test_a_csv_field_may_be_large_but_not_without_limit(tmp_path):
 
 
 ROWS = [f"{n},row {n}" for n in range(1000)]
+UNCLOSED = "unclosed quote, with the rest of the file"
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 @pytest.mark.parametrize("most", [1 << 20, 1000, 40])
-@pytest.mark.parametrize("behind", [[], ['1,"quoted"'], ['1,"two\nlines"']])
-def test_a_quote_that_is_never_closed_costs_one_row_of_a_csv_file(tmp_path, pack, most, behind):
+@pytest.mark.parametrize("after", [[], ['1,"quoted"'], ['1,"two\nlines"']])
+def test_a_quote_that_is_never_closed_ends_a_csv_file(tmp_path, pack, most, after):
     path = tmp_path / "a.csv"
-    lines = ["id,text", "1,first", '2,"unclosed', *ROWS, *behind]
+    lines = ["id,text", '1,"fir\nst"', '2,"unclosed', *ROWS, *after]
     path.write_bytes(pack("\n".join(lines).encode()))
 
     rules = ReadRules(on_bad_input="skip", max_document_bytes=most)
-    documents, dropped, _ = read_all(path, rules, chunk_bytes=50)
+    documents, dropped, chunks = read_all(path, rules, chunk_bytes=5)
 
-    texts = [row[row.index(",") + 1 :].strip('"') for row in ("1,first", *ROWS, *behind)]
-    assert [text.decode() for text in documents] == texts
-    assert dropped == {"not CSV": 1}
+    assert (documents, dropped) == ([b"fir\nst"], {UNCLOSED: 1})
+    assert [place for chunk in chunks for place in chunk.places] == [("row", 2, UNCLOSED)]
+    assert sum(chunk.bytes_in for chunk in chunks) == path.stat().st_size
+    message = r"^a\.csv, row 2: not CSV: a quote that opens on line 4 is not closed\n"
+    with pytest.raises(BadInputError, match=message) as bad:
+        read_all(path, ReadRules(max_document_bytes=most))
+    assert "leaves out the file from there on" in bad.value.hint
+
+
+def test_a_quote_that_is_not_closed_in_the_last_line_of_a_csv_file(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'text\none\n"unclosed')
+
+    assert read_all(path, SKIP)[:2] == ([b"one"], {UNCLOSED: 1})
+    with pytest.raises(BadInputError, match="row 2: not CSV: a quote that opens on line 3"):
+        read_all(path, ReadRules())
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
@@ -212,19 +225,22 @@ def test_a_csv_row_that_is_too_large_is_left_out_whole(tmp_path, pack, newline):
     assert (documents, dropped) == ([b"first", b"last"], {"too large": 3})
 
 
-def test_an_unclosed_quote_before_a_csv_line_that_is_too_large(tmp_path):
+def test_rows_after_a_csv_row_that_is_too_large_are_read_as_before(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_bytes(b'id,text\n1,a\n2,"unclosed\n3,' + b"x" * 600_000 + b"\n4,b\n")
+    large = '2,"' + "line\n" * 200_000 + '"'
+    path.write_text("\n".join(["id,text", "1,first", large, *ROWS, large, '3,"a ""b"""']))
 
     rules = ReadRules(on_bad_input="skip", max_document_bytes=1000)
-    documents, dropped, _ = read_all(path, rules)
+    documents, dropped, _ = read_all(path, rules, chunk_bytes=50)
 
-    assert (documents, dropped) == ([b"a", b"b"], {"not CSV": 1, "too large": 1})
+    texts = ["first", *(row[row.index(",") + 1 :] for row in ROWS), 'a "b"']
+    assert [text.decode() for text in documents] == texts
+    assert dropped == {"too large": 2}
 
 
-def test_bad_rows_of_a_csv_file_are_found_in_one_walk(tmp_path):
+def test_a_bad_row_of_one_line_costs_that_row_of_a_csv_file(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_bytes(b"id,text\n" + b'1,"unclosed\n2,fine\n' * 5000)
+    path.write_bytes(b"id,text\n" + b'1,"bad" quote\n2,fine\n' * 5000)
 
     documents, dropped, _ = read_all(path, SKIP)
 
@@ -363,19 +379,6 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
     with pytest.raises(MissingExtraError, match=r"needs the package pyarrow") as missing:
         cut_into_units([source], 100)
     assert missing.value.hint == 'pip install "tokenmill[parquet]"'
-
-
-def test_rules_that_make_no_sense_are_refused():
-    for wrong, message in [
-        ({"documents": "word"}, "known are: file, line, paragraph"),
-        ({"on_bad_input": "ignore"}, "known are: error, skip, replace"),
-        ({"separator": "x", "documents": "line"}, "exclude each other"),
-        ({"separator": ""}, "separator is empty"),
-        ({"text_field": ""}, "text_field is empty"),
-        ({"long_line": 0}, "at least 1"),
-    ]:
-        with pytest.raises(ValueError, match=re.escape(message)):
-            ReadRules(**wrong)
 
 
 def test_a_source_that_changed_is_refused_before_and_after_reading(tmp_path):

@@ -8,7 +8,8 @@ import os
 import pytest
 
 from tokenmill.errors import BadInputError, PrepareError
-from tokenmill.text import cut_into_units, find_sources, search
+from tokenmill.text import cut_into_units, find_sources
+from tokenmill.text.inputs.sources import search
 
 
 def fill(folder, files):

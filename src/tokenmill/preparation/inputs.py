@@ -14,8 +14,8 @@ from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.workspace.folder_contents import is_ours
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace
 from tokenmill.storage import is_remote
-from tokenmill.text.inputs.open_input import printable
-from tokenmill.text.inputs.sources import Found, Source, find_sources, search
+from tokenmill.text.inputs.open_input import Source, printable
+from tokenmill.text.inputs.sources import FoundSources, find_sources, search
 
 Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -41,7 +41,7 @@ def find_inputs(
     given = [entry for entry in wanted if entry != "-"]
     if len(wanted) - len(given) > 1:
         raise ValueError("standard input (-) is given twice, but it can be read only once")
-    found = search(given, is_ours, count_unreadable=count_unreadable) if given else Found([])
+    found = search(given, is_ours, count_unreadable=count_unreadable) if given else FoundSources([])
     if others := len(found.passed_over):
         progress.say(
             f"passed over {others:,} files or folders that do not look like text, or hold a "

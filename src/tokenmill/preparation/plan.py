@@ -19,7 +19,7 @@ from tokenmill.errors import SettingsMismatchError
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.workspace.work_folder import Workspace, remember
 from tokenmill.shards.manifest import dtype_for
-from tokenmill.text.inputs.sources import Source
+from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit, cut_into_units
 from tokenmill.tokens.load_tokenizer import from_state
 from tokenmill.tokens.tokenizer import Tokenizer

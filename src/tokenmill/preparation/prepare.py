@@ -70,8 +70,8 @@ from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.preparation.workspace.task import Receipt, TaskWithReceipt
 from tokenmill.shards.layout import lay_out
-from tokenmill.text.inputs.lookalikes import lookalikes
-from tokenmill.text.inputs.sources import Source
+from tokenmill.text.inputs.file_kind import lookalikes
+from tokenmill.text.inputs.open_input import Source
 
 MENDED = "with the file mended, the same command starts anew"
 

@@ -27,7 +27,7 @@ from tokenmill.preparation.growing_npy import open_npy
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.decompress import Plain, Stream, open_stream
-from tokenmill.text.inputs.sniff import suffixes, tell_kind
+from tokenmill.text.inputs.file_kind import detect_kind, suffixes
 from tokenmill.tokens.chars import CharsTokenizer, chars_of
 from tokenmill.tokens.encode_stream import BLOCK, Place, blocks_of_characters, encode_stream
 from tokenmill.tokens.load_tokenizer import load
@@ -182,7 +182,7 @@ def _text(path: Path) -> Text:
     if path.suffix == ".npy":
         raise ValueError(f"{path} is an array already; give the text it comes from")
     found = open_input.stat(str(path))
-    kind, compression = tell_kind(str(path), found.size)
+    kind, compression = detect_kind(str(path), found.size)
     if kind != "text":
         raise BadInputError(
             f"{path} is {kind}, not plain text",

@@ -4,7 +4,7 @@ import os
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypedDict
 
-from tokenmill.text.reading.read import ReadRules
+from tokenmill.text.reading.chunks import ReadRules
 
 
 class SettingsKeywords(TypedDict, total=False):

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from tokenmill.errors import BadInputError
-from tokenmill.text.reading import utf8
+from tokenmill.text.reading.bad_input import find_not_utf8
 from tokenmill.tokens.cuts import last_cut
 from tokenmill.tokens.tokenizer import Ids, Tokenizer
 
@@ -145,7 +145,7 @@ def _skip(stream: Readable, size: int) -> None:
 
 
 def _check_utf8(text: bytes, position: int, name: str) -> None:
-    bad = utf8.first_error(text)
+    bad = find_not_utf8(text)
     if bad >= 0:
         raise BadInputError(
             f"{name} is not UTF-8 at byte {position + bad:,}: {text[bad : bad + 4]!r}",

@@ -27,8 +27,9 @@ from tokenmill.preparation.budget.memory_budget import (
 )
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.workspace.work_folder import Workspace, remember
-from tokenmill.text.inputs.sources import Source
-from tokenmill.text.reading.chunks import MAX_DOCUMENT_BYTES, TooLargeError
+from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.reading.bad_input import TooLargeError
+from tokenmill.text.reading.chunks import MAX_DOCUMENT_BYTES
 from tokenmill.tokens.huggingface import JsonTokenizer
 from tokenmill.tokens.sentencepiece import PieceTokenizer
 from tokenmill.tokens.tokenizer import Tokenizer

@@ -20,10 +20,11 @@ from tokenmill.preparation.stages.clean_chunks import CleanChunk, cleaned, lines
 from tokenmill.preparation.workspace.folder_contents import is_ours
 from tokenmill.text.cleaning.dedup import hash_all
 from tokenmill.text.cleaning.line_work import without_lines
-from tokenmill.text.inputs.sources import Source, search
+from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.sources import search
 from tokenmill.text.inputs.units import Unit, cut_into_units
-from tokenmill.text.reading.edges import Edge
-from tokenmill.text.reading.read import Chunk, read_unit
+from tokenmill.text.reading.chunks import Chunk, Edge
+from tokenmill.text.reading.read import read_unit
 from tokenmill.tokens.chars import CharsTokenizer
 from tokenmill.tokens.tokenizer import Tokenizer
 

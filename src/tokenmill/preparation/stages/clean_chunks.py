@@ -13,8 +13,9 @@ from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.text.cleaning.clean import clean
 from tokenmill.text.cleaning.line_work import Lines, find_lines, lines_that_count
-from tokenmill.text.reading.chunks import TooLargeError
-from tokenmill.text.reading.read import Chunk, Edge, read_unit
+from tokenmill.text.reading.bad_input import TooLargeError
+from tokenmill.text.reading.chunks import Chunk, Edge
+from tokenmill.text.reading.read import read_unit
 
 
 @contextmanager

@@ -15,8 +15,8 @@ import xxhash
 from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.text.reading.chunks import Place
-from tokenmill.text.reading.read import Chunk, Edge
+from tokenmill.text.reading.bad_input import BadInputPlace
+from tokenmill.text.reading.chunks import Chunk, Edge
 
 _BREAK = b"\xff"  # in no UTF-8
 
@@ -95,7 +95,7 @@ class KeptText:
                     known["replaced"],
                     known["bytes_in"],
                     known["offset"],
-                    [Place(*place) for place in known["places"]],
+                    [BadInputPlace(*place) for place in known["places"]],
                     known["lines"],
                 )
 

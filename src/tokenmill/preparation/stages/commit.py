@@ -24,7 +24,7 @@ from tokenmill.preparation.workspace.target import manifest_hash
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
 from tokenmill.shards.manifest import Manifest, Shard, SourceRecord, Split
 from tokenmill.shards.manifest_maker import make_manifest, write_tokenizer_and_card
-from tokenmill.text.reading.chunks import MOST_PLACES
+from tokenmill.text.reading.bad_input import MOST_PLACES
 
 
 @dataclass(frozen=True)

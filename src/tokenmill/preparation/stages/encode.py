@@ -24,8 +24,8 @@ from tokenmill.preparation.stages.lines import Searched
 from tokenmill.preparation.workspace.task import leaves_receipt
 from tokenmill.text.cleaning.clean import join_edge
 from tokenmill.text.cleaning.line_work import find_lines, with_surplus_empty_lines, without_lines
-from tokenmill.text.reading.chunks import MOST_PLACES, Place
-from tokenmill.text.reading.read import Chunk, Edge
+from tokenmill.text.reading.bad_input import MOST_PLACES, BadInputPlace
+from tokenmill.text.reading.chunks import Chunk, Edge
 from tokenmill.tokens.cuts import last_cut
 from tokenmill.tokens.tokenizer import Tokenizer
 
@@ -125,7 +125,7 @@ class UnitEncoder:
         self.hashed = plan.settings.val_fraction > 0 or plan.settings.dedup == "documents"
         self.counts: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
-        self.places: list[Place] = []
+        self.places: list[BadInputPlace] = []
         self.parts: list[dict[str, Any]] = []
         self.part: PartWriter | None = None
         self.document: OpenDocument | None = None

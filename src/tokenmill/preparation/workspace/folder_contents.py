@@ -9,7 +9,7 @@ from tokenmill.errors import FormatError
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
 from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER, Manifest
-from tokenmill.text.inputs.sources import Source
+from tokenmill.text.inputs.open_input import Source
 
 _OUR_MANIFEST = re.compile(rb'\A\s*\{\s*"format"\s*:\s*"%s"' % FORMAT.encode())
 

@@ -33,7 +33,7 @@ from tokenmill.preparation.workspace.swap import Swap
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.storage import is_remote
-from tokenmill.text.inputs.sources import Source
+from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.load_tokenizer import from_state
 from tokenmill.tokens.tokenizer import Tokenizer
 

@@ -19,7 +19,7 @@ from tokenmill.preparation.workspace.target import Target, hold_workspace, refus
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, STATE_FILE_NAME, Manifest
 from tokenmill.storage import check_address, join
-from tokenmill.text.inputs.sources import Source
+from tokenmill.text.inputs.open_input import Source
 
 
 @dataclass(frozen=True)

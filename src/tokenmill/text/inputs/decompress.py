@@ -1,9 +1,9 @@
-"""Decompression as a stream that never ends early without saying so.
+"""Decompression as a stream that never ends early silently.
 
 The standard file objects differ at the end of the data: some ignore what follows the last
 member, which would turn a damaged archive into a short corpus. Here all four kinds obey one rule:
 every member (gzip), frame (zstd) or stream (xz, bz2) is read, zero bytes may pad the end, and
-a member that stops early or anything else behind the last one is an error.
+a member that stops early or anything else after the last one is an error.
 
 `read(n)` returns at most n bytes whatever the compression ratio, so a decompression bomb costs
 time, not memory.
@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from tokenmill.errors import BadInputError
 from tokenmill.text.inputs import open_input
 
-BLOCK = 1 << 18  # compressed bytes read at a time
+BLOCK_BYTES = 1 << 18  # compressed bytes read at a time
 
 
 class _Gzip:
@@ -96,8 +96,8 @@ class Stream:
         return out
 
     def skip(self, size: int) -> None:
-        """Go past so many decompressed bytes."""
-        while size > 0 and (data := self.read(min(size, BLOCK))):
+        """Read so many decompressed bytes and forget them."""
+        while size > 0 and (data := self.read(min(size, BLOCK_BYTES))):
             size -= len(data)
 
     def _some(self, size: int) -> bytes:
@@ -111,7 +111,7 @@ class Stream:
                 self._pending = b""
                 if not given:
                     raise self._error(
-                        f"is cut short: its {self._kind} data goes on behind the end of the file"
+                        f"is cut short: its {self._kind} data continues after the end of the file"
                     )
             try:
                 out: bytes = self._inner.decompress(given, size)
@@ -126,7 +126,7 @@ class Stream:
 
     def _next_member(self) -> bool:
         if self._members:
-            # Padding: tar and tape write zeros behind a gzip member, xz allows them by its format.
+            # Padding: tar and tape write zeros after a gzip member, xz allows them by its format.
             self._pending = self._pending.lstrip(b"\0")
             while not self._pending and (block := self._block()):
                 self._pending = block.lstrip(b"\0")
@@ -140,7 +140,7 @@ class Stream:
         return True
 
     def _block(self) -> bytes:
-        block = open_input.read_full(self._file, BLOCK)
+        block = open_input.read_full(self._file, BLOCK_BYTES)
         self.raw_position += len(block)
         return block
 
@@ -173,7 +173,6 @@ class Plain:
         return data
 
     def skip(self, size: int) -> None:
-        """Go past so many bytes."""
         self.position += size
         self.raw_position = self.position
         self._file.seek(self.position)

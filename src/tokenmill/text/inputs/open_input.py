@@ -1,12 +1,12 @@
-"""The one door to input files: everything in `text/` that opens, sizes or reads one comes here.
+"""An input file (`Source`), and the only place where `text/` opens, sizes or reads one.
 
 Paths are plain strings (with surrogate escapes where a name is not UTF-8), or addresses such as
-s3://bucket/key. Another kind of storage is added by teaching these functions its scheme, and
-nothing else.
+s3://bucket/key. To support another kind of storage, only these functions have to know its scheme.
 """
 
 import errno
 import os
+from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, cast
 
 from tokenmill import storage
@@ -16,8 +16,24 @@ _FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP)
 
 
+@dataclass(frozen=True)
+class Source:
+    """One input file."""
+
+    path: str
+    """Where to open it; not part of any output."""
+    name: str
+    """What it is called in manifests and messages; unique, never absolute."""
+    size: int
+    mtime_ns: int
+    kind: str
+    """`text`, `jsonl`, `csv` or `parquet`; or `unreadable`, where that is to be counted."""
+    compression: str | None
+    """None, `gzip`, `zstd`, `xz` or `bzip2`."""
+
+
 class FileStat(NamedTuple):
-    """What tells whether a file is still the one that was planned for."""
+    """Shows whether a file is still the one that was planned for."""
 
     size: int
     mtime_ns: int
@@ -61,7 +77,7 @@ def read_range(path: str, start: int, stop: int) -> bytes:
 
 
 def read_full(file: BinaryIO, size: int) -> bytes:
-    """`size` bytes from where the file stands; fewer only at its end. One `read` may give less."""
+    """`size` bytes from the current position; fewer only at the end. One `read` may give less."""
     try:
         block = file.read(size)
         if len(block) in (0, size):
@@ -77,14 +93,14 @@ def read_full(file: BinaryIO, size: int) -> bytes:
 
 
 def cannot_read(path: str, error: OSError) -> PrepareError:
-    """The error for a file that is missing, closed to us, or failing."""
+    """The error for a file that is missing, not readable for us, or on a failing disk."""
     shown = printable(path)
     hint = "check that the file is there and that you may read it"
     if error.errno in _FAILING:
-        hint = "the disk or the network that holds it is failing; once it is mended, go on"
+        hint = "the disk or the network is failing; give the command again when it is repaired"
     return PrepareError(f"cannot read {shown}: {error.strerror or error}", hint=hint, source=shown)
 
 
 def printable(path: str) -> str:
-    """A path as it may stand in a message: no control characters, no undecodable bytes."""
+    """A path that is safe in a message: no control characters, no undecodable bytes."""
     return path if path.isprintable() else ascii(path)[1:-1]

@@ -1,4 +1,4 @@
-"""Inputs in a bucket: an object, everything below a prefix, or a glob, as `sources.py` has it."""
+"""Inputs in a bucket: an object, everything below a prefix, or a glob; rules as in `sources.py`."""
 
 import glob
 import os
@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tokenmill.errors import PrepareError
 from tokenmill.storage import check_address
 from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.sniff import KIND_OF_SUFFIX, suffixes, tell_kind
+from tokenmill.text.inputs.file_kind import KIND_OF_SUFFIX, detect_kind, suffixes
 
 REQUESTS_AT_ONCE = 16
 
@@ -48,7 +48,7 @@ def look_at(paths: list[str]) -> Iterator[tuple[str, open_input.FileStat, tuple[
 
 def _look_at(path: str) -> tuple[str, open_input.FileStat, tuple[str, str | None]]:
     about = open_input.stat(path)
-    return path, about, tell_kind(path, about.size)
+    return path, about, detect_kind(path, about.size)
 
 
 def _is_taken(relative: str) -> bool:

@@ -1,15 +1,15 @@
 """Which files are the input: files, folders and quoted globs become one ordered list.
 
-A file named outright or by a glob is always taken (a glob gives files, never folders). In a folder,
-searched to the bottom, files are taken by suffix, those of `sniff.KIND_OF_SUFFIX`, also with .gz
-.zst .xz .bz2 behind; others are passed over and listed in `Found.passed_over`, and so are hidden
-files and folders; links to folders are not followed. A folder with nothing to take is an error.
-What earlier runs made may lie among the text: `pass_over` tells folders that no search enters.
+A file named directly or by a glob is always taken (a glob gives files, never folders). A folder is
+searched with all folders below it, and files are taken by their suffix (`file_kind.py`), also with
+.gz .zst .xz .bz2 after it. Other files, hidden files and hidden folders are skipped and listed in
+`FoundSources.passed_over`; links to folders are not followed. A folder with nothing to take is an
+error. Outputs of earlier runs may be among the text: `pass_over` says which folders are skipped.
 
 Names are relative to the closest folder that holds all files, with "/" between parts, and
-percent-encoded where they are not printable UTF-8: they say the same on every machine, wherever the
-corpus lies. The order is the byte order of those names. Objects in a bucket (`remote.py`) are
-named and ordered in the same way.
+percent-encoded where they are not printable UTF-8: they are the same on every machine, wherever
+the corpus is. The order is the byte order of those names. Objects in a bucket
+(`remote_inputs.py`) are named and ordered in the same way.
 """
 
 import glob
@@ -22,28 +22,13 @@ from tokenmill import storage
 from tokenmill.base.human import plural
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import open_input, remote_inputs
-from tokenmill.text.inputs.sniff import KIND_OF_SUFFIX, suffixes, tell_kind
-
-
-@dataclass(frozen=True)
-class Source:
-    """One input file."""
-
-    path: str
-    """Where to open it; not part of any output."""
-    name: str
-    """What it is called in manifests and messages; unique, never absolute."""
-    size: int
-    mtime_ns: int
-    kind: str
-    """`text`, `jsonl`, `csv` or `parquet`; or `unreadable`, where that is to be counted."""
-    compression: str | None
-    """None, `gzip`, `zstd`, `xz` or `bzip2`."""
+from tokenmill.text.inputs.file_kind import KIND_OF_SUFFIX, detect_kind, suffixes
+from tokenmill.text.inputs.open_input import Source, printable
 
 
 @dataclass
-class Found:
-    """What a search for inputs came to."""
+class FoundSources:
+    """The result of a search for inputs."""
 
     sources: list[Source]
     passed_over: list[str] = field(default_factory=list)
@@ -60,15 +45,15 @@ def search(
     pass_over: Callable[[str], bool] = lambda folder: False,
     *,
     count_unreadable: bool = False,
-) -> Found:
-    """The same, with the files that were passed over; `pass_over` says which folders are.
+) -> FoundSources:
+    """All input files, and what was skipped; `pass_over` says which folders are not entered.
 
-    A file that is gone or closed to us is an error, or with `count_unreadable` a source like
-    others, without a byte.
+    A file that is missing or not readable is an error, or with `count_unreadable` a source of
+    kind `unreadable` and size 0.
     """
     if isinstance(inputs, (str, os.PathLike)):
         inputs = [inputs]
-    found = Found([])
+    found = FoundSources([])
     given_by: dict[str, str] = {}
     for entry in inputs:
         text = os.fspath(entry)
@@ -82,7 +67,7 @@ def search(
     return found
 
 
-def _expand(text: str, found: Found, pass_over: Callable[[str], bool]) -> list[str]:
+def _expand(text: str, found: FoundSources, pass_over: Callable[[str], bool]) -> list[str]:
     """Absolute paths of the files that one input stands for."""
     if storage.is_remote(text):
         return remote_inputs.expand(text, found.passed_over)
@@ -96,7 +81,7 @@ def _expand(text: str, found: Found, pass_over: Callable[[str], bool]) -> list[s
     paths = [os.path.abspath(path) for path in matches if not os.path.isdir(path)]
     if not paths:
         raise _missing(text)
-    return _not_in(_Closed(_fixed_part(text), pass_over), list(dict.fromkeys(paths)), found)
+    return _not_in(_SkippedFolders(_fixed_part(text), pass_over), list(dict.fromkeys(paths)), found)
 
 
 def _fixed_part(pattern: str) -> str:
@@ -107,8 +92,8 @@ def _fixed_part(pattern: str) -> str:
     return os.path.abspath(folder)
 
 
-class _Closed(dict[str, str | None]):
-    """For a folder below `base`: the folder that is passed over and holds it, or None."""
+class _SkippedFolders(dict[str, str | None]):
+    """For a folder below `base`: the skipped folder that holds it (or is it), or None."""
 
     def __init__(self, base: str, pass_over: Callable[[str], bool]) -> None:
         self.base, self.pass_over = base, pass_over
@@ -122,8 +107,8 @@ class _Closed(dict[str, str | None]):
         return found
 
 
-def _not_in(closed: _Closed, paths: list[str], found: Found) -> list[str]:
-    """The paths that lie in no folder to be passed over."""
+def _not_in(closed: _SkippedFolders, paths: list[str], found: FoundSources) -> list[str]:
+    """The paths that are in no skipped folder."""
     taken = [path for path in paths if closed[os.path.dirname(path)] is None]
     inside = {closed[os.path.dirname(path)] for path in paths} - {None}
     if not taken:
@@ -134,12 +119,12 @@ def _not_in(closed: _Closed, paths: list[str], found: Found) -> list[str]:
 
 def _nothing_but_datasets(folder: str) -> PrepareError:
     return PrepareError(
-        f"{open_input.printable(folder)} holds a dataset, or the work on one, and no text",
+        f"{printable(folder)} holds a dataset, or the work on one, and no text",
         hint="name the folder that the text is in, or, if it really is in this one, each file",
     )
 
 
-def _in_folder(folder: str, found: Found, pass_over: Callable[[str], bool]) -> list[str]:
+def _in_folder(folder: str, found: FoundSources, pass_over: Callable[[str], bool]) -> list[str]:
     if pass_over(folder):
         raise _nothing_but_datasets(folder)
     paths: list[str] = []
@@ -158,10 +143,10 @@ def _in_folder(folder: str, found: Found, pass_over: Callable[[str], bool]) -> l
             (paths if known else others).append(os.path.join(parent, name))
     if not paths:
         raise PrepareError(
-            f"no file of a known kind in the folder {open_input.printable(folder)}",
+            f"no file of a known kind in the folder {printable(folder)}",
             hint=(_count_suffixes(others) or "it is empty")
             + "; to take files of any name, give a quoted glob such as "
-            + repr(os.path.join(open_input.printable(folder), "*")),
+            + repr(os.path.join(printable(folder), "*")),
         )
     found.passed_over += sorted(others, key=os.fsencode)
     return paths
@@ -195,7 +180,7 @@ def _make_sources(
         same = first_with.setdefault((about.st_dev, about.st_ino), path)
         if same != path:
             raise _twice(path, same, given_by[path])
-        kind, compression = tell_kind(path, about.st_size)
+        kind, compression = detect_kind(path, about.st_size)
         sources.append(
             Source(path, names[path], about.st_size, about.st_mtime_ns, kind, compression)
         )
@@ -226,27 +211,26 @@ def _encode_name(relative: str) -> str:
 
 def _twice(path: str, first: str, second: str) -> PrepareError:
     return PrepareError(
-        f"{open_input.printable(path)} is given twice: by {open_input.printable(first)!r} "
-        f"and by {open_input.printable(second)!r}",
+        f"{printable(path)} is given twice: by {printable(first)!r} and by {printable(second)!r}",
         hint="name each file once; its text would be in the dataset twice",
-        source=open_input.printable(path),
+        source=printable(path),
     )
 
 
 def _missing(text: str) -> PrepareError:
-    shown = open_input.printable(text)
+    shown = printable(text)
     what = f"no file matches {shown!r}" if glob.has_magic(text) else f"no such file: {shown!r}"
     folder = os.path.dirname(text)
     while glob.has_magic(folder) or (folder and not os.path.isdir(folder)):
         folder = os.path.dirname(folder)
-    here = open_input.printable(folder) or "."
+    here = printable(folder) or "."
     try:
         with os.scandir(folder or ".") as entries:
             held = _count_suffixes(e.name for e in entries if e.is_file())
     except OSError:
         held = ""
     return PrepareError(
-        f"{what} (looked in {open_input.printable(os.getcwd())})",
+        f"{what} (looked in {printable(os.getcwd())})",
         hint=f"the folder {here.rstrip('/')}/ holds {held or 'no files'}",
         source=shown,
     )
@@ -256,7 +240,7 @@ def _count_suffixes(names: Iterable[str]) -> str:
     """ "12 .jsonl files, 1 .md file", the most frequent first."""
     counts = Counter("".join(suffixes(name)) or "other" for name in names)
     shown = [
-        plural(n, f"{open_input.printable(suffix)} file")
+        plural(n, f"{printable(suffix)} file")
         for suffix, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
     return ", ".join(shown[:5]) + (", ..." if len(shown) > 5 else "")

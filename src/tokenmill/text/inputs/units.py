@@ -2,14 +2,22 @@
 
 An uncompressed text or JSONL file becomes ranges of bytes; where such a unit really begins and
 ends is found when it is read (`align.py`), so planning a terabyte reads nothing but footers. A
-parquet file becomes runs of row groups; a compressed file and a CSV file are one unit each.
+parquet file becomes runs of row groups, whose sizes are in its footer; a compressed file and a CSV
+file are one unit each. pyarrow is loaded only when a parquet file is met.
 """
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import IO, Any
 
-from tokenmill.text.inputs.row_groups import row_group_bytes
-from tokenmill.text.inputs.sources import Source
+from tokenmill.errors import BadInputError, MissingExtraError, PrepareError
+from tokenmill.text.inputs import open_input
+from tokenmill.text.inputs.decompress import open_stream
+from tokenmill.text.inputs.open_input import Source
+
+_BLOCK_BYTES = 1 << 20  # unpacked at a time
 
 
 @dataclass(frozen=True)
@@ -30,7 +38,7 @@ def cut_into_units(sources: Sequence[Source], unit_bytes: int) -> list[Unit]:
     units = []
     for number, source in enumerate(sources):
         if source.kind == "parquet" and source.compression is None:
-            units += _runs_of_row_groups(number, row_group_bytes(source), unit_bytes)
+            units += _runs_of_row_groups(number, _row_group_bytes(source), unit_bytes)
         elif source.compression is None and source.kind in ("text", "jsonl"):
             starts = range(0, max(source.size, 1), unit_bytes)
             units += [Unit(number, at, min(at + unit_bytes, source.size)) for at in starts]
@@ -50,3 +58,58 @@ def _runs_of_row_groups(number: int, sizes: list[int], unit_bytes: int) -> list[
     if start < len(sizes) or not units:
         units.append(Unit(number, start, len(sizes)))
     return units
+
+
+def _row_group_bytes(source: Source) -> list[int]:
+    """The size of each row group, uncompressed, from the footer."""
+    with open_parquet(source) as parquet:
+        metadata = parquet.metadata
+        return [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
+
+
+@contextmanager
+def open_parquet(source: Source, spool_dir: str | None = None) -> Iterator[Any]:
+    """A pyarrow ParquetFile on the source.
+
+    Parquet is read from its end, which a compressed stream cannot be: it is unpacked into a file
+    without a name in `spool_dir`, or else where the system keeps temporary files.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError("reading parquet", package="pyarrow", extra="parquet") from error
+    with _unpacked(source, spool_dir) as file:
+        try:
+            parquet = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BLOCK_BYTES)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise damaged_parquet(source, error) from error
+        with parquet:
+            yield parquet
+
+
+def _unpacked(source: Source, spool_dir: str | None) -> IO[bytes]:
+    if source.compression is None:
+        return open_input.open_binary(source.path)
+    spooled = tempfile.TemporaryFile(dir=spool_dir)  # noqa: SIM115 - the caller closes it
+    try:
+        with open_stream(source.path, source.compression, source.name) as stream:
+            while data := stream.read(_BLOCK_BYTES):
+                spooled.write(data)
+        spooled.seek(0)
+    except BaseException:
+        spooled.close()
+        raise
+    return spooled
+
+
+def damaged_parquet(source: Source, error: Exception) -> PrepareError:
+    """The error for a parquet file that pyarrow refuses, or that cannot be read."""
+    if isinstance(error, OSError) and error.errno:  # of the system; pyarrow's own have no number
+        return open_input.cannot_read(source.path, error)
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return BadInputError(
+        f"{source.name} is damaged or not parquet: {reason}",
+        hint="fetch or make this file again",
+        source=source.name,
+    )

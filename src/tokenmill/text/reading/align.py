@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 
 from tokenmill.errors import BadInputError
 from tokenmill.text.inputs import open_input
-from tokenmill.text.reading.document_rules import Documents
-from tokenmill.text.reading.edges import Edge
+from tokenmill.text.reading.chunks import Edge
+from tokenmill.text.reading.document_rules import DocumentRule
 
 CUT_BOUND = 64 << 20  # bytes beyond long_line in which a place to cut must turn up
 CUT_CONTEXT = 64  # bytes on either side that `cuts` may look at
@@ -50,7 +50,7 @@ def may_cut_between(window: bytes, low: int, high: int) -> bool:
     return _PLACE.search(window, low, high + 1) is not None
 
 
-def first_line(documents: Documents, window: bytes, low: int, high: int) -> int:
+def first_line(documents: DocumentRule, window: bytes, low: int, high: int) -> int:
     """The first line end in low..high where a document may be left open, or -1."""
     at = window.find(b"\n", max(0, low - 1), high)
     while at >= 0:
@@ -61,7 +61,7 @@ def first_line(documents: Documents, window: bytes, low: int, high: int) -> int:
 
 
 def first_inside(
-    cuts: re.Pattern[bytes], documents: Documents, window: bytes, low: int, high: int
+    cuts: re.Pattern[bytes], documents: DocumentRule, window: bytes, low: int, high: int
 ) -> int:
     """The first place in low..high that `cuts` and cleaning allow, or -1."""
     if not may_cut_between(window, low, high):
@@ -86,7 +86,7 @@ class Aligner:
         path: str,
         name: str,
         size: int,
-        documents: Documents,
+        documents: DocumentRule,
         cuts: re.Pattern[bytes] | None,
         long_line: int,
     ) -> None:

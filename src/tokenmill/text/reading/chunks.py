@@ -2,24 +2,28 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from enum import Enum
 
-from tokenmill.errors import BadInputError
-from tokenmill.text.inputs.sources import Source
+from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.reading.bad_input import (
+    EMPTY,
+    MOST_PLACES,
+    BadHeaderError,
+    BadInputPlace,
+    bad_input,
+)
 from tokenmill.text.reading.document_rules import (
     ByFile,
     ByLine,
     ByParagraph,
     BySeparator,
-    Documents,
+    DocumentRule,
 )
-from tokenmill.text.reading.edges import Edge
 
 MAX_DOCUMENT_BYTES = 256 << 20
-MOST_PLACES = 20  # of bad input that are told; all of it is counted
 
 
-def _nobody_minds(is_large: bool) -> None:
+def _ignore(is_large: bool) -> None:
     """The usual `on_large`."""
 
 
@@ -38,11 +42,11 @@ class ReadRules:
     long_line: int = 8 << 20
     """Bytes up to which lines and documents are never cut."""
     max_document_bytes: int = MAX_DOCUMENT_BYTES
-    """Bytes up to which a document that must be held whole may go."""
+    """The largest size of a document that must be held whole."""
     large_document_bytes: int = MAX_DOCUMENT_BYTES
-    """Bytes beyond which such a document is announced by `on_large`."""
-    on_large: Callable[[bool], None] = _nobody_minds
-    """Called with True before a large document is held, with False when it is done with."""
+    """Such a document with more bytes than this is announced by `on_large`."""
+    on_large: Callable[[bool], None] = _ignore
+    """Called with True before a large document is held, with False when it is released."""
 
     spool_dir: str | None = None
     """Where compressed parquet is unpacked to."""
@@ -69,11 +73,11 @@ class ReadRules:
                 f"({self.max_document_bytes}) must be at least 1"
             )
 
-    def document_rule(self) -> Documents:
+    def document_rule(self) -> DocumentRule:
         """The rule for documents in text files."""
         if self.separator is not None:
             return BySeparator(self.separator.encode())
-        rules: dict[str, Documents] = {
+        rules: dict[str, DocumentRule] = {
             "file": ByFile(),
             "line": ByLine(),
             "paragraph": ByParagraph(),
@@ -81,13 +85,15 @@ class ReadRules:
         return rules[self.documents]
 
 
-class Place(NamedTuple):
-    """Where bad input was met that was dropped or mended, and what it was."""
+class Edge(Enum):
+    """The kind of place where a document was cut between two chunks or two units."""
 
-    kind: str
-    """`line`, `byte` or `row`, or `file` for all of it."""
-    number: int
-    reason: str
+    NONE = "none"
+    """No cut: the document ends (or begins) here."""
+    LINE = "line"
+    """Right after a newline."""
+    INSIDE = "inside"
+    """Inside a line of more than `long_line` bytes, at a place the tokenizer's `cuts` allow."""
 
 
 @dataclass
@@ -97,7 +103,7 @@ class Chunk:
     texts: list[bytes]
     """UTF-8; the pieces of documents in order."""
     continues: Edge = Edge.NONE
-    """How texts[0] goes on with the document that the chunk before left open."""
+    """How texts[0] continues the document that the chunk before left open."""
     open: Edge = Edge.NONE
     """How texts[-1] is left open for the next chunk, which may be in the next unit."""
     dropped: dict[str, int] = field(default_factory=dict)
@@ -108,43 +114,47 @@ class Chunk:
     """Bytes of the file that this chunk covers; over all chunks, the size of the file."""
     offset: int = 0
     """Where it starts: a byte of the (decompressed) text, or a row for CSV and parquet."""
-    places: list[Place] = field(default_factory=list)
-    """The first bad ones of those dropped or replaced; lines are counted from 1 in the chunk."""
+    places: list[BadInputPlace] = field(default_factory=list)
+    """The first ones that were dropped or replaced; lines are counted from 1 in the chunk."""
     lines: int = 0
-    """Line ends that it covers, for JSON lines: so that lines can be counted through."""
+    """Line ends that it covers, for JSON lines: so that lines can be counted over chunks."""
 
     def leave_out(self, reason: str, kind: str, number: int) -> None:
         """Count a bad document, and keep its place if it is one of the first."""
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
-        self._keep(Place(kind, number, reason))
+        self._keep(BadInputPlace(kind, number, reason))
 
-    def mended(self, reason: str, kind: str, number: int) -> None:
+    def leave_out_empty(self, count: int = 1) -> None:
+        """Count documents without a byte: they are not bad, and their places are not kept."""
+        if count:
+            self.dropped[EMPTY] = self.dropped.get(EMPTY, 0) + count
+
+    def repaired(self, reason: str, kind: str, number: int) -> None:
         """Count a text with U+FFFD in it, and keep its place if it is one of the first."""
         self.replaced += 1
-        self._keep(Place(kind, number, f"{reason}, replaced"))
+        self._keep(BadInputPlace(kind, number, f"{reason}, replaced"))
 
-    def _keep(self, place: Place) -> None:
+    def _keep(self, place: BadInputPlace) -> None:
         if len(self.places) < MOST_PLACES:
             self.places.append(place)
 
 
-def bad_input(source: Source, where: str, what: str, hint: str | None = None) -> BadInputError:
-    """The error for one bad document: `where` is ":17" for a line, or " at byte 512"."""
-    return BadInputError(
-        f"{source.name}{where}: {what}",
-        hint=hint or "mend it, or pass --on_bad_input skip (or replace) to go on without it",
-        source=source.name,
-    )
+def bad_row(
+    chunk: Chunk, source: Source, rules: ReadRules, row: int, reason: str, what: str
+) -> None:
+    """Raise the error for a row of CSV or parquet, or leave the row out."""
+    if rules.on_bad_input == "error":
+        raise bad_input(source, f", row {row:,}", what)
+    chunk.leave_out(reason, "row", row)
 
 
-class TooLargeError(BadInputError):
-    """A document that must be held whole, and has more than `max_document_bytes`."""
-
-    def __init__(self, source: Source, where: str, what: str, size: int) -> None:
-        super().__init__(
-            f"{source.name}{where}: {what}",
-            hint="allow larger documents, or cut the file into documents another way",
-            source=source.name,
-        )
-        self.size = size
-        """Of the document, or 0 where it is not known."""
+def bad_file(
+    bad: BadHeaderError, bytes_in: int, source: Source, rules: ReadRules, *, first: bool = True
+) -> Chunk:
+    """Raise the error, or return a chunk for one unit of the file; the `first` unit counts it."""
+    if rules.on_bad_input == "error":
+        raise bad_input(source, "", bad.what, bad.hint) from None
+    chunk = Chunk([], bytes_in=bytes_in)
+    if first:
+        chunk.leave_out(bad.reason, "file", 0)
+    return chunk

@@ -10,22 +10,30 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from tokenmill.text.inputs import open_input
+from tokenmill.text.inputs.decompress import Stream, open_stream
+from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.align import (
     CUT_BOUND,
     CUT_CONTEXT,
+    Aligner,
     may_cut_between,
     may_cut_inside,
     no_place_to_cut,
 )
-from tokenmill.text.reading.document_rules import Documents
-from tokenmill.text.reading.edges import Edge
+from tokenmill.text.reading.bad_input import TooLargeError
+from tokenmill.text.reading.chunks import Edge, ReadRules
+from tokenmill.text.reading.document_rules import DocumentRule
 
-_TAIL = 1 << 12  # bytes at the end of a rest in which a place to cut is looked for first
-_LARGEST_SEARCH = 1 << 18  # then: every byte may be a place to look at, at 100 bytes of memory each
+_TAIL_BYTES = 1 << 12  # bytes at the end of a rest in which a place to cut is looked for first
+_LARGEST_SEARCH_BYTES = (
+    1 << 18
+)  # then: every byte may be a place to look at, at 100 bytes of memory each
 
 
 @dataclass
-class Pieces:
+class DocumentPieces:
     """Pieces of documents cut from one run of bytes."""
 
     texts: list[bytes]
@@ -45,7 +53,7 @@ class Pieces:
 class Splitter:
     """Splits runs of bytes; memory is bounded by `long_line`, or without `cuts` by `max_bytes`."""
 
-    documents: Documents
+    documents: DocumentRule
     cuts: re.Pattern[bytes] | None
     name: str
     """Of the source, for errors."""
@@ -68,7 +76,7 @@ class Splitter:
 
     def pieces(
         self, read: Callable[[int], bytes], block: int, offset: int, first: Edge, last: Edge
-    ) -> Iterator[Pieces]:
+    ) -> Iterator[DocumentPieces]:
         """All pieces of the run that `read` gives, from its edge `first` to its edge `last`."""
         edge, rest, skipping = first, b"", False
         searched = 0  # bytes of the rest that are known to hold no place to cut
@@ -80,7 +88,7 @@ class Splitter:
             if not (data := read(self._read_size(block, len(rest)))):
                 break
             text = rest + data if rest else data
-            out = Pieces([], edge, Edge.NONE, offset, text)
+            out = DocumentPieces([], edge, Edge.NONE, offset, text)
             fresh = edge is Edge.NONE and not skipping
             out.texts, rest = self.documents.split(text, fresh=fresh)
             if len(rest) < len(text):
@@ -119,8 +127,8 @@ class Splitter:
 
     def _end(
         self, rest: bytes, offset: int, edge: Edge, last: Edge, skipping: bool
-    ) -> Iterator[Pieces]:
-        out = Pieces([], edge, last, offset, rest, len(rest))
+    ) -> Iterator[DocumentPieces]:
+        out = DocumentPieces([], edge, last, offset, rest, len(rest))
         if last is not Edge.NONE:
             if rest or edge is not last:
                 out.texts = [rest]
@@ -131,7 +139,7 @@ class Splitter:
         if out.texts or out.size:
             yield out
 
-    def _leave_out_large(self, out: Pieces) -> None:
+    def _leave_out_large(self, out: DocumentPieces) -> None:
         if self.cuts is None and len(out.run) > self.max_bytes:
             for text in out.texts:
                 if len(text) > self.max_bytes:
@@ -156,7 +164,7 @@ class Splitter:
     def _last_inside(self, rest: bytes, low: int, high: int) -> int:
         """The last place in low..high that `cuts` allow, or 0."""
         assert self.cuts is not None
-        stop, size = high, _TAIL
+        stop, size = high, _TAIL_BYTES
         while stop > low:
             start = max(low, stop - size)
             places: list[int] = []
@@ -165,5 +173,75 @@ class Splitter:
             for at in reversed(places):
                 if at <= stop and may_cut_inside(rest, at) and self.documents.clear(rest, at):
                     return at
-            stop, size = start, min(4 * size, _LARGEST_SEARCH)
+            stop, size = start, min(4 * size, _LARGEST_SEARCH_BYTES)
         return 0
+
+
+def pieces_of(
+    source: Source,
+    unit: Unit,
+    rules: ReadRules,
+    documents: DocumentRule,
+    cuts: re.Pattern[bytes] | None,
+    chunk_bytes: int,
+) -> Iterator[tuple[DocumentPieces, int]]:
+    """Pieces of one unit with the bytes of the file that each covers."""
+
+    def too_large(offset: int) -> None:
+        if rules.on_bad_input == "error":
+            what = f"the document from here has more than {rules.max_document_bytes:,} bytes"
+            size = _size_of_document(source, documents, offset)
+            raise TooLargeError(source, f" at byte {offset:,}", what, size)
+
+    splitter = Splitter(
+        documents,
+        cuts,
+        source.name,
+        rules.long_line,
+        rules.max_document_bytes,
+        too_large,
+        rules.large_document_bytes,
+        rules.on_large,
+    )
+    if source.compression:
+        with Stream(source.path, source.compression, source.name) as stream:
+            seen = 0
+            for pieces in splitter.pieces(stream.read, chunk_bytes, 0, Edge.NONE, Edge.NONE):
+                yield pieces, stream.raw_position - seen
+                seen = stream.raw_position
+            if seen < stream.raw_position:
+                end = DocumentPieces([], Edge.NONE, Edge.NONE, stream.position, b"")
+                yield end, stream.raw_position - seen
+        return
+    aligner = Aligner(source.path, source.name, source.size, documents, cuts, rules.long_line)
+    start, first = aligner.align(unit.start)
+    stop, last = aligner.align(unit.stop)
+    if start >= stop:
+        return
+    with open_input.open_binary(source.path) as file:
+        file.seek(start)
+        left = stop - start
+
+        def read(size: int) -> bytes:
+            nonlocal left
+            data = open_input.read_full(file, min(size, left))
+            left -= len(data)
+            return data
+
+        for pieces in splitter.pieces(read, chunk_bytes, start, first, last):
+            yield pieces, pieces.size
+
+
+def _size_of_document(source: Source, documents: DocumentRule, offset: int) -> int:
+    """How large the document is that begins here; the file is read again, for errors only."""
+    with open_stream(source.path, source.compression, source.name) as stream:
+        stream.skip(offset)
+        rest, before = b"", 0
+        while data := stream.read(1 << 20):
+            text = rest + data
+            found, rest = documents.split(text, fresh=not before)
+            if found:
+                return before + len(found[0])
+            rest = rest[-documents.behind :]
+            before += len(text) - len(rest)
+        return before + len(rest)

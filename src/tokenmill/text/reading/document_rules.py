@@ -26,7 +26,7 @@ _BLANK_LAST_LINE = re.compile(rb"(?:\A|\n)" + _BLANK + rb"\Z")
 _NO_BLANK = re.compile(_BLANK + rb"[^ \t\r\n]|[ \t\r]{%d}" % (BLANK_LIMIT + 1))
 
 
-class Documents(Protocol):
+class DocumentRule(Protocol):
     """One rule for documents."""
 
     behind: int

@@ -24,16 +24,13 @@ from collections.abc import Iterator
 
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.sources import Source
+from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.chunks import Chunk, ReadRules
-from tokenmill.text.reading.edges import Edge
 from tokenmill.text.reading.read_csv import read_csv
 from tokenmill.text.reading.read_jsonl import read_jsonl
 from tokenmill.text.reading.read_parquet import read_parquet
 from tokenmill.text.reading.read_text import read_text
-
-__all__ = ["Chunk", "Edge", "ReadRules", "read_unit"]
 
 
 def read_unit(

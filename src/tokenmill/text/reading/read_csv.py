@@ -1,34 +1,45 @@
 """CSV files, plain or compressed: a header row, and one column of it is the document.
 
-Read with the standard library's parser in strict mode: quoted fields may hold newlines, an
-unclosed quote is bad input, and behind a row that is left out the line after the one it began on
-starts a new row (`csv_lines.py`). A row of more than `max_document_bytes` is left out whole where
-its quotes are closed as they should be. One unit a file, since a newline inside quotes ends no row.
-For speed, convert to JSONL or parquet.
+Read with the standard library's parser in strict mode; quoted fields may hold newlines. A bad row
+of one line is left out, and the next row begins on the next line. After a quote that is never
+closed, or not closed as it should be, nobody can say where rows begin: it is an error, and where
+bad input is skipped it ends the file. A row of more than `max_document_bytes` is left out whole: it
+is read to its end without being held.
+
+One unit a file, since a newline inside quotes ends no row. For speed, convert to JSONL or parquet.
 """
 
 import csv
+import io
+import re
 import sys
 from collections.abc import Iterator
 
-from tokenmill.text.inputs.sources import Source
-from tokenmill.text.reading.bad_header import (
-    NAME_COLUMN,
-    NO_COLUMN,
+from tokenmill.text.inputs.decompress import open_stream
+from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.reading.bad_input import (
+    EMPTY_FILE,
     NO_FIELD,
+    NOT_CSV,
+    NOT_UTF8,
+    TOO_LARGE,
+    UNCLOSED_QUOTE,
     BadHeaderError,
-    without_documents,
+    TooLargeError,
+    bad_input,
+    no_column,
+    replace_not_utf8,
+    short_list,
 )
-from tokenmill.text.reading.chunks import Chunk, ReadRules, TooLargeError, bad_input
-from tokenmill.text.reading.csv_lines import CsvLines, RowTooLargeError
-from tokenmill.text.reading.read_text import EMPTY, NOT_UTF8, TOO_LARGE
+from tokenmill.text.reading.chunks import Chunk, ReadRules, bad_file, bad_row
 
-NOT_CSV, EMPTY_FILE = "not CSV", "empty file"
+_BLOCK_BYTES = 1 << 18
+_FIELD_END = re.compile(rb"[,\n]")
 
 
 def read_csv(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
     """The documents of a CSV file; rows are counted from 1, the header is row 0."""
-    before = csv.field_size_limit(sys.maxsize)  # whole rows are bounded, by `CsvLines`
+    before = csv.field_size_limit(sys.maxsize)  # whole rows are bounded, by `_CsvLines`
     try:
         yield from _read(source, rules, chunk_bytes)
     finally:
@@ -36,108 +47,259 @@ def read_csv(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chu
 
 
 def _read(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
-    with CsvLines(source, rules) as lines:
-        rows = lines.rows()
+    with _CsvLines(source, rules) as lines:
         try:
-            column = _find_column(rows, source, rules)
+            column = _find_column(lines.parse(), rules)
         except BadHeaderError as bad:
-            yield without_documents(bad, source.size, source, rules)
+            yield bad_file(bad, source.size, source, rules)
             return
-        chunk, size, row, seen = Chunk([], offset=1), 0, 0, 0
-        while True:
-            row += 1
-            lines.begin_row()
-            try:
-                values = next(rows)
-                if lines.may_be_too_large:
-                    lines.check_size()
-            except StopIteration:
-                break
-            except csv.Error as error:
-                _bad(chunk, source, rules, row, NOT_CSV, f"not CSV: {error}")
-                lines.go_on_behind_first()
-                rows = lines.rows()
-                continue
-            except RowTooLargeError:
-                _leave_out_large(lines, chunk, source, rules, row)
-                rows = lines.rows()
-                continue
-            if not values:
-                continue
-            if len(values) <= column:
-                what = f"{len(values)} columns, but {rules.text_field!r} is column {column + 1}"
-                _bad(chunk, source, rules, row, NO_FIELD, what)
-                continue
-            text = _encode(values[column], chunk, source, rules, row)
-            if text:
-                chunk.texts.append(text)
-                size += len(text)
-            elif text is not None:
-                chunk.dropped[EMPTY] = chunk.dropped.get(EMPTY, 0) + 1
+        reader = _RowReader(lines, source, rules)
+        size = seen = 0
+        for values in reader.rows():
+            size += reader.add(values, column)
             if size >= chunk_bytes:
-                chunk.bytes_in, seen = lines.raw_position - seen, lines.raw_position
-                yield chunk
-                chunk, size = Chunk([], offset=row + 1), 0
-        chunk.bytes_in = lines.raw_position - seen
-        yield chunk
+                reader.chunk.bytes_in, seen = lines.raw_position - seen, lines.raw_position
+                yield reader.chunk
+                reader.chunk, size = Chunk([], offset=reader.row + 1), 0
+        reader.chunk.bytes_in = source.size - seen
+        yield reader.chunk
 
 
-def _find_column(rows: Iterator[list[str]], source: Source, rules: ReadRules) -> int:
+def _find_column(rows: Iterator[list[str]], rules: ReadRules) -> int:
     try:
         header = next(rows)
     except StopIteration:
         raise BadHeaderError(EMPTY_FILE, "the file is empty: it has no header") from None
     except csv.Error as error:
         raise BadHeaderError(NOT_CSV, f"the header is not CSV: {error}") from None
-    except RowTooLargeError:
+    except _RowTooLargeError:
         what = f"the header has more than {rules.max_document_bytes:,} bytes"
         raise BadHeaderError(NOT_CSV, what) from None
     if header:
         header[0] = header[0].removeprefix("\ufeff")  # spreadsheets write one; it is not a name
     found = header.count(rules.text_field)
     if found != 1:
-        names = ", ".join(ascii(name)[1:-1][:40] for name in header[:8])
         times = "no" if found == 0 else f"{found} times a"
-        what = f"{times} such column; the header has: {names}"
-        raise BadHeaderError(NO_COLUMN, f"column {rules.text_field!r}: {what}", NAME_COLUMN)
+        raise no_column(
+            rules.text_field, f"{times} such column; the header has: {short_list(header)}"
+        )
     return header.index(rules.text_field)
 
 
-def _leave_out_large(
-    lines: CsvLines, chunk: Chunk, source: Source, rules: ReadRules, row: int
-) -> None:
-    """Count a row over the limit, and go on behind it, or in it where a quote is not closed."""
-    begin = lines.row_begin
-    end = lines.end_of_row(begin)
-    if end is None:
-        what = "not CSV: a quote is not closed as it should be"
-        _bad(chunk, source, rules, row, NOT_CSV, what)
-        lines.go_on_behind(lines.end_of_line(begin))
-        return
-    if rules.on_bad_input == "error":
-        raise _too_large(source, rules, f", row {row:,}", end - begin)
-    chunk.leave_out(TOO_LARGE, "row", row)
-    lines.go_on_behind(end)
+class _RowReader:
+    """The rows that can be read; others are errors, or are counted in `chunk`."""
+
+    def __init__(self, lines: "_CsvLines", source: Source, rules: ReadRules) -> None:
+        self._lines, self._source, self._rules = lines, source, rules
+        self.chunk = Chunk([], offset=1)
+        self.row = 0
+
+    def rows(self) -> Iterator[list[str]]:
+        """The values of each row that is CSV and not too large."""
+        lines, parsed = self._lines, self._lines.parse()
+        while True:
+            self.row += 1
+            lines.begin_row()
+            try:
+                values = next(parsed)
+                if lines.may_be_too_large:
+                    lines.check_size()
+            except StopIteration:
+                return
+            except csv.Error as error:
+                if lines.spans_lines or "unexpected end" in str(error):
+                    return self._unclosed()
+                self._bad(NOT_CSV, f"not CSV: {error}")
+                parsed = lines.parse()
+            except _RowTooLargeError:
+                row_bytes = lines.skip_row()
+                if row_bytes is None:
+                    return self._unclosed()
+                self._too_large(row_bytes)
+                parsed = lines.parse()
+            else:
+                yield values
+
+    def add(self, values: list[str], column: int) -> int:
+        """Put the text of a row into the chunk; returns its size. An empty line is no row."""
+        if not values:
+            return 0
+        if len(values) <= column:
+            field = self._rules.text_field
+            self._bad(NO_FIELD, f"{len(values)} columns, but {field!r} is column {column + 1}")
+            return 0
+        try:
+            text = values[column].encode()
+        except UnicodeEncodeError:
+            if self._rules.on_bad_input != "replace":
+                self._bad(NOT_UTF8, f"column {self._rules.text_field!r} is not UTF-8")
+                return 0
+            text = replace_not_utf8(values[column].encode("utf-8", "surrogateescape"))
+            self.chunk.repaired(NOT_UTF8, "row", self.row)
+        if text:
+            self.chunk.texts.append(text)
+        else:
+            self.chunk.leave_out_empty()
+        return len(text)
+
+    def _bad(self, reason: str, what: str) -> None:
+        bad_row(self.chunk, self._source, self._rules, self.row, reason, what)
+
+    def _too_large(self, row_bytes: int) -> None:
+        if self._rules.on_bad_input == "error":
+            what = f"the row has more than {self._rules.max_document_bytes:,} bytes"
+            raise TooLargeError(self._source, f", row {self.row:,}", what, row_bytes)
+        self.chunk.leave_out(TOO_LARGE, "row", self.row)
+
+    def _unclosed(self) -> None:
+        if self._rules.on_bad_input == "error":
+            what = f"not CSV: a quote that opens on line {self._lines.line:,} is not closed"
+            hint = "close it; --on_bad_input skip (or replace) leaves out the file from there on"
+            raise bad_input(self._source, f", row {self.row:,}", what, hint)
+        self.chunk.leave_out(UNCLOSED_QUOTE, "row", self.row)
 
 
-def _too_large(source: Source, rules: ReadRules, where: str, size: int) -> TooLargeError:
-    what = f"the row has more than {rules.max_document_bytes:,} bytes"
-    return TooLargeError(source, where, what, size)
+class _RowTooLargeError(Exception):
+    """The row that is being parsed has more bytes than are allowed."""
 
 
-def _encode(value: str, chunk: Chunk, source: Source, rules: ReadRules, row: int) -> bytes | None:
-    try:
-        return value.encode()
-    except UnicodeEncodeError:
-        raw = value.encode("utf-8", "surrogateescape")
-    if rules.on_bad_input == "replace":
-        chunk.mended(NOT_UTF8, "row", row)
-        return raw.decode("utf-8", "replace").encode()
-    _bad(chunk, source, rules, row, NOT_UTF8, f"column {rules.text_field!r} is not UTF-8")
-    return None
+class _CsvLines:
+    """The lines of a file as the parser takes them; what is not UTF-8 is surrogate escapes.
+
+    The lines of the row that is being parsed are held, up to a limit. What is done for each line
+    costs as much as parsing it, so it is little: the size of a row is checked only when the row
+    continues in the next block.
+    """
+
+    def __init__(self, source: Source, rules: ReadRules) -> None:
+        self._max_bytes = rules.max_document_bytes
+        self._large, self._on_large = rules.large_document_bytes, rules.on_large
+        self._stream = open_stream(source.path, source.compression, source.name)
+        self._rest = b""  # read from the stream, not yet part of a block
+        self._block = io.StringIO()  # whole lines
+        self._large_block = self.may_be_too_large = False
+        self._held: list[str] = []  # the lines of the row that is being parsed
+        self._counted = self._size = 0  # the first `_counted` of them have `_size` bytes
+        self.line = 1
+        """On which the row that is being parsed begins."""
+
+    def __enter__(self) -> "_CsvLines":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stream.__exit__(*error)
+
+    @property
+    def raw_position(self) -> int:
+        return self._stream.raw_position
+
+    @property
+    def spans_lines(self) -> bool:
+        """Whether the row that is being parsed has more than one line so far."""
+        return len(self._held) > 1
+
+    def parse(self) -> Iterator[list[str]]:
+        """Parse from here on; to be called again after an error."""
+        return csv.reader(self._lines(), strict=True)
+
+    def _lines(self) -> Iterator[str]:
+        held = self._held
+        while True:
+            for line in self._block:
+                held.append(line)
+                yield line
+            if held:
+                self.check_size()
+            if not (data := self._next_block()):
+                return
+            self._large_block = len(data) > self._max_bytes
+            self.may_be_too_large = bool(held) or self._large_block
+            if self._size + len(data) > self._large:
+                self._on_large(True)
+            self._block = io.StringIO(data.decode("utf-8", "surrogateescape"), newline="\n")
+
+    def _next_block(self) -> bytes:
+        """Whole lines, or what is left at the end of the file."""
+        parts, size = [self._rest], len(self._rest)
+        while data := self._stream.read(_BLOCK_BYTES):
+            cut = data.rfind(b"\n") + 1
+            if cut:
+                self._rest = data[cut:]
+                return b"".join([*parts, data[:cut]])
+            parts.append(data)
+            size += len(data)
+            if size > self._large:
+                self._on_large(True)
+            if size > self._max_bytes:
+                self._rest = b"".join(parts)
+                raise _RowTooLargeError
+        self._rest = b""
+        return b"".join(parts)
+
+    def begin_row(self) -> None:
+        """The lines given so far are done with."""
+        if self._size > self._large:
+            self._on_large(False)
+        self.line += len(self._held)
+        self._held.clear()
+        self._counted = self._size = 0
+
+    def check_size(self) -> None:
+        """Raise if the row is too large; to be called only if it may be."""
+        self._size += len(_encode(self._held[self._counted :]))
+        self._counted = len(self._held)
+        if self._size > self._max_bytes:
+            raise _RowTooLargeError
+        self.may_be_too_large = self._large_block
+
+    def skip_row(self) -> int | None:
+        """Read to the end of a row that is too large, without holding it.
+
+        Returns its size; None if a quote in it is not closed as it should be.
+        """
+        data = _encode([*self._held, self._block.read()]) + self._rest
+        self._size = max(self._size, len(data))
+        self._held.clear()
+        self._block = io.StringIO()
+        state, size = "begin", 0
+        while data:
+            state, at = _walk(state, data)
+            if state == "broken":
+                return None
+            if state == "end":
+                self._rest = data[at:]
+                return size + at
+            size += len(data)
+            data = self._stream.read(_BLOCK_BYTES)
+        self._rest = b""
+        return None if state == "quoted" else size
 
 
-def _bad(chunk: Chunk, source: Source, rules: ReadRules, row: int, reason: str, what: str) -> None:
-    if rules.on_bad_input == "error":
-        raise bad_input(source, f", row {row:,}", what)
-    chunk.leave_out(reason, "row", row)
+def _encode(lines: list[str]) -> bytes:
+    return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def _walk(state: str, data: bytes) -> tuple[str, int]:
+    """The state of the strict parser after these bytes of a row; for `end`, also where that is."""
+    at = 0
+    while at < len(data):
+        if state == "quoted":
+            at = data.find(b'"', at) + 1
+            if not at:
+                break
+            state = "quote"  # it closes the field, unless another quote follows
+        elif state == "plain":
+            end = _FIELD_END.search(data, at)
+            if end is None:
+                break
+            at = end.end()
+            if end[0] == b"\n":
+                return "end", at
+            state = "begin"  # of a field
+        elif data[at] == ord('"'):
+            state, at = "quoted", at + 1
+        elif state == "quote" and data[at] not in b",\r\n":
+            return "broken", at
+        else:
+            state = "plain"
+    return state, 0

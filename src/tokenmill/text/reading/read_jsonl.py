@@ -12,14 +12,22 @@ from typing import Any, NoReturn
 import orjson
 
 from tokenmill.text.inputs.decompress import open_stream
-from tokenmill.text.inputs.sources import Source
+from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
-from tokenmill.text.reading.chunks import Chunk, ReadRules, bad_input
-from tokenmill.text.reading.cut_pieces import Pieces
+from tokenmill.text.reading.bad_input import (
+    NO_FIELD,
+    NO_STRING,
+    NOT_JSON,
+    NOT_UTF8,
+    TOO_LARGE,
+    bad_input,
+    find_not_utf8,
+    short_list,
+)
+from tokenmill.text.reading.chunks import Chunk, ReadRules
+from tokenmill.text.reading.cut_pieces import DocumentPieces, pieces_of
 from tokenmill.text.reading.document_rules import ByLine
-from tokenmill.text.reading.read_text import EMPTY, NOT_UTF8, TOO_LARGE, pieces_of
 
-NOT_JSON, NO_FIELD, NO_STRING = "not JSON", "missing field", "field is not a string"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -41,7 +49,7 @@ class _Parser:
         self._source, self._rules = source, rules
         self._field = rules.text_field
 
-    def parse(self, pieces: Pieces, chunk: Chunk) -> None:
+    def parse(self, pieces: DocumentPieces, chunk: Chunk) -> None:
         """Fill the chunk with the texts of these lines."""
         loads, field = orjson.loads, self._field
         lines = pieces.texts
@@ -53,10 +61,10 @@ class _Parser:
             chunk.texts = self._one_by_one(pieces, chunk)
         if b"" in chunk.texts:
             kept = [text for text in chunk.texts if text]
-            chunk.dropped[EMPTY] = len(chunk.texts) - len(kept)
+            chunk.leave_out_empty(len(chunk.texts) - len(kept))
             chunk.texts = kept
 
-    def _one_by_one(self, pieces: Pieces, chunk: Chunk) -> list[bytes]:
+    def _one_by_one(self, pieces: DocumentPieces, chunk: Chunk) -> list[bytes]:
         """The same, for lines of which at least one needs care."""
         texts = []
         numbers = _line_numbers(pieces)
@@ -73,19 +81,19 @@ class _Parser:
 
     def _text(self, line: bytes, chunk: Chunk, number: int) -> bytes:
         value: Any
-        mended = False
+        repaired = False
         try:
             value = orjson.loads(line)
         except orjson.JSONDecodeError as error:
             if self._rules.on_bad_input != "replace":
-                reason = NOT_JSON if _is_utf8(line) else NOT_UTF8
+                reason = NOT_JSON if find_not_utf8(line) < 0 else NOT_UTF8
                 raise _BadLineError(reason, f"{reason}: {error}") from None
-            value, mended = _mend(line), True
+            value, repaired = _repair(line), True
         value = self._value(value)
         if not isinstance(value, str):
             raise _BadLineError(NO_STRING, f"field {self._field!r} is {_kind(value)}, not a string")
-        if mended:
-            chunk.mended(NOT_UTF8, "line", number)
+        if repaired:
+            chunk.repaired(NOT_UTF8, "line", number)
         return _SURROGATES.sub("\ufffd", value).encode()
 
     def _value(self, value: Any) -> Any:
@@ -99,7 +107,7 @@ class _Parser:
             value = value[part]
         return value
 
-    def _error(self, pieces: Pieces, number: int, bad: "_BadLineError") -> Exception:
+    def _error(self, pieces: DocumentPieces, number: int, bad: "_BadLineError") -> Exception:
         line = _lines_before(self._source, pieces.offset) + number + 1
         hint = None
         if bad.reason == NO_FIELD:
@@ -113,7 +121,7 @@ class _BadLineError(Exception):
         self.reason, self.what = reason, what
 
 
-def _line_numbers(pieces: Pieces) -> list[int]:
+def _line_numbers(pieces: DocumentPieces) -> list[int]:
     """The line of each text, from 1; lines that were too large are not among the texts."""
     if len(pieces.texts) == pieces.run.count(b"\n", 0, pieces.size) and not pieces.too_large:
         return list(range(1, len(pieces.texts) + 1))
@@ -127,7 +135,7 @@ def _line_numbers(pieces: Pieces) -> list[int]:
     return numbers
 
 
-def _mend(line: bytes) -> Any:
+def _repair(line: bytes) -> Any:
     """Parse a line with U+FFFD for what is not UTF-8 and for lone surrogates."""
     text = line.decode("utf-8", "replace")
     try:
@@ -140,14 +148,6 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _kind(value: Any) -> str:
     kinds = {dict: "an object", list: "a list", bool: "a boolean", type(None): "null"}
     return kinds.get(type(value), "a number")
@@ -156,7 +156,7 @@ def _kind(value: Any) -> str:
 def _shape(value: Any) -> str:
     if not isinstance(value, dict):
         return "a string" if isinstance(value, str) else _kind(value)
-    names = ", ".join(ascii(name)[1:-1][:40] for name in list(value)[:8]) or "none"
+    names = short_list(list(value)) or "none"
     return f"an object with the fields: {names}" + (", ..." if len(value) > 8 else "")
 
 

@@ -6,19 +6,20 @@ Rows are counted from 1.
 from collections.abc import Iterator
 from typing import Any
 
-from tokenmill.text.inputs.row_groups import damaged_parquet, open_parquet
-from tokenmill.text.inputs.sources import Source
-from tokenmill.text.inputs.units import Unit
-from tokenmill.text.reading import utf8
-from tokenmill.text.reading.bad_header import (
-    NAME_COLUMN,
-    NO_COLUMN,
+from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.units import Unit, damaged_parquet, open_parquet
+from tokenmill.text.reading.bad_input import (
     NO_FIELD,
+    NOT_UTF8,
+    TOO_LARGE,
     BadHeaderError,
-    without_documents,
+    TooLargeError,
+    find_not_utf8,
+    no_column,
+    replace_not_utf8,
+    short_list,
 )
-from tokenmill.text.reading.chunks import Chunk, ReadRules, TooLargeError, bad_input
-from tokenmill.text.reading.read_text import EMPTY, NOT_UTF8, TOO_LARGE
+from tokenmill.text.reading.chunks import Chunk, ReadRules, bad_file, bad_row
 
 
 def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
@@ -34,7 +35,7 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int)
             path = _find_column(parquet, rules)
         except BadHeaderError as bad:
             share = source.size * unit.stop // groups - source.size * unit.start // groups
-            yield without_documents(bad, share, source, rules, first=unit.start == 0)
+            yield bad_file(bad, share, source, rules, first=unit.start == 0)
             return
         row = 1 + sum(metadata.row_group(i).num_rows for i in range(unit.start))
         for group in range(unit.start, unit.stop):
@@ -52,7 +53,7 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int)
                         rules.on_large(True)
                     rows, texts = batch.num_rows, _texts(batch, path)
                     del batch
-                    _fill(chunk, _without_large(texts, chunk, source, rules), source, rules)
+                    _fill(chunk, texts, source, rules)
                     del texts
                     row += rows
                     yield chunk
@@ -77,8 +78,8 @@ def _find_column(parquet: Any, rules: ReadRules) -> list[str]:
     fields = {field.name: field.type for field in schema}
     for part in path:
         if part not in fields:
-            names = ", ".join(ascii(found)[1:-1][:40] for found in schema.names[:8])
-            raise _no_column(name, f"no such column; the file has: {names}")
+            what = f"no such column; the file has: {short_list(schema.names)}"
+            raise no_column(name, what)
         kind = fields[part]
         fields = {f.name: f.type for f in kind} if types.is_struct(kind) else {}
     if types.is_dictionary(kind):
@@ -88,12 +89,8 @@ def _find_column(parquet: Any, rules: ReadRules) -> list[str]:
         types.is_string_view, types.is_binary_view,
     )  # fmt: skip
     if not any(is_text(kind) for is_text in text):
-        raise _no_column(name, f"holds {kind}, not text")
+        raise no_column(name, f"holds {kind}, not text")
     return path
-
-
-def _no_column(name: str, what: str) -> BadHeaderError:
-    return BadHeaderError(NO_COLUMN, f"column {name!r}: {what}", NAME_COLUMN)
 
 
 def _texts(batch: Any, path: list[str]) -> list[bytes | None]:
@@ -109,42 +106,29 @@ def _texts(batch: Any, path: list[str]) -> list[bytes | None]:
     return texts
 
 
-def _without_large(
-    texts: list[bytes | None], chunk: Chunk, source: Source, rules: ReadRules
-) -> list[bytes | None]:
-    """The texts, none of more than `max_document_bytes`; those are counted."""
-    most = rules.max_document_bytes
-    for number, text in enumerate(texts):
-        if text is not None and len(text) > most:
-            if rules.on_bad_input == "error":
-                what = f"column {rules.text_field!r} has more than {most:,} bytes"
-                where = f", row {chunk.offset + number:,}"
-                raise TooLargeError(source, where, what, len(text))
-            texts[number] = b""
-            chunk.leave_out(TOO_LARGE, "row", chunk.offset + number)
-            chunk.dropped[EMPTY] = chunk.dropped.get(EMPTY, 0) - 1
-    return texts
-
-
 def _fill(chunk: Chunk, texts: list[bytes | None], source: Source, rules: ReadRules) -> None:
     good = [text for text in texts if text]
-    if len(good) == len(texts) and utf8.first_error(b"\n".join(good)) < 0:
+    largest = max(map(len, good), default=0)
+    fits = len(good) == len(texts) and largest <= rules.max_document_bytes
+    if fits and find_not_utf8(b"\n".join(good)) < 0:
         chunk.texts = good
         return
-    for number, text in enumerate(texts):
-        reason = what = None
+    column = f"column {rules.text_field!r}"
+    for row, text in enumerate(texts, chunk.offset):
         if text is None:
-            reason, what = NO_FIELD, f"column {rules.text_field!r} is null"
+            bad_row(chunk, source, rules, row, NO_FIELD, f"{column} is null")
         elif not text:
-            chunk.dropped[EMPTY] = chunk.dropped.get(EMPTY, 0) + 1
-        elif (at := utf8.first_error(text)) < 0:
+            chunk.leave_out_empty()
+        elif len(text) > rules.max_document_bytes:
+            if rules.on_bad_input == "error":
+                what = f"{column} has more than {rules.max_document_bytes:,} bytes"
+                raise TooLargeError(source, f", row {row:,}", what, len(text))
+            chunk.leave_out(TOO_LARGE, "row", row)
+        elif (at := find_not_utf8(text)) < 0:
             chunk.texts.append(text)
         elif rules.on_bad_input == "replace":
-            chunk.texts.append(utf8.replace(text))
-            chunk.mended(NOT_UTF8, "row", chunk.offset + number)
+            chunk.texts.append(replace_not_utf8(text))
+            chunk.repaired(NOT_UTF8, "row", row)
         else:
-            reason, what = NOT_UTF8, f"not UTF-8 at byte {at:,} of column {rules.text_field!r}"
-        if reason and what:
-            if rules.on_bad_input == "error":
-                raise bad_input(source, f", row {chunk.offset + number:,}", what)
-            chunk.leave_out(reason, "row", chunk.offset + number)
+            what = f"not UTF-8 at byte {at:,} of {column}"
+            bad_row(chunk, source, rules, row, NOT_UTF8, what)

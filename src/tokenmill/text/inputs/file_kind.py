@@ -1,14 +1,18 @@
-"""What kind of file is it: told by its first bytes, then its name, then its text.
+"""What kind of file it is: by its first bytes, then its name, then its text.
 
 1. Magic bytes decide compression and parquet, whatever the name says: a `.txt` that is really
    gzip is read as gzip. The other way round, a name that promises compression or parquet and
    bytes that are neither is an error: such a file is damaged, or not what its owner thinks.
-   Parquet inside a compressed stream is told by its name and its first bytes, unpacked.
+   Parquet inside a compressed stream is detected by its name and its first bytes, unpacked.
 2. The name, without its compression suffix, decides between text, JSONL and CSV.
-3. A name that says nothing: JSONL if the first line is a JSON object, else text. A `.json` file
-   must be JSON lines; one big JSON value is refused, since which part is a document is unknown.
+3. Any other name: JSONL if the first line is a JSON object, else text. A `.json` file must be
+   JSON lines; one big JSON value is refused, since which part is a document is unknown.
+
+A name may be wrong, but a text may also be about JSON or CSV. So a text file that looks like JSON
+lines or CSV is still read as text, and `lookalikes` reports what it looks like.
 """
 
+import csv
 import re
 
 import orjson
@@ -16,6 +20,7 @@ import orjson
 from tokenmill.errors import BadInputError
 from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.decompress import open_stream
+from tokenmill.text.inputs.open_input import Source
 
 COMPRESSION_SUFFIXES = {
     ".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd", ".xz": "xz", ".bz2": "bzip2",
@@ -32,7 +37,10 @@ KIND_OF_SUFFIX = (
     | dict.fromkeys(JSONL_SUFFIXES, "jsonl")
     | {".csv": "csv", ".parquet": "parquet"}
 )
-_HEAD = 1 << 16
+_HEAD_BYTES = 1 << 16
+_LOOKALIKE_BYTES = 1 << 14  # of each file, and of at most so many files: each costs a read
+_LOOKALIKE_FILES = 100
+_LOOKALIKE_NOTES = 3
 _PARQUET = b"PAR1"
 _MAGIC = {
     "gzip": re.compile(rb"\x1f\x8b\x08"),
@@ -44,7 +52,7 @@ _SKIPPABLE_FRAME = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")  # zstd; valid text, 
 
 
 def suffixes(name: str) -> tuple[str, str]:
-    """The suffix that tells the kind, and the compression suffix behind it ("" for none)."""
+    """The suffix of the kind, and the compression suffix after it ("" for none)."""
     base = name.rpartition("/")[2].lower()
     compression = next((s for s in COMPRESSION_SUFFIXES if base.endswith(s)), "")
     base = base.removesuffix(compression)
@@ -52,7 +60,7 @@ def suffixes(name: str) -> tuple[str, str]:
     return (base[dot:] if dot > 0 else ""), compression
 
 
-def tell_kind(path: str, size: int) -> tuple[str, str | None]:
+def detect_kind(path: str, size: int) -> tuple[str, str | None]:
     """(kind, compression) of a file."""
     shown = open_input.printable(path)
     kind_suffix, compression_suffix = suffixes(path)
@@ -94,12 +102,12 @@ def _holds_parquet(path: str, shown: str, compression: str) -> bool:
 
 def _look_inside(path: str, shown: str, compression: str | None, *, must_be_json: bool) -> str:
     with open_stream(path, compression, shown) as stream:
-        head = stream.read(_HEAD)
+        head = stream.read(_HEAD_BYTES)
     if compression and not must_be_json and head.startswith(_PARQUET):
         return "parquet"
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
     line, newline, _ = text.partition(b"\n")
-    whole = newline or len(head) < _HEAD
+    whole = newline or len(head) < _HEAD_BYTES
     try:
         is_object = isinstance(orjson.loads(line), dict) if whole else line.startswith(b"{")
     except orjson.JSONDecodeError:
@@ -113,3 +121,50 @@ def _look_inside(path: str, shown: str, compression: str | None, *, must_be_json
             source=shown,
         )
     return "text"
+
+
+def lookalikes(sources: list[Source], text_field: str) -> list[str]:
+    """Sentences about the first files that are read as text and look like rows."""
+    notes: list[str] = []
+    for source in [source for source in sources if source.kind == "text"][:_LOOKALIKE_FILES]:
+        if len(notes) < _LOOKALIKE_NOTES and (note := _looks_like(source, text_field)):
+            notes.append(f"{source.name} looks like {note}")
+    return notes
+
+
+def _looks_like(source: Source, text_field: str) -> str:
+    with open_stream(source.path, source.compression, source.name) as stream:
+        head = stream.read(_LOOKALIKE_BYTES)
+    lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    whole = [
+        line for line in (lines[:-1] if len(head) == _LOOKALIKE_BYTES else lines) if line.strip()
+    ]
+    if whole and all(_has_field(line, text_field) for line in whole):
+        return (
+            f"JSON lines: every line is an object with a field {text_field!r}; it is read as text; "
+            "rename it to .jsonl to read its field"
+        )
+    unknown_name = suffixes(source.path)[0] not in KIND_OF_SUFFIX
+    if unknown_name and len(whole) > 1 and _has_column(whole, text_field):
+        return (
+            f"CSV: its first line names a column {text_field!r}; it is read as text; give it a "
+            "name that ends in .csv to read that column"
+        )
+    return ""
+
+
+def _has_field(line: bytes, text_field: str) -> bool:
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(row, dict) and isinstance(row.get(text_field), str)
+
+
+def _has_column(lines: list[bytes], text_field: str) -> bool:
+    text = (line.decode("utf-8", "replace") for line in lines)
+    try:
+        header = next(csv.reader(text))
+    except (csv.Error, StopIteration):
+        return False
+    return len(header) > 1 and header.count(text_field) == 1
