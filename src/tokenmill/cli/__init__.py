@@ -1,4 +1,12 @@
-"""The command `tokenmill`: one file a command, loaded when it is called."""
+"""The command `tokenmill`: one file a command, imported when it is called.
+
+flags.py      flags that several commands share, and flags made from the fields of a dataclass
+outcome.py    what a command prints: results, notes, or JSON; `--json` and `--quiet`
+make/         prepare (and its jobs), pretokenize, download, upload, convert
+look/         inspect, show, verify, doctor, report, view
+train.py      train a small GPT
+sample.py     text from a trained model
+"""
 
 import importlib
 import os
@@ -10,17 +18,16 @@ import click
 from tokenmill.errors import TokenmillError
 from tokenmill.version import __version__
 
-TITLES = {"make": "Make a dataset", "look": "Look at a dataset", "train": "Train"}
-# folder -> command -> its one line; the command is `command` in tokenmill.cli.<folder>.<name>
+# title -> command -> its one line
 COMMANDS = {
-    "make": {
+    "Make a dataset": {
         "prepare": "Tokenize text files into shards",
         "pretokenize": "Tokenize one text file into one .npy beside it",
         "download": "Fetch token shards from the Hugging Face hub",
         "upload": "Push a dataset to the Hugging Face hub",
         "convert": "Copy a dataset from or to another project's format",
     },
-    "look": {
+    "Look at a dataset": {
         "inspect": "Print what a dataset holds and how it was made",
         "show": "Decode documents, windows or the batch of a step",
         "verify": "Read every shard again and compare it with the manifest",
@@ -28,33 +35,32 @@ COMMANDS = {
         "report": "Write one HTML page about a dataset",
         "view": "Browse a dataset in a local page",
     },
-    "train": {
+    "Train": {
         "train": "Train a small GPT on token data",
         "sample": "Generate text with a trained model",
     },
 }
+ROOMS = {"Make a dataset": "cli.make", "Look at a dataset": "cli.look", "Train": "cli"}
 
 
 class Commands(click.Group):
     """A group that knows its commands by name and imports one only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, in the order of the help text."""
         return [name for commands in COMMANDS.values() for name in commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the file of this command."""
-        for folder, commands in COMMANDS.items():
+        for title, commands in COMMANDS.items():
             if cmd_name in commands:
-                module = importlib.import_module(f"tokenmill.cli.{folder}.{cmd_name}")
+                module = importlib.import_module(f"tokenmill.{ROOMS[title]}.{cmd_name}")
                 command: click.Command = module.command
                 return command
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Commands by what one wants to do, without importing any."""
-        for folder, commands in COMMANDS.items():
-            with formatter.section(TITLES[folder]):
+        for title, commands in COMMANDS.items():
+            with formatter.section(title):
                 formatter.write_dl(list(commands.items()))
 
 
@@ -62,8 +68,8 @@ class Commands(click.Group):
     cls=Commands,
     context_settings={
         "help_option_names": ["-h", "--help"],
-        # Every flag may be written with `_` or `-`.
-        "token_normalize_func": lambda token: token.replace("_", "-"),
+        # Every flag may be written with `_` or `-`; ours are spelled with `_`.
+        "token_normalize_func": lambda token: token.replace("-", "_"),
         "max_content_width": 100,
     },
 )
@@ -73,7 +79,7 @@ def tokenmill() -> None:
 
 
 def main(args: list[str] | None = None) -> NoReturn:
-    """Run the command; errors of ours become `error:` lines and exit codes, not tracebacks."""
+    """Run the command; errors become `error:` lines and exit codes, not tracebacks."""
     try:
         tokenmill.main(args=args, prog_name="tokenmill", standalone_mode=False)
         sys.exit(0)

@@ -30,10 +30,11 @@ class SettingsKeywords(TypedDict, total=False):
 class Settings:
     """Settings that decide the result; how many workers run is not among them.
 
-    The docstring under a field is also the help text of its flag. Manifests list the fields in this
-    order.
+    The docstring under a field is also the help text of its flag, the comment above a field the
+    title of the flags from there on. Manifests list the fields in this order.
     """
 
+    # Tokens
     tokenizer: str = "gpt2"
     """gpt2, bytes, chars, a tokenizer.json, a .tiktoken or SentencePiece .model file."""
     end_of_text: str | None = None
@@ -43,10 +44,14 @@ class Settings:
     does not say it."""
     dtype: Literal["uint16", "uint32"] | None = None
     """Width of an id on disk; by default the smaller one that holds the vocabulary."""
+
+    # Shards
     tokens_per_shard: int = 10_000_000
     """Tokens in each shard."""
     val_fraction: float = 0.1
     """Share of the documents held out as val/; 0 for none."""
+
+    # Cleaning
     normalize: bool = True
     """Clean the text: Unicode NFC, line ends, surplus blanks and empty lines. Without it, not one
     byte changes."""
@@ -54,6 +59,8 @@ class Settings:
     """Drop what was seen before, across all inputs."""
     dedup_min_chars: int = 16
     """Lines with fewer characters are never duplicates."""
+
+    # Reading
     documents: Literal["file", "line", "paragraph"] = "file"
     """What is one document in a text file."""
     separator: str | None = None

@@ -1,18 +1,18 @@
 """`tokenmill inspect`: what a dataset holds and how it was made."""
 
-import json
 from typing import Any
 
 import click
 
-from tokenmill.cli.dataset_options import dataset_options, given
+from tokenmill.cli.flags import given, open_options
+from tokenmill.cli.outcome import Outcome, prints_outcome
 
 
 @click.command()
 @click.argument("path")
-@dataset_options
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON")
-def command(path: str, as_json: bool, **options: Any) -> None:
+@open_options
+@prints_outcome
+def command(path: str, quiet: bool, **options: Any) -> Outcome:
     """Print what the token data at PATH holds, in any format, and how it was made.
 
     \b
@@ -23,5 +23,5 @@ def command(path: str, as_json: bool, **options: Any) -> None:
     """
     from tokenmill.look.inspect import inspect, lines
 
-    known = inspect(path, **given(**options))
-    print(json.dumps(known, indent=2) if as_json else "\n".join(lines(known)))
+    known = inspect(path, **given(options))
+    return Outcome(known, results=lines(known))

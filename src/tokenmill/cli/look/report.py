@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from tokenmill.cli.dataset_options import dataset_options, given
+from tokenmill.cli.flags import given, open_options, sample_option
+from tokenmill.cli.outcome import Outcome, prints_outcome
 
 
 @click.command()
@@ -20,21 +21,16 @@ from tokenmill.cli.dataset_options import dataset_options, given
     metavar="FILE",
     help="The page to write, or - for standard output",
 )
-@click.option(
-    "--sample",
-    type=click.IntRange(min=1),
-    default=16 << 20,
-    metavar="N",
-    help="Tokens of each split to look at  [default: 16,777,216]",
-)
-@dataset_options
-def command(path: str, out: str, sample: int, **options: Any) -> None:
+@sample_option
+@open_options
+@prints_outcome
+def command(path: str, out: str, sample: int, quiet: bool, **options: Any) -> Outcome:
     """Write one HTML page about the token data at PATH; it opens offline, anywhere.
 
-    Counts, splits and books, lengths of documents, top tokens, how much of the vocabulary is used,
-    bytes a token, what the doctor says, and samples. Large data is looked at in an evenly spaced
-    sample; the page says so. The same data gives the same page. Exit code 0, whatever it says:
-    `tokenmill doctor` is for scripts.
+    Counts, splits and accounts, lengths of documents, top tokens, how much of the vocabulary is
+    used, bytes a token, what the doctor says, and samples. Of large data an evenly spaced sample
+    is read, and the page says so. The same data gives the same page. Exit code 0, whatever it
+    says: `tokenmill doctor` is for scripts.
 
     \b
     Examples:
@@ -44,11 +40,12 @@ def command(path: str, out: str, sample: int, **options: Any) -> None:
     from tokenmill.base.atomic import write_atomically
     from tokenmill.pages.report import report
 
-    page = report(path, sample=sample, **given(**options)).encode("utf-8", "replace")
-    if out == "-":
-        sys.stdout.buffer.write(page)
-        return
     if os.path.isdir(out):
         raise click.BadParameter(f"{out} is a folder; name a file", param_hint="-o")
+    page = report(path, sample=sample, **given(options)).encode("utf-8", "replace")
+    outcome = {"file": out, "bytes": len(page)}
+    if out == "-":
+        sys.stdout.buffer.write(page)
+        return Outcome(outcome)
     write_atomically(Path(out), page)
-    print(f"Wrote {out} ({len(page):,} bytes)", file=sys.stderr)
+    return Outcome(outcome, notes=[f"Wrote {out} ({len(page):,} bytes)"])

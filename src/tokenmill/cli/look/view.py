@@ -1,12 +1,13 @@
 """`tokenmill view`: browse a dataset in a local page."""
 
+import json
 import sys
 from typing import Any
 
 import click
 
 from tokenmill.base.signals import interrupt_on_sigterm
-from tokenmill.cli.dataset_options import dataset_options, given
+from tokenmill.cli.flags import given, open_options
 
 
 @click.command()
@@ -18,9 +19,13 @@ from tokenmill.cli.dataset_options import dataset_options, given
     metavar="N",
     help="Port of 127.0.0.1 to listen on; 0 for a free one  [default: 0]",
 )
-@click.option("--no-browser", is_flag=True, help="Only print the address")
-@dataset_options
-def command(path: str, port: int, no_browser: bool, **options: Any) -> None:
+@click.option("--no_browser", is_flag=True, help="Only print the address")
+@open_options
+@click.option("--json", "as_json", is_flag=True, help="Print the address as JSON")
+@click.option("-q", "--quiet", is_flag=True, help="Print no address")
+def command(
+    path: str, port: int, no_browser: bool, as_json: bool, quiet: bool, **options: Any
+) -> None:
     """Browse the token data at PATH: documents with coloured tokens, batches, search.
 
     The pages are for this machine only, change nothing, and read only what they show, so that any
@@ -29,13 +34,16 @@ def command(path: str, port: int, no_browser: bool, **options: Any) -> None:
     \b
     Examples:
         tokenmill view data/corpus
-        tokenmill view train.bin --dtype uint16 --tokenizer gpt2 --port 8123 --no-browser
+        tokenmill view train.bin --dtype uint16 --tokenizer gpt2 --port 8123 --no_browser
     """
     from tokenmill.pages.server import Server
     from tokenmill.pages.site.routes import Site
 
-    with Server(Site.open(path, **given(**options)), port) as server, interrupt_on_sigterm():
-        print(f"{server.site.name} is at {server.address} (Ctrl-C ends it)", flush=True)
+    with Server(Site.open(path, **given(options)), port) as server, interrupt_on_sigterm():
+        if as_json:  # printed at once and not at the end, for the program that waits for it
+            print(json.dumps({"name": server.site.name, "address": server.address}), flush=True)
+        elif not quiet:
+            print(f"{server.site.name} is at {server.address} (Ctrl-C ends it)", flush=True)
         if not no_browser:
             import webbrowser
 
@@ -43,4 +51,5 @@ def command(path: str, port: int, no_browser: bool, **options: Any) -> None:
         try:
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
-            print("stopped", file=sys.stderr)
+            if not quiet:
+                print("stopped", file=sys.stderr)

@@ -1,12 +1,12 @@
 """`tokenmill convert`: a dataset of any format as one of another."""
 
-import sys
 from typing import Any
 
 import click
 
 from tokenmill.base.human import plural
-from tokenmill.cli.dataset_options import dataset_options, given
+from tokenmill.cli.flags import given, open_options
+from tokenmill.cli.outcome import Outcome, prints_outcome
 
 
 @click.command()
@@ -14,18 +14,19 @@ from tokenmill.cli.dataset_options import dataset_options, given
 @click.argument("dst")
 @click.option("--to", required=True, metavar="FORMAT", help="Format to write")
 @click.option(
-    "--to-dtype", metavar="TYPE", help="Type of the written ids  [default: by vocabulary]"
+    "--to_dtype", metavar="TYPE", help="Type of the written ids  [default: by vocabulary]"
 )
-@click.option("--tokens-per-shard", type=int, metavar="N", help="Tokens in each written shard")
+@click.option("--tokens_per_shard", type=int, metavar="N", help="Tokens in each written shard")
 @click.option(
-    "--add-end-of-text", is_flag=True, help="Write the end-of-text id where a document lacks it"
+    "--add_end_of_text", is_flag=True, help="Write the end-of-text id where a document lacks it"
 )
 @click.option(
-    "--allow-lost-documents", is_flag=True, help="Go on where some ends of documents are lost"
+    "--allow_lost_documents", is_flag=True, help="Convert even if some ends of documents are lost"
 )
 @click.option("--overwrite", is_flag=True, help="Replace DST, once the new data is verified")
-@dataset_options
-def command(src: str, dst: str, to: str, **options: Any) -> None:
+@open_options
+@prints_outcome
+def command(src: str, dst: str, to: str, quiet: bool, **options: Any) -> Outcome:
     """Copy the token data at SRC to the new folder DST in another project's format.
 
     FORMAT is one of: tokenmill, llmc, nanogpt, npy, megatron, datatrove, dolma, mds, litdata.
@@ -40,10 +41,13 @@ def command(src: str, dst: str, to: str, **options: Any) -> None:
     """
     from tokenmill.conversion.convert import convert
 
-    done = convert(src, dst, to=to, **given(**options))
-    for split, (tokens, shards) in done.splits.items():
-        print(
-            f"  {split:<6} {tokens:,} tokens in {plural(shards, 'file')}, {done.dtype}",
-            file=sys.stderr,
-        )
-    print(f"Wrote {done.path} ({done.format})", file=sys.stderr)
+    done = convert(src, dst, to=to, **given(options))
+    splits = {name: {"tokens": n, "files": files} for name, (n, files) in done.splits.items()}
+    lines = [
+        f"  {name:<6} {split['tokens']:,} tokens in {plural(split['files'], 'file')}, {done.dtype}"
+        for name, split in splits.items()
+    ]
+    return Outcome(
+        {"path": str(done.path), "format": done.format, "dtype": done.dtype, "splits": splits},
+        notes=[*lines, f"Wrote {done.path} ({done.format})"],
+    )

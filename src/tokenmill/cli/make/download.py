@@ -1,12 +1,12 @@
 """`tokenmill download`: token shards from the Hugging Face hub."""
 
-import json
-import sys
+from typing import Any
 
 import click
 
 from tokenmill.base.human import human_bytes
 from tokenmill.base.signals import interrupt_on_sigterm
+from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.hub.remote_files import DEFAULT_NUM_SHARDS, DEFAULT_REPO
 
 
@@ -44,29 +44,24 @@ from tokenmill.hub.remote_files import DEFAULT_NUM_SHARDS, DEFAULT_REPO
     help="Give up after this time, all tries together",
 )
 @click.option("--force", is_flag=True, help="Read again what is here; replace what differs")
-@click.option("--dry-run", is_flag=True, help="Only say what would be fetched")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON")
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only")
+@click.option("--dry_run", is_flag=True, help="Only say what would be fetched")
+@prints_outcome
 def command(
     repo: str,
     folder: str | None,
-    shards: int | None,
     patterns: tuple[str, ...],
-    revision: str,
-    workers: int,
     deadline: float | None,
-    force: bool,
     dry_run: bool,
-    as_json: bool,
     quiet: bool,
-) -> None:
+    **options: Any,
+) -> Outcome:
     """Fetch token shards from the dataset repository REPO.
 
     Without REPO: FineWeb-Edu in GPT-2 tokens, the first three training shards of 200 MB. They are
-    all training shards; when they are opened, the last is held out for validation.
+    all training shards; when a split is asked for, the last one is held out for validation.
 
     Every file is checked by size and hash before it gets its name. What is here and right is not
-    fetched again; a download that was stopped goes on where it stopped.
+    fetched again; a download that was stopped resumes where it stopped.
 
     \b
     Examples:
@@ -81,28 +76,16 @@ def command(
         done = download(
             folder,
             repo,
-            shards=shards,
             patterns=patterns or None,
-            revision=revision,
-            workers=workers,
             retry=Retry(deadline=deadline),
-            force=force,
             dry_run=dry_run,
             progress=False if quiet else None,
+            **options,
         )
-    if as_json:
-        print(json.dumps(done.as_dict(), indent=2))
-        return
-    if quiet:
-        return
     if dry_run:
-        for file in done.kept:
-            print(f"here   {human_bytes(file.bytes):>9}  {file.path}")
-        for file in done.fetched:
-            print(f"fetch  {human_bytes(file.bytes):>9}  {file.path}")
-        return
+        files = [("here ", file) for file in done.kept] + [("fetch", f) for f in done.fetched]
+        lines = [f"{what}  {human_bytes(file.bytes):>9}  {file.path}" for what, file in files]
+        return Outcome(done.as_dict(), results=lines)
     here = f", {len(done.kept)} were here" if done.kept else ""
-    print(
-        f"{done.folder}: fetched {len(done.fetched)}{here}; {done.repo_id} at {done.commit[:12]}",
-        file=sys.stderr,
-    )
+    note = f"{done.folder}: fetched {len(done.fetched)}{here}; {done.repo_id} at {done.commit[:12]}"
+    return Outcome(done.as_dict(), notes=[note])

@@ -1,113 +1,95 @@
-"""`tokenmill prepare`: tokenize text files into shards."""
+"""`tokenmill prepare`: tokenize text files into shards; `prepare plan` only plans it."""
 
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
-from tokenmill.cli.make.prepare_jobs import JOBS_HELP, WithJobs, given_settings, show_progress, tell
-from tokenmill.preparation.budget.estimate import estimate as make_estimate
-from tokenmill.preparation.prepare import prepare
+from tokenmill.base.human import human_bytes, human_rate
+from tokenmill.cli.flags import (
+    PREPARE_SETTINGS,
+    F,
+    Flag,
+    SectionedCommand,
+    given,
+    read_fields,
+    settings_flags,
+)
+from tokenmill.cli.outcome import Outcome, prints_outcome, show_progress
+
+if TYPE_CHECKING:
+    from tokenmill.preparation.summary import Summary
+
+JOBS_HELP = """\b
+On many machines, as numbered jobs (each has its own --help):
+    tokenmill prepare plan INPUT... -o OUT   write the plan
+    tokenmill prepare work OUT --part K/N    do one part of what can be done now
+    tokenmill prepare status OUT             what is done, what is missing
+    tokenmill prepare finish OUT             whatever is missing, then the manifest
+    tokenmill prepare slurm OUT              print a script that submits all of these
+"""
+where = partial(click.option, cls=Flag, section="Input and output")
+running = partial(click.option, cls=Flag, section="Running")
+
+
+def preparation_options(command: F) -> F:
+    """What `prepare` and `prepare plan` both take: inputs, OUT, settings, and how to write OUT."""
+    for option in reversed(
+        [
+            click.argument("inputs", nargs=-1, metavar="INPUT..."),
+            where("--input_files", multiple=True, metavar="INPUT", help="The same as INPUT"),
+            where("-o", "--out_dir", required=True, metavar="OUT", help="Folder of the dataset"),
+            where("--append", is_flag=True, help="Add to the dataset in OUT"),
+            where("--overwrite", is_flag=True, help="Replace the dataset in OUT"),
+            where("--work_dir", metavar="DIR", help="Where to work when OUT is s3://bucket/..."),
+            settings_flags(PREPARE_SETTINGS, aliases={"tokenizer": "--tokenization"}),
+            click.option(
+                "--no_dedup", cls=Flag, section="Cleaning", is_flag=True, help="--dedup none"
+            ),
+            running("--max_ram", metavar="SIZE", help="Memory to stay within, such as 4G"),
+            running("--break_lock", is_flag=True, help="Take OUT over from a machine that is gone"),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+class WithJobs(SectionedCommand):
+    """A command whose first argument may be one of the jobs; an input of that name is ./plan."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **e: Any
+    ) -> click.Context:
+        from tokenmill.cli.make.prepare_jobs import JOBS
+
+        job = {"plan": plan_command, **JOBS}.get(args[0]) if args else None
+        if job is not None:
+            return job.make_context(f"{info_name} {args[0]}", args[1:], parent, **e)
+        return super().make_context(info_name, args, parent, **e)
 
 
 @click.command(cls=WithJobs, short_help="Tokenize text files into shards", epilog=JOBS_HELP)
-@click.argument("inputs", nargs=-1, metavar="INPUT...")
-@click.option("--input-files", "input_files", multiple=True, help="The same as INPUT.")
-@click.option("-o", "--out-dir", required=True, metavar="OUT", help="Folder of the new dataset.")
-@click.option(
-    "--tokenizer",
-    "--tokenization",
-    default="gpt2",
-    show_default=True,
-    metavar="NAME",
-    help="gpt2, bytes, chars, a tokenizer.json, a .tiktoken or SentencePiece .model file.",
-)
-@click.option("--end-of-text", metavar="TOKEN", help="End-of-text token, where the file has none.")
-@click.option(
-    "--token-pattern", metavar="NAME", help="Pattern of a .tiktoken file: gpt2, cl100k..."
-)
-@click.option("--dtype", type=click.Choice(["uint16", "uint32"]), help="Width of an id on disk.")
-@click.option(
-    "--documents",
-    type=click.Choice(["file", "line", "paragraph"]),
-    default="file",
-    show_default=True,
-    help="What is one document in a text file.",
-)
-@click.option("--separator", metavar="TEXT", help="Cut text files into documents at this text.")
-@click.option(
-    "--text-field",
-    default="text",
-    show_default=True,
-    metavar="NAME",
-    help="Field or column that holds the text in .jsonl, .csv and .parquet.",
-)
-@click.option("--no-normalize", is_flag=True, help="Do not clean: not one byte changes.")
-@click.option(
-    "--dedup",
-    type=click.Choice(["lines", "documents", "none"]),
-    default="lines",
-    show_default=True,
-    help="Drop what was seen before, across all inputs.",
-)
-@click.option("--no-dedup", is_flag=True, help="The same as --dedup none.")
-@click.option(
-    "--dedup-min-chars",
-    type=int,
-    default=16,
-    show_default=True,
-    metavar="N",
-    help="Shorter lines are never duplicates.",
-)
-@click.option(
-    "--on-bad-input",
-    type=click.Choice(["error", "skip", "replace"]),
-    default="error",
-    show_default=True,
-    help="What to do about text that cannot be read.",
-)
-@click.option(
-    "--val-fraction",
-    type=float,
-    default=0.1,
-    show_default=True,
-    metavar="F",
-    help="Share of the documents held out as val/; 0 for none.",
-)
-@click.option(
-    "--tokens-per-shard",
-    type=int,
-    default=10_000_000,
-    show_default=True,
-    metavar="N",
-    help="Tokens in each shard.",
-)
-@click.option("--workers", type=int, metavar="N", help="Processes.  [default: number of cores]")
-@click.option("--max-ram", metavar="SIZE", help="Memory to stay within, such as 4G.")
-@click.option("--append", is_flag=True, help="Add to the dataset in OUT.")
-@click.option("--overwrite", is_flag=True, help="Replace the dataset in OUT.")
-@click.option("--break-lock", is_flag=True, help="Take OUT over from a machine that is gone.")
-@click.option(
+@preparation_options
+@running("--workers", type=int, metavar="N", help="Processes  [default: number of cores]")
+@running(
     "--engine",
     type=click.Choice(["local", "ray"]),
     default="local",
-    show_default=True,
-    help="Run on this machine or on a Ray cluster.",
+    metavar="KIND",
+    help="Run on this machine or on a Ray cluster (`local`, `ray`)  [default: local]",
 )
-@click.option("--ray-address", metavar="ADDRESS", help="The cluster: auto, or HOST:PORT.")
-@click.option("--work-dir", metavar="DIR", help="Where to work when OUT is s3://bucket/...")
+@running("--ray_address", metavar="ADDRESS", help="The cluster: auto, or HOST:PORT")
 @click.option(
-    "--estimate", is_flag=True, help="Read about 1 %, print what to expect, write nothing."
+    "--estimate", is_flag=True, help="Read about 1 %, print what to expect, write nothing"
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome as one JSON object.")
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
-@click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> None:
+@prints_outcome
+def command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcome:
     """Tokenize text files into a new dataset at OUT.
 
     INPUT may be files, folders or quoted globs: .txt, .jsonl, .csv, .parquet, also .gz, .zst, .xz
-    and .bz2; and - for standard input, alone or among them. A preparation that was
-    stopped goes on when the same command is given again.
+    and .bz2; and - for standard input, alone or among them. A preparation that was stopped
+    resumes when the same command is given again.
 
     \b
     Examples:
@@ -116,26 +98,87 @@ def command(ctx: click.Context, /, **options: Any) -> None:
             --text_field body --dedup documents --workers 16
         tokenmill prepare book.txt -o data/book --tokenizer bytes
     """
+    inputs, settings = inputs_and_settings(options)
+    if estimate:
+        from tokenmill.preparation.budget.estimate import estimate as make_estimate
+
+        known = {"workers", *(field.name for field in read_fields(*PREPARE_SETTINGS))}
+        found = make_estimate(inputs, **{k: v for k, v in settings.items() if k in known})
+        return Outcome(found.to_json(), results=[found.to_text()])
+    from tokenmill.preparation.prepare import prepare
+
+    with show_progress(quiet) as progress:
+        summary = prepare(inputs, out_dir, progress=progress, **settings)
+    return Outcome(summary.to_json(), notes=summary_lines(summary))
+
+
+@click.command(cls=SectionedCommand, short_help="Write the plan of a preparation")
+@preparation_options
+@prints_outcome
+def plan_command(out_dir: str, quiet: bool, **options: Any) -> Outcome:
+    """Write the plan of a preparation, for jobs that share the work.
+
+    The options are those of `tokenmill prepare`. Inputs and OUT must be seen by all machines under
+    the same path. An existing plan of the same inputs and settings is left as it is.
+    """
+    from tokenmill.preparation import jobs
+    from tokenmill.preparation.summary import Summary
+    from tokenmill.text.inputs.open_input import printable
+
+    inputs, settings = inputs_and_settings(options)
+    made = jobs.plan(inputs, out_dir, **settings)
+    if isinstance(made, Summary):
+        return Outcome(
+            made.to_json(), notes=[f"{made.out_dir} is finished: there is nothing to plan"]
+        )
+    run, parts, size = options["work_dir"] or out_dir, jobs.usual_parts(made), made.bytes_in
+    return Outcome(
+        {"run": printable(run), "units": len(made.units), "bytes": size, "parts": parts},
+        results=[f"{len(made.units)} units, {human_bytes(size)} of input"],
+        notes=[
+            f"next: tokenmill prepare slurm {run} --parts {parts} > job.sbatch",
+            f"  or: tokenmill prepare work {run} --part K/N, K from 0 to N-1",
+        ],
+    )
+
+
+def inputs_and_settings(options: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """The inputs, and what was really given: the rest is the library's default, or OUT's own."""
     inputs = [*options.pop("inputs"), *options.pop("input_files")]
     if not inputs:
         raise click.UsageError("no input was given; name files, folders, globs, or - for stdin")
-    out_dir, as_json, quiet = (options.pop(name) for name in ("out_dir", "as_json", "quiet"))
-    only_estimate = options.pop("estimate")
-    run = {
-        name: options.pop(name)
-        for name in (
-            *("workers", "max_ram", "append", "overwrite", "break_lock"),
-            *("engine", "ray_address", "work_dir"),
-        )
-    }
-    settings = given_settings(ctx, options)
-    if only_estimate:
-        found = make_estimate(inputs, workers=run["workers"], **settings)
-        print(orjson.dumps(found.to_json()).decode() if as_json else found.to_text())
+    if options.pop("no_dedup"):
+        if options["dedup"] not in (None, "none"):
+            raise click.UsageError(
+                f"--no_dedup and --dedup {options['dedup']} contradict each other"
+            )
+        options["dedup"] = "none"
+    return inputs, given(options)
+
+
+def summary_lines(summary: "Summary") -> Iterator[str]:
+    """The outcome of a preparation for people."""
+    dropped = ", ".join(f"{n:,} {reason}" for reason, n in sorted(summary.dropped.items()))
+    kept = f"read {summary.documents_in:,} documents, kept {summary.documents_written:,}"
+    yield f"  done      {kept}" + (f" (dropped: {dropped})" if dropped else "")
+    for place in summary.bad_input:
+        yield f"  bad       {place}"
+    if summary.lines_dropped:
+        yield f"  lines     dropped {summary.lines_dropped:,} seen before"
+    num_bytes = (summary.train_tokens + summary.val_tokens) * (
+        2 if summary.dtype == "uint16" else 4
+    )
+    yield (
+        f"  tokens    {summary.train_tokens:,} train in {summary.train_shards:,} shards, "
+        f"{summary.val_tokens:,} val in {summary.val_shards:,}, {summary.dtype}, "
+        f"{human_bytes(num_bytes)}"
+    )
+    for note in summary.notes:
+        yield f"  note      {note}"
+    if summary.already_there:
+        yield f"Nothing to write to {summary.out_dir}"
         return
-    with show_progress(quiet) as progress:
-        outcome = prepare(inputs, out_dir, progress=progress, **run, **settings)
-    if as_json:
-        print(orjson.dumps(outcome.to_json()).decode())
-    elif not quiet:
-        tell(outcome)
+    yield (
+        f"Wrote {summary.out_dir}/dataset_metadata.json in {summary.seconds:.1f} s "
+        f"({human_rate(summary.bytes_in, summary.seconds)})"
+    )

@@ -1,8 +1,8 @@
 """`tokenmill upload`: a dataset to the Hugging Face hub."""
 
-import json
-
 import click
+
+from tokenmill.cli.outcome import Outcome, prints_outcome
 
 
 @click.command()
@@ -13,9 +13,8 @@ import click
     "--revision", default="main", metavar="BRANCH", show_default=True, help="Branch to push to"
 )
 @click.option("--message", metavar="TEXT", help="Message of the commit")
-@click.option("--no-sample", is_flag=True, help="Leave out the decoded sample for the hub's viewer")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON")
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only")
+@click.option("--no_sample", is_flag=True, help="Leave out the decoded sample for the hub's viewer")
+@prints_outcome
 def command(
     folder: str,
     repo: str,
@@ -23,9 +22,8 @@ def command(
     revision: str,
     message: str | None,
     no_sample: bool,
-    as_json: bool,
     quiet: bool,
-) -> None:
+) -> Outcome:
     """Push the dataset in DIR to the dataset repository REPO.
 
     Every byte is checked against the manifest before it leaves. The shards, the manifest, the card
@@ -47,7 +45,5 @@ def command(
         sample=not no_sample,
         note=(lambda text: None) if quiet else lambda text: click.echo(text, err=True),
     )
-    if as_json:
-        print(json.dumps(done.as_dict(), indent=2))
-    elif not quiet:
-        click.echo(f"{done.url}: {len(done.files)} files at {done.commit[:12]}", err=True)
+    note = f"{done.url}: {len(done.files)} files at {done.commit[:12]}"
+    return Outcome(done.as_dict(), notes=[note])

@@ -1,0 +1,61 @@
+"""`tokenmill train`: train a small GPT on token data."""
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from tokenmill.cli.flags import TRAIN_SETTINGS, Flag, SectionedCommand, settings_flags
+from tokenmill.cli.outcome import Outcome, prints_outcome
+
+
+@click.command(cls=SectionedCommand, short_help="Train a small GPT on token data")
+@settings_flags(TRAIN_SETTINGS)
+@click.option(
+    "--config_file",
+    cls=Flag,
+    section="The run",
+    metavar="FILE",
+    help="JSON file of settings, such as configs/150M_1024.json; flags win over it",
+)
+@click.option(
+    "--resume",
+    cls=Flag,
+    section="The run",
+    is_flag=True,
+    help="Continue from the last checkpoint of the run, or start it",
+)
+@prints_outcome
+def command(config_file: str | None, resume: bool, quiet: bool, **settings: Any) -> Outcome:
+    """Train a small GPT on token data.
+
+    Exactly one of --input_file, --dataset_dir and --train_data_path says where the data is. The
+    run's folder gets checkpoints, metrics.jsonl, loss.svg, config.json and data.json. SIGTERM and
+    Ctrl-C save and stop (exit code 75).
+
+    \b
+    Examples:
+        tokenmill train --input_file input.txt --config_file configs/toy_cpu.json
+        tokenmill train --dataset_dir data/corpus --model_name wiki \\
+            --config_file configs/150M_1024.json --max_iters 50000
+        tokenmill train --train_data_path train.npy --val_data_path val.npy --batch_size 64
+        torchrun --nproc_per_node=8 train.py --dataset_dir data/corpus --resume
+    """
+    needs_torch("tokenmill train")
+    from tokenmill.torch.world import find_ranks
+    from tokenmill.train.start import train
+
+    result = train(settings, config_file=config_file, resume=resume, quiet=quiet)
+    if find_ranks().rank > 0:
+        return Outcome(None)  # rank 0 speaks for all
+    return Outcome({**asdict(result), "run_dir": str(result.run_dir)})
+
+
+def needs_torch(what: str) -> None:
+    """Raise an error that says how to install torch, where it is missing."""
+    from tokenmill.errors import MissingExtraError
+
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise MissingExtraError(what, package="torch", extra="torch") from None
