@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -18,18 +19,20 @@ from hypothesis import strategies as st
 from tokens.patterns import PATTERNS
 
 import tokenmill
+from tokenmill.base.progress import Silent
 from tokenmill.cli import tokenmill as command_group
 from tokenmill.errors import (
     BadInputError,
+    CorruptShardError,
     LockedError,
     MismatchError,
     PrepareError,
     TokenizerMismatchError,
 )
-from tokenmill.preparation.growing_npy import npy_header, open_npy
-from tokenmill.preparation.pretokenize import pretokenize
-from tokenmill.tokens import encode_stream as token_stream
-from tokenmill.tokens.encode_stream import Place, blocks_of_characters, encode_stream
+from tokenmill.preparation.pretokenize import Array, pretokenize
+from tokenmill.preparation.workspace.target import hold_workspace
+from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.text.reading import cut_pieces
 from tokenmill.tokens.load_tokenizer import from_state, load
 
 SOURCE = Path(tokenmill.__file__).parents[1]
@@ -69,6 +72,32 @@ def saved_by_numpy(ids, dtype):
     return file.getvalue()
 
 
+class Watch(Silent):
+    """Calls `after` with the bytes read so far, after each unit; keeps the receipts it saw."""
+
+    def __init__(self, folder, after=lambda num_bytes: None):
+        self.units, self.after = folder / ".corpus.npy.work/.preparation/units", after
+
+    def receipts(self):
+        return {path.name: path.stat().st_ino for path in self.units.glob("*.json")}
+
+    def follow(self, what, results, *, bytes=0, tasks=0):
+        self.before, num_bytes = self.receipts(), 0
+        for result in results:
+            num_bytes += result[1]["counts"].get("bytes_in", 0)
+            self.after(num_bytes)
+            yield result
+        self.at_end = self.receipts()
+
+
+def stop_after(folder, limit):
+    def stop(num_bytes):
+        if num_bytes >= limit:
+            raise KeyboardInterrupt
+
+    return Watch(folder, stop)
+
+
 def make_older(path, than):
     os.utime(path, ns=(0, os.stat(than).st_mtime_ns - 1))
 
@@ -94,15 +123,19 @@ def test_the_stored_type_can_be_chosen(corpus, gpt2, oracle, dtype):
     assert ids.tolist() == oracle(TEXT)
 
 
-@pytest.mark.parametrize("length", [0, 1, 10**9, 2**63 - 1])
-@pytest.mark.parametrize("dtype", ["<u2", "<i8"])
-def test_headers_are_those_of_numpy(length, dtype):
-    header = npy_header(np.dtype(dtype), length)
+def test_an_array_that_does_not_read_back_as_it_was_written_is_refused(corpus, gpt2, monkeypatch):
+    true = Workspace.sizes_and_hashes
 
-    file = io.BytesIO(header)
-    assert len(header) == 128
-    assert np.lib.format.read_magic(file) == (1, 0)
-    assert np.lib.format.read_array_header_1_0(file) == ((length,), False, np.dtype(dtype))
+    def damaged(workspace, stage, files):
+        known = true(workspace, stage, files)
+        return {name: (size, "0" * 32) for name, (size, _) in known.items()}
+
+    monkeypatch.setattr(Workspace, "sizes_and_hashes", damaged)
+
+    with pytest.raises(CorruptShardError, match="but reads back as 0000"):
+        pretokenize(corpus, tokenizer=gpt2)
+
+    assert names(corpus.parent) == ["corpus.txt"]
 
 
 def test_types_that_do_not_hold_the_vocabulary_are_refused(corpus, tmp_path):
@@ -137,141 +170,161 @@ PARTS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
-    parts=PARTS, block=st.integers(1, 60), separator=st.sampled_from(["", "<|endoftext|>", "\n"])
+    parts=PARTS, unit=st.integers(1, 60), separator=st.sampled_from([None, "<|endoftext|>", "\n"])
 )
-def test_the_size_of_a_block_changes_nothing(gpt2, oracle, parts, block, separator):
-    text = "".join(parts)
+def test_the_size_of_a_unit_changes_nothing(gpt2, oracle, parts, unit, separator):
+    text = "".join(parts) or "x"
     documents = [d for d in text.split(separator) if d] if separator else [text]
     closing = [END] if separator else []
     expected = [i for document in documents for i in (*oracle(document), *closing)]
 
-    steps = list(
-        encode_stream(
-            io.BytesIO(text.encode()),
-            gpt2,
-            name="t",
-            separator=separator.encode(),
-            block=block,
-        )
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "corpus.txt"
+        path.write_bytes(text.encode())
+        if not expected:
+            with pytest.raises(BadInputError, match="is empty"):
+                pretokenize(path, tokenizer=gpt2, separator=separator, unit_bytes=unit)
+            return
+        (found,) = pretokenize(path, tokenizer=gpt2, separator=separator, unit_bytes=unit)
 
-    assert np.concatenate([ids for ids, _ in steps]).tolist() == expected
-    assert steps[-1][1] == Place(
-        bytes=len(text.encode()),
-        characters=len(text),
-        tokens=len(expected),
-        documents=len(documents) if separator else 0,
-        in_document=bool(text) and not separator,
-    )
+        assert path.with_suffix(".npy").read_bytes() == saved_by_numpy(expected, "<u2")
+        assert found.characters == len(text)
+        assert found.documents == (len(documents) if separator else 0)
 
 
-@settings(max_examples=100, deadline=None)
-@given(parts=PARTS, separator=st.sampled_from(["", "<|endoftext|>"]), data=st.data())
-def test_going_on_from_any_place_gives_the_rest(gpt2, parts, separator, data):
-    text, options = "".join(parts).encode(), {"name": "t", "separator": separator.encode()}
-    steps = list(encode_stream(io.BytesIO(text), gpt2, block=7, **options))
-    stop = data.draw(st.integers(0, len(steps) - 1))
+@settings(max_examples=30, deadline=None)
+@given(parts=PARTS, separator=st.sampled_from([None, "<|endoftext|>"]), data=st.data())
+def test_resuming_after_any_unit_gives_the_same(gpt2, parts, separator, data):
+    text = "".join(parts) + "x"
+    options = {"tokenizer": gpt2, "separator": separator, "unit_bytes": 7}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "corpus.txt"
+        path.write_bytes(text.encode())
+        limit = data.draw(st.integers(0, len(text.encode())))
+        with pytest.raises(KeyboardInterrupt):
+            pretokenize(path, progress=stop_after(path.parent, limit), **options)
+        pretokenize(path, **options)
+        resumed = path.with_suffix(".npy").read_bytes()
 
-    rest = list(encode_stream(io.BytesIO(text), gpt2, start=steps[stop][1], block=11, **options))
+        pretokenize(path, force=True, **options)
 
-    first = [ids for ids, _ in steps[: stop + 1]]
-    if steps[stop][1].bytes < len(text):
-        joined = np.concatenate([*first, *(ids for ids, _ in rest)])
-        assert joined.tolist() == np.concatenate([ids for ids, _ in steps]).tolist()
-        assert rest[-1][1] == steps[-1][1]
-
-
-@given(text=st.text(), block=st.integers(1, 9))
-def test_blocks_of_characters_are_each_valid(text, block):
-    blocks = list(blocks_of_characters(io.BytesIO(text.encode()), block))
-
-    assert "".join(part.decode() for part in blocks) == text
+        assert path.with_suffix(".npy").read_bytes() == resumed
 
 
 class TestStopping:
     """Whenever it is stopped, the same command gives the same bytes."""
 
-    @pytest.fixture(autouse=True)
-    def _save_often(self, monkeypatch):
-        monkeypatch.setattr(sys.modules["tokenmill.preparation.pretokenize"], "SAVE_EVERY", 10_000)
-
     @pytest.mark.parametrize("stop_at", [1, 9, 30_000, 60_000])
-    def test_an_interrupted_run_goes_on_where_it_was_saved(self, corpus, gpt2, oracle, stop_at):
-        def stop(text, place):
-            if place.bytes >= stop_at:
-                raise KeyboardInterrupt
-
+    def test_an_interrupted_run_resumes_where_it_was(self, corpus, gpt2, oracle, stop_at):
         with pytest.raises(KeyboardInterrupt):
-            pretokenize(corpus, tokenizer=gpt2, progress=stop, block=3000)
+            pretokenize(
+                corpus, tokenizer=gpt2, progress=stop_after(corpus.parent, stop_at), unit_bytes=3000
+            )
         assert not corpus.with_suffix(".npy").exists()
-        reached = []
-        pretokenize(
-            corpus, tokenizer=gpt2, progress=lambda t, p: reached.append(p.bytes), block=5000
-        )
+        watch = Watch(corpus.parent)
+        pretokenize(corpus, tokenizer=gpt2, progress=watch, unit_bytes=3000)
 
         assert corpus.with_suffix(".npy").read_bytes() == saved_by_numpy(oracle(TEXT), "<u2")
         assert names(corpus.parent) == ["corpus.npy", "corpus.tokenizer_state.json", "corpus.txt"]
-        if stop_at > 20_000:
-            assert reached[0] > stop_at - 13_000
+        assert len(watch.before) >= max(1, stop_at // 3000 - 1)
+        assert watch.before.items() <= watch.at_end.items()  # no unit was encoded twice
 
     @pytest.mark.parametrize("kill_at", [2, 14])
-    def test_a_killed_run_goes_on_too(self, corpus, gpt2, oracle, kill_at):
+    def test_a_killed_run_resumes_too(self, corpus, gpt2, oracle, kill_at):
         code = f"""if True:
             import os, signal
-            from tokenmill import pretokenize as function
-            import sys; module = sys.modules["tokenmill.preparation.pretokenize"]
-            module.SAVE_EVERY, calls = 10_000, []
-            def kill(text, place):
-                calls.append(place)
-                if len(calls) == {kill_at}:
-                    os.kill(os.getpid(), signal.SIGKILL)
-            function({str(corpus)!r}, tokenizer="bytes", dtype="uint32", progress=kill, block=3000)
+            from tokenmill import pretokenize
+            from tokenmill.base.progress import Silent
+            class Kill(Silent):
+                def follow(self, what, results, **total):
+                    for number, result in enumerate(results, 1):
+                        if number == {kill_at}:
+                            os.kill(os.getpid(), signal.SIGKILL)
+                        yield result
+            pretokenize({str(corpus)!r}, tokenizer="bytes", dtype="uint32", progress=Kill(),
+                        unit_bytes=3000)
         """
         environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
         assert done.returncode == -9, done.stderr.decode()
+        watch = Watch(corpus.parent)
 
-        pretokenize(corpus, tokenizer="bytes", dtype="uint32")
+        pretokenize(corpus, tokenizer="bytes", dtype="uint32", progress=watch, unit_bytes=3000)
 
         expected = saved_by_numpy(list(TEXT.encode()), "<u4")
         assert corpus.with_suffix(".npy").read_bytes() == expected
         assert len(names(corpus.parent)) == 3
+        assert len(watch.before) == kill_at
+        assert watch.before.items() <= watch.at_end.items()
+
+    def test_a_run_stopped_before_the_last_step_encodes_nothing_again(
+        self, corpus, gpt2, oracle, monkeypatch
+    ):
+        def stop(array, path):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Array, "_publish", stop)
+            with pytest.raises(KeyboardInterrupt):
+                pretokenize(corpus, tokenizer=gpt2, unit_bytes=3000)
+        watch = Watch(corpus.parent)
+        pretokenize(corpus, tokenizer=gpt2, progress=watch, unit_bytes=3000, dtype="int64")
+
+        assert watch.before == watch.at_end != {}
+        assert corpus.with_suffix(".npy").read_bytes() == saved_by_numpy(oracle(TEXT), "<i8")
 
     @pytest.mark.parametrize("other", [{"dtype": "int32"}, {"separator": "\n"}])
     def test_other_settings_start_again(self, corpus, gpt2, other):
-        def stop(text, place):
-            if place.bytes > 30_000:
-                raise KeyboardInterrupt
-
         with pytest.raises(KeyboardInterrupt):
-            pretokenize(corpus, tokenizer=gpt2, progress=stop, block=3000)
-        pretokenize(corpus, tokenizer=gpt2, block=3000, **other)
+            pretokenize(
+                corpus, tokenizer=gpt2, progress=stop_after(corpus.parent, 30_000), unit_bytes=3000
+            )
+        pretokenize(corpus, tokenizer=gpt2, unit_bytes=3000, **other)
         interrupted = corpus.with_suffix(".npy").read_bytes()
         pretokenize(corpus, tokenizer=gpt2, force=True, **other)
 
         assert corpus.with_suffix(".npy").read_bytes() == interrupted
 
-    def test_a_text_that_changes_while_it_is_read_is_refused(self, corpus, gpt2):
-        def append(text, place):
+    def test_a_text_that_changed_since_it_was_stopped_is_read_from_its_start(
+        self, corpus, gpt2, oracle
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            pretokenize(
+                corpus, tokenizer=gpt2, progress=stop_after(corpus.parent, 30_000), unit_bytes=3000
+            )
+        corpus.write_text(TEXT.upper())
+
+        pretokenize(corpus, tokenizer=gpt2, unit_bytes=3000)
+
+        assert np.load(corpus.with_suffix(".npy")).tolist() == oracle(TEXT.upper())
+
+    @pytest.mark.parametrize("unit_bytes", [3000, 32 << 20])
+    def test_a_text_that_changes_while_it_is_read_is_refused(self, corpus, gpt2, unit_bytes):
+        def append(num_bytes):
             with corpus.open("a") as file:
                 file.write("more")
 
         with pytest.raises(PrepareError, match="changed while it was read"):
-            pretokenize(corpus, tokenizer=gpt2, progress=append)
+            pretokenize(
+                corpus,
+                tokenizer=gpt2,
+                progress=Watch(corpus.parent, append),
+                unit_bytes=unit_bytes,
+            )
 
         assert names(corpus.parent) == ["corpus.txt"]
 
     def test_a_second_writer_is_refused_and_does_no_harm(self, corpus, gpt2):
-        with open_npy(corpus.with_suffix(".npy"), np.dtype("<u2"), {}) as first:
-            first.start()
-            first.append(np.arange(3, dtype=np.uint32))
-            with pytest.raises(LockedError, match="another process"):
+        with hold_workspace(corpus.with_name(".corpus.npy.work"), break_lock=False) as first:
+            first.path("units", "").mkdir()
+            with pytest.raises(LockedError, match="is being written by process") as refused:
                 pretokenize(corpus, tokenizer=gpt2)
-            first.finish()
 
-        assert np.load(corpus.with_suffix(".npy")).tolist() == [0, 1, 2]
+            assert "remove the folder" in refused.value.hint
+            assert first.path("units", "").exists()
+            assert first.lock_file.exists()
 
 
 class TestAnArrayThatIsThere:
@@ -290,7 +343,7 @@ class TestAnArrayThatIsThere:
         assert (result.kept, result.characters) == (True, None)
         assert corpus.with_suffix(".npy").stat() == before
 
-    def test_force_writes_it_anew(self, corpus, gpt2):
+    def test_force_writes_it_again(self, corpus, gpt2):
         before = corpus.with_suffix(".npy").stat().st_ino
 
         (result,) = pretokenize(corpus, tokenizer=gpt2, force=True)
@@ -298,7 +351,7 @@ class TestAnArrayThatIsThere:
         assert not result.kept
         assert corpus.with_suffix(".npy").stat().st_ino != before
 
-    def test_an_older_one_is_written_anew(self, corpus, gpt2, oracle):
+    def test_an_older_one_is_written_again(self, corpus, gpt2, oracle):
         corpus.write_text("new text")
         make_older(corpus.with_suffix(".npy"), corpus)
 
@@ -311,7 +364,7 @@ class TestAnArrayThatIsThere:
             pretokenize(corpus, tokenizer=gpt2, dtype="int32")
 
     def test_one_of_another_tokenizer_is_refused(self, corpus):
-        with pytest.raises(TokenizerMismatchError, match="made with another tokenizer"):
+        with pytest.raises(TokenizerMismatchError, match="made with fingerprint"):
             pretokenize(corpus, tokenizer="bytes")
 
     @pytest.mark.parametrize(("made", "wanted"), [(None, "\n\n"), ("\n\n", None), ("\n\n", "\n")])
@@ -327,7 +380,7 @@ class TestAnArrayThatIsThere:
         assert pretokenize(corpus, tokenizer=gpt2, separator=made)[0].kept
         assert not pretokenize(corpus, tokenizer=gpt2, separator=wanted, force=True)[0].kept
 
-    def test_one_that_nobody_can_tell_about_is_refused(self, corpus, gpt2):
+    def test_one_without_a_record_of_how_it_was_made_is_refused(self, corpus, gpt2):
         corpus.with_name("corpus.tokenizer_state.json").unlink()
 
         with pytest.raises(MismatchError, match="does not say how it was made") as refused:
@@ -366,17 +419,20 @@ class TestInputs:
     def test_bytes_that_are_not_utf8_are_named_by_their_place(self, tmp_path, gpt2):
         (tmp_path / "a.txt").write_bytes(b"good " * 4000 + b"caf\xe9 bar")
 
-        with pytest.raises(BadInputError, match="not UTF-8 at byte 20,003"):
-            pretokenize(tmp_path / "a.txt", tokenizer=gpt2, block=3000)
+        with pytest.raises(BadInputError, match="at byte 20,003: not UTF-8") as refused:
+            pretokenize(tmp_path / "a.txt", tokenizer=gpt2, unit_bytes=3000)
+
+        assert "tokenmill prepare --on_bad_input replace" in refused.value.hint
 
         assert names(tmp_path) == ["a.txt"]
 
-    @pytest.mark.parametrize("block", [100, 8 << 20])
-    def test_a_character_cut_off_at_the_end_is_not_utf8(self, tmp_path, gpt2, block):
+    @pytest.mark.parametrize("unit_bytes", [100, 32 << 20])
+    @pytest.mark.parametrize("tokenizer", ["gpt2", "bytes", "chars"])
+    def test_a_character_cut_off_at_the_end_is_not_utf8(self, tmp_path, tokenizer, unit_bytes):
         (tmp_path / "a.txt").write_bytes("words \u6c34".encode()[:-1])
 
-        with pytest.raises(BadInputError, match="not UTF-8 at byte 6"):
-            pretokenize(tmp_path / "a.txt", tokenizer=gpt2, block=block)
+        with pytest.raises(BadInputError, match="at byte 6: not UTF-8"):
+            pretokenize(tmp_path / "a.txt", tokenizer=tokenizer, unit_bytes=unit_bytes)
 
     def test_an_empty_text_is_refused(self, tmp_path, gpt2):
         (tmp_path / "a.txt").touch()
@@ -411,10 +467,13 @@ class TestInputs:
 
     def test_a_stretch_that_cannot_be_cut_has_a_limit(self, tmp_path, gpt2, monkeypatch):
         (tmp_path / "a.txt").write_text("a" * 5000)
-        monkeypatch.setattr(token_stream, "MAX_STRETCH", 1000)
+        monkeypatch.setattr(cut_pieces, "CUT_BOUND", 1000)
 
-        with pytest.raises(BadInputError, match="no place to cut"):
-            pretokenize(tmp_path / "a.txt", tokenizer=gpt2, block=100)
+        with pytest.raises(BadInputError, match="no place to cut") as refused:
+            pretokenize(tmp_path / "a.txt", tokenizer=gpt2, unit_bytes=100)
+
+        assert "--separator" in refused.value.hint
+        assert names(tmp_path) == ["a.txt"]
 
 
 def test_chars_learns_one_vocabulary_from_all_texts_and_stores_it(tmp_path):
@@ -440,7 +499,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         tokenizer = load("gpt2")
         tokenizer.encode_batch([b"warm"])
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        pretokenize({str(tmp_path / "big.txt")!r}, tokenizer=tokenizer, block=1 << 20)
+        pretokenize({str(tmp_path / "big.txt")!r}, tokenizer=tokenizer, unit_bytes=1 << 20)
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     """
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
@@ -458,7 +517,7 @@ class TestCommand:
     def run(self, *arguments):
         return CliRunner().invoke(command_group, ["pretokenize", *map(str, arguments)])
 
-    def test_it_tells_what_the_seed_tells(self, corpus, oracle):
+    def test_it_prints_what_the_seed_prints(self, corpus, oracle):
         result = self.run(corpus)
 
         tokens = len(oracle(TEXT))
@@ -494,12 +553,12 @@ class TestCommand:
 
         assert (result.exit_code, result.output) == (0, "")
 
-    def test_sigterm_ends_it_with_75_and_the_same_command_goes_on(self, corpus):
+    def test_sigterm_ends_it_with_75_and_the_same_command_resumes(self, corpus):
         code = f"""if True:
             import os, signal, sys
-            import tokenmill.cli.make.pretokenize as command
+            from tokenmill.base.progress import Lines
             from tokenmill.cli import main
-            command._lines = lambda: lambda text, place: os.kill(os.getpid(), signal.SIGTERM)
+            Lines.follow = lambda *_, **total: os.kill(os.getpid(), signal.SIGTERM)
             main(["pretokenize", {str(corpus)!r}, "--tokenizer", "bytes"])
         """
         environment = {**os.environ, "PYTHONPATH": str(SOURCE)}

@@ -1,58 +1,76 @@
 """One text file becomes one `.npy` beside it: `corpus.txt` -> `corpus.npy`.
 
-For a corpus in one file and a script that wants one array. The text is taken as it is: no
-cleaning, no deduplication, not a byte changed. It is one document, and no end-of-text id is added;
-with `separator` the documents between separators each get one. Reads and writes block by block:
-memory does not grow with the file. Stopped and started again, it goes on, and the bytes are the
-same. Beside the array lies `corpus.tokenizer_state.json`, enough to decode it elsewhere, and to
-tell whether it is what is asked for when the command is given again.
+A preparation (`prepare.py`) with another output: the same plan, units, receipts and lock, but no
+cleaning and no deduplication (not a byte of the text is changed), and one array in place of shards.
+The text is one document and no end-of-text id is added; with `separator`, the documents between
+separators get one each.
 
-One core, about half as fast as the bare tokenizer: 28 MB of English at 220 MB/s where gigatoken
-alone does 430. For many files, several cores, or a split for validation, use `prepare`.
+  plan     cut the text into units                                  plan.py
+  encode   encode a unit at a time; count its characters            stages/encode.py
+  join     encode the text between two units                        stages/join.py
+  write    copy the ids into one .npy, hash it, read it back        write_array
+
+The work is in the hidden folder `.corpus.npy.work` until the array is complete; a run that was
+stopped resumes there, and the bytes are the same. Beside the array is
+`corpus.tokenizer_state.json`: enough to decode it elsewhere, and to know what it was made with.
+One core. For many files, several cores, or a split for validation, use `prepare`.
 """
 
-import dataclasses
+import io
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
+import xxhash
 
-from tokenmill.base.atomic import write_atomically
-from tokenmill.errors import BadInputError, MismatchError, PrepareError, TokenizerMismatchError
-from tokenmill.preparation.growing_npy import open_npy
+from tokenmill.base.atomic import new_file, rename_durably, write_atomically
+from tokenmill.base.progress import Progress, Silent
+from tokenmill.errors import (
+    BadInputError,
+    CorruptShardError,
+    MismatchError,
+    Stopped,
+    TokenizerMismatchError,
+    TokenmillError,
+)
+from tokenmill.executors.local import LocalExecutor
+from tokenmill.preparation.budget.disk_space import check_space, explain_bad_disk
+from tokenmill.preparation.plan import CHUNK_BYTES, UNIT_BYTES, Plan, begin, load_plan, make_plan
+from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.stages.encode import encode_unit
+from tokenmill.preparation.stages.encoded import read_tokens
+from tokenmill.preparation.stages.encoded_list import load_joined
+from tokenmill.preparation.stages.join import join_units
+from tokenmill.preparation.workspace.target import hold_workspace
+from tokenmill.preparation.workspace.task import leaves_receipt
+from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.decompress import Plain, Stream, open_stream
+from tokenmill.text.inputs.decompress import open_stream
 from tokenmill.text.inputs.file_kind import detect_kind, suffixes
+from tokenmill.text.inputs.sources import Source
+from tokenmill.text.inputs.units import Unit
+from tokenmill.text.reading.read import ReadRules, check_unchanged, read_unit
 from tokenmill.tokens.chars import CharsTokenizer, chars_of
-from tokenmill.tokens.encode_stream import BLOCK, Place, blocks_of_characters, encode_stream
+from tokenmill.tokens.cuts import AT_CHARACTERS
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.tokenizer import Tokenizer
 
 DTYPES = ("uint16", "uint32", "int32", "int64")
-SAVE_EVERY = 256 << 20  # bytes of text; what a kill can cost, about two seconds of work
-
-Progress = Callable[["Text", Place], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A text file and the array that belongs to it."""
-
-    path: Path
-    npy: Path
-    state: Path
-    compression: str | None
-    size: int
-    mtime_ns: int
-
-    def open(self) -> Plain | Stream:
-        """The text from its start."""
-        return open_stream(str(self.path), self.compression, str(self.path))
+PIECE = 1 << 20  # bytes of one document that are encoded at once
+AGAIN = "--force writes it again"
+# What to do instead, where the stages name an option that only `prepare` has.
+HINTS = {
+    "--break_lock": "wait for it, or stop it; if that machine is gone for good, remove the folder",
+    "--max_ram": "name what is between documents: --separator",
+    "--on_bad_input": "convert it first (iconv -t utf-8 -f ...), or use "
+    "`tokenmill prepare --on_bad_input replace`",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,96 +105,246 @@ def pretokenize(
     separator: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
-    block: int = BLOCK,
+    unit_bytes: int = UNIT_BYTES,
 ) -> list[Pretokenized]:
     """Write `FILE.npy` beside each text, and return what was written, in order.
 
-    A `.npy` that is newer than its text is kept, unless `force`; an older one is written anew.
+    A `.npy` that is newer than its text is kept, unless `force`; an older one is written again.
     `dtype` is one of DTYPES; by default the smallest unsigned one that holds the vocabulary.
-    `chars` learns one vocabulary from all the texts together.
+    `chars` learns one vocabulary from all the texts together. `unit_bytes` is how much text a
+    killed run can lose; it never changes the result.
     """
-    if isinstance(paths, str | os.PathLike):
-        paths = [paths]
     if separator == "":
         raise ValueError("separator is empty; leave it out to take a file as one document")
-    texts = _texts(paths)
-    chosen = _tokenizer(tokenizer, texts)
-    kind = _dtype(dtype, chosen)
-    kept = {text.npy: _kept(text, chosen, kind, separator or "") for text in texts if not force}
-    return [
-        kept.get(text.npy)
-        or _pretokenize_one(text, chosen, kind, (separator or "").encode(), progress, block)
-        for text in texts
-    ]
+    sources = _find_texts([paths] if isinstance(paths, str | os.PathLike) else paths)
+    with _own_hints():
+        chosen = _choose_tokenizer(tokenizer, sources)
+        kind = _choose_dtype(dtype, chosen)
+        wanted = [Array(source, chosen, kind, separator) for source in sources]
+        kept = [None if force else array.find_kept() for array in wanted]
+        return [
+            found or array.write(progress or Silent(), unit_bytes)
+            for found, array in zip(kept, wanted, strict=True)
+        ]
 
 
-def _pretokenize_one(
-    text: Text,
-    tokenizer: Tokenizer,
-    dtype: np.dtype[Any],
-    separator: bytes,
-    progress: Progress | None,
-    block: int,
-) -> Pretokenized:
-    key = {
-        "version": 1,
-        "size": text.size,
-        "mtime_ns": text.mtime_ns,
-        "tokenizer": tokenizer.fingerprint,
-        "dtype": dtype.name,
-        "separator": separator.decode("utf-8"),
-    }
-    with open_npy(text.npy, dtype, key) as npy:
-        place = start = Place(**npy.start())
-        saved = start.bytes
-        with text.open() as stream:
-            blocks = encode_stream(
-                stream,
-                tokenizer,
-                name=str(text.path),
-                separator=separator,
-                start=start,
-                block=block,
+@dataclass(frozen=True)
+class Array:
+    """The array that is wanted for one text."""
+
+    source: Source
+    tokenizer: Tokenizer
+    dtype: np.dtype[Any]
+    separator: str | None
+
+    @property
+    def npy(self) -> Path:
+        return npy_beside(Path(self.source.name))
+
+    @property
+    def state(self) -> Path:
+        """The tokenizer, beside the array."""
+        return self.npy.with_suffix(".tokenizer_state.json")
+
+    @property
+    def work(self) -> Path:
+        """The folder that holds the work until the array is complete."""
+        return self.npy.with_name(f".{self.npy.name}.work")
+
+    def write(self, progress: Progress, unit_bytes: int) -> Pretokenized:
+        """Run all stages, and put the array in its place."""
+        with self._hold_work_folder() as workspace:
+            plan = self._begin(workspace, unit_bytes)
+            num_documents, num_characters = encode_text(plan, progress)
+            written = write_array(str(workspace.out_dir), self.dtype.name)
+            if not written["tokens"]:
+                raise BadInputError(f"{self.source.name} is empty: there is nothing to tokenize")
+            check_unchanged(self.source)
+            self._publish(workspace.path("array", written["name"]))
+        size, _ = written["files"][written["name"]]
+        num_documents = num_documents if self.separator else 0
+        return self._outcome(written["tokens"], num_documents, num_characters, size)
+
+    def find_kept(self) -> Pretokenized | None:
+        """The array that is there, if it is newer than the text; it must be what was asked for."""
+        if not self.npy.exists() or self.npy.stat().st_mtime_ns < self.source.mtime_ns:
+            return None
+        newer = f"{self.npy} is newer than {self.source.name}, but"
+        try:
+            ids = np.load(self.npy, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError) as error:
+            raise MismatchError(f"{newer} it is not a .npy of ids: {error}", hint=AGAIN) from None
+        if ids.dtype != self.dtype or ids.ndim != 1:
+            raise MismatchError(
+                f"{newer} it holds {ids.dtype.name} {ids.shape}, not {self.dtype.name}",
+                hint=f"{AGAIN}; --dtype {ids.dtype.name} keeps it",
             )
-            for ids, reached in blocks:
-                place = reached
-                npy.append(ids)
-                if place.bytes - saved >= SAVE_EVERY:
-                    npy.save(dataclasses.asdict(place))
-                    saved = place.bytes
-                if progress is not None:
-                    progress(text, place)
-        _check_unchanged(text)
-        if not npy.length:
-            raise BadInputError(f"{text.path} is empty: there is nothing to tokenize")
-        _store_state(text, tokenizer, separator.decode())
-        size = npy.finish()
-    return Pretokenized(
-        text=str(text.path),
-        npy=str(text.npy),
-        tokenizer=tokenizer.name,
-        dtype=dtype.name,
-        tokens=place.tokens,
-        documents=place.documents,
-        characters=place.characters,
-        bytes=size,
-    )
+        made, wanted = self._made_with(), self._wanted
+        if made is None:
+            raise MismatchError(f"{newer} {self.state} does not say how it was made", hint=AGAIN)
+        for what, now in wanted.items():
+            if made[what] != now:
+                kind = TokenizerMismatchError if what == "fingerprint" else MismatchError
+                raise kind(f"{newer} was made with {what} {made[what]!r}, not {now!r}", hint=AGAIN)
+        return self._outcome(len(ids), 0, None, self.npy.stat().st_size, kept=True)
+
+    @property
+    def _wanted(self) -> dict[str, str]:
+        """What the ids depend on, besides the text."""
+        return {"fingerprint": self.tokenizer.fingerprint, "separator": self.separator or ""}
+
+    def _made_with(self) -> dict[str, str] | None:
+        """The same of the array that is there; None where that is not known."""
+        try:
+            state = orjson.loads(self.state.read_bytes())
+            return {name: str(state[name]) for name in ("fingerprint", "separator")}
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _begin(self, workspace: Workspace, unit_bytes: int) -> Plan:
+        """The plan, as it was begun; work for another one is thrown away."""
+        settings = Settings(
+            tokenizer=self.tokenizer.name,
+            separator=self.separator,
+            normalize=False,
+            dedup="none",
+            val_fraction=0,
+            long_line=min(PIECE, unit_bytes),
+        )
+        plan = make_plan(workspace, settings, [self.source], unit_bytes=unit_bytes)
+        check_space(plan)
+        plan = begin(plan, self.tokenizer, anew=True)
+        workspace.clean_temporary()
+        workspace.distrust_after_reboot()
+        return plan
+
+    @contextmanager
+    def _hold_work_folder(self) -> Iterator[Workspace]:
+        """The folder for the work, locked.
+
+        What was done stays after an interrupt or a failing disk, to resume from; it is removed
+        after success, and after any other error, which would come again.
+        """
+        try:
+            with (
+                explain_bad_disk(self.work),
+                hold_workspace(self.work, break_lock=False) as workspace,
+            ):
+                try:
+                    yield workspace
+                except (OSError, Stopped):
+                    raise
+                except Exception:
+                    workspace.forget()
+                    raise
+                workspace.forget()
+        finally:
+            with suppress(OSError):
+                self.work.rmdir()
+
+    def _publish(self, array: Path) -> None:
+        """Put the tokenizer and the array in place; an array made otherwise is removed first."""
+        if self._made_with() != self._wanted:
+            self.npy.unlink(missing_ok=True)
+        state = {**self.tokenizer.state(), "separator": self.separator or ""}
+        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        write_atomically(self.state, orjson.dumps(state, option=options))
+        rename_durably(array, self.npy)
+
+    def _outcome(
+        self, tokens: int, documents: int, characters: int | None, size: int, *, kept: bool = False
+    ) -> Pretokenized:
+        names = (self.source.name, str(self.npy), self.tokenizer.name, self.dtype.name)
+        return Pretokenized(*names, tokens, documents, characters, size, kept)
 
 
-def _texts(paths: Iterable[str | os.PathLike[str]]) -> list[Text]:
-    texts = [_text(Path(path)) for path in paths]
-    if not texts:
+def encode_text(plan: Plan, progress: Progress) -> tuple[int, int]:
+    """Encode all units and join them; how many documents and characters the text has."""
+    name = str(plan.workspace.out_dir)
+    tasks = [(name, unit, None, unit) for unit in range(len(plan.units))]
+    results = LocalExecutor(1).run(encode_unit, tasks)
+    num_documents = num_characters = 0
+    for unit, receipt in progress.follow("tokenizing", results, bytes=plan.bytes_in):
+        num_documents += receipt["counts"].get("documents_in", 0)
+        num_documents -= sum(receipt["dropped"].values())
+        num_characters += count_characters(name, unit)["characters"]
+    join_units(name)
+    return num_documents - sum(load_joined(name).dropped.values()), num_characters
+
+
+@leaves_receipt(lambda _, unit: ("characters", str(unit)))
+def count_characters(out_dir: str, unit: int) -> dict[str, Any]:
+    """Task: how many characters (code points) the bytes of one unit hold, separators included."""
+    plan = load_plan(out_dir)
+    source, where = plan.sources[0], plan.units[unit]
+    left: float = float("inf") if source.compression else where.stop - where.start
+    found = 0
+    with open_stream(source.path, source.compression, source.name) as stream:
+        stream.skip(where.start)
+        while block := stream.read(int(min(left, CHUNK_BYTES))):
+            # A character has one byte that is not a continuation byte (10xxxxxx): its first.
+            found += int(np.count_nonzero(np.frombuffer(block, np.uint8) & 0xC0 != 0x80))
+            left -= len(block)
+    return plan.workspace.leave_receipt("characters", str(unit), [], {"characters": found})
+
+
+@leaves_receipt(lambda _, dtype: ("array", dtype))
+def write_array(out_dir: str, dtype: str) -> dict[str, Any]:
+    """Task: write the ids of the whole text as one `.npy`, exactly as NumPy saves them."""
+    plan, name, digest = load_plan(out_dir), f"{dtype}.npy", xxhash.xxh3_128()
+    parts = load_joined(out_dir).parts
+    num_tokens = sum(part["tokens"] for part in parts)
+    if num_tokens and plan.settings.separator is None:
+        num_tokens -= 1  # one document: the end-of-text id that closes it is left out
+    with new_file(plan.workspace.path("array", name), durable=True) as file:
+        for block in _npy_blocks(plan, parts, np.dtype(dtype).newbyteorder("<"), num_tokens):
+            file.write(block)
+            digest.update(block)
+    known = plan.workspace.sizes_and_hashes("array", [name])
+    if (found := known[name][1]) != digest.hexdigest():
+        raise CorruptShardError(
+            f"{out_dir} was written with hash {digest.hexdigest()} but reads back as {found}",
+            hint="the disk or the memory of this machine is failing; check it, then try again",
+        )
+    facts = {"name": name, "tokens": num_tokens}
+    return plan.workspace.leave_receipt("array", dtype, known, facts)
+
+
+def _npy_blocks(
+    plan: Plan, parts: list[dict[str, Any]], dtype: np.dtype[Any], num_tokens: int
+) -> Iterator[bytes | memoryview]:
+    """The header, then the first `num_tokens` ids of all parts."""
+    header = io.BytesIO()
+    shape = {"descr": dtype.str, "fortran_order": False, "shape": (num_tokens,)}
+    np.lib.format.write_array_header_1_0(header, shape)
+    yield header.getvalue()
+    for part in parts:
+        ids = read_tokens(plan.workspace, part, plan.dtype)[:num_tokens]
+        num_tokens -= len(ids)
+        for start in range(0, len(ids), CHUNK_BYTES):
+            yield np.ascontiguousarray(ids[start : start + CHUNK_BYTES], dtype).data
+
+
+def npy_beside(path: Path) -> Path:
+    """`corpus.npy` for `corpus.txt` or `corpus.txt.gz`."""
+    stem = path.name[: len(path.name) - len("".join(suffixes(path.name)))]
+    return path.with_name(f"{stem}.npy")
+
+
+def _find_texts(paths: Sequence[str | os.PathLike[str]]) -> list[Source]:
+    sources = [_find_text(Path(path)) for path in paths]
+    if not sources:
         raise ValueError("no text file was given")
-    owners: dict[Path, Path] = {}
-    for text in texts:
-        target = text.npy.resolve()
-        if target in owners:
-            raise ValueError(f"{owners[target]} and {text.path} would both become {text.npy}")
-        owners[target] = text.path
-    return texts
+    owners: dict[Path, str] = {}
+    for source in sources:
+        npy = npy_beside(Path(source.name))
+        owner = owners.setdefault(npy.resolve(), source.name)
+        if owner is not source.name:
+            raise ValueError(f"{owner} and {source.name} would both become {npy}")
+    return sources
 
 
-def _text(path: Path) -> Text:
+def _find_text(path: Path) -> Source:
     if path.is_dir():
         raise ValueError(f"{path} is a folder; `tokenmill prepare` takes folders")
     if path.suffix == ".npy":
@@ -189,36 +357,22 @@ def _text(path: Path) -> Text:
             hint=f"tokenmill prepare {path} -o OUT reads its documents",
             source=str(path),
         )
-    kind_suffix, compression_suffix = suffixes(path.name)
-    stem = path.name[: len(path.name) - len(kind_suffix + compression_suffix)]
-    return Text(
-        path,
-        path.with_name(f"{stem}.npy"),
-        path.with_name(f"{stem}.tokenizer_state.json"),
-        compression,
-        found.size,
-        found.mtime_ns,
-    )
+    return Source(os.path.abspath(path), str(path), *found, kind, compression)
 
 
-def _tokenizer(tokenizer: str | Tokenizer, texts: list[Text]) -> Tokenizer:
+def _choose_tokenizer(tokenizer: str | Tokenizer, sources: list[Source]) -> Tokenizer:
     if not isinstance(tokenizer, str):
         return tokenizer
     if tokenizer != "chars":
         return load(tokenizer)
-    characters: set[str] = set()
-    for text in texts:
-        with text.open() as stream:
-            try:
-                characters |= chars_of(blocks_of_characters(stream))
-            except BadInputError as error:
-                raise BadInputError(
-                    f"{text.path} is not UTF-8", hint=error.hint, source=str(text.path)
-                ) from None
+    rules, characters = ReadRules(long_line=PIECE), set[str]()
+    for source in sources:
+        for chunk in read_unit(source, Unit(0, 0, source.size), rules, cuts=AT_CHARACTERS):
+            characters |= chars_of(chunk.texts)
     return CharsTokenizer.build(characters)
 
 
-def _dtype(name: str | None, tokenizer: Tokenizer) -> np.dtype[Any]:
+def _choose_dtype(name: str | None, tokenizer: Tokenizer) -> np.dtype[Any]:
     name = dtype_for(tokenizer.vocab_size) if name is None else name
     if name not in DTYPES:
         raise ValueError(f"dtype {name!r} is not one of {', '.join(DTYPES)}")
@@ -231,87 +385,13 @@ def _dtype(name: str | None, tokenizer: Tokenizer) -> np.dtype[Any]:
     return dtype
 
 
-def _kept(
-    text: Text, tokenizer: Tokenizer, dtype: np.dtype[Any], separator: str
-) -> Pretokenized | None:
-    """The array that is there, if it is newer than the text; it must be what was asked for."""
+@contextmanager
+def _own_hints() -> Iterator[None]:
+    """Errors name the options of this command, not those of `prepare`."""
     try:
-        found = os.stat(text.npy)
-    except FileNotFoundError:
-        return None
-    if found.st_mtime_ns < text.mtime_ns:
-        return None
-    try:
-        ids = np.load(text.npy, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError) as error:
-        raise MismatchError(
-            f"{text.npy} is newer than {text.path}, but it is not a .npy of ids: {error}",
-            hint="--force writes it anew",
-        ) from None
-    if ids.dtype != dtype or ids.ndim != 1:
-        raise MismatchError(
-            f"{text.npy} is newer than {text.path}, but holds {ids.dtype.name} {ids.shape}, "
-            f"not {dtype.name}",
-            hint=f"--force writes it anew; --dtype {ids.dtype.name} keeps it",
-        )
-    _check_made_so(text, tokenizer, separator)
-    return Pretokenized(
-        text=str(text.path),
-        npy=str(text.npy),
-        tokenizer=tokenizer.name,
-        dtype=dtype.name,
-        tokens=len(ids),
-        documents=0,
-        characters=None,
-        bytes=found.st_size,
-        kept=True,
-    )
-
-
-def _check_made_so(text: Text, tokenizer: Tokenizer, separator: str) -> None:
-    """Raise unless the state beside the array says that it was made as it is wanted now."""
-    made = _made_with(text)
-    if made is None:
-        raise MismatchError(
-            f"{text.npy} is newer than {text.path}, but {text.state} does not say how it was made",
-            hint="--force writes it anew",
-        )
-    if made["fingerprint"] != tokenizer.fingerprint:
-        raise TokenizerMismatchError(
-            f"{text.npy} is newer than {text.path}, but was made with another tokenizer "
-            f"(fingerprint {made['fingerprint']}; {tokenizer.name} has {tokenizer.fingerprint})",
-            hint="--force writes it anew",
-        )
-    if made["separator"] != separator:
-        raise MismatchError(
-            f"{text.npy} is newer than {text.path}, but was made with separator "
-            f"{made['separator']!r}, not {separator!r}",
-            hint="--force writes it anew",
-        )
-
-
-def _made_with(text: Text) -> dict[str, str] | None:
-    """What the ids of the array depend on, besides the text; None where that is not known."""
-    try:
-        state = orjson.loads(text.state.read_bytes())
-        return {name: str(state[name]) for name in ("fingerprint", "separator")}
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _store_state(text: Text, tokenizer: Tokenizer, separator: str) -> None:
-    """Put the tokenizer beside the array; an old array that was made otherwise goes first."""
-    if _made_with(text) != {"fingerprint": tokenizer.fingerprint, "separator": separator}:
-        text.npy.unlink(missing_ok=True)
-    state = {**tokenizer.state(), "separator": separator}
-    data = orjson.dumps(state, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    write_atomically(text.state, data)
-
-
-def _check_unchanged(text: Text) -> None:
-    if open_input.stat(str(text.path)) != (text.size, text.mtime_ns):
-        raise PrepareError(
-            f"{text.path} changed while it was read",
-            hint="let whatever writes to it finish, then give the command again",
-            source=str(text.path),
-        )
+        yield
+    except TokenmillError as error:
+        for option, hint in HINTS.items():
+            if option in (error.hint or ""):
+                error.hint = hint
+        raise

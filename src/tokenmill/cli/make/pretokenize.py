@@ -1,22 +1,17 @@
 """`tokenmill pretokenize`: one text file, one .npy beside it."""
 
-import contextlib
 import dataclasses
-import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import click
 import orjson
 
-from tokenmill.base.human import human_bytes, human_count
+from tokenmill.base.human import human_bytes
 from tokenmill.base.signals import interrupt_on_sigterm
-from tokenmill.preparation.pretokenize import DTYPES, Pretokenized, Progress, Text, pretokenize
-from tokenmill.tokens.encode_stream import Place
+from tokenmill.cli.make.prepare_jobs import show_progress
+from tokenmill.preparation.pretokenize import DTYPES, Pretokenized, pretokenize
 from tokenmill.tokens.load_tokenizer import load
-
-SECONDS_BETWEEN_LINES = 10.0
 
 
 @click.command(short_help="Tokenize one text file into one .npy beside it")
@@ -59,7 +54,7 @@ def command(
     """Tokenize each text into one .npy array beside it: FILE.txt becomes FILE.npy.
 
     The text is taken as it is. A .npy that is newer than its text is kept. A run that was stopped
-    goes on when the same command is given again.
+    resumes when the same command is given again.
 
     \b
     Examples:
@@ -74,7 +69,7 @@ def command(
     if token_pattern is not None or end_of_text is not None:
         chosen = load(tokenizer, pattern=token_pattern, end_of_text=number)
     started = time.monotonic()
-    with interrupt_on_sigterm(), _shown(quiet) as progress:
+    with interrupt_on_sigterm(), show_progress(quiet) as progress:
         results = pretokenize(
             files,
             tokenizer=chosen,
@@ -99,7 +94,7 @@ def _summary(result: Pretokenized) -> str:
     if result.kept:
         return (
             f"Kept {result.npy}: it is newer than {result.text} ({result.tokens:,} tokens, "
-            f"{result.dtype}); --force writes it anew"
+            f"{result.dtype}); --force writes it again"
         )
     lines = [
         f"Wrote {result.npy}",
@@ -113,62 +108,3 @@ def _summary(result: Pretokenized) -> str:
         f"  size                  {human_bytes(result.bytes)}, {result.dtype}",
     ]
     return "\n".join(lines)
-
-
-@contextlib.contextmanager
-def _shown(quiet: bool) -> Iterator[Progress | None]:
-    """A bar on a terminal, a line now and then elsewhere, nothing when quiet."""
-    if quiet:
-        yield None
-    elif sys.stderr.isatty():
-        with _bar() as progress:
-            yield progress
-    else:
-        yield _lines()
-
-
-def _lines() -> Progress:
-    last = time.monotonic()
-
-    def progress(text: Text, place: Place) -> None:
-        nonlocal last
-        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            click.echo(_reached(text, place), err=True)
-
-    return progress
-
-
-def _reached(text: Text, place: Place) -> str:
-    of = "" if text.compression else f" of {human_bytes(text.size)}"
-    return (
-        f"{text.path}: {human_bytes(place.bytes)}{of}, {human_count(place.characters)} characters "
-        f"-> {human_count(place.tokens)} tokens"
-    )
-
-
-@contextlib.contextmanager
-def _bar() -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TextColumn("{task.fields[tokens]} tokens"),
-        TimeRemainingColumn(),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def progress(text: Text, place: Place) -> None:
-            name = str(text.path)
-            if name not in tasks:
-                total = None if text.compression else text.size
-                tasks[name] = bar.add_task(escape(text.path.name), total=total, tokens="0")
-            bar.update(tasks[name], completed=place.bytes, tokens=f"{place.tokens:,}")
-
-        yield progress

@@ -49,12 +49,12 @@ def read_unit(
         chunk.leave_out(source.kind, "file", 0)
         yield chunk
         return
-    _check_unchanged(source)
+    check_unchanged(source)
     try:
         yield from _read(source, unit, rules, cuts, chunk_bytes)
     except OSError as error:
         raise open_input.cannot_read(source.path, error) from error
-    _check_unchanged(source)
+    check_unchanged(source)
 
 
 def _read(
@@ -74,7 +74,8 @@ def _read(
         return read_text(source, unit, rules, cuts, chunk_bytes)
 
 
-def _check_unchanged(source: Source) -> None:
+def check_unchanged(source: Source) -> None:
+    """Raise unless the file is still the one that was planned for."""
     found = open_input.stat(source.path)
     if found != (source.size, source.mtime_ns):
         raise PrepareError(
