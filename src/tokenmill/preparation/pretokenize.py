@@ -53,9 +53,10 @@ from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.decompress import open_stream
 from tokenmill.text.inputs.file_kind import detect_kind, suffixes
-from tokenmill.text.inputs.sources import Source
+from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
-from tokenmill.text.reading.read import ReadRules, check_unchanged, read_unit
+from tokenmill.text.reading.chunks import ReadRules
+from tokenmill.text.reading.read import check_unchanged, read_unit
 from tokenmill.tokens.chars import CharsTokenizer, chars_of
 from tokenmill.tokens.cuts import AT_CHARACTERS
 from tokenmill.tokens.load_tokenizer import load

@@ -9,7 +9,7 @@ import orjson
 
 from tokenmill.base.human import human_bytes
 from tokenmill.base.signals import interrupt_on_sigterm
-from tokenmill.cli.make.prepare_jobs import show_progress
+from tokenmill.cli.outcome import show_progress
 from tokenmill.preparation.pretokenize import DTYPES, Pretokenized, pretokenize
 from tokenmill.tokens.load_tokenizer import load
 
