@@ -45,7 +45,7 @@ class KillNode(Silent):
 
     def follow(self, what, results, **total):
         for result in results:
-            self.seen += what == "tokenizing"
+            self.seen += what == "encode"
             if self.seen == 3 and self.node is not None:
                 self.cluster.remove_node(self.node, allow_graceful=False)
                 self.node = None
@@ -57,7 +57,7 @@ class Stop(Silent):
 
     def follow(self, what, results, **total):
         for number, result in enumerate(results):
-            if what == "tokenizing" and number == 3:
+            if what == "encode" and number == 3:
                 raise KeyboardInterrupt
             yield result
 

@@ -300,10 +300,10 @@ def test_standard_input(tmp_path):
     assert not (tmp_path / "out" / ".preparation").exists()
     assert pipe(b'{"text": "a"}\n{"text": "b"}\n', tmp_path / "rows", *flags).returncode == 0
     assert texts_of(tmp_path / "rows") == ["a", "b"]
-    bad = pipe(b"bad \xff", tmp_path / "mended", *flags)
-    assert (bad.returncode, b"starts anew" in bad.stderr) == (1, True)
-    assert pipe(b"mended", tmp_path / "mended", *flags).returncode == 0
-    assert texts_of(tmp_path / "mended") == ["mended"]
+    bad = pipe(b"bad \xff", tmp_path / "fixed", *flags)
+    assert (bad.returncode, b"the same command starts again" in bad.stderr) == (1, True)
+    assert pipe(b"fixed", tmp_path / "fixed", *flags).returncode == 0
+    assert texts_of(tmp_path / "fixed") == ["fixed"]
 
 
 def test_standard_input_given_again(tmp_path, monkeypatch):

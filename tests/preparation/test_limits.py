@@ -265,8 +265,8 @@ def test_progress_in_lines(tmp_path, monkeypatch):
         long_line=20,
     )  # fmt: skip
     lines = shown.getvalue().splitlines()
-    assert any("tokenizing" in line and "tokens" in line and "MB/s" in line for line in lines)
-    assert any("shards" in line and "1 of 2" in line for line in lines)
+    assert any("encode" in line and "tokens" in line and "MB/s" in line for line in lines)
+    assert any("assemble" in line and "1 of 2" in line for line in lines)
 
 
 def test_files_say_nothing_of_this_machine(tmp_path):

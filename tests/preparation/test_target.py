@@ -144,8 +144,8 @@ def test_bad_input_may_be_dealt_with_later(tmp_path):
     assert_nothing_stray(out)
 
 
-def test_bad_input_may_be_mended(tmp_path):
-    """Then the inputs are others than planned, and the same command starts anew."""
+def test_bad_input_may_be_fixed(tmp_path):
+    """Then the inputs are others than planned, and the same command starts again."""
     texts, out, told = tmp_path / "texts", tmp_path / "out", []
 
     class Told(Silent):
@@ -159,12 +159,12 @@ def test_bad_input_may_be_mended(tmp_path):
     given = {"inputs": [texts, texts / "units"], "out_dir": out, "unit_bytes": 4, **BYTES}
     with pytest.raises(TokenmillError, match=r"b\.txt at byte 4") as refused:
         prepare(**given, dedup="none")
-    assert "with the file mended, the same command starts anew" in refused.value.hint
+    assert "when the file is fixed, the same command starts again" in refused.value.hint
     (texts / "b.txt").write_bytes(b"a text that is good now\n")
     with pytest.raises(SettingsMismatchError, match="dedup   'none' -> 'documents'"):
         prepare(**given, dedup="documents")
     prepare(**given, dedup="none", progress=Told())
-    assert told[1:] == ["an input could not be read, and the inputs changed since: starting anew"]
+    assert told[1:] == ["an input could not be read, and the inputs changed since: starting again"]
     prepare(**{**given, "out_dir": tmp_path / "fresh"}, dedup="none")
     assert hashes_of_files(out) == hashes_of_files(tmp_path / "fresh")
     assert_nothing_stray(out)

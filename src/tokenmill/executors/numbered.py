@@ -47,10 +47,11 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageReport:
     """What was found and done in one stage."""
 
     name: str
+    """The name of its task function."""
     tasks: int
     ran: int
     """Tasks that were run here."""
@@ -70,7 +71,7 @@ class PartExecutor:
 
     def __init__(self, executor: Executor, part: Part | None, *, wait: float = 0.0) -> None:
         self.executor, self.part, self.wait = executor, part, wait
-        self.stages: list[Stage] = []
+        self.stages: list[StageReport] = []
 
     def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         """Yield the results of all tasks, or raise NotReady after running those of this part."""
@@ -101,9 +102,9 @@ class PartExecutor:
             if not left or time.monotonic() >= deadline:
                 break
             time.sleep(min(LONGEST_PAUSE, 0.05 + self.wait / 1000))
-        name = function.__name__.replace("_", " ")
+        name = function.__name__
         if everything:
-            self.stages.append(Stage(name, len(everything), len(mine), tuple(left)))
+            self.stages.append(StageReport(name, len(everything), len(mine), tuple(left)))
         if left:
             raise NotReady(name)
 

@@ -4,15 +4,18 @@
     work     one part of the tasks that can be done now; jobs never talk to each other
     status   what is done and what is missing
     finish   whatever is missing, then the manifest
+    slurm    a script that submits all of these
 
 Parts hold no lock: they work side by side, and a task that two of them run leaves the same bytes
 twice. `plan` and `finish` hold it, as `tokenmill prepare` does.
 """
 
 import os
+import shlex
+import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
@@ -22,15 +25,16 @@ from tokenmill.base.signals import stop_on_signals
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import NotADatasetError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
-from tokenmill.executors.numbered import NotReady, Part, PartExecutor, Stage
+from tokenmill.executors.numbered import NotReady, Part, PartExecutor, StageReport
 from tokenmill.preparation.budget.disk_space import explain_bad_disk
 from tokenmill.preparation.budget.document_limits import decide_limits
 from tokenmill.preparation.budget.memory_budget import Memory, fit_into_memory
 from tokenmill.preparation.inputs import Inputs
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, read_plan
-from tokenmill.preparation.prepare import make_all, run_stages, start
+from tokenmill.preparation.prepare import publish, run_stages, start
 from tokenmill.preparation.settings import Settings, SettingsKeywords
-from tokenmill.preparation.summary import Summary
+from tokenmill.preparation.stage_table import stage_of, stages_for
+from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.workspace.swap import Swap
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.preparation.workspace.upload_shards import RemoteTarget
@@ -40,12 +44,46 @@ from tokenmill.shards.manifest import FILE_NAME, Manifest
 Run = str | os.PathLike[str]
 MOST_PARTS = 64
 
+SCRIPT = """\
+#!/bin/bash
+#SBATCH --job-name=tokenmill
+#SBATCH --output=/dev/null
+# Submits one preparation: an array of {parts} jobs for each stage, then a job that finishes it.
+# Read it, change it, then:  sbatch job.sbatch   (or, on the login node:  bash job.sbatch)
+#
+# A job that failed is made good by the same part of the next array, at the latest by `finish`.
+# It may be submitted again, also with other numbers: what is done is not done again.
+set -euo pipefail
+
+run={run}
+tokenmill=({tokenmill})
+parts={parts}
+options=(--cpus-per-task={cpus} --mem-per-cpu={memory})   # add --partition, --account, --time
+
+mkdir -p "$run/.preparation/logs"
+log="$run/.preparation/logs"
+part="${{tokenmill[*]@Q}} prepare work ${{run@Q}} --part \\$SLURM_ARRAY_TASK_ID/$parts"
+
+# {stages}
+before=
+for stage in {numbers}; do
+    before=$(sbatch --parsable --requeue "${{options[@]}}" \\
+        ${{before:+--dependency=afterany:$before}} --job-name="tokenmill-$stage" \\
+        --array="0-$((parts - 1))" --output="$log/stage-$stage-part-%a.log" \\
+        --wrap "$part --workers {cpus}")
+done
+sbatch --parsable --requeue "${{options[@]}}" --dependency="afterany:$before" \\
+    --job-name=tokenmill-finish --output={log} \\
+    --wrap "${{tokenmill[*]@Q}} prepare status ${{run@Q}}
+        ${{tokenmill[*]@Q}} prepare finish ${{run@Q}} --workers {cpus}"
+"""
+
 
 @dataclass(frozen=True)
 class Report:
     """What a part did, or what is there."""
 
-    stages: list[Stage]
+    stages: list[StageReport]
     finished: bool = False
     """The manifest is written: there is nothing left to do."""
 
@@ -73,7 +111,7 @@ def plan(
     unit_bytes: int = UNIT_BYTES,
     **settings: Unpack[SettingsKeywords],
 ) -> Plan | Summary:
-    """Write the plan of a preparation; or tell that it was done before. Arguments of `prepare`."""
+    """Write the plan of a preparation; or say that it was done before. Arguments of `prepare`."""
     memory = fit_into_memory(1, max_ram)
     with (
         stop_on_signals(),
@@ -86,9 +124,7 @@ def plan(
             work_dir=work_dir,
         ) as target,
     ):
-        asked = target.settings(settings)
-        sources = target.sources(inputs, asked, Silent())
-        made = start(target, sources, asked, settings, unit_bytes, memory, anew=overwrite)
+        made = start(target, inputs, settings, memory, unit_bytes, Silent())
         if isinstance(made, Summary):
             return made
         target.workspace.share()
@@ -149,15 +185,15 @@ def finish(
         hold_lock(target.workspace.lock_file, break_lock=break_lock),
         LocalExecutor(_processes(plan, memory)) as executor,
     ):
-        summary = run_stages(plan, target, executor, progress or Silent())
+        outcome = run_stages(plan, target, executor, progress or Silent())
         target.workspace.clean_temporary()
-        target.finish()
+        summary = publish(plan, target, outcome)
     summary.seconds = round(time.monotonic() - started, 3)
     return summary
 
 
 def _processes(plan: Plan, memory: Memory) -> int:
-    """How many fit; the limits on documents are those of the plan unless memory is named anew."""
+    """How many fit; the limits on documents are those of the plan unless memory is named again."""
     if memory.max_ram is None:
         return memory.workers
     learned = plan.settings.tokenizer == "chars"
@@ -198,8 +234,8 @@ def _target(out: Path, workspace: Workspace, plan: Plan) -> Target:
 
 def _go(plan: Plan, target: Target, executor: PartExecutor, progress: Progress) -> Report:
     with suppress(NotReady):
-        make_all(plan, target, executor, progress)
-    return Report(executor.stages)
+        run_stages(plan, target, executor, progress)
+    return Report([replace(stage, name=stage_of(stage.name)) for stage in executor.stages])
 
 
 def usual_parts(plan: Plan) -> int:
@@ -210,3 +246,18 @@ def usual_parts(plan: Plan) -> int:
 def parts_missing(missing: tuple[int, ...], of: int) -> set[int]:
     """The parts of `of` that have tasks among the missing ones."""
     return {task % of for task in missing}
+
+
+def make_slurm_script(run: str, plan: Plan, parts: int, cpus: int, memory: str) -> str:
+    """The script for the preparation in the folder `run`."""
+    stages = [stage.name for stage in stages_for(plan.settings, adds=plan.previous is not None)]
+    return SCRIPT.format(
+        run=shlex.quote(run),
+        tokenmill=f"{shlex.quote(sys.executable)} -m tokenmill",
+        parts=parts,
+        cpus=cpus,
+        memory=shlex.quote(memory),
+        stages="; ".join(f"{number} {stage}" for number, stage in enumerate(stages, 1)),
+        numbers=" ".join(str(number) for number in range(1, len(stages) + 1)),
+        log=shlex.quote(f"{run}.finish.log"),
+    )

@@ -92,12 +92,12 @@ def begin(
     plan: Plan,
     tokenizer: Tokenizer | None,
     *,
-    anew: bool = False,
+    restart: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Plan:
     """Write the plan, or, where one is written already, check that it is the same and use that.
 
-    With `anew` a plan that differs is thrown away, with all that was done for it; and so it is
+    With `restart` a plan that differs is thrown away, with all that was done for it; and so it is
     where it came to an input that could not be read, and the inputs are others now.
     """
     found = read_plan(plan.workspace)
@@ -109,10 +109,10 @@ def begin(
         if only_bad_input_differs(plan, found, differences):
             plan = replace(found, settings=plan.settings)  # what is done held no bad input
             plan.workspace.failed_file.unlink(missing_ok=True)
-        elif anew:
+        elif restart:
             plan.workspace.clear(keep=_kept_inputs(plan))
         elif _was_mended(plan, found, tokenizer):
-            say("an input could not be read, and the inputs changed since: starting anew")
+            say("an input could not be read, and the inputs changed since: starting again")
             plan.workspace.clear_work(keep=_kept_inputs(plan))  # no shard was made yet
         else:
             raise _other_preparation(plan, differences)

@@ -19,7 +19,7 @@ from tokenmill.cli.flags import (
 from tokenmill.cli.outcome import Outcome, prints_outcome, show_progress
 
 if TYPE_CHECKING:
-    from tokenmill.preparation.summary import Summary
+    from tokenmill.preparation.stages.accounts import Summary
 
 JOBS_HELP = """\b
 On many machines, as numbered jobs (each has its own --help):
@@ -122,7 +122,7 @@ def plan_command(out_dir: str, quiet: bool, **options: Any) -> Outcome:
     the same path. An existing plan of the same inputs and settings is left as it is.
     """
     from tokenmill.preparation import jobs
-    from tokenmill.preparation.summary import Summary
+    from tokenmill.preparation.stages.accounts import Summary
     from tokenmill.text.inputs.open_input import printable
 
     inputs, settings = inputs_and_settings(options)

@@ -43,7 +43,7 @@ def work_command(run: str, part: str, workers: int, wait: float, quiet: bool) ->
         if stage.ran or stage is report.stages[-1]:
             missing = f", {len(stage.missing):,} missing" if stage.missing else ""
             lines.append(
-                f"  {stage.name:<18} {stage.tasks:,} tasks: {stage.ran:,} done by part {which}"
+                f"  {stage.name:<19} {stage.tasks:,} tasks: {stage.ran:,} done by part {which}"
                 f"{missing}"
             )
     if report.complete and not report.finished:
@@ -69,7 +69,7 @@ def status_command(run: str, parts: int | None, quiet: bool) -> Outcome:
     of = parts or (jobs.usual_parts(found[1]) if found else 1)
     array = to_array(jobs.parts_missing(report.missing, of))
     lines = [
-        f"{stage.name:<18} {stage.tasks - len(stage.missing):,} of {stage.tasks:,} done"
+        f"{stage.name:<19} {stage.tasks - len(stage.missing):,} of {stage.tasks:,} done"
         for stage in report.stages
     ]
     if report.finished:
@@ -112,13 +112,12 @@ def finish_command(run: str, quiet: bool, **options: Any) -> Outcome:
 def slurm_command(run: str, parts: int | None, cpus: int, memory: str) -> None:
     """Print a script to read, change and submit: an array for each stage, then `finish`."""
     from tokenmill.preparation import jobs
-    from tokenmill.preparation.slurm import make_script
 
     found = jobs.open_run(run)
     if found is None:
         raise click.UsageError(f"{run} is finished: there is nothing to submit")
     of = parts or jobs.usual_parts(found[1])
-    print(make_script(os.path.abspath(run), found[1].settings, of, cpus, memory), end="")
+    print(jobs.make_slurm_script(os.path.abspath(run), found[1], of, cpus, memory), end="")
 
 
 JOBS = {

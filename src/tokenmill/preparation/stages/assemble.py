@@ -5,60 +5,23 @@ shard is a task of its own.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import orjson
 
-from tokenmill.base.atomic import keep
 from tokenmill.preparation.plan import Plan, load_plan
-from tokenmill.preparation.stages.decide import Decision, fates_of
+from tokenmill.preparation.stages.decide import Layout, decisions_on, load_layout
 from tokenmill.preparation.stages.encoded import OPEN, read_rows, read_tokens
 from tokenmill.preparation.stages.encoded_list import load_joined
-from tokenmill.preparation.stages.lines import Searched
 from tokenmill.preparation.workspace.task import leaves_receipt
 from tokenmill.preparation.workspace.upload_shards import upload_shard
-from tokenmill.preparation.workspace.work_folder import Workspace, remember
 from tokenmill.shards.layout import ShardPlan, parts_between
 from tokenmill.shards.writer import ShardWriter
 
 
-@dataclass(frozen=True)
-class Layout:
-    """All shards to be, and where each part begins on each axis."""
-
-    shards: list[ShardPlan]
-    part_starts: list[np.ndarray]
-    decision: Decision
-
-
-def keep_layout(workspace: Workspace, layout: Layout) -> None:
-    """Write the layout where the tasks find it."""
-    found = {
-        "shards": [asdict(shard) for shard in layout.shards],
-        "part_starts": layout.part_starts,
-        "decision": asdict(layout.decision),
-    }
-    data = orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY)
-    keep(workspace.root / "layout.json", data)
-
-
-@remember
-def _load_layout(path: Path) -> Layout:
-    found = orjson.loads(path.read_bytes())
-    documents = found["decision"]["documents"]
-    documents = None if documents is None else Searched(**documents)
-    return Layout(
-        [ShardPlan(**shard) for shard in found["shards"]],
-        [np.array(starts, np.int64) for starts in found["part_starts"]],
-        Decision(**{**found["decision"], "documents": documents}),
-    )
-
-
 def _receipt_name(out_dir: str, number: int) -> tuple[str, str]:
-    layout = _load_layout(Workspace(out_dir).root / "layout.json")
+    layout = load_layout(out_dir)
     return "shards", layout.shards[number].file.replace("/", "-")
 
 
@@ -66,7 +29,7 @@ def _receipt_name(out_dir: str, number: int) -> tuple[str, str]:
 def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
     """Task: write one shard and its index; return its entry in the manifest."""
     plan = load_plan(out_dir)
-    layout = _load_layout(plan.workspace.root / "layout.json")
+    layout = load_layout(out_dir)
     shard = layout.shards[number]
     out = plan.workspace.out_dir
     with ShardWriter(out, shard.file, plan.dtype) as writer:
@@ -106,7 +69,7 @@ def _write_tokens(
 
 def _part(plan: Plan, layout: Layout, part: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     described = load_joined(str(plan.workspace.out_dir)).parts[part]
-    fates = fates_of(plan, part, layout.decision)
+    fates = decisions_on(plan, part, layout.decision)
     rows = read_rows(plan.workspace, described)
     return rows, fates, read_tokens(plan.workspace, described, plan.dtype)
 

@@ -1,140 +1,22 @@
-"""commit: the books must balance, then the manifest is written, last.
-
-Documents in = written + dropped, by reason; tokens encoded = written + dropped. The two sides are
-counted in different places: what went in by the readers and the encoder, what came out by the
-tables of the finished shards.
-"""
+"""commit: tokenizer, card and manifest are written, the manifest last."""
 
 import os
 import shlex
 import urllib.parse
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tokenmill.base.atomic import new_file, sync_file, sync_folder
-from tokenmill.errors import PrepareError
 from tokenmill.preparation.inputs import hash_standard_input
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
-from tokenmill.preparation.stages.decide import DUPLICATE
-from tokenmill.preparation.stages.encoded_list import JoinedParts
+from tokenmill.preparation.stages.accounts import Outcome
 from tokenmill.preparation.workspace.target import manifest_hash
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
-from tokenmill.shards.manifest import Manifest, Shard, SourceRecord, Split
+from tokenmill.shards.manifest import Manifest, SourceRecord, Split
 from tokenmill.shards.manifest_maker import make_manifest, write_tokenizer_and_card
-from tokenmill.text.reading.bad_input import MOST_PLACES
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What the stages made, ready to be published."""
-
-    splits: dict[str, Split]
-    books: dict[str, Any]
-    documents_by_source: list[int]
-    by_hash: bool
-    cut_documents: int
-    """Documents that stand in both splits, the held-out end having cut them in two."""
-    bad_input: list[str]
-    """The first places of input that was dropped or mended, with the reason."""
-
-    def split(self, settings: Settings) -> str:
-        """How the splits were made, for the manifest."""
-        if settings.val_fraction == 0:
-            return "none"
-        return "hash" if self.by_hash else "end"
-
-    def _were_cut(self, plan: Plan) -> bool:
-        """Whether any text file was read as more than one document."""
-        counted = zip(plan.sources, self.documents_by_source, strict=True)
-        return any(source.kind == "text" and documents > 1 for source, documents in counted)
-
-    def notes(self, plan: Plan) -> list[str]:
-        """Sentences for people."""
-        found, settings = [], plan.settings
-        if settings.separator is not None and not self._were_cut(plan):
-            found.append(
-                f"the separator {settings.separator!r} cut no text file in two: is it spelt as in "
-                "the text?"
-            )
-        if settings.val_fraction > 0 and not self.by_hash and "val" in self.splits:
-            found.append(
-                f"too few documents ({self.books['documents_written']:,}) to choose some for "
-                f"validation: the last {settings.val_fraction:.0%} of the tokens are held out"
-            )
-        if literal := self.books["literal_end_of_text"]:
-            found.append(f"{literal:,} literal end-of-text strings in the text were kept as text")
-        return found
-
-
-def make_books(
-    units: list[dict[str, Any]], edges: JoinedParts, fates: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """What went in, and what became of it."""
-    counts, dropped = Counter(edges.counts), Counter(edges.dropped)
-    for unit in units:
-        counts.update(unit["counts"])
-        dropped.update(unit["dropped"])
-        counts["lines_dropped"] += unit["dropped_lines"]
-    duplicates = sum(part["documents"][DUPLICATE] for part in fates)
-    if duplicates:
-        dropped["duplicate"] += duplicates
-    return {
-        "bytes_in": counts["bytes_in"],
-        "documents_in": counts["documents_in"],
-        "documents_written": sum(sum(part["documents"][:2]) for part in fates),
-        "dropped": dict(sorted(dropped.items())),
-        "lines_dropped": counts["lines_dropped"],
-        "texts_replaced": counts["replaced"],
-        "literal_end_of_text": counts["literal_end_of_text"],
-        "tokens_written": sum(sum(part["tokens"][:2]) for part in fates),
-        "tokens_dropped": sum(part["tokens"][DUPLICATE] for part in fates),
-    }
-
-
-def tell_places(plan: Plan, units: list[dict[str, Any]]) -> list[str]:
-    """Where the first bad inputs are, in the order of the inputs: as people look for them."""
-    told: list[str] = []
-    lines: Counter[int] = Counter()
-    for unit, receipt in zip(plan.units, units, strict=True):
-        name = plan.sources[unit.source].name
-        for kind, number, reason in receipt["places"][: MOST_PLACES - len(told)]:
-            where = {
-                "line": f":{lines[unit.source] + number}",
-                "byte": f" at byte {number:,}",
-                "row": f", row {number:,}",
-                "file": "",
-            }
-            told.append(f"{name}{where[kind]}: {reason}")
-        lines[unit.source] += receipt["counts"].get("lines", 0)
-    return told
-
-
-def check_books(outcome: Outcome) -> None:
-    """Raise unless every document and every token is accounted for."""
-    books, splits = outcome.books, outcome.splits
-    documents = sum(split.documents for split in splits.values()) - outcome.cut_documents
-    tokens = sum(split.tokens for split in splits.values())
-    for what, left, right in (
-        ("documents in", books["documents_in"], documents + sum(books["dropped"].values())),
-        ("documents written", books["documents_written"], documents),
-        ("tokens written", books["tokens_written"], tokens),
-    ):
-        if left != right:
-            raise PrepareError(
-                f"the books do not balance: {what} {left:,}, accounted for {right:,}; {books}",
-                hint="this is a fault of tokenmill, and nothing was published; please report it",
-            )
-
-
-def splits_of(receipts: list[dict[str, Any]]) -> dict[str, Split]:
-    """The finished shards by split, in the order of their numbers."""
-    splits: dict[str, list[Shard]] = {}
-    for receipt in receipts:
-        splits.setdefault(receipt["split"], []).append(Shard.from_json(receipt["entry"]))
-    return {name: Split.of(tuple(found)) for name, found in splits.items()}
 
 
 def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
@@ -153,7 +35,7 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
         splits=outcome.splits,
         sources=sources,
         settings=_record(plan, outcome),
-        books=outcome.books,
+        books=outcome.accounts,
     )
     if previous is not None:
         manifest = _together(previous, manifest)

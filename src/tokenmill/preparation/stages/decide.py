@@ -2,29 +2,35 @@
 
 The split is by a hash of the document's content, so that a document stays in its split when data
 is added. With too few documents for that, all are kept on one axis and its end is held out.
+From the decisions follows the layout: which tokens go to which shard.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 
+from tokenmill.base.atomic import keep
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.encoded import CONTINUES, OPEN, read_rows
 from tokenmill.preparation.stages.encoded_list import load_joined
 from tokenmill.preparation.stages.lines import RunWriter, Searched
 from tokenmill.preparation.workspace.task import leaves_receipt
-from tokenmill.shards.layout import Stretch
+from tokenmill.preparation.workspace.work_folder import Workspace, remember
+from tokenmill.shards.layout import ShardPlan, Stretch, lay_out
 from tokenmill.text.cleaning.dedup import HASH
 
 TRAIN, VAL, DUPLICATE = 0, 1, 2
+LAYOUT_FILE = "layout.json"
 ENOUGH_VAL_DOCUMENTS = 10  # fewer expected in validation: hold out the end of the axis instead
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What the fate of a document depends on, besides its own hash and place."""
+    """What the decision on a document depends on, besides its own hash and place."""
 
     by_hash: bool
     """Whether the split is by hash; else all go to one axis."""
@@ -46,19 +52,29 @@ def hash_documents(out_dir: str, part: int, number: int) -> dict[str, Any]:
         return writer.finish()
 
 
-@leaves_receipt(lambda _, part, decision: ("fates", str(part)))
-def count_fates(out_dir: str, part: int, decision: Decision) -> dict[str, Any]:
+@leaves_receipt(lambda _, part, decision: ("decisions", str(part)))
+def count_decisions(out_dir: str, part: int, decision: Decision) -> dict[str, Any]:
     """Task: how many tokens and documents of a part go where."""
     plan, joined = load_plan(out_dir), load_joined(out_dir)
     rows = read_rows(plan.workspace, joined.parts[part])
-    fates = fates_of(plan, part, decision)
+    found = decisions_on(plan, part, decision)
     begins = (rows["flags"] & CONTINUES) == 0
     lengths = rows["length"].astype(np.int64)
     facts = {
-        "tokens": [int(lengths[fates == fate].sum()) for fate in (TRAIN, VAL, DUPLICATE)],
-        "documents": [int((begins & (fates == fate)).sum()) for fate in (TRAIN, VAL, DUPLICATE)],
+        "tokens": [int(lengths[found == one].sum()) for one in (TRAIN, VAL, DUPLICATE)],
+        "documents": [int((begins & (found == one)).sum()) for one in (TRAIN, VAL, DUPLICATE)],
     }
-    return plan.workspace.leave_receipt("fates", str(part), [], facts)
+    return plan.workspace.leave_receipt("decisions", str(part), [], facts)
+
+
+def choose_split(
+    decision: Decision, counted: list[dict[str, Any]], val_fraction: float, *, by_hash: bool
+) -> tuple[Decision, list[dict[str, Any]]]:
+    """Keep the split by hash if it must be (`by_hash`) or there are enough documents for it."""
+    num_documents = sum(sum(part["documents"][:2]) for part in counted)
+    if by_hash or enough_documents(num_documents, val_fraction):
+        return decision, counted
+    return replace(decision, by_hash=False), [on_one_axis(part) for part in counted]
 
 
 def on_one_axis(counted: dict[str, Any]) -> dict[str, Any]:
@@ -70,23 +86,23 @@ def on_one_axis(counted: dict[str, Any]) -> dict[str, Any]:
     return sums
 
 
-def fates_of(plan: Plan, part: int, decision: Decision) -> np.ndarray:
-    """The fate of every row of a part: a pure function of hashes and places."""
+def decisions_on(plan: Plan, part: int, decision: Decision) -> np.ndarray:
+    """What is decided on every row of a part: a pure function of hashes and places."""
     joined = load_joined(str(plan.workspace.out_dir))
     rows = read_rows(plan.workspace, joined.parts[part])
     spans = joined.spans_of(part)
-    fates = np.full(len(rows), TRAIN, np.uint8)
+    found = np.full(len(rows), TRAIN, np.uint8)
     if decision.by_hash:
         hashes = _document_hashes(rows, spans)
-        fates[hashes["low"] < np.uint64(math.ldexp(plan.settings.val_fraction, 64))] = VAL
+        found[hashes["low"] < np.uint64(math.ldexp(plan.settings.val_fraction, 64))] = VAL
     if decision.documents is not None:
-        fates[_repeated(plan, part, decision)] = DUPLICATE
+        found[_repeated(plan, part, decision)] = DUPLICATE
         if len(rows) and rows["flags"][0] & CONTINUES:
             first = next(span["first"] for span in spans if span["first"] < part)
             begins_at = joined.parts[first]["rows"] - 1
             if begins_at in _repeated(plan, first, decision):
-                fates[0] = DUPLICATE
-    return fates
+                found[0] = DUPLICATE
+    return found
 
 
 def _repeated(plan: Plan, part: int, decision: Decision) -> np.ndarray:
@@ -109,6 +125,55 @@ def _document_hashes(rows: np.ndarray, spans: list[dict[str, Any]]) -> np.ndarra
 def enough_documents(num_documents: int, val_fraction: float) -> bool:
     """Whether a split by hash gives a validation set worth its name."""
     return val_fraction > 0 and num_documents * val_fraction >= ENOUGH_VAL_DOCUMENTS
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All shards to be, and where each part begins on each axis."""
+
+    shards: list[ShardPlan]
+    part_starts: list[np.ndarray]
+    decision: Decision
+
+
+def make_layout(
+    plan: Plan, decision: Decision, counted: list[dict[str, Any]], *, first: int
+) -> Layout:
+    """Prefix sums over the parts give every shard its range of an axis; kept for the tasks.
+
+    `first` is the number of the first new shard.
+    """
+    per_part = np.array([part["tokens"] for part in counted], np.int64).reshape(-1, 3)
+    part_starts = [np.concatenate(([0], np.cumsum(per_part[:, axis]))) for axis in (TRAIN, VAL)]
+    train, val = (int(starts[-1]) for starts in part_starts)
+    val_fraction = plan.settings.val_fraction
+    ranges = stretches(train, val, by_hash=decision.by_hash, val_fraction=val_fraction)
+    shards = lay_out(ranges, plan.settings.tokens_per_shard, first=first)
+    found = {
+        "shards": [asdict(shard) for shard in shards],
+        "part_starts": part_starts,
+        "decision": asdict(decision),
+    }
+    data = orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY)
+    keep(plan.workspace.root / LAYOUT_FILE, data)
+    return Layout(shards, part_starts, decision)
+
+
+def load_layout(out_dir: str) -> Layout:
+    """Read the layout; once a process."""
+    return _load_layout(Workspace(out_dir).root / LAYOUT_FILE)
+
+
+@remember
+def _load_layout(path: Path) -> Layout:
+    found = orjson.loads(path.read_bytes())
+    documents = found["decision"]["documents"]
+    documents = None if documents is None else Searched(**documents)
+    return Layout(
+        [ShardPlan(**shard) for shard in found["shards"]],
+        [np.array(starts, np.int64) for starts in found["part_starts"]],
+        Decision(**{**found["decision"], "documents": documents}),
+    )
 
 
 def stretches(train: int, val: int, *, by_hash: bool, val_fraction: float) -> list[Stretch]:

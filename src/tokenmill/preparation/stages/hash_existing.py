@@ -47,10 +47,21 @@ def check_gives_text_back(tokenizer: Tokenizer) -> None:
         )
 
 
-@leaves_receipt(lambda _, stage, split, shard, number: (stage, str(number)))
-def hash_existing(out_dir: str, stage: str, split: str, shard: int, number: int) -> dict[str, Any]:
-    """Task: hash the lines or the documents that end in one shard of the dataset."""
+@leaves_receipt(lambda _, split, shard, number: ("lines", str(number)))
+def hash_existing_lines(out_dir: str, split: str, shard: int, number: int) -> dict[str, Any]:
+    """Task: hash the lines of the documents that end in one shard of the dataset."""
     plan = load_plan(out_dir)
+    check_gives_text_back(plan.tokenizer)
+    return _hash_shard(plan, "lines", split, shard, number)
+
+
+@leaves_receipt(lambda _, split, shard, number: ("documents", str(number)))
+def hash_existing_documents(out_dir: str, split: str, shard: int, number: int) -> dict[str, Any]:
+    """Task: hash the documents that end in one shard of the dataset."""
+    return _hash_shard(load_plan(out_dir), "documents", split, shard, number)
+
+
+def _hash_shard(plan: Plan, stage: str, split: str, shard: int, number: int) -> dict[str, Any]:
     shards = Manifest.load(plan.workspace.out_dir).splits[split].shards
     hash_batch = _hash_documents if stage == "documents" else _hash_lines
     with RunWriter(plan.workspace, stage, str(number)) as writer:

@@ -111,12 +111,6 @@ class RunWriter:
         self._hashes, self._ordinals, self._collected = [], [], 0
 
 
-def num_partitions(receipts: list[dict[str, Any]]) -> int:
-    """How many partitions keep each within its share of memory."""
-    total = sum(sum(receipt["runs"]) for receipt in receipts)
-    return max(1, -(-total // HASHES_PER_PARTITION))
-
-
 @dataclass(frozen=True)
 class Searched:
     """A stage whose runs were searched for repetitions: how many runs, in how many partitions."""
@@ -124,6 +118,12 @@ class Searched:
     stage: str
     runs: int
     partitions: int
+
+    @classmethod
+    def plan(cls, stage: str, receipts: list[dict[str, Any]]) -> "Searched":
+        """So many partitions that each stays within its share of memory."""
+        total = sum(sum(receipt["runs"]) for receipt in receipts)
+        return cls(stage, len(receipts), max(1, -(-total // HASHES_PER_PARTITION)))
 
     def repeated(self, workspace: Workspace, number: int) -> np.ndarray:
         """All ordinals of one run that repeat something earlier, in the run or before it."""
@@ -144,12 +144,19 @@ def _search_name(partition: int, of: int) -> str:
     return f"search-{partition}-of-{of}"
 
 
-@leaves_receipt(lambda _, stage, partition, of, runs: (stage, _search_name(partition, of)))
-def search_partition(
-    out_dir: str, stage: str, partition: int, of: int, runs: int
-) -> dict[str, Any]:
-    """Task: find what is repeated in one partition of the runs of a stage."""
-    workspace = Workspace(out_dir)
+@leaves_receipt(lambda _, partition, of, runs: ("lines", _search_name(partition, of)))
+def search_lines(out_dir: str, partition: int, of: int, runs: int) -> dict[str, Any]:
+    """Task: find the lines that are repeated in one partition of the runs."""
+    return _search(Workspace(out_dir), "lines", partition, of, runs)
+
+
+@leaves_receipt(lambda _, partition, of, runs: ("documents", _search_name(partition, of)))
+def search_documents(out_dir: str, partition: int, of: int, runs: int) -> dict[str, Any]:
+    """Task: find the documents that are repeated in one partition of the runs."""
+    return _search(Workspace(out_dir), "documents", partition, of, runs)
+
+
+def _search(workspace: Workspace, stage: str, partition: int, of: int, runs: int) -> dict[str, Any]:
     done = _search_name(partition, of)
     bounds = partition_bounds(partition, of)
     slices = [

@@ -20,8 +20,8 @@ from tokenmill.errors import (
 from tokenmill.preparation.inputs import Inputs, find_inputs, hash_standard_input
 from tokenmill.preparation.plan import list_differences, read_plan
 from tokenmill.preparation.settings import Settings, SettingsKeywords
+from tokenmill.preparation.stages.accounts import Summary, summarize
 from tokenmill.preparation.stages.characters import load_tokenizer
-from tokenmill.preparation.summary import Summary, summarize
 from tokenmill.preparation.workspace.folder_contents import (
     in_already,
     is_ours,
@@ -86,6 +86,11 @@ class Target:
     def previous_hash(self) -> str | None:
         """What names that dataset in the plan."""
         return None if self.previous is None else manifest_hash(self.previous)
+
+    @property
+    def splits_by_hash(self) -> bool:
+        """Whether a dataset is added to whose documents were split by hash."""
+        return self.previous is not None and self.previous.settings.get("split") == "hash"
 
     @property
     def _was_published(self) -> bool:

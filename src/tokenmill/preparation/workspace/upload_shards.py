@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.settings import Settings
-from tokenmill.preparation.summary import Summary
+from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.workspace.folder_contents import sizes_of_files
 from tokenmill.preparation.workspace.target import Target, hold_workspace, refuse_strange_folder
 from tokenmill.preparation.workspace.work_folder import Workspace

@@ -1,0 +1,232 @@
+"""The stages of a preparation in the order they run, and the runner of their tasks.
+
+The table `STAGES` is the one place that names them: `prepare`, numbered jobs, `status`, the Slurm
+script, progress and docs/many_machines.md take their words from it. All tasks of a stage may run
+at once, on any machine; a stage begins when the one before it is complete.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tokenmill.base.atomic import keep
+from tokenmill.base.progress import Progress
+from tokenmill.errors import BadInputError, PrepareError
+from tokenmill.executors.executor import Executor, WorkerDiedError
+from tokenmill.preparation.budget.disk_space import has_room_for_text
+from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.stages.assemble import assemble_shard
+from tokenmill.preparation.stages.characters import find_characters
+from tokenmill.preparation.stages.decide import Decision, Layout, count_decisions, hash_documents
+from tokenmill.preparation.stages.encode import encode_unit
+from tokenmill.preparation.stages.encoded_list import load_joined
+from tokenmill.preparation.stages.hash_existing import (
+    hash_existing_documents,
+    hash_existing_lines,
+    shards_of,
+)
+from tokenmill.preparation.stages.join import join_units
+from tokenmill.preparation.stages.lines import (
+    Searched,
+    hash_lines,
+    search_documents,
+    search_lines,
+)
+from tokenmill.preparation.workspace.task import Receipt, TaskWithReceipt
+from tokenmill.shards.manifest import Manifest
+
+Tasks = list[tuple[Any, ...]]
+UNIT = "unit of input"
+FIXED = "when the file is fixed, the same command starts again"
+
+
+@dataclass
+class Preparation:
+    """A preparation on its way: its plan, and what the stages so far found out."""
+
+    plan: Plan
+    previous: Manifest | None = None
+    """The dataset that is added to."""
+    lines: Searched | None = None
+    """Where the repeated lines are, if they are to be dropped."""
+    documents: Searched | None = None
+    """Where the repeated documents are, if they are to be dropped."""
+    layout: Layout | None = None
+
+    def __post_init__(self) -> None:
+        self.out_dir = str(self.plan.workspace.out_dir.absolute())  # tasks may run elsewhere
+        self.existing = shards_of(self.previous)
+
+    @property
+    def units(self) -> range:
+        """The numbers of the units of input."""
+        return range(len(self.plan.units))
+
+    @property
+    def parts(self) -> range:
+        """The numbers of the parts that hold the encoded documents."""
+        return range(len(load_joined(self.out_dir).parts))
+
+    @property
+    def first_decision(self) -> Decision:
+        """All documents by hash, to count what that would give."""
+        return Decision(by_hash=True, documents=self.documents, first_run=len(self.existing))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One row of the table."""
+
+    name: str
+    task: TaskWithReceipt
+    per: str
+    """What there is one task for."""
+    tasks: Callable[[Preparation], Tasks]
+    """The arguments of all tasks, as far as they differ; the first is always the folder."""
+    needed: Callable[[Settings, bool], bool] = lambda settings, adds: True
+    """Whether these settings need the stage; `adds` is whether a dataset is added to."""
+    in_bytes: bool = False
+    """Whether progress is counted in bytes of input, not in tasks."""
+
+
+def _existing(run: Preparation) -> Tasks:
+    return [(*shard, number) for number, shard in enumerate(run.existing)]
+
+
+def _partitions(found: Searched | None) -> Tasks:
+    assert found is not None
+    return [(at, found.partitions, found.runs) for at in range(found.partitions)]
+
+
+def _lines(run: Preparation) -> Tasks:
+    keep_text = has_room_for_text(run.plan)
+    return [(unit, len(run.existing) + unit, keep_text) for unit in run.units]
+
+
+def _shards(run: Preparation) -> Tasks:
+    assert run.layout is not None
+    return [(number,) for number in range(len(run.layout.shards))]
+
+
+STAGES = (
+    Stage(
+        name="characters",
+        task=find_characters,
+        per=UNIT,
+        tasks=lambda run: [(unit,) for unit in run.units],
+        needed=lambda settings, adds: settings.tokenizer == "chars" and not adds,
+    ),
+    Stage(
+        name="existing-lines",
+        task=hash_existing_lines,
+        per="shard of the dataset that is added to",
+        tasks=_existing,
+        needed=lambda settings, adds: settings.dedup == "lines" and adds,
+    ),
+    Stage(
+        name="lines",
+        task=hash_lines,
+        per=UNIT,
+        tasks=_lines,
+        needed=lambda settings, adds: settings.dedup == "lines",
+        in_bytes=True,
+    ),
+    Stage(
+        name="line-duplicates",
+        task=search_lines,
+        per="million lines",
+        tasks=lambda run: _partitions(run.lines),
+        needed=lambda settings, adds: settings.dedup == "lines",
+    ),
+    Stage(
+        name="encode",
+        task=encode_unit,
+        per=UNIT,
+        tasks=lambda run: [(unit, run.lines, len(run.existing) + unit) for unit in run.units],
+        in_bytes=True,
+    ),
+    Stage(
+        name="join",
+        task=join_units,
+        per="preparation",
+        tasks=lambda run: [()],
+    ),
+    Stage(
+        name="existing-documents",
+        task=hash_existing_documents,
+        per="shard of the dataset that is added to",
+        tasks=_existing,
+        needed=lambda settings, adds: settings.dedup == "documents" and adds,
+    ),
+    Stage(
+        name="documents",
+        task=hash_documents,
+        per="part of encoded documents",
+        tasks=lambda run: [(part, len(run.existing) + part) for part in run.parts],
+        needed=lambda settings, adds: settings.dedup == "documents",
+    ),
+    Stage(
+        name="document-duplicates",
+        task=search_documents,
+        per="million documents",
+        tasks=lambda run: _partitions(run.documents),
+        needed=lambda settings, adds: settings.dedup == "documents",
+    ),
+    Stage(
+        name="decide",
+        task=count_decisions,
+        per="part of encoded documents",
+        tasks=lambda run: [(part, run.first_decision) for part in run.parts],
+    ),
+    Stage(
+        name="assemble",
+        task=assemble_shard,
+        per="shard",
+        tasks=_shards,
+    ),
+)
+
+
+def stages_for(settings: Settings, *, adds: bool) -> list[Stage]:
+    """The stages that a preparation with these settings runs."""
+    return [stage for stage in STAGES if stage.needed(settings, adds)]
+
+
+def stage_of(task_name: str) -> str:
+    """The name of the stage whose task function has this name."""
+    return next(stage.name for stage in STAGES if stage.task.__name__ == task_name)
+
+
+class StageRunner:
+    """Runs the tasks of a stage; those that were done before are known by their receipts."""
+
+    def __init__(self, run: Preparation, executor: Executor, progress: Progress) -> None:
+        self.run, self.executor, self.progress = run, executor, progress
+        self._stages = {stage.name: stage for stage in STAGES}
+
+    def __call__(self, name: str) -> list[Receipt]:
+        """The receipts of a stage in the order of its tasks; none where it is not needed."""
+        stage, run = self._stages[name], self.run
+        if not stage.needed(run.plan.settings, run.previous is not None):
+            return []
+        tasks = stage.tasks(run)
+        receipts: list[Receipt] = [{}] * len(tasks)
+        total = {"bytes": run.plan.bytes_in} if stage.in_bytes else {"tasks": len(tasks)}
+        results = self.executor.run(stage.task, [(run.out_dir, *task) for task in tasks])
+        try:
+            for number, receipt in self.progress.follow(name, results, **total):
+                receipts[number] = receipt
+        except WorkerDiedError as died:
+            if stage.per == UNIT:
+                unit = run.plan.units[died.task]
+                died.source = run.plan.sources[unit.source].name
+                died.message += f", reading {died.source} from {unit.start:,} to {unit.stop:,}"
+            raise
+        except PrepareError as error:
+            if error.source:
+                keep(run.plan.workspace.failed_file, error.source.encode("utf-8", "replace"))
+            if isinstance(error, BadInputError):
+                error.hint = f"{error.hint}; {FIXED}" if error.hint else FIXED
+            raise
+        return receipts

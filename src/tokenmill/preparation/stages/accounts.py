@@ -1,0 +1,210 @@
+"""What a preparation came to: the accounts, which must balance, and the summary for people.
+
+Documents in = written + dropped, by reason; tokens encoded = written + dropped. The two sides are
+counted in different places: what went in by the readers and the encoder, what came out by the
+tables of the finished shards.
+"""
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tokenmill.errors import PrepareError
+from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.stages.decide import DUPLICATE, Decision
+from tokenmill.preparation.stages.encoded_list import JoinedParts
+from tokenmill.preparation.workspace.task import Receipt
+from tokenmill.shards.manifest import Manifest, Shard, Split
+from tokenmill.text.inputs.open_input import printable
+from tokenmill.text.reading.bad_input import MOST_PLACES
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the stages made, ready to be published."""
+
+    splits: dict[str, Split]
+    accounts: dict[str, Any]
+    documents_by_source: list[int]
+    by_hash: bool
+    cut_documents: int
+    """Documents that are in both splits, the held-out end having cut them in two."""
+    bad_input: list[str]
+    """The first places of input that was dropped or repaired, with the reason."""
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        units: list[Receipt],
+        joined: JoinedParts,
+        decision: Decision,
+        decided: list[Receipt],
+        shards: list[Receipt],
+    ) -> "Outcome":
+        """From the receipts of the stages."""
+        documents: Counter[int] = Counter()
+        for unit, receipt in zip(plan.units, units, strict=True):
+            documents[unit.source] += receipt["counts"].get("documents_in", 0)
+        return cls(
+            splits=splits_of(shards),
+            accounts=make_accounts(units, joined, decided),
+            documents_by_source=[documents[source] for source in range(len(plan.sources))],
+            by_hash=decision.by_hash,
+            cut_documents=sum(shard["cut_document"] for shard in shards),
+            bad_input=places_of_bad_input(plan, units),
+        )
+
+    def split(self, settings: Settings) -> str:
+        """How the splits were made, for the manifest."""
+        if settings.val_fraction == 0:
+            return "none"
+        return "hash" if self.by_hash else "end"
+
+    def _were_cut(self, plan: Plan) -> bool:
+        """Whether any text file was read as more than one document."""
+        counted = zip(plan.sources, self.documents_by_source, strict=True)
+        return any(source.kind == "text" and documents > 1 for source, documents in counted)
+
+    def notes(self, plan: Plan) -> list[str]:
+        """Sentences for people."""
+        found, settings = [], plan.settings
+        if settings.separator is not None and not self._were_cut(plan):
+            found.append(
+                f"the separator {settings.separator!r} cut no text file in two: is it spelt as in "
+                "the text?"
+            )
+        if settings.val_fraction > 0 and not self.by_hash and "val" in self.splits:
+            found.append(
+                f"too few documents ({self.accounts['documents_written']:,}) to choose some for "
+                f"validation: the last {settings.val_fraction:.0%} of the tokens are held out"
+            )
+        if literal := self.accounts["literal_end_of_text"]:
+            found.append(f"{literal:,} literal end-of-text strings in the text were kept as text")
+        return found
+
+
+def make_accounts(
+    units: list[Receipt], joined: JoinedParts, decided: list[Receipt]
+) -> dict[str, Any]:
+    """What went in, and what became of it."""
+    counts, dropped = Counter(joined.counts), Counter(joined.dropped)
+    for unit in units:
+        counts.update(unit["counts"])
+        dropped.update(unit["dropped"])
+        counts["lines_dropped"] += unit["dropped_lines"]
+    duplicates = sum(part["documents"][DUPLICATE] for part in decided)
+    if duplicates:
+        dropped["duplicate"] += duplicates
+    return {
+        "bytes_in": counts["bytes_in"],
+        "documents_in": counts["documents_in"],
+        "documents_written": sum(sum(part["documents"][:2]) for part in decided),
+        "dropped": dict(sorted(dropped.items())),
+        "lines_dropped": counts["lines_dropped"],
+        "texts_replaced": counts["replaced"],
+        "literal_end_of_text": counts["literal_end_of_text"],
+        "tokens_written": sum(sum(part["tokens"][:2]) for part in decided),
+        "tokens_dropped": sum(part["tokens"][DUPLICATE] for part in decided),
+    }
+
+
+def splits_of(receipts: list[Receipt]) -> dict[str, Split]:
+    """The finished shards by split, in the order of their numbers."""
+    splits: dict[str, list[Shard]] = {}
+    for receipt in receipts:
+        splits.setdefault(receipt["split"], []).append(Shard.from_json(receipt["entry"]))
+    return {name: Split.of(tuple(found)) for name, found in splits.items()}
+
+
+def places_of_bad_input(plan: Plan, units: list[Receipt]) -> list[str]:
+    """Where the first bad inputs are, in the order of the inputs: as people look for them."""
+    found: list[str] = []
+    lines: Counter[int] = Counter()
+    for unit, receipt in zip(plan.units, units, strict=True):
+        name = plan.sources[unit.source].name
+        for kind, number, reason in receipt["places"][: MOST_PLACES - len(found)]:
+            where = {
+                "line": f":{lines[unit.source] + number}",
+                "byte": f" at byte {number:,}",
+                "row": f", row {number:,}",
+                "file": "",
+            }
+            found.append(f"{name}{where[kind]}: {reason}")
+        lines[unit.source] += receipt["counts"].get("lines", 0)
+    return found
+
+
+def check_accounts(plan: Plan, outcome: Outcome) -> None:
+    """Raise unless there is something to publish, and every document and token is accounted for."""
+    accounts, splits = outcome.accounts, outcome.splits
+    if not accounts["documents_written"]:
+        plan.workspace.forget()
+        raise PrepareError(
+            f"none of {accounts['documents_in']:,} documents is left to write (dropped: "
+            f"{accounts['dropped']}, lines dropped: {accounts['lines_dropped']:,})",
+            hint="nothing was written; are these the right files, and the right settings?",
+        )
+    documents = sum(split.documents for split in splits.values()) - outcome.cut_documents
+    tokens = sum(split.tokens for split in splits.values())
+    for what, left, right in (
+        ("documents in", accounts["documents_in"], documents + sum(accounts["dropped"].values())),
+        ("documents written", accounts["documents_written"], documents),
+        ("tokens written", accounts["tokens_written"], tokens),
+    ):
+        if left != right:
+            raise PrepareError(
+                f"the accounts do not balance: {what} {left:,}, accounted for {right:,}; "
+                f"{accounts}",
+                hint="this is a fault of tokenmill, and nothing was published; please report it",
+            )
+
+
+@dataclass
+class Summary:
+    """The outcome; `notes` are sentences worth reading."""
+
+    out_dir: str
+    documents_in: int
+    documents_written: int
+    dropped: dict[str, int]
+    train_tokens: int
+    val_tokens: int
+    train_shards: int
+    val_shards: int
+    bytes_in: int
+    lines_dropped: int = 0
+    texts_replaced: int = 0
+    dtype: str = ""
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    bad_input: list[str] = field(default_factory=list)
+    """The first places of input that was dropped or repaired, each with its reason."""
+    already_there: bool = False
+    """The dataset was finished before: this run wrote nothing."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; a folder whose name is not UTF-8 is escaped, as in messages."""
+        return {**asdict(self), "out_dir": printable(self.out_dir)}
+
+
+def summarize(out_dir: str, manifest: Manifest, notes: list[str]) -> Summary:
+    """Read the outcome off the manifest."""
+    accounts = manifest.books
+    train, val = (manifest.splits.get(name) for name in ("train", "val"))
+    return Summary(
+        out_dir=out_dir,
+        documents_in=accounts["documents_in"],
+        documents_written=accounts["documents_written"],
+        dropped=dict(accounts["dropped"]),
+        train_tokens=train.tokens if train else 0,
+        val_tokens=val.tokens if val else 0,
+        train_shards=len(train.shards) if train else 0,
+        val_shards=len(val.shards) if val else 0,
+        bytes_in=accounts["bytes_in"],
+        lines_dropped=accounts["lines_dropped"],
+        texts_replaced=accounts["texts_replaced"],
+        dtype=manifest.dtype,
+        notes=notes,
+    )

@@ -1,0 +1,97 @@
+"""The stages have one name each, wherever a user meets them."""
+
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tokenmill.base.progress import Silent
+from tokenmill.executors.numbered import Part
+from tokenmill.preparation import jobs, prepare
+from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.stage_table import STAGES, stage_of, stages_for
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+class Labels(Silent):
+    """Keeps what a progress bar would be called."""
+
+    def __init__(self):
+        self.seen = []
+
+    def follow(self, what, results, *, bytes=0, tasks=0):
+        self.seen.append(what)
+        return super().follow(what, results, bytes=bytes, tasks=tasks)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text(f"A line of abc that is in file {name} alone.\n" * 3)
+    return [tmp_path / "a.txt", tmp_path / "b.txt"]
+
+
+@pytest.mark.parametrize("dedup", ["lines", "documents", "none"])
+@pytest.mark.parametrize("tokenizer", ["bytes", "chars"])
+def test_the_stages_that_run_are_those_of_the_table(corpus, tmp_path, dedup, tokenizer):
+    settings, out = {"dedup": dedup, "tokenizer": tokenizer}, tmp_path / "out"
+    for adds, inputs in ((False, corpus), (True, tmp_path / "c.txt")):
+        labels = Labels()
+        prepare.prepare(inputs, out, workers=1, append=adds, progress=labels, **settings)
+
+        expected = [stage.name for stage in stages_for(Settings(**settings), adds=adds)]
+        assert labels.seen == expected
+
+
+def test_status_and_the_slurm_script_use_the_words_of_the_table(corpus, tmp_path):
+    settings, out = Settings(tokenizer="bytes"), tmp_path / "out"
+    plan = jobs.plan(corpus, out, tokenizer="bytes")
+    expected = [stage.name for stage in stages_for(settings, adds=False)]
+
+    script = jobs.make_slurm_script(str(out), plan, 2, 1, "1G")
+    assert "; ".join(f"{n} {name}" for n, name in enumerate(expected, 1)) in script
+    assert f"for stage in {' '.join(str(n) for n in range(1, len(expected) + 1))};" in script
+
+    jobs.work(out, Part(0, 1))
+    assert [stage.name for stage in jobs.status(out).stages] == expected
+
+
+def test_every_stage_has_a_task_of_its_own():
+    assert [stage_of(stage.task.__name__) for stage in STAGES] == [s.name for s in STAGES]
+
+
+def test_the_docs_have_the_same_table():
+    page = (DOCS / "many_machines.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE)
+
+    assert [row[:2] for row in rows] == [(stage.name, stage.per) for stage in STAGES]
+    for (name, _, when), stage in zip(rows, STAGES, strict=True):
+        for dedup, tokenizer, adds in product(
+            ("lines", "documents", "none"), ("gpt2", "chars"), (False, True)
+        ):
+            said = (
+                (f"--dedup {dedup}`" in when or "--dedup" not in when)
+                and (f"--tokenizer {tokenizer}`" in when or "--tokenizer" not in when)
+                and (adds or "--append" not in when)
+                and (not adds or "new dataset" not in when)
+            )
+            settings = Settings(dedup=dedup, tokenizer=tokenizer)
+            assert stage.needed(settings, adds) == said, (name, settings, adds)
+
+
+def test_the_status_shown_in_the_docs_names_stages():
+    page = (DOCS / "many_machines.md").read_text()
+    shown = re.findall(r"^([a-z-]+) +[\d,]+ of [\d,]+ done$", page, re.MULTILINE)
+
+    assert shown
+    assert set(shown) <= {stage.name for stage in STAGES}
+
+
+def test_the_story_names_all_stages_in_the_order_they_run():
+    story = re.findall(r"^    ([a-z-]+)  +\S", prepare.__doc__, re.MULTILINE)
+
+    assert [name for name in story if name not in ("plan", "layout", "commit")] == [
+        stage.name for stage in STAGES
+    ]
