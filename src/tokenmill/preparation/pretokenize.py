@@ -214,7 +214,7 @@ class Array:
         )
         plan = make_plan(workspace, settings, [self.source], unit_bytes=unit_bytes)
         check_space(plan)
-        plan = begin(plan, self.tokenizer, anew=True)
+        plan = begin(plan, self.tokenizer, restart=True)
         workspace.clean_temporary()
         workspace.distrust_after_reboot()
         return plan
