@@ -2,10 +2,10 @@
 
 Lightning exists as two packages, `lightning` and `pytorch_lightning`, whose classes are not each
 other's. The module is built on the one that was imported before this one; on `lightning` if both
-were, or neither.
+were imported, or neither.
 
 The training loader keeps its own position, and Lightning stores it in every checkpoint (under
-`combined_loader`): a run stopped in mid-epoch goes on with the next window. The position is kept
+`combined_loader`): a run stopped in mid-epoch resumes with the next window. The position is kept
 there and not in the data module as well, where it would be restored twice.
 """
 
@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import MissingExtraError
 from tokenmill.torch import StatefulTokenLoader, create_dataloaders
 
@@ -38,9 +39,11 @@ class LocalDataModule(_Base):  # type: ignore[misc]
     """Loaders for `Trainer.fit(model, datamodule=...)`; batches are {"input_ids", "labels"}.
 
     labels[t] is the token after input_ids[t]. Each rank reads its own rows, found when Lightning
-    has started its processes; `use_distributed_sampler` does not touch these loaders.
+    has started its processes; `use_distributed_sampler` does not touch these loaders. The arguments
+    are those of `tokenmill.torch.create_dataloaders`; `batch_size` is the rows of one rank.
     """
 
+    @takes_keywords_of(create_dataloaders)
     def __init__(
         self,
         train_data_path: str | Path,
@@ -48,8 +51,6 @@ class LocalDataModule(_Base):  # type: ignore[misc]
         batch_size: int = 32,
         max_length: int = 1024,
         num_workers: int = 0,
-        prefetch_factor: int | None = None,
-        seed: int = 42,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -59,8 +60,6 @@ class LocalDataModule(_Base):  # type: ignore[misc]
             "batch_size": batch_size,
             "max_length": max_length,
             "num_workers": num_workers,
-            "prefetch_factor": prefetch_factor,
-            "seed": seed,
             **options,
         }
         self._loaders: tuple[StatefulTokenLoader, StatefulTokenLoader] | None = None
@@ -71,7 +70,7 @@ class LocalDataModule(_Base):  # type: ignore[misc]
             self._loaders = create_dataloaders(**self.settings)
 
     def train_dataloader(self) -> StatefulTokenLoader:
-        """One epoch a pass, shuffled anew for each."""
+        """One epoch a pass, each in an order of its own."""
         return self._both()[0]
 
     def val_dataloader(self) -> StatefulTokenLoader:

@@ -37,15 +37,20 @@ from tokenmill.order.step_share import StepShare
 log = logging.getLogger("tokenmill")
 
 
-class LoaderKeywords(TypedDict, total=False):
-    """What the loaders of torch pass on to BatchLoader; a test compares the two."""
+class OrderKeywords(TypedDict, total=False):
+    """Keywords of BatchLoader that say what a window is and when it comes."""
 
     seed: int
     order: str | Arrangement
     phase: bool
+    dtype: npt.DTypeLike
+
+
+class LoaderKeywords(OrderKeywords, total=False):
+    """Keywords that the loaders of torch pass on to BatchLoader; a test compares the two."""
+
     documents: bool
     max_documents: int | None
-    dtype: npt.DTypeLike
 
 
 class BatchLoader:

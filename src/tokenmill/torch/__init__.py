@@ -1,14 +1,14 @@
 """The loader as tensors, and as the datasets and loaders of the PyTorch world.
 
-ranks.py      which share of the data is mine, and who said so
-loader.py     TorchLoader: batches as tensors on a device; the one to use in a loop of your own
-batch.py      TorchBatch: inputs, targets, and with documents=True their boundaries
-windows.py    WindowsDataset: map style; for Hugging Face Trainer, Accelerate, any DataLoader
-iterable.py   WindowsIterable: whole batches; for DataLoader(batch_size=None), StatefulDataLoader
-stateful.py   StatefulTokenLoader: worker processes with an exact position; for Lightning
-copy.py       blocks of tokens to a GPU, in the width of the file
-text_file.py  a text file as tokens, from the .npy beside it
-seeds/        loaders under names that scripts already use
+world.py             which share of the data is mine, and where that was found
+torch_loader.py      TorchLoader: batches as tensors on a device; for a loop of your own
+torch_batch.py       TorchBatch: inputs, targets, documents; the forms of items
+windows_dataset.py   WindowsDataset: map style; for Hugging Face, Accelerate, any DataLoader
+windows_iterable.py  WindowsIterable: whole batches; for DataLoader(batch_size=None)
+stateful_loader.py   StatefulTokenLoader: worker processes with an exact position; for Lightning
+device_copy.py       blocks of tokens to a GPU, in the width of the file
+text_file.py         a text file as tokens, from the .npy beside it
+compat/              loaders under names and arguments that scripts already use
 """
 
 from tokenmill.torch.compat import GPTDataLoader as GPTDataLoader

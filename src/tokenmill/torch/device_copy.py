@@ -1,6 +1,6 @@
 """Token blocks to the GPU: pinned, on a stream of their own, in the width of the file.
 
-A block of uint16 ids is a quarter of the bytes of int64, and the bus is the narrow place: so the
+A block of uint16 ids is a quarter of the bytes of int64, and the bus is the bottleneck: so the
 bits travel as they are (as int16, since torch computes on few unsigned types) and are widened on
 the device. Two pinned buffers take turns; one is written again only after the event of its last
 copy has passed. The stream that uses the tensors waits for that event and not the CPU.

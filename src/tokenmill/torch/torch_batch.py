@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tokenmill.batches.batch import Batch
 
+ITEMS = ("pair", "dict", "hugging_face")
 IGNORED = -100  # the label that cross-entropy leaves out, here and in Hugging Face models
 
 
@@ -24,7 +25,7 @@ class TorchBatch:
     document_ids: Tensor | None = None
     """(B, T): which document of its window a token is in; None unless `documents=True`."""
     positions: Tensor | None = None
-    """(B, T): place in that document, counted from the window's start."""
+    """(B, T): place in that document, counted from the start of the window."""
     loss_mask: Tensor | None = None
     """(B, T) bool: false where the target is the first token of the next document."""
     cu_seqlens: Tensor | None = None
@@ -37,7 +38,6 @@ class TorchBatch:
         return iter((self.inputs, self.targets))
 
     def to(self, device: torch.device | str) -> Self:
-        """The same on another device."""
         return self._each(lambda tensor: tensor.to(device))
 
     def split(self, rows: int) -> list[Self]:
@@ -83,8 +83,35 @@ class TorchBatch:
         return {"input_ids": whole, "labels": labels}
 
 
+def check_items(items: str, *, also: str = "") -> None:
+    """Refuse a form of items that does not exist."""
+    known = (*ITEMS, also) if also else ITEMS
+    if items not in known:
+        raise ValueError(f"items of kind {items!r}; known are: {', '.join(known)}")
+
+
+def as_items(window: Tensor, items: str) -> Any:
+    """Windows of T + 1 tokens as items (or, with a leading dimension, as batches) of a form.
+
+    pair           (inputs, targets)
+    dict           {"input_ids", "labels"}: labels[t] is the token after input_ids[t]
+    hugging_face   {"input_ids", "labels"}: both all T + 1 tokens, since those models shift labels
+                   themselves; the model sees T + 1 tokens and none of the T targets is lost
+    """
+    if items == "hugging_face":
+        return {"input_ids": window, "labels": window}
+    inputs, targets = window[..., :-1], window[..., 1:]
+    return (inputs, targets) if items == "pair" else {"input_ids": inputs, "labels": targets}
+
+
+def batch_as(batch: Batch, items: str) -> Any:
+    """A batch in a form of `as_items`, or with `batch` as a TorchBatch."""
+    tokens = torch.from_numpy(batch.tokens)
+    return from_arrays(batch, tokens) if items == "batch" else as_items(tokens, items)
+
+
 def from_arrays(batch: Batch, tokens: Tensor) -> TorchBatch:
-    """A batch of arrays around its tokens, which are on their device already; the rest follows."""
+    """A batch of arrays around its tokens, which are on their device already; the rest is moved."""
     device = tokens.device
 
     def moved(array: np.ndarray | None) -> Tensor | None:

@@ -1,8 +1,8 @@
 """The batch loader as tensors on a device.
 
 On the CPU the tensors share memory with the loader's arrays: nothing is copied. On a GPU the next
-batch is on its way while the present one is used (copy.py). Each process takes its share of every
-step (ranks.py says which, and `loader.ranks` who said so).
+batch is on its way while the present one is used (device_copy.py). Each process takes its share of
+every step (world.py finds which, and `loader.ranks` says where it was found).
 
     loader = TorchLoader(data, batch_size=8, block_size=1024, seed=0)
     for inputs, targets in loader:
@@ -10,14 +10,14 @@ step (ranks.py says which, and `loader.ranks` who said so).
     state = loader.state_dict()     # a few JSON values; counts what this loop has taken
 """
 
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, Unpack
 
 import numpy as np
 import torch
 
+from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.batches.batch import Batch
-from tokenmill.batches.loader import BatchLoader
+from tokenmill.batches.loader import BatchLoader, LoaderKeywords
 from tokenmill.errors import MismatchError
 from tokenmill.torch.device_copy import CudaCopier
 from tokenmill.torch.torch_batch import TorchBatch, from_arrays
@@ -36,11 +36,13 @@ class _Coming(NamedTuple):
 class TorchLoader:
     """Endless (or `epochs=n`) batches of one rank as tensors; resumable at any step.
 
-    `data` and all further arguments (`seed`, `order`, `epochs`, `documents`, `prefetch`, ...) are
-    those of `tokenmill.BatchLoader`. With `vocab_size` an id beyond it is an error that names the
-    value, where a GPU would only report a failed assert. A loader is its own iterator.
+    `data`, `batch_size` (rows of ONE rank) and all further arguments are those of
+    `tokenmill.BatchLoader`; on a GPU `dtype` is that of the file. With `vocab_size` an id beyond it
+    is an error that names the value, where a GPU would only report a failed assert. `mesh` is a
+    torch DeviceMesh (see `find_ranks`). A loader is its own iterator.
     """
 
+    @takes_keywords_of(BatchLoader)
     def __init__(
         self,
         data: Any,
@@ -52,7 +54,9 @@ class TorchLoader:
         world_size: int | None = None,
         mesh: Any = None,
         vocab_size: int | None = None,
-        **options: Any,
+        epochs: int | None = None,
+        prefetch: int = 2,
+        **options: Unpack[LoaderKeywords],
     ) -> None:
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
         self.device = torch.device(device)
@@ -66,6 +70,8 @@ class TorchLoader:
             block_size=block_size,
             rank=self.ranks.rank,
             world_size=self.ranks.world_size,
+            epochs=epochs,
+            prefetch=prefetch,
             **options,
         )
         self._copier = CudaCopier(self.device) if on_gpu else None
@@ -73,7 +79,6 @@ class TorchLoader:
         self._state = self.loader.state_dict()
 
     def __len__(self) -> int:
-        """Batches of a pass, with `epochs`."""
         return len(self.loader)
 
     def __iter__(self) -> Self:
@@ -97,7 +102,7 @@ class TorchLoader:
         return from_arrays(coming.batch, tokens)
 
     def _start(self) -> _Coming:
-        """Send the next batch on its way."""
+        """Begin the copy of the next batch to the device."""
         assert self._copier is not None
         batch = self._checked(next(self.loader))
         return _Coming(batch, *self._copier.start(batch.tokens), self.loader.state_dict())
@@ -111,7 +116,7 @@ class TorchLoader:
             f"token id {int(batch.tokens[row, column]):,} at token {place.offset:,} of "
             f"{place.file}; the vocabulary has {self.vocab_size:,} ids",
             hint="the files were made with another tokenizer, or read with the wrong dtype: "
-            "`tokenmill doctor` tells which",
+            "`tokenmill doctor` says which",
         )
 
     def describe(self, step: int) -> list[str]:
@@ -131,7 +136,7 @@ class TorchLoader:
         return self.loader.state_dict() if self._copier is None else dict(self._state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state, also one of other ranks or batch sizes."""
+        """Resume from a state, also one of other ranks or batch sizes."""
         self._coming = None
         self.loader.load_state_dict(state)
         self._state = self.loader.state_dict()
@@ -141,7 +146,6 @@ class TorchLoader:
         self.loader.set_epoch(epoch)
 
     def stats(self) -> dict[str, Any]:
-        """What was served: see `BatchLoader.stats`."""
         return self.loader.stats()
 
     def close(self) -> None:
@@ -153,10 +157,5 @@ class TorchLoader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

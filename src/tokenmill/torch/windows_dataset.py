@@ -2,42 +2,26 @@
 
 Read with a sequential sampler it gives the shuffled order, on any number of workers and in any
 start method; frameworks that shard and fast-forward samplers (Hugging Face Trainer, Accelerate)
-shard and fast-forward it right. Its length is one epoch; `set_epoch(e)` makes item i the i-th
+shard and fast-forward it correctly. Its length is one epoch; `set_epoch(e)` makes item i the i-th
 sample of epoch e, also in workers that are alive already.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tokenmill.batches.loader import BatchLoader
+from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.batches.loader import BatchLoader, OrderKeywords
+from tokenmill.torch.torch_batch import as_items, check_items
 
-KINDS = ("pair", "dict", "hugging_face")
+NOT_OF_A_SEQUENCE = (
+    "batch_size", "rank", "world_size", "epochs", "prefetch", "documents", "max_documents",
+)  # fmt: skip
 _NO_END = 1 << 62
-
-
-def check_kind(kind: str) -> None:
-    """Refuse a form of item that does not exist."""
-    if kind not in KINDS:
-        raise ValueError(f"items of kind {kind!r}; known are: {', '.join(KINDS)}")
-
-
-def present(window: Tensor, kind: str) -> Any:
-    """Windows of T + 1 tokens as items (or, with a leading dimension, as batches) of a kind.
-
-    pair           (inputs, targets)
-    dict           {"input_ids", "labels"}: labels[t] is the token after input_ids[t]
-    hugging_face   {"input_ids", "labels"}: both all T + 1 tokens, since those models shift labels
-                   themselves; the model sees T + 1 tokens and none of the T targets is lost
-    """
-    if kind == "hugging_face":
-        return {"input_ids": window, "labels": window}
-    inputs, targets = window[..., :-1], window[..., 1:]
-    return (inputs, targets) if kind == "pair" else {"input_ids": inputs, "labels": targets}
 
 
 def shared_number(value: int) -> Tensor:
@@ -50,26 +34,18 @@ def shared_number(value: int) -> Tensor:
 class WindowsDataset(Dataset[Any]):
     """Map-style windows of a dataset, in the order of a seed.
 
-    `items` is `pair`, `dict` or `hugging_face` (see `present`); further arguments (`phase`,
-    `order`, ...) are those of `tokenmill.BatchLoader`. It does not divide itself by rank: that is
-    what the sampler, or the framework, does with a map-style dataset.
+    `items` is `pair`, `dict` or `hugging_face` (see `as_items`); further arguments are those of
+    `tokenmill.BatchLoader`. It does not divide itself by rank: that is what the sampler, or the
+    framework, does with a map-style dataset.
     """
 
+    @takes_keywords_of(BatchLoader, but=NOT_OF_A_SEQUENCE)
     def __init__(
-        self,
-        data: Any,
-        *,
-        block_size: int,
-        seed: int = 0,
-        order: str = "shuffle",
-        items: str = "pair",
-        **options: Any,
+        self, data: Any, *, block_size: int, items: str = "pair", **options: Unpack[OrderKeywords]
     ) -> None:
-        check_kind(items)
+        check_items(items)
         self.data, self.items = data, items
-        loader = BatchLoader(
-            data, batch_size=1, block_size=block_size, seed=seed, order=order, prefetch=0, **options
-        )
+        loader = BatchLoader(data, batch_size=1, block_size=block_size, prefetch=0, **options)
         self._length = len(loader.windows())
         self._windows = loader.windows(_NO_END)
         self._epoch = shared_number(0)
@@ -79,7 +55,6 @@ class WindowsDataset(Dataset[Any]):
 
     @property
     def epoch(self) -> int:
-        """The epoch whose samples the items are."""
         return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
@@ -98,4 +73,4 @@ class WindowsDataset(Dataset[Any]):
         first = self.epoch * self._length
         samples = [first + i % self._length for i in indices]
         rows = torch.from_numpy(np.stack(self._windows.__getitems__(samples)))
-        return [present(row, self.items) for row in rows]
+        return [as_items(row, self.items) for row in rows]

@@ -4,22 +4,23 @@ It yields whole batches and takes this rank's share by itself. Worker w of W mak
 w + W, ..., and a DataLoader takes workers in turns, so the order is the same with any number of
 workers and any start method.
 
-The position of a plain DataLoader is not to be had (it does not say what its workers have handed
-over); use `StatefulTokenLoader` to resume, or torchdata's StatefulDataLoader around this dataset.
+A plain DataLoader has no position (it does not say what its workers have handed over). To resume,
+use `StatefulTokenLoader`, or torchdata's StatefulDataLoader around this dataset.
 """
 
 import itertools
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from tokenmill.batches.loader import BatchLoader
+from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.batches.loader import BatchLoader, LoaderKeywords
 from tokenmill.errors import MismatchError, OrderMismatchError
-from tokenmill.torch.torch_batch import from_arrays
-from tokenmill.torch.windows_dataset import check_kind, present, shared_number
+from tokenmill.torch.torch_batch import batch_as, check_items
+from tokenmill.torch.windows_dataset import shared_number
 from tokenmill.torch.world import find_ranks
 
 
@@ -27,10 +28,12 @@ class WindowsIterable(IterableDataset[Any]):
     """Whole batches of this rank: endless, or one epoch per pass with `epochs=1`.
 
     `items`: `pair`, `dict`, `hugging_face` or `batch` (a TorchBatch, the only one with documents).
-    With `epochs`, call `set_epoch` before each pass, as with a DistributedSampler. `rank_aware=
-    False` serves all ranks' rows in one place, for frameworks that divide iterables themselves.
+    `batch_size` is the rows of ONE rank. With `epochs`, call `set_epoch` before each pass, as with
+    a DistributedSampler. `rank_aware=False` serves all ranks' rows in one place, for frameworks
+    that divide iterables themselves. Further arguments are those of `tokenmill.BatchLoader`.
     """
 
+    @takes_keywords_of(BatchLoader, but=["prefetch"])
     def __init__(
         self,
         data: Any,
@@ -43,10 +46,9 @@ class WindowsIterable(IterableDataset[Any]):
         mesh: Any = None,
         rank_aware: bool = True,
         epochs: int | None = None,
-        **options: Any,
+        **options: Unpack[LoaderKeywords],
     ) -> None:
-        if items != "batch":
-            check_kind(items)
+        check_items(items, also="batch")
         self.items = items
         self.ranks = find_ranks(*((rank, world_size) if rank_aware else (0, 1)), mesh=mesh)
         self._loader = BatchLoader(
@@ -56,7 +58,7 @@ class WindowsIterable(IterableDataset[Any]):
             rank=self.ranks.rank,
             world_size=self.ranks.world_size,
             epochs=epochs,
-            prefetch=options.pop("prefetch", 0),
+            prefetch=0,  # single steps are asked for
             **options,
         )
         self._epoch: torch.Tensor = shared_number(-1)
@@ -68,7 +70,6 @@ class WindowsIterable(IterableDataset[Any]):
         }
 
     def __len__(self) -> int:
-        """Batches of a pass on this rank, with `epochs`."""
         return len(self._loader)
 
     def set_epoch(self, epoch: int) -> None:
@@ -86,10 +87,7 @@ class WindowsIterable(IterableDataset[Any]):
                 return
             batch = self._loader.batch(current)
             self._move_to(current + count, number, count if worker else 0)
-            tokens = torch.from_numpy(batch.tokens)
-            yield (
-                from_arrays(batch, tokens) if self.items == "batch" else present(tokens, self.items)
-            )
+            yield batch_as(batch, self.items)
 
     def _first_step(self, worker: int, num_workers: int) -> int:
         """Where this worker begins: after a loaded state, or at the start of its epoch."""
@@ -118,7 +116,7 @@ class WindowsIterable(IterableDataset[Any]):
         return {**self._loader.state_dict(), "samples": epoch * per_pass, "pass": epoch}
 
     def _move_to(self, step: int, worker: int, num_workers: int) -> None:
-        """Note what this process would do next; `state_dict` hands it out."""
+        """Note what this process would do next, for `state_dict`."""
         state = self._loader.state_dict()
         ahead = (step - self._loader.step) * self._loader.batch_size * self._loader.world_size
         self._position = {
@@ -146,7 +144,7 @@ def refuse_inside_accelerate(world_size: int) -> None:
     """Stop when Accelerate would divide by rank what is divided by rank already.
 
     Its wrapper lets one process iterate and deals out, or lets each iterate and keeps 1/N: both
-    lose (N-1)/N of the data of a dataset that gives this rank's share only, without a word.
+    silently lose (N-1)/N of the data of a dataset that gives only the share of this rank.
     """
     if world_size == 1 or "accelerate.data_loader" not in sys.modules:
         return

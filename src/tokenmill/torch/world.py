@@ -1,6 +1,6 @@
-"""Which share of the data is mine: the rank and the world size, and who said so.
+"""Which share of the data is mine: the rank and the world size, and where they were found.
 
-The first of these that speaks is believed, and `Ranks.source` names it:
+The first of these that is there is used, and `Ranks.source` names it:
 
 1. arguments                    rank=, world_size=, or a DeviceMesh
 2. torch.distributed            when a process group is initialised
@@ -10,7 +10,7 @@ The first of these that speaks is believed, and `Ranks.source` names it:
 6. nothing: one process         (0, 1)
 
 Slurm sets SLURM_NTASKS and SLURM_PROCID in the batch script as well, where one process runs for
-all tasks: believing them there would read 1/n of the data and lose the rest without a word. Only
+all tasks: using them there would read 1/n of the data and silently lose the rest. Only
 `srun` sets SLURM_STEP_ID, so only then are they used.
 """
 

@@ -1,12 +1,12 @@
-"""Loaders under the names that scripts already use, each a thin layer on the one core.
+"""Loaders under the names and arguments that scripts already use, each a thin layer on the core.
 
-shards.py      TokenizedDataset              token shards, `get_batch(batch_size, device)`
-local.py       LocalTokenizedDataset(Fixed), create_dataloaders        `.npy` files, DataLoaders
-gpt.py         GPTDataLoader                 text in memory or a dataset folder, `get_batch(split)`
-streaming.py   StreamingDataset              a text file and the `.npy` beside it
+ local_files.py        LocalTokenizedDataset(Fixed), create_dataloaders, StreamingDataset: files
+ tokenized_dataset.py  TokenizedDataset: token shards, `get_batch(batch_size, device)`
+ gpt_data_loader.py    GPTDataLoader: text in memory or a dataset folder, `get_batch(split)`
 
-What sketches of these get wrong is right here: headers are not tokens, windows run across shard
-edges, every rank gets rows of its own, and a position can be saved.
+What is called `block_size` everywhere else has the names of those scripts here: `max_length`,
+`seq_length`. Headers are not tokens, windows run across shard edges, every rank gets rows of its
+own, and a position can be saved.
 """
 
 from tokenmill.torch.compat.gpt_data_loader import GPTDataLoader as GPTDataLoader
@@ -14,6 +14,6 @@ from tokenmill.torch.compat.local_files import LocalTokenizedDataset as LocalTok
 from tokenmill.torch.compat.local_files import (
     LocalTokenizedDatasetFixed as LocalTokenizedDatasetFixed,
 )
+from tokenmill.torch.compat.local_files import StreamingDataset as StreamingDataset
 from tokenmill.torch.compat.local_files import create_dataloaders as create_dataloaders
-from tokenmill.torch.compat.streaming_dataset import StreamingDataset as StreamingDataset
 from tokenmill.torch.compat.tokenized_dataset import TokenizedDataset as TokenizedDataset

@@ -11,7 +11,7 @@ from tokenmill import dataset
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import NotADatasetError
 from tokenmill.tokens import load_tokenizer
-from tokenmill.torch.compat.batches_on_demand import Drawn
+from tokenmill.torch.compat.tokenized_dataset import BatchesOnDemand
 from tokenmill.torch.text_file import encode_text, split_array
 
 
@@ -35,8 +35,8 @@ class GPTDataLoader:
         self.config, self.dataset_dir = config, dataset_dir
         known = load_tokenizer.load(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self.tokenizer: Any = known
-        self._ranks = {"rank": rank, "world_size": world_size}
-        self._splits: dict[str, Drawn] = {}
+        self._rank, self._world_size = rank, world_size
+        self._splits: dict[str, BatchesOnDemand] = {}
         if dataset_dir is not None:
             named = known if hasattr(known, "fingerprint") else None
             for split in ("train", "val"):
@@ -59,11 +59,12 @@ class GPTDataLoader:
         return np.asarray(getattr(encoded, "ids", encoded), dtype=np.uint32)
 
     def _add(self, split: str, data: TokenDataset) -> None:
-        self._splits[split] = Drawn(
+        self._splits[split] = BatchesOnDemand(
             data,
             block_size=int(self._setting("block_size")),
             seed=int(self._setting("seed", 0)),
-            **self._ranks,
+            rank=self._rank,
+            world_size=self._world_size,
         )
 
     def get_batch(self, split: str = "train") -> tuple[Tensor, Tensor]:
@@ -75,16 +76,15 @@ class GPTDataLoader:
                 "no data yet", hint="call prepare_data(text), or pass dataset_dir="
             )
         size = int(self._setting("batch_size"))
-        return self._splits[split].next(size, self._setting("device", "auto"))
+        return self._splits[split].get_batch(size, self._setting("device", "auto"))
 
     def state_dict(self) -> dict[str, Any]:
-        """Where both splits stand."""
-        return {split: drawn.state_dict() for split, drawn in self._splits.items()}
+        """How far each split is."""
+        return {split: batches.state_dict() for split, batches in self._splits.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
-        for split, drawn in self._splits.items():
-            drawn.load_state_dict(state[split])
+        for split, batches in self._splits.items():
+            batches.load_state_dict(state[split])
 
     def _setting(self, name: str, default: Any = None) -> Any:
         config = self.config

@@ -1,26 +1,32 @@
-"""Local `.npy` (or any) token files as datasets and loaders of the DataLoader style.
+"""Local token files (`.npy` or any other) and text files as datasets and loaders.
 
-Items and batches are `{"input_ids", "labels"}`, where labels[t] is the token after input_ids[t].
-The `.npy` header is respected, whatever the dtype it names.
+Items and batches are `{"input_ids", "labels"}`, where labels[t] is the token after input_ids[t];
+those of StreamingDataset are pairs. The `.npy` header is respected, whatever dtype it names.
+Arguments after the named ones are those of `tokenmill.open`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
 
 from tokenmill import dataset
+from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.torch.stateful_loader import StatefulTokenLoader
+from tokenmill.torch.text_file import open_text
 from tokenmill.torch.windows_dataset import WindowsDataset
 from tokenmill.torch.world import find_ranks
+
+OPEN_OPTIONS = takes_keywords_of(dataset.open, but=["path", "split"])
 
 
 class LocalTokenizedDatasetFixed(WindowsDataset):
     """Sequences of `max_length` tokens by number, in the order of the file."""
 
-    def __init__(self, data_path: str | Path, max_length: int = 1024, **options: Any) -> None:
-        data = dataset.open(data_path, None, **options)
+    @OPEN_OPTIONS
+    def __init__(self, data_path: str | Path, max_length: int = 1024, **open_options: Any) -> None:
+        data = dataset.open(data_path, None, **open_options)
         super().__init__(data, block_size=max_length, order="sequential", items="dict")
         self.max_length = max_length
 
@@ -33,6 +39,7 @@ class LocalTokenizedDataset(IterableDataset[Any]):
     them. `create_dataloaders` needs no such care. `set_epoch` before each epoch changes the order.
     """
 
+    @OPEN_OPTIONS
     def __init__(
         self,
         data_path: str | Path,
@@ -43,12 +50,12 @@ class LocalTokenizedDataset(IterableDataset[Any]):
         batch_size: int = 1,
         rank: int | None = None,
         world_size: int | None = None,
-        **options: Any,
+        **open_options: Any,
     ) -> None:
         self.ranks = find_ranks(rank, world_size)
         self.max_length, self.batch_size = max_length, batch_size
         self.windows = WindowsDataset(
-            dataset.open(data_path, None, **options),
+            dataset.open(data_path, None, **open_options),
             block_size=max_length,
             seed=seed,
             order="shuffle" if shuffle else "sequential",
@@ -82,6 +89,30 @@ class LocalTokenizedDataset(IterableDataset[Any]):
         return whole * self.ranks.world_size + self.ranks.rank * (len(self) - whole) + row
 
 
+class StreamingDataset(WindowsDataset):
+    """(inputs, targets) of `seq_length` tokens each, by number, in the order of the file.
+
+    `split` is `train` (the first 90 %) or `val` (the rest). What was found is printed (`say`). A
+    missing `.npy` is a warning, and the text is then tokenized in memory; one older than its text
+    is refused.
+    """
+
+    def __init__(
+        self,
+        file_path: str | Path,
+        seq_length: int = 128,
+        tokenizer: Any = "gpt2",
+        split: str = "train",
+        *,
+        say: Callable[[str], object] = print,
+    ) -> None:
+        data = open_text(file_path, split, tokenizer=tokenizer, say=say)
+        super().__init__(data, block_size=seq_length, order="sequential", items="pair")
+        self.seq_length, self.split = seq_length, split
+        say(f"StreamingDataset ({split}): {len(self):,} sequences from {data.num_tokens:,} tokens")
+
+
+@OPEN_OPTIONS
 def create_dataloaders(
     train_data_path: str | Path,
     val_data_path: str | Path,
@@ -90,12 +121,13 @@ def create_dataloaders(
     num_workers: int = 0,
     prefetch_factor: int | None = None,
     seed: int = 42,
-    **options: Any,
+    **open_options: Any,
 ) -> tuple[StatefulTokenLoader, StatefulTokenLoader]:
     """Loaders of both files: shuffled for training, in file order for validation.
 
-    A pass is one epoch, the next pass the next, shuffled anew. Both take this rank's share, and
-    both have `state_dict` and `load_state_dict` that do not depend on the workers.
+    A pass is one epoch, the next pass the next, shuffled again. Both take the share of this rank
+    (`batch_size` is the rows of one rank), and both have `state_dict` and `load_state_dict` that do
+    not depend on the workers.
     """
     workers = {"prefetch_factor": prefetch_factor} if num_workers and prefetch_factor else {}
     if num_workers:
@@ -105,7 +137,7 @@ def create_dataloaders(
         if not Path(path).exists():
             raise FileNotFoundError(f"token file not found: {path} (looked in {Path.cwd()})")
         return StatefulTokenLoader(
-            dataset.open(path, None, **options),
+            dataset.open(path, None, **open_options),
             batch_size=batch_size,
             block_size=max_length,
             num_workers=num_workers,

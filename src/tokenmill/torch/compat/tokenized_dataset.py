@@ -1,23 +1,85 @@
-"""TokenizedDataset: a folder of token shards, and batches from all of it."""
+"""TokenizedDataset: a folder of token shards, and batches from all of it.
+
+Under it, and under GPTDataLoader, a loader whose batch size and device may differ from call to
+call.
+"""
 
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from tokenmill import dataset
-from tokenmill.torch.compat.batches_on_demand import Drawn
+from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.torch.torch_loader import TorchLoader
 
 
-class TokenizedDataset:
+class BatchesOnDemand:
+    """Gives the next rows of the order; no row comes twice in an epoch, none is missed."""
+
+    def __init__(
+        self, data: Any, *, block_size: int, seed: int, rank: int | None, world_size: int | None
+    ) -> None:
+        self.data, self.block_size = data, block_size
+        self._options: dict[str, Any] = {"seed": seed, "rank": rank, "world_size": world_size}
+        self._loader: TorchLoader | None = None
+        self._state: dict[str, Any] | None = None
+
+    def get_batch(
+        self, batch_size: int, device: str | torch.device = "auto"
+    ) -> tuple[Tensor, Tensor]:
+        """The next (inputs, targets) of this rank, each (batch_size, block_size) int64 on `device`.
+
+        `auto` is the GPU if there is one, else the CPU.
+        """
+        if str(device) == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        device, loader = torch.device(device), self._loader
+        if loader is None or (loader.loader.batch_size, loader.device) != (batch_size, device):
+            state = self.state_dict() if loader is not None else self._state
+            self._close()
+            loader = self._open(batch_size=batch_size, device=device)
+            if state is not None:
+                loader.load_state_dict(state)
+            self._loader = loader
+        inputs, targets = next(loader)
+        return inputs, targets
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of a BatchLoader: a few JSON values."""
+        if self._loader is not None:
+            return self._loader.state_dict()
+        if self._state is None:
+            self._state = self._open(batch_size=1, prefetch=0).state_dict()
+        return self._state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a state, refused at once if it belongs to other data."""
+        self._close()
+        self._open(batch_size=1, prefetch=0).load_state_dict(state)
+        self._state = dict(state)
+
+    def _open(self, **options: Any) -> TorchLoader:
+        return TorchLoader(self.data, block_size=self.block_size, **self._options, **options)
+
+    def _close(self) -> None:
+        if self._loader is not None:
+            self._loader.close()
+        self._loader = None
+
+
+class TokenizedDataset(BatchesOnDemand):
     """Shards of a folder as one axis of tokens.
 
     `split="val"` is what the file names call so, else the last shard; `train` is the rest. Files
     may be of any format `tokenmill.open` reads, so the header of an llm.c shard is a header. Each
     process draws rows of its own (`rank`, `world_size`; found by themselves under torchrun), in a
-    shuffled order without replacement that `state_dict` can resume.
+    shuffled order without replacement that `state_dict` can resume. Further arguments are those of
+    `tokenmill.open`.
     """
 
+    @takes_keywords_of(dataset.open, but=["path"])
     def __init__(
         self,
         data_dir: str | Path,
@@ -27,25 +89,10 @@ class TokenizedDataset:
         seed: int = 0,
         rank: int | None = None,
         world_size: int | None = None,
-        **options: Any,
+        **open_options: Any,
     ) -> None:
-        self.block_size = block_size
-        self.data = dataset.open(data_dir, split, **options)
-        self.shards = [shard.file for shard in self.data.shards]
-        self.lengths = [shard.num_tokens for shard in self.data.shards]
-        self.total_length = self.data.num_tokens
-        self._drawn = Drawn(
-            self.data, block_size=block_size, seed=seed, rank=rank, world_size=world_size
-        )
-
-    def get_batch(self, batch_size: int, device: str = "auto") -> tuple[Tensor, Tensor]:
-        """The next (inputs, targets), each (batch_size, block_size) int64 on `device`."""
-        return self._drawn.next(batch_size, device)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where the order stands: a few JSON values."""
-        return self._drawn.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
-        self._drawn.load_state_dict(state)
+        data = dataset.open(data_dir, split, **open_options)
+        super().__init__(data, block_size=block_size, seed=seed, rank=rank, world_size=world_size)
+        self.shards = [shard.file for shard in data.shards]
+        self.lengths = [shard.num_tokens for shard in data.shards]
+        self.total_length = data.num_tokens
