@@ -1,11 +1,11 @@
 """Every command says what it did in the same three ways: words, --quiet, --json."""
 
 import json
+import pydoc_data.topics
 import subprocess
 import sys
 
 import click
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -17,16 +17,17 @@ from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.train import start
 from tokenmill.train.loop import Result
 
-TEXT = "\n".join(f"a line of text, number {i}, with some words" for i in range(500))
+TEXT = "\n\n".join(list(pydoc_data.topics.topics.values())[:12])
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with a text, a dataset, an array and a trained model."""
+    """A folder with a text and a dataset."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "a.txt").write_text(TEXT)
-    library.prepare(folder / "a.txt", folder / "data", tokenizer="bytes", workers=1)
-    np.save(folder / "a.npy", np.arange(2000, dtype=np.uint16) % 200)
+    library.prepare(
+        folder / "a.txt", folder / "data", tokenizer="bytes", documents="paragraph", workers=1
+    )
     return folder
 
 
