@@ -15,7 +15,7 @@ from tokenmill.dataset import from_array
 from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.look.find_text import find
 from tokenmill.look.show import show_document, show_step, show_tokens
-from tokenmill.look.shown_tokens import EDGE, NEWLINE, SPACE, one_line, pieces_of, render, visible
+from tokenmill.look.shown_tokens import EDGE, NEWLINE, SPACE, one_line, render, show_ids, visible
 from tokenmill.tokens.load_tokenizer import load
 
 TEXTS = {"train": build.documents(60, seed=7), "val": build.documents(5, seed=8)}
@@ -33,7 +33,7 @@ def data(path):
 
 
 def text_of(excerpt) -> bytes:
-    return b"".join(piece.data for piece in excerpt.pieces if not piece.special)
+    return b"".join(piece.data for piece in excerpt.tokens if not piece.special)
 
 
 @pytest.mark.parametrize("number", [0, 1, 17, 59])
@@ -41,8 +41,8 @@ def test_a_document_is_shown_as_its_text(data, number):
     excerpt = show_document(data, number)
 
     assert text_of(excerpt) == TEXTS["train"][number]
-    assert [piece.special for piece in excerpt.pieces].count(True) == 1
-    assert excerpt.pieces[-1].data == b"<|endoftext|>"
+    assert [piece.special for piece in excerpt.tokens].count(True) == 1
+    assert excerpt.tokens[-1].data == b"<|endoftext|>"
     assert (excerpt.place.document, excerpt.place.document_offset) == (number, 0)
 
 
@@ -51,8 +51,8 @@ def test_a_long_document_is_cut_and_says_by_how_much(data):
 
     excerpt = show_document(data, 3, limit=5)
 
-    assert len(excerpt.pieces) == 5
-    assert excerpt.left_out == len(whole.pieces) - 5
+    assert len(excerpt.tokens) == 5
+    assert excerpt.left_out == len(whole.tokens) - 5
 
 
 def test_every_place_is_named_by_file_document_and_offset(data):
@@ -74,7 +74,7 @@ def test_the_batch_of_a_step_is_shown_row_by_row(data):
     rows = list(show_step(loader, 4))
 
     expected = loader.batch(4).tokens
-    shown = np.array([[piece.id for piece in row.pieces] for row in rows])
+    shown = np.array([[token.id for token in row.tokens] for row in rows])
     np.testing.assert_array_equal(shown, expected)
     for number, row in enumerate(rows):
         place = loader.locate(4, number, 0)
@@ -117,7 +117,7 @@ def test_nothing_in_a_document_can_move_the_terminal(color):
     gpt2 = load("gpt2")
     ids, _ = gpt2.encode_batch([NASTY.encode() * 3])
 
-    shown = render(pieces_of(np.asarray(ids), gpt2), color=color)
+    shown = render(show_ids(np.asarray(ids), gpt2), color=color)
 
     import re
 
@@ -129,7 +129,7 @@ def test_edges_of_tokens_and_white_space_are_visible():
     gpt2 = load("gpt2")
     ids, _ = gpt2.encode_batch([b"Hello world\n\tok"])
 
-    shown = render(pieces_of(np.append(ids, EOT), gpt2), color=False)
+    shown = render(show_ids(np.append(ids, EOT), gpt2), color=False)
 
     assert shown.startswith(f"Hello{EDGE}{SPACE}world{EDGE}{NEWLINE}\n{EDGE}")
     assert shown.endswith(f"{EDGE}[[<|endoftext|>]]")
@@ -139,20 +139,20 @@ def test_a_character_over_two_tokens_is_shown_as_bytes():
     gpt2 = load("gpt2")
     ids, _ = gpt2.encode_batch(["\U0001f9c1".encode()])
 
-    pieces = pieces_of(np.asarray(ids), gpt2)
+    pieces = show_ids(np.asarray(ids), gpt2)
 
     assert b"".join(piece.data for piece in pieces) == "\U0001f9c1".encode()
     assert all(piece.text.startswith("\\x") for piece in pieces)
 
 
 def test_without_a_tokenizer_ids_are_shown():
-    pieces = pieces_of(np.array([5, 7]), None, end_of_text_id=7)
+    pieces = show_ids(np.array([5, 7]), None, end_of_text_id=7)
 
     assert [(p.text, p.special) for p in pieces] == [("<5>", False), ("<end of text 7>", True)]
 
 
 def test_an_id_outside_the_vocabulary_is_loud():
-    pieces = pieces_of(np.array([11, 60_000]), load("gpt2"))
+    pieces = show_ids(np.array([11, 60_000]), load("gpt2"))
 
     assert [(p.text, p.special) for p in pieces] == [(",", False), ("<60000>", True)]
 
@@ -192,8 +192,8 @@ def test_long_passages_are_found_by_their_ids(data):
 
 
 def test_a_text_across_the_edges_of_blocks_is_found(data, monkeypatch):
-    monkeypatch.setattr("tokenmill.look.find_text.BLOCK", 64)
-    monkeypatch.setattr("tokenmill.look.find_text.DECODE_BLOCK", 50)
+    monkeypatch.setattr("tokenmill.look.find_text.BLOCK_TOKENS", 64)
+    monkeypatch.setattr("tokenmill.look.find_text.DECODE_TOKENS", 50)
     for text in ("Nothing of this page may be sold", "sold"):
         found = [data.document_at(match.start) for match in find(data, text)]
 

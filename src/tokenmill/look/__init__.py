@@ -1,9 +1,9 @@
 """Look at token data: what it holds, its text, whether it is whole, what is wrong with it.
 
-inspect.py    format, dtype, tokens, documents, tokenizer, splits, how it was made
-show.py       documents, ranges and the batch of a step as pieces of text, with their places
-find.py       where a text occurs
-pieces.py     each id as the bytes it stands for, made visible
-check.py      sizes, structure and hashes, of any format
-doctor/       the traps of token files, each by its name
+inspect.py       format, dtype, tokens, documents, tokenizer, splits, how it was made
+show.py          documents, ranges and the batch of a step as excerpts, with their places
+shown_tokens.py  each id as the bytes it stands for, made visible
+find_text.py     where a text occurs
+check.py         sizes, structure and hashes, of any format
+doctor/          the traps of token files, each by its name
 """

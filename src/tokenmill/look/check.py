@@ -6,12 +6,13 @@ they are opened, then with `full` every index and every id against the vocabular
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, NotADatasetError, TruncatedShardError
@@ -19,13 +20,13 @@ from tokenmill.hub.remote_files import OUR_FOLDER
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.shards.verify import Finding, verify
 
-BLOCK = 1 << 22
+BLOCK_TOKENS = 1 << 22
 _FETCH = "fetch this file again, or write it again"
 
 
 @dataclass(frozen=True)
 class Check:
-    """What was looked at, and what is wrong."""
+    """What was checked, and what is wrong."""
 
     path: str
     format: str
@@ -36,31 +37,23 @@ class Check:
     shards_read: int
     has_hashes: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        damaged = [
-            {
-                "file": f.file,
-                "what": f.what,
-                "expected": f.expected,
-                "found": f.found,
-                "remedy": f.remedy,
-            }
-            for f in self.damaged
-        ]
-        return vars(self) | {"damaged": damaged, "ok": not self.damaged}
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `tokenmill verify --json`."""
+        return asdict(self) | {"ok": not self.damaged}
 
 
+@takes_keywords_of(open_dataset, but=("split",))
 def check(
     path: str | os.PathLike[str],
     *,
     full: bool = False,
     subset: str | None = None,
     progress: Callable[[str, int], None] | None = None,
-    **settings: Any,
+    **open_options: Any,
 ) -> Check:
-    """Compare the files at this path with what they, or their manifest, say.
+    """Compare the files at this path with their manifest, or with their own headers and indices.
 
+    Other keywords are those of `tokenmill.open`.
     A path that is no dataset, or a manifest that cannot be read, is raised.
     """
     if full and subset is not None:
@@ -68,7 +61,7 @@ def check(
     if (Path(path) / FILE_NAME).is_file():
         return _check_ours(Path(path), full, subset, progress)
     try:
-        data = open_dataset(path, None, **settings)
+        data = open_dataset(path, None, **open_options)
     except (TruncatedShardError, CorruptShardError) as error:
         finding = Finding(
             os.fspath(path), "size", "whole files", error.message, error.hint or _FETCH
@@ -127,8 +120,8 @@ def _check_shard(data: TokenDataset, i: int) -> list[Finding]:
             data.document_ends(start, stop)
         if data.vocab_size is None:
             return []
-        for low in range(start, stop, BLOCK):
-            ids = data.tokens(low, min(low + BLOCK, stop))
+        for low in range(start, stop, BLOCK_TOKENS):
+            ids = data.tokens(low, min(low + BLOCK_TOKENS, stop))
             largest, least = int(ids.max()), int(ids.min())
             if largest >= data.vocab_size or least < 0:
                 wrong = largest if largest >= data.vocab_size else least

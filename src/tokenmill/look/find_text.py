@@ -1,9 +1,9 @@
 """Where a text occurs in token data.
 
-The ids of a text depend on what stands around it, so looking for the ids of the text is not enough.
+The ids of a text depend on what is around it, so looking for the ids of the text is not enough.
 But between two places where the tokenizer may be cut the ids are the same everywhere: these inner
-ids are looked for in the files as they lie (about 1 GB/s), and each hit is decoded and compared. A
-text too short to have such an inside, or another kind of tokenizer, is looked for by decoding
+ids are looked for in the files as they are (about 1 GB/s), and each hit is decoded and compared. A
+text that is too short to have inner ids, or another kind of tokenizer, is looked for by decoding
 everything, in blocks.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from tokenmill.dataset import TokenDataset
 
-BLOCK = 1 << 22  # tokens looked at in one go
-DECODE_BLOCK = 1 << 18  # tokens decoded in one go
+BLOCK_TOKENS = 1 << 22  # tokens looked at in one go
+DECODE_TOKENS = 1 << 18  # tokens decoded in one go
 
 
 @dataclass(frozen=True)
@@ -26,21 +26,24 @@ class Match:
     stop: int
 
 
-def find(data: TokenDataset, text: str | bytes) -> Iterator[Match]:
-    """Every occurrence of the text, in order; needs a tokenizer."""
+def find(
+    data: TokenDataset, text: str | bytes, start: int = 0, stop: int | None = None
+) -> Iterator[Match]:
+    """Every occurrence of the text in the tokens from start to stop; needs a tokenizer."""
+    stop = data.num_tokens if stop is None else stop
     needle = text.encode() if isinstance(text, str) else text
     if not needle:
         raise ValueError("the text to look for is empty")
     data.decode(np.empty(0, data.dtype))  # says so when there is no tokenizer
     inner, before = _inner_ids(data, needle)
     if len(inner):
-        yield from _by_ids(data, needle, inner, before)
+        yield from _by_ids(data, needle, inner, before, start, stop)
     else:
-        yield from _by_text(data, needle)
+        yield from _by_text(data, needle, start, stop)
 
 
 def _inner_ids(data: TokenDataset, needle: bytes) -> tuple[np.ndarray, int]:
-    """The ids that this text has wherever it stands, and how many bytes of it come before them."""
+    """The ids that this text has everywhere, and how many bytes of it come before them."""
     cuts = data.tokenizer.cuts
     places = [] if cuts is None else sorted({m.end() for m in cuts.finditer(needle)})
     places = [place for place in places if 0 < place < len(needle)]
@@ -50,30 +53,32 @@ def _inner_ids(data: TokenDataset, needle: bytes) -> tuple[np.ndarray, int]:
     return np.asarray(ids, np.int64), places[0]
 
 
-def _by_ids(data: TokenDataset, needle: bytes, inner: np.ndarray, before: int) -> Iterator[Match]:
+def _by_ids(
+    data: TokenDataset, needle: bytes, inner: np.ndarray, before: int, start: int, stop: int
+) -> Iterator[Match]:
     anchor = int(inner.argmax())  # large ids are rare ones
     done = -1
-    for low in range(0, data.num_tokens, BLOCK):
-        # Past the block on both sides, for a hit that lies across its edge.
-        first = max(0, low - len(inner))
-        block = data.tokens(first, min(low + BLOCK + len(inner), data.num_tokens))
+    for low in range(start, stop, BLOCK_TOKENS):
+        # Past the block on both sides, for a hit across its edge.
+        first = max(start, low - len(inner))
+        block = data.tokens(first, min(low + BLOCK_TOKENS + len(inner), stop))
         for place in np.flatnonzero(block == inner[anchor]).tolist():
-            start = place - anchor
-            if start < 0 or not np.array_equal(block[start : start + len(inner)], inner):
+            begin = place - anchor
+            if begin < 0 or not np.array_equal(block[begin : begin + len(inner)], inner):
                 continue
-            hit = first + start
+            hit = first + begin
             # No token is empty: so many tokens hold at least as many bytes.
-            around = (max(0, hit - before), min(hit + len(needle), data.num_tokens))
+            around = (max(start, hit - before), min(hit + len(needle), stop))
             for match in _in_range(data, *around, needle):
                 if done < match.start <= hit < match.stop:
                     yield match
                     done = match.start
 
 
-def _by_text(data: TokenDataset, needle: bytes) -> Iterator[Match]:
+def _by_text(data: TokenDataset, needle: bytes, start: int, stop: int) -> Iterator[Match]:
     done = -1
-    for low in range(0, data.num_tokens, DECODE_BLOCK):
-        high = min(low + DECODE_BLOCK + len(needle), data.num_tokens)
+    for low in range(start, stop, DECODE_TOKENS):
+        high = min(low + DECODE_TOKENS + len(needle), stop)
         for match in _in_range(data, low, high, needle):
             if match.start > done:
                 yield match
@@ -95,11 +100,11 @@ def _in_range(data: TokenDataset, low: int, high: int, needle: bytes) -> Iterato
 
 
 def _byte_ends(data: TokenDataset, ids: np.ndarray, text: bytes) -> np.ndarray:
-    """Where each token ends in the text of all."""
+    """Where each token ends in the whole text."""
     unique, places = np.unique(ids, return_inverse=True)
     decode = data.tokenizer.decode
     lengths = np.array([len(decode(unique[i : i + 1])) for i in range(len(unique))])
     ends: np.ndarray = np.cumsum(lengths[places])
-    if ends[-1] != len(text):  # a tokenizer whose tokens read otherwise when they stand alone
+    if ends[-1] != len(text):  # tokens that are other text when they are decoded alone
         ends = np.array([len(decode(ids[:count])) for count in range(1, len(ids) + 1)])
     return ends

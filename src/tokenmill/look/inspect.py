@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.base.human import plural
+from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, TokenmillError
@@ -24,21 +25,25 @@ SAMPLE_PLACES = 16
 SAMPLE_TOKENS = 4096  # at each place
 
 
-def open_splits(path: str | os.PathLike[str], **settings: Any) -> dict[str, TokenDataset]:
+@takes_keywords_of(open_dataset, but=("split",))
+def open_splits(path: str | os.PathLike[str], **open_options: Any) -> dict[str, TokenDataset]:
     """Every split that the path has, by the rule of its format."""
-    whole = open_dataset(path, None, **settings)  # every file is looked at: what fails fails here
+    whole = open_dataset(
+        path, None, **open_options
+    )  # every file is looked at: what fails fails here
     splits = {}
     for name in SPLITS:
         try:
-            splits[name] = open_dataset(path, name, **settings)
+            splits[name] = open_dataset(path, name, **open_options)
         except FormatError:
             continue  # there is no such split
     return splits or {"all": whole}
 
 
-def inspect(path: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
-    """All that is known, as JSON values; `settings` are those of `tokenmill.open`."""
-    splits = open_splits(path, **settings)
+@takes_keywords_of(open_dataset, but=("split",))
+def inspect(path: str | os.PathLike[str], **open_options: Any) -> dict[str, Any]:
+    """All that is known, as JSON values; other keywords are those of `tokenmill.open`."""
+    splits = open_splits(path, **open_options)
     data = next(iter(splits.values()))
     known: dict[str, Any] = {
         "path": os.fspath(path),
@@ -132,7 +137,7 @@ def _made(manifest: Manifest) -> dict[str, Any]:
 
 
 def lines(known: Mapping[str, Any]) -> list[str]:
-    """The same for people."""
+    """What `inspect` found, as lines for people."""
     rows = [
         ("path", one_line(known["path"])),
         ("format", known["format"]),

@@ -1,4 +1,4 @@
-"""Documents, ranges of tokens and the batch of a step, as excerpts that know their places."""
+"""Documents, ranges of tokens and the batch of a step, as excerpts with their places."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.lookup import TokenPlace, place_of
 from tokenmill.dataset import TokenDataset
-from tokenmill.look.shown_tokens import Piece, pieces_of
+from tokenmill.look.shown_tokens import ShownToken, show_ids
 
 MAX_TOKENS = 2000
 
@@ -18,16 +18,16 @@ class Excerpt:
 
     title: str
     place: TokenPlace
-    pieces: list[Piece]
+    tokens: list[ShownToken]
     left_out: int
-    """Tokens of what was asked for that are not in `pieces`."""
+    """Tokens of what was asked for that are not in `tokens`."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON values; text that is not UTF-8 alone is written out."""
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`; bytes that are not UTF-8 are written as \\xNN."""
         return {
             "title": self.title,
             **vars(self.place),
-            "tokens": [{"id": p.id, "text": p.text, "special": p.special} for p in self.pieces],
+            "tokens": [{"id": p.id, "text": p.text, "special": p.special} for p in self.tokens],
             "left_out": self.left_out,
         }
 
@@ -45,7 +45,7 @@ def show_tokens(
     return Excerpt(
         title or f"tokens {start:,} to {stop:,}",
         place_of(data, start),
-        pieces_of(ids, data.tokenizer, end_of_text_id=data.end_of_text_id),
+        show_ids(ids, data.tokenizer, end_of_text_id=data.end_of_text_id),
         stop - start - len(ids),
     )
 

@@ -20,7 +20,7 @@ _RESET = "\x1b[0m"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ShownToken:
     """One token."""
 
     id: int
@@ -48,7 +48,7 @@ def visible(text: str | bytes) -> str:
 
 
 def one_line(text: str | bytes) -> str:
-    """The same on one line."""
+    """Printable, and on one line."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -61,20 +61,22 @@ def _written_out(c: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def pieces_of(ids: np.ndarray, tokenizer: Any, *, end_of_text_id: int | None = None) -> list[Piece]:
-    """The pieces of some ids. Without a tokenizer, or outside its vocabulary, `<id>` stands in."""
+def show_ids(
+    ids: np.ndarray, tokenizer: Any, *, end_of_text_id: int | None = None
+) -> list[ShownToken]:
+    """Some ids as text; without a tokenizer, or outside its vocabulary, as `<id>`."""
     special = end_of_text_id if tokenizer is None else tokenizer.end_of_text_id
     bytes_of = _bytes_of_each(ids, tokenizer)
-    pieces = []
+    tokens = []
     for number, data in zip(ids.tolist(), bytes_of, strict=True):
         if number == special:
             name = getattr(tokenizer, "end_of_text", None) or f"<end of text {number}>"
-            pieces.append(Piece(number, name.encode(), special=True))
+            tokens.append(ShownToken(number, name.encode(), special=True))
         elif data is None:
-            pieces.append(Piece(number, f"<{number}>".encode(), special=tokenizer is not None))
+            tokens.append(ShownToken(number, f"<{number}>".encode(), special=tokenizer is not None))
         else:
-            pieces.append(Piece(number, data))
-    return pieces
+            tokens.append(ShownToken(number, data))
+    return tokens
 
 
 def _bytes_of_each(ids: np.ndarray, tokenizer: Any) -> Sequence[bytes | None]:
@@ -105,17 +107,17 @@ def _decode(tokenizer: Any, ids: Any) -> bytes | None:
     return data
 
 
-def render(pieces: Iterable[Piece], *, color: bool, with_ids: bool = False) -> str:
+def render(tokens: Iterable[ShownToken], *, color: bool, with_ids: bool = False) -> str:
     """Text with the edges of its tokens: shades in colour, bars without."""
     parts = []
-    for number, piece in enumerate(pieces):
-        text = "".join(_MARKED.get(c, c) for c in piece.text)
+    for number, token in enumerate(tokens):
+        text = "".join(_MARKED.get(c, c) for c in token.text)
         if with_ids:
-            text = f"{text}({piece.id})"
+            text = f"{text}({token.id})"
         if color:
-            style = _LOUD if piece.special else _SHADES[number % 2]
+            style = _LOUD if token.special else _SHADES[number % 2]
             # A shade that runs over the end of a line would fill the line.
             parts.append("\n".join(f"{style}{t}{_RESET}" if t else "" for t in text.split("\n")))
         else:
-            parts.append(f"[[{text}]]" if piece.special else text)
+            parts.append(f"[[{text}]]" if token.special else text)
     return "".join(parts) if color else EDGE.join(parts)

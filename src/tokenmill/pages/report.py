@@ -12,17 +12,25 @@ from typing import Any
 import numpy as np
 
 from tokenmill.base.human import human_count, plural
+from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
-from tokenmill.look.doctor.token_sample import Patient
+from tokenmill.dataset import open as open_dataset
+from tokenmill.look.doctor.token_sample import SplitSample
 from tokenmill.look.inspect import inspect
-from tokenmill.look.shown_tokens import pieces_of
+from tokenmill.look.shown_tokens import show_ids
 from tokenmill.pages.elements import plots, report_numbers
 from tokenmill.pages.elements.health import Health, health_list, health_of
-from tokenmill.pages.elements.html import Html, join, table, tag
+from tokenmill.pages.elements.html import (
+    Html,
+    cards,
+    coloured,
+    inline,
+    join,
+    packaged_file,
+    table,
+    tag,
+)
 from tokenmill.pages.elements.open_splits import open_for_looking
-from tokenmill.pages.elements.token_colours import coloured, inline
-from tokenmill.pages.server import packaged
-from tokenmill.pages.site.frame import cards
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.version import __version__
 
@@ -30,15 +38,16 @@ TOP = 26
 SAMPLES, SAMPLE_TOKENS = 4, 400
 
 
-def report(path: str, *, sample: int = report_numbers.BUDGET, **settings: Any) -> str:
-    """The page about the token data at `path`; `settings` are those of `tokenmill.open`.
+@takes_keywords_of(open_dataset, but=("split",))
+def report(path: str, *, sample: int = report_numbers.BUDGET, **open_options: Any) -> str:
+    """The page about the token data at `path`; other keywords are those of `tokenmill.open`.
 
     `sample` is how many tokens of each split are looked at.
     """
-    opened = open_for_looking(path, **settings)
+    opened = open_for_looking(path, open_options)
     splits, tokenizer = opened.splits, opened.tokenizer
     manifest = Manifest.load(path) if (Path(path) / FILE_NAME).is_file() else None
-    known = inspect(path, **opened.settings)
+    known = inspect(path, **opened.open_options)
     counts = report_numbers.count_ids(splits, sample)
     health = health_of(opened, sample)
     name = Path(path).resolve().name
@@ -63,8 +72,8 @@ def report(path: str, *, sample: int = report_numbers.BUDGET, **settings: Any) -
 
 
 def _document(name: str, body: Html) -> str:
-    style, script = (packaged(file).decode() for file in ("style.css", "script.js"))
-    icon = base64.b64encode(packaged("icon.svg")).decode()
+    style, script = (packaged_file(file).decode() for file in ("style.css", "script.js"))
+    icon = base64.b64encode(packaged_file("icon.svg")).decode()
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -154,10 +163,10 @@ def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
         tag("i", class_="key"),
         "documents of a length ",
         tag("i", class_="key line"),
-        "share of all tokens that lie in documents up to that length",
+        "share of all tokens that are in documents up to that length",
         class_="note",
     )
-    words = f"Half of all tokens lie in documents of {half:,} tokens or more."
+    words = f"Half of all tokens are in documents of {half:,} tokens or more."
     head, row = tuple(name for name, _ in figures), tuple(value for _, value in figures)
     sampled = _sampled(f"{len(values):,} documents", found.is_whole)
     return _section(
@@ -176,16 +185,16 @@ def _top_tokens(
     order = np.argsort(-counts.by_id, kind="stable")[:TOP]
     order = order[counts.by_id[order] > 0]
     end = next(iter(splits.values())).end_of_text_id
-    pieces = pieces_of(order, None, end_of_text_id=end)
+    tokens = show_ids(order, None, end_of_text_id=end)
     if tokenizer is not None:
-        # One at a time: what stands before a token must not change how it is shown.
-        pieces = [
-            pieces_of(order[i : i + 1], tokenizer, end_of_text_id=end)[0] for i in range(len(order))
+        # One at a time: what is before a token must not change how it is shown.
+        tokens = [
+            show_ids(order[i : i + 1], tokenizer, end_of_text_id=end)[0] for i in range(len(order))
         ]
     rows = []
-    for piece, amount in zip(pieces, counts.by_id[order].tolist(), strict=True):
+    for token, amount in zip(tokens, counts.by_id[order].tolist(), strict=True):
         share = amount / max(1, counts.looked_at)
-        rows.append((inline(piece, place=piece.id), float(amount), f"{amount:,} ({share:.2%})"))
+        rows.append((inline(token, place=token.id), float(amount), f"{amount:,} ({share:.2%})"))
     total = sum(amount for _, amount, _ in rows) / max(1, counts.looked_at)
     words = f"The {len(rows)} most frequent tokens are {total:.0%} of the data."
     sampled = _sampled(f"{counts.looked_at:,} of {counts.num_tokens:,} tokens", counts.is_whole)
@@ -299,7 +308,7 @@ def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any]) -> Html:
 
 def _samples(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:
     name, data = next(iter(splits.items()))
-    ranges = list(Patient(data, name).documents(SAMPLES + 1, least=40))[:SAMPLES]
+    ranges = list(SplitSample(data, name).documents(SAMPLES + 1, least=40))[:SAMPLES]
     if not ranges:
         last = max(0, data.num_tokens - SAMPLE_TOKENS)
         starts = np.unique(np.linspace(0, last, SAMPLES).astype(np.int64)).tolist()
@@ -309,10 +318,10 @@ def _samples(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:
         if start == stop:
             continue
         shown = min(stop, start + SAMPLE_TOKENS)
-        pieces = pieces_of(data.tokens(start, shown), tokenizer, end_of_text_id=data.end_of_text_id)
+        tokens = show_ids(data.tokens(start, shown), tokenizer, end_of_text_id=data.end_of_text_id)
         rest = f"; {stop - shown:,} more" if shown < stop else ""
         words = tag("p", f"{name}, tokens {start:,} to {stop:,}{rest}", class_="note")
-        parts.append(tag("div", words, coloured(pieces), class_="sample"))
+        parts.append(tag("div", words, coloured(tokens), class_="sample"))
     return tag("section", tag("h2", "Samples"), *parts)
 
 

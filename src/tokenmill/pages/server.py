@@ -1,6 +1,6 @@
 """`tokenmill view`: the site over HTTP, for this machine and one person.
 
-What other local viewers were broken by, and what stands against it here:
+How other local viewers were broken, and what prevents it here:
 
   other machines       the socket is bound to 127.0.0.1
   DNS rebinding        `Host` must be 127.0.0.1:PORT or localhost:PORT
@@ -12,14 +12,13 @@ What other local viewers were broken by, and what stands against it here:
 
 import re
 import socket
-from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib import resources
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from tokenmill.errors import TokenmillError
+from tokenmill.pages.elements.html import packaged_file
 from tokenmill.pages.site.routes import Site
 
 ADDRESS = "127.0.0.1"
@@ -40,12 +39,6 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-
-
-@cache
-def packaged(name: str) -> bytes:
-    """A file of the package: style, script or icon."""
-    return (resources.files("tokenmill.pages") / "files" / name).read_bytes()
 
 
 class Server(ThreadingHTTPServer):
@@ -74,7 +67,6 @@ class Server(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where to look."""
         return f"http://{ADDRESS}:{self.server_port}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -86,7 +78,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request."""
+    """Answers one request."""
 
     server: Server
     server_version = "tokenmill"
@@ -96,11 +88,9 @@ class Handler(BaseHTTPRequestHandler):
     refused: ClassVar[str] = "This page is for the browser of this machine only.\n"
 
     def do_GET(self) -> None:
-        """Answer with a page or a file."""
         self._answer()
 
     def do_HEAD(self) -> None:
-        """The same without the body."""
         self.body_wanted = False
         self._answer()
 
@@ -120,7 +110,7 @@ class Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         name = parts.path.removeprefix("/")
         if name in FILES:
-            self._send(HTTPStatus.OK, packaged(name), kind=FILES[name])
+            self._send(HTTPStatus.OK, packaged_file(name), kind=FILES[name])
             return
         page, document = self.server.site.render(name, parts.query)
         where = {"Location": page.redirect} if page.redirect else {}

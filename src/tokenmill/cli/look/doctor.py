@@ -33,7 +33,7 @@ def command(path: str, sample: int, quiet: bool, **options: Any) -> Outcome:
 
     result = examine(path, budget=sample, **given(options))
     return Outcome(
-        result.as_dict(),
+        result.to_json(),
         results=[one_line(line) for found in result.findings for line in str(found).splitlines()],
         notes=[
             f"note: no file states the {name}; {value} fits"

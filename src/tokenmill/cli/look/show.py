@@ -88,7 +88,7 @@ def command(
     if not first and what["text"] is not None:
         return Outcome([], notes=[f"not found in {split}"], exit_code=1)
     return Outcome(
-        lambda: [excerpt.as_dict() for excerpt in chain(first, excerpts)],
+        lambda: [excerpt.to_json() for excerpt in chain(first, excerpts)],
         results=(_text(e, plain, ids, quiet) for e in chain(first, excerpts)),
     )
 
@@ -143,6 +143,6 @@ def _text(excerpt: "Excerpt", plain: bool, with_ids: bool, quiet: bool) -> str:
     if plain:
         if not quiet:
             print(title, file=sys.stderr)
-        return visible(b"".join(piece.data for piece in excerpt.pieces if not piece.special))
+        return visible(b"".join(piece.data for piece in excerpt.tokens if not piece.special))
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    return f"--- {title}\n{render(excerpt.pieces, color=color, with_ids=with_ids)}"
+    return f"--- {title}\n{render(excerpt.tokens, color=color, with_ids=with_ids)}"

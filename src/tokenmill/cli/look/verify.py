@@ -37,7 +37,7 @@ def command(path: str, full: bool, subset: str | None, quiet: bool, **options: A
 
     result = check(path, full=full, subset=subset, **given(options))
     return Outcome(
-        result.as_dict(),
+        result.to_json(),
         results=[
             one_line(f"{damage.file}: expected {damage.expected}, found {damage.found}; ")
             + f"remedy: {one_line(damage.remedy)}"

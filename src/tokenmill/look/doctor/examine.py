@@ -1,100 +1,99 @@
-"""Open, sample, ask every check; stop where one finding explains the rest."""
+"""Open, sample, run every check; stop where one trap explains the rest."""
 
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
+from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
 from tokenmill.formats.engine.detect import TOKEN_SUFFIXES
 from tokenmill.formats.engine.first_bytes import known_head
 from tokenmill.look.doctor import (
-    endings,
-    foreign_ids,
+    document_traps,
     headers,
     overlap,
     shard_files,
-    sort_order,
-    tails,
     width,
     wrong_tokenizer,
 )
-from tokenmill.look.doctor.finding import Examination, Finding
-from tokenmill.look.doctor.token_sample import BUDGET, Patient
+from tokenmill.look.doctor.token_sample import BUDGET, SplitSample
+from tokenmill.look.doctor.trap import Examination, Trap
 from tokenmill.look.inspect import open_splits
 
 # What is read wrongly is wrong in every other way too: these come first, and end the list.
-READING: list[Callable[[Patient], Iterator[Finding]]] = [headers.check, width.check]
-CONTENT: list[Callable[[Patient], Iterator[Finding]]] = [
-    tails.check,
+READING: list[Callable[[SplitSample], Iterator[Trap]]] = [headers.check, width.check]
+CONTENT: list[Callable[[SplitSample], Iterator[Trap]]] = [
     shard_files.check,
-    foreign_ids.check,
-    endings.check,
     wrong_tokenizer.check,
-    sort_order.check,
+    document_traps.check,
 ]
-DTYPES = ("uint16", "uint32", "int32", "uint8", "int64")
 
 
-def examine(path: str | os.PathLike[str], *, budget: int = BUDGET, **settings: Any) -> Examination:
-    """All findings about token data; `settings` are those of `tokenmill.open`.
+@takes_keywords_of(open_dataset, but=("split",))
+def examine(
+    path: str | os.PathLike[str], *, budget: int = BUDGET, **open_options: Any
+) -> Examination:
+    """Look for all known traps in token data; other keywords are those of `tokenmill.open`.
 
     `budget` is how many tokens of each split are looked at. A path that holds no token data at all
     is an error, not a finding.
     """
     result = Examination(os.fspath(path))
     try:
-        splits = _open(path, result, settings)
+        splits = _open(path, result, open_options)
     except NotADatasetError:
         raise
     except FormatError as error:
-        result.findings += _why_not_open(path, error, settings)
+        result.findings += _why_not_open(path, error, open_options)
         return result
     first = next(iter(splits.values()))
-    patients = {name: Patient(data, name, budget, sister=first) for name, data in splits.items()}
+    samples = {name: SplitSample(data, name, budget, first=first) for name, data in splits.items()}
     result.tokens = sum(data.num_tokens for data in splits.values())
-    for patient in patients.values():
+    for sample in samples.values():
         for checks in (READING, CONTENT):
-            found = [finding for check in checks for finding in _run(check, patient)]
+            found = [trap for check in checks for trap in _run(check, sample)]
             result.findings += found
             if found and checks is READING:
                 break
-        result.tokens_looked_at += len(patient.ids)
-    if "train" in patients and "val" in patients and not result.has_faults:
-        train, val = patients["train"], patients["val"]
+        result.tokens_looked_at += len(sample.ids)
+    if "train" in samples and "val" in samples and not result.has_faults:
+        train, val = samples["train"], samples["val"]
         result.findings += _run(lambda p: overlap.check(p, val), train)
     # A file of which train has the head and val the tail is named once.
-    once = {(finding.name, finding.where): finding for finding in reversed(result.findings)}
+    once = {(trap.name, trap.where): trap for trap in reversed(result.findings)}
     result.findings = list(reversed(once.values()))
     return result
 
 
-def _run(check: Callable[[Patient], Iterator[Finding]], patient: Patient) -> list[Finding]:
-    """The findings of a check; damage that it runs into is one."""
+def _run(check: Callable[[SplitSample], Iterator[Trap]], sample: SplitSample) -> list[Trap]:
+    """The traps that a check finds; damage that it meets is one of them."""
+    found = []
     try:
-        return list(check(patient))
+        for trap in check(sample):
+            found.append(trap)
     except FormatError as error:
-        return [_of_error(error, patient.split)]
+        found.append(_of_error(error, sample.split))
+    return found
 
 
 def _open(
-    path: str | os.PathLike[str], result: Examination, settings: dict[str, Any]
+    path: str | os.PathLike[str], result: Examination, open_options: dict[str, Any]
 ) -> dict[str, TokenDataset]:
-    """Open; where no file states the dtype, by the look of the data."""
+    """Open; where no file states the dtype, guess it from the data."""
     try:
-        return open_splits(path, **settings)
-    except NotADatasetError:
-        raise
-    except (TruncatedShardError, CorruptShardError):
+        return open_splits(path, **open_options)
+    except (NotADatasetError, TruncatedShardError, CorruptShardError):
         raise
     except FormatError as error:
         file = _first_file(path)
-        if settings.get("dtype") or file is None or known_head(_head(file)):
+        if open_options.get("dtype") or file is None or known_head(_head(file)):
             raise
         dtype = width.likely_dtype(_head(file, 1 << 20))
         try:
-            splits = open_splits(path, **settings | {"dtype": dtype})
+            splits = open_splits(path, **open_options | {"dtype": dtype})
         except FormatError:
             raise error from None
         result.assumed["dtype"] = dtype
@@ -102,19 +101,19 @@ def _open(
 
 
 def _why_not_open(
-    path: str | os.PathLike[str], error: FormatError, settings: dict[str, Any]
-) -> list[Finding]:
+    path: str | os.PathLike[str], error: FormatError, open_options: dict[str, Any]
+) -> list[Trap]:
     file = _first_file(path)
-    if file is not None and settings.get("format") and (what := known_head(_head(file))):
-        return [headers.finding(str(file), _head(file), 2, what)]
+    if file is not None and open_options.get("format") and (what := known_head(_head(file))):
+        return [headers.header_trap(str(file), _head(file), 2, what)]
     return [_of_error(error, os.fspath(path))]
 
 
-def _of_error(error: FormatError, where: str) -> Finding:
+def _of_error(error: FormatError, where: str) -> Trap:
     name = {TruncatedShardError: "cut-shard", CorruptShardError: "damaged"}.get(
         type(error), "unreadable"
     )
-    return Finding(name, where, error.message, error.hint or "write or fetch the files again")
+    return Trap(name, where, error.message, error.hint or "write or fetch the files again")
 
 
 def _first_file(path: str | os.PathLike[str]) -> Path | None:

@@ -10,19 +10,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from tokenmill.formats.engine.first_bytes import TOKENS, known_head
-from tokenmill.look.doctor.finding import Finding
-from tokenmill.look.doctor.token_sample import Patient
+from tokenmill.look.doctor.token_sample import SplitSample
+from tokenmill.look.doctor.trap import Trap
 
 NAME = "header-as-tokens"
 _LLMC = {magic: 1024 for magic, name in TOKENS.items() if name == "llmc"}
 _NPY = b"\x93NUMPY"
 
 
-def check(patient: Patient) -> Iterator[Finding]:
+def check(sample: SplitSample) -> Iterator[Trap]:
     """At the start of each shard, and in the sample."""
-    data = patient.data
+    data = sample.data
     seen = set()
-    for i in patient.shards():
+    for i in sample.shards():
         file = data.files[i]
         if file.first or not file.num_tokens or not file.path:
             continue
@@ -30,31 +30,31 @@ def check(patient: Patient) -> Iterator[Finding]:
         data.read_into(i, 0, head)
         if (what := known_head(head.tobytes())) is not None:
             seen.add(int(data.shard_starts[i]))
-            yield finding(file.path, head.tobytes(), data.dtype.itemsize, what)
-    for position, first_bytes in _in_the_middle(patient):
+            yield header_trap(file.path, head.tobytes(), data.dtype.itemsize, what)
+    for position, first_bytes in _in_the_middle(sample):
         if position not in seen:
             what = known_head(first_bytes) or "unknown"
-            where = f"{patient.split}, token {position:,}"
-            yield finding(where, first_bytes, data.dtype.itemsize, what)
-            return  # the others are like it
+            where = f"{sample.split}, token {position:,}"
+            yield header_trap(where, first_bytes, data.dtype.itemsize, what)
+            return  # one is enough
 
 
-def finding(where: str, first_bytes: bytes, itemsize: int, what: str) -> Finding:
-    """What to say about these bytes at this place."""
+def header_trap(where: str, first_bytes: bytes, itemsize: int, what: str) -> Trap:
+    """The trap of a header with these first bytes."""
     length = header_bytes(first_bytes)
     bogus = "a header" if length is None else f"{length // itemsize:,} bogus tokens"
     first = np.frombuffer(first_bytes[: 6 * itemsize], f"<u{itemsize}").tolist()
-    return Finding(
+    return Trap(
         NAME,
         where,
-        f"the header of a {what} file stands where tokens should: {bogus}, {first} ...",
+        f"the header of a {what} file is where tokens should be: {bogus}, {first} ...",
         "open the file without format=, so that its header is respected; if it was copied into "
         "other data, make that again from the original",
     )
 
 
 def header_bytes(first_bytes: bytes) -> int | None:
-    """How long the header is, where its first bytes tell."""
+    """How long the header is, where its first bytes say it."""
     if first_bytes[:4] in _LLMC:
         return _LLMC[first_bytes[:4]]
     if first_bytes.startswith(_NPY) and len(first_bytes) >= 12:
@@ -64,15 +64,15 @@ def header_bytes(first_bytes: bytes) -> int | None:
     return None
 
 
-def _in_the_middle(patient: Patient) -> Iterator[tuple[int, bytes]]:
+def _in_the_middle(sample: SplitSample) -> Iterator[tuple[int, bytes]]:
     """Places in the sample where tokens spell the start of a header."""
-    itemsize = patient.data.dtype.itemsize
+    itemsize = sample.data.dtype.itemsize
     if itemsize not in (2, 4):
         return
     # A second word that follows each magic keeps chance out: versions 1 and 7, "NUMPY" + version.
     marks = [m + struct.pack("<i", v) for m, v in zip(_LLMC, (1, 7), strict=True)]
     marks.append(_NPY + b"\x01\x00")
-    for block in patient.blocks:
+    for block in sample.blocks:
         for mark in marks:
             words = np.frombuffer(mark, f"<u{itemsize}")
             hits = block.ids[: len(block.ids) - len(words) + 1] == words[0]

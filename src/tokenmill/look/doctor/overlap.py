@@ -11,19 +11,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.look.doctor.finding import Finding
-from tokenmill.look.doctor.token_sample import BLOCK, Patient
+from tokenmill.look.doctor.token_sample import BLOCK_TOKENS, SplitSample
+from tokenmill.look.doctor.trap import Trap
 
 RUN = 32  # tokens; a power of two
 KEEP = 64  # one in so many hashes
 VAL_TOKENS = 64 << 20
 LEAST_HASHES = 8
 SHARE = 0.5  # of the hashes of a piece of train that are in val
-PIECE = 1 << 12  # tokens of train that are judged together
+PIECE_TOKENS = 1 << 12  # tokens of train that are judged together
 NOTED, FAULTY = 0.01, 0.05  # share of val; pages that occur twice are in every crawl
 
 
-def check(train: Patient, val: Patient) -> Iterator[Finding]:
+def check(train: SplitSample, val: SplitSample) -> Iterator[Trap]:
     """Pieces of the sample of train whose text is in val."""
     known = _kept_of(val.data)
     if not len(known):
@@ -34,8 +34,8 @@ def check(train: Patient, val: Patient) -> Iterator[Finding]:
         hashes, places = kept(block.ids)
         nearest = known[np.minimum(np.searchsorted(known, hashes), len(known) - 1)]
         inside = nearest == hashes
-        for low in range(0, len(block.ids), PIECE):
-            here = (places >= low) & (places < low + PIECE)
+        for low in range(0, len(block.ids), PIECE_TOKENS):
+            here = (places >= low) & (places < low + PIECE_TOKENS)
             if int(here.sum()) < LEAST_HASHES:
                 continue
             pieces += 1
@@ -46,7 +46,7 @@ def check(train: Patient, val: Patient) -> Iterator[Finding]:
     looked_at = len(train.ids) / train.data.num_tokens
     of_val = min(1.0, len(np.unique(np.concatenate(matched))) / len(known) / looked_at)
     if of_val >= NOTED:
-        yield Finding(
+        yield Trap(
             "train-val-overlap",
             f"{train.split} and {val.split}",
             f"about {of_val:.0%} of val is in train: {len(shared):,} of {pieces:,} pieces of train "
@@ -59,8 +59,8 @@ def check(train: Patient, val: Patient) -> Iterator[Finding]:
 
 def _kept_of(data: TokenDataset) -> np.ndarray:
     parts = []
-    for start in range(0, min(data.num_tokens, VAL_TOKENS), BLOCK):
-        stop = min(start + BLOCK + RUN - 1, data.num_tokens)
+    for start in range(0, min(data.num_tokens, VAL_TOKENS), BLOCK_TOKENS):
+        stop = min(start + BLOCK_TOKENS + RUN - 1, data.num_tokens)
         parts.append(kept(data.tokens(start, stop))[0])
     return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.uint64)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tokenmill.dataset import TokenDataset
 
-BLOCK = 1 << 16
+BLOCK_TOKENS = 1 << 16
 BUDGET = 16 << 20  # tokens of a split that are looked at: 32 MB of uint16
 MAX_SHARDS = 1000
 
@@ -25,7 +25,7 @@ class Block:
     ids: np.ndarray
 
 
-class Patient:
+class SplitSample:
     """One split, and what was read of it."""
 
     def __init__(
@@ -34,35 +34,32 @@ class Patient:
         split: str,
         budget: int = BUDGET,
         *,
-        sister: TokenDataset | None = None,
+        first: TokenDataset | None = None,
     ) -> None:
         self.data = data
         self.split = split
-        self.budget = max(budget, BLOCK)
-        self._sister = sister or data
+        self.budget = max(budget, BLOCK_TOKENS)
+        self._first = first or data  # of the splits; its tokenizer is loaded once and used for all
 
     @property
     def tokenizer(self) -> Any:
-        """Loaded once for all splits of a dataset."""
-        return self._sister.tokenizer
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether everything is looked at."""
-        return self.data.num_tokens <= self.budget
+        return self._first.tokenizer
 
     @cached_property
     def blocks(self) -> list[Block]:
-        """The sample."""
         num_tokens = self.data.num_tokens
-        if self.is_whole:
-            starts = np.arange(0, num_tokens, BLOCK)
+        if num_tokens <= self.budget:
+            starts = np.arange(0, num_tokens, BLOCK_TOKENS)
         else:
-            starts = np.linspace(0, num_tokens - BLOCK, self.budget // BLOCK).astype(np.int64)
+            starts = np.linspace(0, num_tokens - BLOCK_TOKENS, self.budget // BLOCK_TOKENS).astype(
+                np.int64
+            )
         return [self._block(start) for start in starts.tolist()]
 
     def _block(self, start: int) -> Block:
-        return Block(start, self.data.tokens(start, min(start + BLOCK, self.data.num_tokens)))
+        return Block(
+            start, self.data.tokens(start, min(start + BLOCK_TOKENS, self.data.num_tokens))
+        )
 
     @cached_property
     def ids(self) -> np.ndarray:
@@ -77,7 +74,7 @@ class Patient:
         yield from np.unique(np.linspace(0, count - 1, min(count, MAX_SHARDS), dtype=int)).tolist()
 
     def documents(self, count: int, *, least: int = 1) -> Iterator[tuple[int, int]]:
-        """(start, stop) of whole documents spread over the split; none where nothing tells them.
+        """(start, stop) of whole documents spread over the split; none if they are not known.
 
         Found from positions, so that the documents of a split without an index need no counting.
         """
@@ -88,7 +85,9 @@ class Patient:
             np.linspace(0, max(0, self.data.num_tokens - 1), count).astype(int).tolist()
         ):
             position = max(position, done)
-            ends = self.data.document_ends(position, min(position + BLOCK, self.data.num_tokens))
+            ends = self.data.document_ends(
+                position, min(position + BLOCK_TOKENS, self.data.num_tokens)
+            )
             if position == 0:
                 ends = np.concatenate([[0], ends])
             if len(ends) >= 2 and ends[0] >= done and ends[1] - ends[0] >= least:
@@ -97,6 +96,6 @@ class Patient:
 
 
 def percent(part: int, whole: int) -> str:
-    """A share as people say it."""
+    """A share with two digits: "12 %", "0.5 %"."""
     share = 100 * part / whole if whole else 0.0
     return f"{share:.0f} %" if share >= 10 else f"{share:.2g} %"

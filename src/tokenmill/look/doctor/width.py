@@ -1,7 +1,7 @@
 """wrong-dtype and byte-order: the bytes are tokens, but not of the type they are read as.
 
 uint32 read as uint16 doubles the count and makes every second token 0 (or small); uint16 read as
-uint32 halves it and glues two ids into one that no vocabulary has. Bytes in the other order keep
+uint32 halves it and joins two ids into one that no vocabulary has. Bytes in the other order keep
 every count and give other ids.
 """
 
@@ -9,22 +9,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tokenmill.look.doctor.finding import Finding
-from tokenmill.look.doctor.token_sample import Patient, percent
+from tokenmill.look.doctor.token_sample import SplitSample, percent
+from tokenmill.look.doctor.trap import Trap
 
 LARGEST_VOCABULARY = 1 << 20  # ids; the largest in use have a quarter of that
 LEAST = 256  # tokens; with fewer, nothing is said
 NUM_BLOCKS = 16
 
 
-def check(patient: Patient) -> Iterator[Finding]:
-    """Of the tokens as they are read now: what most blocks of the sample say."""
-    said: dict[tuple[str, str], list[Finding]] = {}
-    blocks = [block.ids for block in patient.blocks if len(block.ids) >= LEAST]
+def check(sample: SplitSample) -> Iterator[Trap]:
+    """What most blocks of the sample show, for the tokens as they are read now."""
+    said: dict[tuple[str, str], list[Trap]] = {}
+    blocks = [block.ids for block in sample.blocks if len(block.ids) >= LEAST]
     blocks = blocks[:: max(1, len(blocks) // NUM_BLOCKS)]
     for ids in blocks:
         # Each by itself: between two blocks the places of the halves of an id may change.
-        found = _look(ids, patient)
+        found = _look(ids, sample)
         if found is not None:
             said.setdefault((found.name, found.fix), []).append(found)
     for findings in said.values():
@@ -32,10 +32,10 @@ def check(patient: Patient) -> Iterator[Finding]:
             yield findings[0]
 
 
-def _look(ids: np.ndarray, patient: Patient) -> Finding | None:
-    where = f"{patient.split} ({patient.data.dtype.name})"
+def _look(ids: np.ndarray, sample: SplitSample) -> Trap | None:
+    where = f"{sample.split} ({sample.data.dtype.name})"
     if ids.dtype.kind == "i" and (negative := int((ids < 0).sum())):
-        return Finding(
+        return Trap(
             "wrong-dtype",
             where,
             f"{percent(negative, len(ids))} of the ids are negative, down to {int(ids.min())}",
@@ -43,7 +43,7 @@ def _look(ids: np.ndarray, patient: Patient) -> Finding | None:
         )
     if (wider := _is_wider(ids)) is not None:
         small, width = wider
-        return Finding(
+        return Trap(
             "wrong-dtype",
             where,
             f"{small} of every {width // ids.dtype.itemsize} tokens are almost always below 16: "
@@ -52,7 +52,7 @@ def _look(ids: np.ndarray, patient: Patient) -> Finding | None:
         )
     if ids.dtype.itemsize > 2 and float((ids >= LARGEST_VOCABULARY).mean()) > 0.5:
         return _too_large(ids, where)
-    if ids.dtype.itemsize == 2 and _is_swapped(ids, patient):
+    if ids.dtype.itemsize == 2 and _is_swapped(ids, sample):
         return _swapped(ids, where)
     return None
 
@@ -77,19 +77,19 @@ def _is_wider(ids: np.ndarray) -> tuple[int, int] | None:
     return None
 
 
-def _too_large(ids: np.ndarray, where: str) -> Finding:
+def _too_large(ids: np.ndarray, where: str) -> Trap:
     large = percent(int((ids >= LARGEST_VOCABULARY).sum()), len(ids))
     evidence = f"{large} of the ids are above {LARGEST_VOCABULARY:,}: {ids[:4].tolist()} ..."
     if int(ids.byteswap().max()) < LARGEST_VOCABULARY:
-        return Finding(
+        return Trap(
             "byte-order",
             where,
-            f"{evidence}; with the bytes of each id turned round the largest is "
+            f"{evidence}; with the bytes of each id reversed the largest is "
             f"{int(ids.byteswap().max()):,}",
             "they were written big-endian: write them again little-endian (array.astype('<u4'))",
         )
     halves = ids.view(f"<u{ids.dtype.itemsize // 2}")
-    return Finding(
+    return Trap(
         "wrong-dtype",
         where,
         f"{evidence}; read in halves they are {halves[:8].tolist()} ...",
@@ -97,19 +97,19 @@ def _too_large(ids: np.ndarray, where: str) -> Finding:
     )
 
 
-def _is_swapped(ids: np.ndarray, patient: Patient) -> bool:
-    """The high byte of an id says more about it than the low one, only when bytes are turned.
+def _is_swapped(ids: np.ndarray, sample: SplitSample) -> bool:
+    """The high byte of an id says more about it than the low one, only when bytes are reversed.
 
     Frequent tokens have small ids, in every vocabulary made by counting, so the high bytes are few.
     """
-    data = patient.data
+    data = sample.data
     low, high = _entropy(ids & 0xFF), _entropy(ids >> 8)
     if high < low + 0.5:
         return False
     end = data.end_of_text_id
     if end is not None and end < 1 << 16:
-        here, turned = (int((x == end).sum()) for x in (ids, ids.byteswap()))
-        return turned > here
+        here, reversed_ = (int((x == end).sum()) for x in (ids, ids.byteswap()))
+        return reversed_ > here
     return True
 
 
@@ -119,13 +119,12 @@ def _entropy(values: np.ndarray) -> float:
     return float(-(shares * np.log2(shares)).sum())
 
 
-def _swapped(ids: np.ndarray, where: str) -> Finding:
+def _swapped(ids: np.ndarray, where: str) -> Trap:
     low, high = _entropy(ids & 0xFF), _entropy(ids >> 8)
-    turned = ids.byteswap()
-    return Finding(
+    return Trap(
         "byte-order",
         where,
         f"the high bytes of the ids are more varied ({high:.1f} bits) than the low ones "
-        f"({low:.1f} bits): {ids[:4].tolist()} ...; turned round {turned[:4].tolist()} ...",
+        f"({low:.1f} bits): {ids[:4].tolist()} ...; reversed {ids.byteswap()[:4].tolist()} ...",
         "they were written big-endian: write them again little-endian (array.astype('<u2'))",
     )

@@ -1,15 +1,15 @@
-"""The doctor's checks in green and red: what was asked, what was found, what could not be asked."""
+"""The checks of the doctor in green and red: what was found, and what could not be checked."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from tokenmill.look.check import check
-from tokenmill.look.doctor import Examination, Finding, examine
+from tokenmill.look.doctor import Examination, Trap, examine
 from tokenmill.pages.elements.html import Html, join, tag
-from tokenmill.pages.elements.open_splits import Opened
+from tokenmill.pages.elements.open_splits import OpenedSplits
 
-# Findings that end an examination: what is read wrongly is wrong in every other way too.
-MOST = 3  # findings of one kind that are written out
+MOST = 3  # traps of one kind that are written out
+# These end an examination: what is read wrongly is wrong in every other way too.
 READING = ("header-as-tokens", "wrong-dtype", "byte-order", "unreadable", "damaged")
 
 
@@ -43,21 +43,20 @@ QUESTIONS = (
 class Health:
     """All answers, the same for the page and for a test."""
 
-    rows: list[tuple[str, str, list[Finding]]]
-    """(`good`, `bad`, `warn` or `unasked`; words; the findings behind it)."""
+    rows: list[tuple[str, str, list[Trap]]]
+    """(`good`, `bad`, `warn` or `unasked`; words; the traps that explain it)."""
     looked_at: int
     tokens: int
 
     @property
     def faults(self) -> int:
-        """How many lines are red."""
         return sum(kind == "bad" for kind, _, _ in self.rows)
 
 
-def health_of(opened: Opened, sample: int) -> Health:
+def health_of(opened: OpenedSplits, sample: int) -> Health:
     """Ask everything; `sample` tokens of each split are looked at."""
     splits = opened.splits
-    result = examine(opened.path, budget=sample, **opened.settings)
+    result = examine(opened.path, budget=sample, **opened.open_options)
     data = next(iter(splits.values()))
     known = {
         "vocabulary size": data.vocab_size is not None,
@@ -66,7 +65,7 @@ def health_of(opened: Opened, sample: int) -> Health:
         "train and val": {"train", "val"} <= set(splits),
         "foreign order": True,
     }
-    rows = [_files(opened.path, opened.settings)]
+    rows = [_files(opened.path, opened.open_options)]
     # Our own datasets keep the order of their sources: their windows are shuffled when read.
     asked_of = [q for q in QUESTIONS if q.needs != "foreign order" or data.format != "tokenmill"]
     rows += [_answer(question, result, known) for question in asked_of]
@@ -75,11 +74,11 @@ def health_of(opened: Opened, sample: int) -> Health:
     return Health(rows, result.tokens_looked_at, result.tokens)
 
 
-def _files(path: str, settings: dict[str, Any]) -> tuple[str, str, list[Finding]]:
+def _files(path: str, open_options: dict[str, Any]) -> tuple[str, str, list[Trap]]:
     """Sizes against the manifest, the headers and the indices."""
-    found = check(path, **settings)
+    found = check(path, **open_options)
     findings = [
-        Finding(f.what, f.file, f"expected {f.expected}, found {f.found}", f.remedy)
+        Trap(f.what, f.file, f"expected {f.expected}, found {f.found}", f.remedy)
         for f in found.damaged
     ]
     what = "the manifest" if found.has_hashes else "what the files say of themselves"
@@ -88,7 +87,7 @@ def _files(path: str, settings: dict[str, Any]) -> tuple[str, str, list[Finding]
 
 def _answer(
     question: Question, result: Examination, known: dict[str, bool]
-) -> tuple[str, str, list[Finding]]:
+) -> tuple[str, str, list[Trap]]:
     found = [f for f in result.findings if f.name in question.names]
     if found:
         kinds = {_kind(f) for f in found}
@@ -101,7 +100,7 @@ def _answer(
     return ("good", question.words, [])
 
 
-def _kind(finding: Finding) -> str:
+def _kind(finding: Trap) -> str:
     return "bad" if finding.is_fault else "warn"
 
 

@@ -3,13 +3,22 @@
 All that a dataset holds is anybody's: documents, names of files, names of tokenizers. So there is
 no template into which text is put; every child of `tag` that is not `Html` is escaped, and what
 would not print (controls, marks that turn the direction of text) is written out.
+
+Tokens are in colour: their edges, spaces as dots, arrows for newlines, id and bytes on hover.
 """
 
+from collections.abc import Mapping, Sequence
+from functools import cache
 from html import escape
+from importlib import resources
 from typing import Any
 
-from tokenmill.look.shown_tokens import visible
+from tokenmill.base.human import plural
+from tokenmill.look.shown_tokens import NEWLINE, SPACE, TAB, ShownToken, visible
 
+SHADES = 6
+MAX_BYTES_SHOWN = 24
+_MARKED = str.maketrans({" ": SPACE, "\n": f"{NEWLINE}\n", "\t": f"{TAB}\t"})
 _EMPTY = {"br", "hr", "img", "input", "link", "meta"}
 
 
@@ -30,7 +39,7 @@ def join(*parts: object) -> Html:
 
 
 def tag(element: str, /, *children: object, **attributes: Any) -> Html:
-    """An element; `class_` and the like stand for names that Python has taken.
+    """An element; `class_` is the attribute `class`, and so on.
 
     >>> tag("a", "1 < 2", href="document?n=1", class_="loud")
     '<a href="document?n=1" class="loud">1 &lt; 2</a>'
@@ -49,7 +58,7 @@ def tag(element: str, /, *children: object, **attributes: Any) -> Html:
 
 
 def table(head: tuple[object, ...], rows: list[tuple[object, ...]], **attributes: Any) -> Html:
-    """A table; numbers stand to the right."""
+    """A table; numbers are on the right."""
     first = rows[0] if rows else head
     top = tag(
         "tr",
@@ -67,3 +76,87 @@ def _cell(value: object) -> Html:
     if isinstance(value, int) and not isinstance(value, bool):
         return tag("td", f"{value:,}", class_="number")
     return tag("td", value)
+
+
+def cards(*entries: tuple[object, object]) -> Html:
+    """Large numbers with small names."""
+    made = (
+        tag("div", tag("b", value), tag("span", label), class_="card figure")
+        for label, value in entries
+    )
+    return tag("div", *made, class_="figures")
+
+
+def coloured(
+    tokens: Sequence[ShownToken],
+    *,
+    first: int = 0,
+    notes: Sequence[str] | None = None,
+    edges: Mapping[int, Html] | None = None,
+    found: range = range(0),
+) -> Html:
+    """Tokens as one block. `first` is the place of the first, so that shades do not jump.
+
+    `notes` are more lines for hovering, one a token; `edges` are put before the token of their
+    number, where a document begins; tokens in `found` are marked.
+    """
+    parts: list[object] = []
+    for number, token in enumerate(tokens):
+        if edges and number in edges:
+            parts.append(edges[number])
+        hover = _hover(token, first + number)
+        if notes is not None:
+            hover += f"\n{notes[number]}"
+        parts.append(_token(token, first + number, hover, number in found))
+    if edges and len(tokens) in edges:
+        parts.append(edges[len(tokens)])
+    return tag("div", *parts, class_="tokens", translate="no", spellcheck="false")
+
+
+def inline(token: ShownToken, *, place: int = 0) -> Html:
+    """One token alone, for tables and plots."""
+    shown = token.text.translate(_MARKED).replace("\n", "").replace("\t", "")
+    return tag("span", shown or "(nothing)", class_=_class(token, place), title=_hover(token, None))
+
+
+def preview(tokens: Sequence[ShownToken]) -> Html:
+    """The beginning of a document on one line."""
+    return join(*(inline(token, place=number) for number, token in enumerate(tokens)))
+
+
+def _token(token: ShownToken, place: int, hover: str, found: bool) -> Html:
+    kind = _class(token, place) + (" found" if found else "")
+    return tag("span", token.text.translate(_MARKED), class_=kind, title=hover, data_id=token.id)
+
+
+def _class(token: ShownToken, place: int) -> str:
+    if token.special:
+        return "t special"
+    return f"t s{place % SHADES}{'' if _is_text(token.data) else ' raw'}"
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _hover(token: ShownToken, place: int | None) -> str:
+    lines = [f"id {token.id:,}"]
+    if token.special:
+        lines[0] += " (special)"
+    elif token.data != b"<%d>" % token.id:  # shown for an id without a tokenizer
+        more = " ..." if len(token.data) > MAX_BYTES_SHOWN else ""
+        shown = token.data[:MAX_BYTES_SHOWN].hex(" ")
+        lines.append(f"{plural(len(token.data), 'byte')}: {shown}{more}")
+    if place is not None:
+        lines.append(f"token {place:,}")
+    return "\n".join(lines)
+
+
+@cache
+def packaged_file(name: str) -> bytes:
+    """A file of the package: style, script or icon."""
+    return (resources.files("tokenmill.pages") / "files" / name).read_bytes()

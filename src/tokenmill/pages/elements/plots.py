@@ -54,7 +54,7 @@ def _grid(ticks: Sequence[tuple[float, str]], low: int, high: int, right: int) -
 
 
 def histogram(lengths: np.ndarray) -> Html:
-    """Lengths in bins of half an octave; a line says how many tokens lie in documents so short."""
+    """Lengths in bins of half an octave; a line shows how many tokens are in documents so short."""
     lengths = lengths[lengths > 0]
     if not len(lengths):
         return tag("p", "No documents to plot.", class_="note")

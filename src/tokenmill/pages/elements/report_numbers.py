@@ -12,8 +12,8 @@ import numpy as np
 import xxhash
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.look.doctor.token_sample import BLOCK, Patient
-from tokenmill.pages.elements.document_lengths import survey
+from tokenmill.look.doctor.token_sample import BLOCK_TOKENS, SplitSample
+from tokenmill.pages.elements.find_documents import survey
 from tokenmill.shards.manifest import Manifest
 
 BUDGET = 16 << 20  # tokens of a split that are counted
@@ -35,7 +35,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each id occurs in what was looked at."""
+    """How often each id occurs in the sample."""
 
     by_id: np.ndarray
     looked_at: int
@@ -43,7 +43,6 @@ class Counts:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every token was looked at."""
         return self.looked_at == self.num_tokens
 
     @property
@@ -63,7 +62,6 @@ class Compression:
 
     @property
     def bytes_per_token(self) -> float:
-        """The ratio."""
         return self.num_bytes / self.num_tokens if self.num_tokens else 0.0
 
 
@@ -72,9 +70,9 @@ def count_ids(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Counts:
     by_id = np.zeros(1, np.int64)
     looked_at = 0
     for name, data in splits.items():
-        for block in Patient(data, name, budget).blocks:
+        for block in SplitSample(data, name, budget).blocks:
             looked_at += len(block.ids)
-            # Ids beyond any vocabulary, or below 0, are said among the checks.
+            # Ids beyond any vocabulary, or below 0, are reported by the checks.
             inside = (block.ids >= 0) & (block.ids < MAX_ID)
             found = np.bincount(block.ids[inside].astype(np.int64))
             if len(found) > len(by_id):
@@ -91,7 +89,7 @@ def lengths_of(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Lengths
     for data in splits.values():
         looked_at = survey(data, max_documents=MAX_LENGTHS, max_tokens=budget)
         is_whole = is_whole and looked_at.is_whole
-        found += [stretch.lengths for stretch in looked_at.stretches()]
+        found += [np.diff(bounds) for bounds in looked_at.stretches()]
     return Lengths(np.concatenate(found), is_whole)
 
 
@@ -117,9 +115,8 @@ def _some_documents(
 ) -> Iterator[tuple[int, int, TokenDataset]]:
     for data in splits.values():
         share = {"max_documents": MAX_HASHED, "max_tokens": MAX_HASHED_TOKENS}
-        for stretch in survey(data, **share).stretches():
-            bounds = stretch.bounds.tolist()
-            for start, stop in pairwise(bounds):
+        for bounds in survey(data, **share).stretches():
+            for start, stop in pairwise(bounds.tolist()):
                 yield start, stop, data
 
 
@@ -135,13 +132,13 @@ def compression(
     for number in chosen.tolist():
         name, data, start, stop = parts[number]
         num_bytes = num_tokens = 0
-        for low, high in _sample(start, stop, max(BLOCK, PART_TOKENS * 4 // len(chosen))):
+        for low, high in _sample(start, stop, max(BLOCK_TOKENS, PART_TOKENS * 4 // len(chosen))):
             ids = data.tokens(low, high)
             ids = ids[ids != tokenizer.end_of_text_id]
             try:
                 num_bytes += len(tokenizer.decode(ids))
             except (ValueError, IndexError, OverflowError):
-                continue  # ids beyond the vocabulary: said among the checks
+                continue  # ids beyond the vocabulary: reported by the checks
             num_tokens += len(ids)
         found.append(Compression(name, num_bytes, num_tokens))
     return kind, found, len(parts)
@@ -150,8 +147,12 @@ def compression(
 def _sample(start: int, stop: int, budget: int) -> list[tuple[int, int]]:
     if stop - start <= budget:
         return [(start, stop)] if stop > start else []
-    starts = np.linspace(start, stop - BLOCK, max(1, budget // BLOCK)).astype(np.int64).tolist()
-    return [(low, low + BLOCK) for low in starts]
+    starts = (
+        np.linspace(start, stop - BLOCK_TOKENS, max(1, budget // BLOCK_TOKENS))
+        .astype(np.int64)
+        .tolist()
+    )
+    return [(low, low + BLOCK_TOKENS) for low in starts]
 
 
 def _by_shard(splits: dict[str, TokenDataset]) -> list[tuple[str, TokenDataset, int, int]]:

@@ -5,12 +5,10 @@ import numpy as np
 from tokenmill.base.human import plural
 from tokenmill.batches.batch import Batch
 from tokenmill.pages.elements.find_documents import Extent
-from tokenmill.pages.elements.html import Html, join, tag
+from tokenmill.pages.elements.html import Html, coloured, join, tag
 from tokenmill.pages.elements.plots import strip
-from tokenmill.pages.elements.token_colours import coloured
 from tokenmill.pages.site.frame import Page, pager
-from tokenmill.pages.site.order_form import MAX_STEP, OrderSettings, number_field
-from tokenmill.pages.site.query import address
+from tokenmill.pages.site.query import MAX_STEP, OrderSettings, address, number_field
 from tokenmill.pages.site.routes import View
 
 ROWS = 16
@@ -37,7 +35,7 @@ def batch(view: View) -> Page:
         made = loader.batch(step)
     except (ValueError, TypeError) as error:
         return Page(title, join(form, tag("p", str(error), class_="card bad")), 400)
-    rows = Rows(view, settings, made)
+    rows = BatchRows(view, settings, made)
     first = query.number("first", 0, most=settings.batch_size - 1)
     chosen = range(first, min(first + ROWS, settings.batch_size)) if row is None else [row]
     steps = pager(
@@ -72,7 +70,7 @@ def _more(
     return pager(before, after, f"rows {chosen.start:,} to {chosen.stop - 1:,}")
 
 
-class Rows:
+class BatchRows:
     """The rows of one batch as HTML."""
 
     def __init__(self, view: View, settings: OrderSettings, made: Batch) -> None:
@@ -80,7 +78,7 @@ class Rows:
         self.step = made.step
 
     def summary(self) -> Html | None:
-        """What the mask and the cuts between documents come to."""
+        """How many documents and masked targets the batch has."""
         made = self.made
         if made.document_ids is None or made.loss_mask is None:
             return tag("p", "Nothing in this data says where documents end.", class_="note")
@@ -98,19 +96,19 @@ class Rows:
         view, made = self.view, self.made
         tokens = made.tokens[number]
         start, stop = int(made.starts[number]), int(made.starts[number]) + len(tokens)
-        extent = view.places.at(start)
-        spot = view.places.spot(start, extent)
+        extent = view.documents.at(start)
+        found = view.documents.place(start, extent)
         limit = len(tokens) if whole else min(ROW_TOKENS, len(tokens))
         link = address("document", view.here, {"at": start})
-        place = [tag("b", f"row {number}"), f"sample {int(made.samples[number]):,}", spot.file]
-        place.append(f"token {spot.offset:,}")
+        place = [tag("b", f"row {number}"), f"sample {int(made.samples[number]):,}", found.file]
+        place.append(f"token {found.offset:,}")
         inside = f", token {start - extent.start:,}" if extent.whole else ""
         place.append(join(tag("a", extent.name, href=link), inside))
         heading = tag("h2", *(tag("span", part) for part in place), class_="row")
         ends = view.data.document_ends(start, stop - 1) if view.data.knows_documents else None
         cuts = [] if ends is None else (ends - start).tolist()
         body = coloured(
-            view.pieces_of(tokens[:limit]),
+            view.show_ids(tokens[:limit]),
             notes=[self._note(number, column) for column in range(limit)],
             edges={0: self._edge(extent, start), **self._edges(start, cuts, limit)},
         )
@@ -122,7 +120,7 @@ class Rows:
         return tag("article", heading, packing, body, rest, id=f"row-{number}")
 
     def _edge(self, extent: Extent, start: int) -> Html:
-        words = extent.name if start == extent.start else f"{extent.name}, going on"
+        words = extent.name if start == extent.start else f"{extent.name}, continued"
         link = address("document", self.view.here, {"at": start})
         return tag("a", words, class_="edge", href=link)
 
@@ -132,7 +130,7 @@ class Rows:
         for cut in cuts:
             if cut >= limit:
                 break
-            extent = self.view.places.beginning(start + cut)
+            extent = self.view.documents.beginning(start + cut)
             link = address("document", self.view.here, {"at": start + cut})
             edges[cut] = tag("a", extent.name, class_="edge", href=link)
         return edges

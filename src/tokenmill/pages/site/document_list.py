@@ -1,46 +1,98 @@
-"""Pages: the list of documents, the longest and the shortest ones, and a random one."""
+"""Pages: the overview, the list of documents, the longest and shortest ones, and a random one."""
 
 import secrets
 
-from tokenmill.base.human import plural
-from tokenmill.pages.elements.document_lengths import extremes, survey
-from tokenmill.pages.elements.find_documents import Extent
-from tokenmill.pages.elements.html import Html, join, table, tag
-from tokenmill.pages.elements.token_colours import preview
+from tokenmill.base.human import human_bytes, human_count, plural
+from tokenmill.pages.elements.find_documents import Extent, extremes, survey
+from tokenmill.pages.elements.html import Html, cards, join, preview, table, tag
 from tokenmill.pages.site.frame import Page, pager
-from tokenmill.pages.site.order_form import number_field
-from tokenmill.pages.site.query import address
+from tokenmill.pages.site.query import address, number_field
 from tokenmill.pages.site.routes import View
 
+FIRST = 12  # documents on the overview
 PAGE_SIZE = 50
 PREVIEW_TOKENS = 24
 
 
+def overview(view: View) -> Page:
+    """Counts, splits, tokenizer, how it was made; the first documents."""
+    known = view.site.known
+    documents = known["documents"]
+    per_token = known["bytes_per_token"]
+    tokenizer = known["tokenizer"] or {}
+    figures = cards(
+        ("tokens", human_count(known["tokens"])),
+        ("documents", "not counted" if documents is None else human_count(documents)),
+        ("bytes a token", "unknown" if per_token is None else f"{per_token:.2f}"),
+        ("tokenizer", tokenizer.get("name") or "not named"),
+        ("on disk", human_bytes(known["bytes"])),
+    )
+    splits: list[tuple[object, ...]] = [
+        (
+            tag("a", name, href=address("documents", {"split": name})),
+            split["tokens"],
+            "not counted" if split["documents"] is None else split["documents"],
+            split["shards"],
+            tag("span", f"{split['first_file']} ... {split['last_file']}", class_="place"),
+        )
+        for name, split in known["splits"].items()
+    ]
+    listed = view.documents.page(FIRST)
+    return Page(
+        view.site.name,
+        join(
+            figures,
+            table(("split", "tokens", "documents", "shards", "files"), splits),
+            tag("h2", f"First {view.documents.noun}s of {view.split}"),
+            rows(view, listed.extents),
+            tag("h2", "How it was made"),
+            _made(known),
+        ),
+    )
+
+
+def _made(known: dict[str, object]) -> object:
+    made = known.get("made")
+    facts: list[tuple[object, ...]] = [("format", known["format"]), ("ids", known["dtype"])]
+    details = known["details"]
+    if isinstance(details, dict):
+        facts += [
+            (name.replace("_", " "), str(value))
+            for name, value in details.items()
+            if name != "splits"
+        ]
+    if isinstance(made, dict):
+        facts.append(("sources", f"{made['sources']:,} files, {made['source_bytes']:,} bytes"))
+        for part in ("settings", "books"):
+            facts += [(name.replace("_", " "), str(value)) for name, value in made[part].items()]
+    return table((), facts, class_="facts")
+
+
 def documents(view: View) -> Page:
     """A page of the list, from a document or a token on."""
-    places, query = view.places, view.query
-    listed = places.page(PAGE_SIZE, n=query.optional("n"), at=query.optional("at"))
+    finder, query = view.documents, view.query
+    listed = finder.page(PAGE_SIZE, n=query.optional("n"), at=query.optional("at"))
     before = None if listed.before is None else address("documents", view.here, listed.before)
     after = None if listed.after is None else address("documents", view.here, listed.after)
     jump = tag(
         "form",
-        number_field("n" if places.count is not None else "at", None, placeholder="number"),
+        number_field("n" if finder.count is not None else "at", None, placeholder="number"),
         tag("input", type="hidden", name="split", value=view.split),
         tag("button", "go"),
         action="documents",
         class_="jump",
     )
     pages = pager(before, after, join(_range(view, listed.extents), jump))
-    return Page(f"{places.noun.capitalize()}s", join(pages, rows(view, listed.extents), pages))
+    return Page(f"{finder.noun.capitalize()}s", join(pages, rows(view, listed.extents), pages))
 
 
 def _range(view: View, extents: list[Extent]) -> str:
-    places = view.places
+    finder = view.documents
     if not extents:
-        return f"no {places.noun}s"
-    if places.count is not None:
+        return f"no {finder.noun}s"
+    if finder.count is not None:
         first, last = extents[0].number, extents[-1].number
-        return f"{first:,} to {last:,} of {plural(places.count, 'document')}"
+        return f"{first:,} to {last:,} of {plural(finder.count, 'document')}"
     first, last, total = extents[0].start, extents[-1].stop, view.data.num_tokens
     return f"tokens {first:,} to {last:,} of {total:,} ({100 * first / total:.3g} %)"
 
@@ -56,13 +108,13 @@ def rows(view: View, extents: list[Extent]) -> Html:
         if not length:
             lines.append((name, 0, tag("i", "no tokens"), ""))
             continue
-        pieces = view.pieces(extent.start, extent.start + min(length, PREVIEW_TOKENS))
-        shown = tag("a", preview(pieces), href=link, class_="preview", tabindex="-1")
-        spot = view.places.spot(extent.start, extent)
+        tokens = view.shown(extent.start, extent.start + min(length, PREVIEW_TOKENS))
+        shown = tag("a", preview(tokens), href=link, class_="preview", tabindex="-1")
+        found = view.documents.place(extent.start, extent)
         size = f"{length:,}" if extent.whole else f"{length:,} or more"
-        place = tag("span", f"{spot.file} @ {spot.offset:,}", class_="place")
+        place = tag("span", f"{found.file} @ {found.offset:,}", class_="place")
         lines.append((name, tag("span", size, class_="number"), shown, place))
-    first = "document" if view.places.count is not None else "at token"
+    first = "document" if view.documents.count is not None else "at token"
     return table((first, "tokens", "begins", "file @ token"), lines, class_="documents")
 
 
@@ -99,18 +151,18 @@ def _extremes(view: View, *, longest: bool) -> Page:
 
 
 def _extent(view: View, start: int, stop: int) -> Extent:
-    if view.places.count is None:
+    if view.documents.count is None:
         return Extent(start, stop)
     return Extent(start, stop, view.data.document_at(start))
 
 
 def random(view: View) -> Page:
     """Go to a document drawn at random: each document alike, or, without an index, each token."""
-    places = view.places
+    finder = view.documents
     if not view.data.num_tokens:
         raise ValueError("this split has no tokens")
-    if places.count is not None:
-        extent = places.numbered(secrets.randbelow(places.count))
+    if finder.count is not None:
+        extent = finder.numbered(secrets.randbelow(finder.count))
     else:
-        extent = places.at(secrets.randbelow(view.data.num_tokens))
+        extent = finder.at(secrets.randbelow(view.data.num_tokens))
     return Page("Random", Html(""), 303, address("document", view.here, extent.query))

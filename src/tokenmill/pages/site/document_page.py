@@ -1,14 +1,12 @@
-"""Page: one document, where it lies, when it is trained on, and whether it encodes back."""
+"""Page: one document, where it is, when it is trained on, and whether it encodes back."""
 
 import numpy as np
 
 from tokenmill.base.human import plural
 from tokenmill.pages.elements.find_documents import Extent
-from tokenmill.pages.elements.html import Html, join, table, tag
-from tokenmill.pages.elements.token_colours import coloured
+from tokenmill.pages.elements.html import Html, coloured, join, table, tag
 from tokenmill.pages.site.frame import Page, pager
-from tokenmill.pages.site.order_form import OrderSettings, number_field
-from tokenmill.pages.site.query import address
+from tokenmill.pages.site.query import OrderSettings, address, number_field
 from tokenmill.pages.site.routes import View
 
 PAGE_TOKENS = 2000
@@ -19,9 +17,9 @@ MAX_WINDOWS_OF_RANDOM = 50_000_000  # draws are looked through one by one
 
 def document(view: View) -> Page:
     """The document of a number or of a token; a long one in parts."""
-    places, query = view.places, view.query
+    finder, query = view.documents, view.query
     number, at = query.optional("n"), query.optional("at")
-    extent = places.numbered(number) if number is not None else places.at(at or 0)
+    extent = finder.numbered(number) if number is not None else finder.at(at or 0)
     title = extent.name.capitalize()
     if extent.start == extent.stop:
         return Page(title, join(_around(view, extent), tag("p", "It has no tokens.")))
@@ -34,7 +32,7 @@ def document(view: View) -> Page:
     hit = query.optional("hit")
     found = range(at - start, at - start + hit) if at is not None and hit else range(0)
     body = coloured(
-        view.pieces(start, stop), first=first, edges=_edges(extent, first, last), found=found
+        view.shown(start, stop), first=first, edges=_edges(extent, first, last), found=found
     )
     parts = _parts(view, extent, first, last)
     return Page(
@@ -61,18 +59,18 @@ def _edges(extent: Extent, first: int, last: int) -> dict[int, Html]:
 
 def _around(view: View, extent: Extent) -> Html:
     """Links to the documents before and after this one."""
-    places, total = view.places, view.data.num_tokens
+    finder, total = view.documents, view.data.num_tokens
     before = after = None
     if extent.number is not None:
-        assert places.count is not None
+        assert finder.count is not None
         before = {"n": extent.number - 1} if extent.number else None
-        after = {"n": extent.number + 1} if extent.number + 1 < places.count else None
+        after = {"n": extent.number + 1} if extent.number + 1 < finder.count else None
     else:
         before = {"at": extent.start - 1} if extent.start else None
         after = {"at": extent.stop} if extent.stop < total else None
         if before is not None and extent.start > 0:
-            before = {"at": places.at(extent.start - 1).start}
-    many = "" if places.count is None else f" of {places.count:,}"
+            before = {"at": finder.at(extent.start - 1).start}
+    many = "" if finder.count is None else f" of {finder.count:,}"
     return pager(
         None if before is None else address("document", view.here, before),
         None if after is None else address("document", view.here, after),
@@ -81,9 +79,9 @@ def _around(view: View, extent: Extent) -> Html:
 
 
 def _facts(view: View, extent: Extent) -> Html:
-    spot, end = view.places.spot(extent.start, extent), view.places.spot(extent.stop - 1, extent)
-    place = f"{spot.file}, token {spot.offset:,}"
-    if end.file != spot.file:
+    begin, end = (view.documents.place(at, extent) for at in (extent.start, extent.stop - 1))
+    place = f"{begin.file}, token {begin.offset:,}"
+    if end.file != begin.file:
         place += f", to {end.file}, token {end.offset:,}"
     length = extent.stop - extent.start
     facts: list[tuple[str, object]] = [
@@ -170,7 +168,7 @@ def _visits(view: View, extent: Extent, settings: OrderSettings, epoch: int) -> 
         step = tag("a", f"{visit.step:,}", href=f"{link}#row-{visit.row}", class_="number")
         lines.append((step, visit.rank, visit.row))
     if not lines:
-        return tag("p", "In no step: it lies behind the last whole window.", class_="note")
+        return tag("p", "In no step: it is after the last whole window.", class_="note")
     more = len(visits) - len(lines)
     words = f"{plural(len(visits), 'row')} with tokens of it as targets"
     if more:

@@ -101,12 +101,3 @@ def pager(before: str | None, after: str | None, between: object) -> Html:
         tag("a", "after >", href=after, rel="next", data_key="n") if after else tag("i", "after >"),
         class_="pager",
     )
-
-
-def cards(*entries: tuple[object, object]) -> Html:
-    """Large numbers with small names."""
-    made = (
-        tag("div", tag("b", value), tag("span", label), class_="card figure")
-        for label, value in entries
-    )
-    return tag("div", *made, class_="figures")

@@ -1,4 +1,4 @@
-"""Which page an address stands for. Knows nothing of HTTP: a path and a query in, a page out."""
+"""Which page an address asks for. Knows nothing of HTTP: a path and a query in, a page out."""
 
 import threading
 from collections.abc import Callable
@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
+from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import TokenmillError
 from tokenmill.look.inspect import inspect
-from tokenmill.look.shown_tokens import Piece, pieces_of
-from tokenmill.pages.elements.find_documents import Places
+from tokenmill.look.shown_tokens import ShownToken, show_ids
+from tokenmill.pages.elements.find_documents import DocumentFinder
 from tokenmill.pages.elements.html import Html
-from tokenmill.pages.elements.open_splits import Opened, open_for_looking
+from tokenmill.pages.elements.open_splits import OpenedSplits, open_for_looking
 from tokenmill.pages.site.frame import Page, framed, message
 from tokenmill.pages.site.query import Query
 
@@ -23,7 +25,7 @@ from tokenmill.pages.site.query import Query
 class Site:
     """A dataset, open for as long as it is browsed."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenedSplits) -> None:
         self._opened = opened
         self.name = Path(opened.path).resolve().name
         self.splits = opened.splits
@@ -31,14 +33,15 @@ class Site:
         self.lock = threading.Lock()  # tables of a dataset are shared by all requests
 
     @classmethod
-    def open(cls, path: str, **settings: Any) -> "Site":
+    @takes_keywords_of(open_dataset, but=("split",))
+    def open(cls, path: str, **open_options: Any) -> "Site":
         """Open every split; tokens are read when a page shows them."""
-        return cls(open_for_looking(path, **settings))
+        return cls(open_for_looking(path, open_options))
 
     @cached_property
     def known(self) -> dict[str, Any]:
         """What `tokenmill inspect` says."""
-        return inspect(self._opened.path, **self._opened.settings)
+        return inspect(self._opened.path, **self._opened.open_options)
 
     def render(self, route: str, encoded: str) -> tuple[Page, Html]:
         """The page of an address: what it is, and the whole document."""
@@ -75,33 +78,29 @@ class View:
 
     @property
     def data(self) -> TokenDataset:
-        """The split that is looked at."""
         return self.site.splits[self.split]
 
     @property
-    def places(self) -> Places:
-        """Where its documents are."""
-        return Places(self.data)
+    def documents(self) -> DocumentFinder:
+        return DocumentFinder(self.data)
 
     @property
     def here(self) -> dict[str, object]:
-        """What every link of the page carries on."""
+        """The fields that every link of the page has."""
         return {"split": None if self.split == next(iter(self.site.splits)) else self.split}
 
-    def pieces(self, start: int, stop: int) -> list[Piece]:
-        """The tokens from start to stop as pieces."""
-        return self.pieces_of(self.data.tokens(start, stop))
+    def shown(self, start: int, stop: int) -> list[ShownToken]:
+        return self.show_ids(self.data.tokens(start, stop))
 
-    def pieces_of(self, ids: np.ndarray) -> list[Piece]:
-        """These ids as pieces."""
-        return pieces_of(ids, self.site.tokenizer, end_of_text_id=self.data.end_of_text_id)
+    def show_ids(self, ids: np.ndarray) -> list[ShownToken]:
+        return show_ids(ids, self.site.tokenizer, end_of_text_id=self.data.end_of_text_id)
 
 
 def _pages() -> dict[str, Callable[[View], Page]]:
-    from tokenmill.pages.site import batch_page, document_list, document_page, overview, search_page
+    from tokenmill.pages.site import batch_page, document_list, document_page, search_page
 
     return {
-        "": overview.overview,
+        "": document_list.overview,
         "documents": document_list.documents,
         "longest": document_list.longest,
         "shortest": document_list.shortest,

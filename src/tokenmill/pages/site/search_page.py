@@ -2,69 +2,37 @@
 
 import time
 from collections.abc import Iterator
-from typing import Any, cast
-
-import numpy as np
+from itertools import islice
 
 from tokenmill.base.human import plural
 from tokenmill.dataset import TokenDataset
 from tokenmill.look.find_text import Match, find
-from tokenmill.pages.elements.html import Html, join, tag
-from tokenmill.pages.elements.token_colours import coloured
+from tokenmill.pages.elements.html import Html, coloured, join, tag
 from tokenmill.pages.site.frame import Page
 from tokenmill.pages.site.query import address
 from tokenmill.pages.site.routes import View
 
 SECONDS = 1.0
 HITS = 20
-PART = 1 << 16  # tokens between two looks at the clock
+PART_TOKENS = 1 << 16  # tokens between two looks at the clock
 AROUND = 24  # tokens shown on each side
 
 
-class Part:
-    """Some neighbouring tokens as if they were all: what `find` needs of a dataset."""
-
-    def __init__(self, data: TokenDataset, tokenizer: Any, start: int, stop: int) -> None:
-        self._data, self._start = data, start
-        self.num_tokens = stop - start
-        self.dtype = data.dtype
-        self.tokenizer = tokenizer
-
-    def tokens(self, start: int, stop: int) -> np.ndarray:
-        """A copy of the tokens, counted from the first of the part."""
-        return self._data.tokens(self._start + start, self._start + stop)
-
-    def decode(self, ids: np.ndarray) -> str:
-        """As of a dataset."""
-        return str(self.tokenizer.decode(ids).decode("utf-8", "replace"))
-
-
-def scan(
-    data: TokenDataset, tokenizer: Any, text: str, start: int
-) -> Iterator[tuple[list[Match], int]]:
+def scan(data: TokenDataset, text: str, start: int) -> Iterator[tuple[list[Match], int]]:
     """Matches that begin from `start` on, part by part, each with where the next part begins."""
     reach = len(text.encode()) + 1  # a text has no more tokens than bytes
-    for low in range(start, data.num_tokens, PART):
-        high = min(low + PART, data.num_tokens)
-        part = Part(data, tokenizer, low, min(high + reach, data.num_tokens))
-        found = [
-            Match(low + match.start, low + match.stop)
-            for match in _first(find(cast(TokenDataset, part), text), HITS)
-            if low + match.start < high
-        ]
+    for low in range(start, data.num_tokens, PART_TOKENS):
+        high = min(low + PART_TOKENS, data.num_tokens)
+        matches = find(data, text, low, min(high + reach, data.num_tokens))
+        found = [match for match in islice(matches, HITS) if match.start < high]
         if len(found) == HITS:
             yield found, found[-1].start + 1
             return
         yield found, high
 
 
-def _first(matches: Iterator[Match], most: int) -> Iterator[Match]:
-    for _, match in zip(range(most), matches, strict=False):
-        yield match
-
-
 def search(view: View) -> Page:
-    """Hits from a place on, with a link to go on from where the scan stopped."""
+    """Hits from a place on, with a link to continue where the scan stopped."""
     asked, start = view.query.text("q"), view.query.number("at", 0)
     if not asked:
         return Page("Search", tag("p", "Type a text into the field above.", class_="note"))
@@ -74,7 +42,7 @@ def search(view: View) -> Page:
     until = time.monotonic() + SECONDS
     hits: list[Match] = []
     stopped = min(start, view.data.num_tokens)
-    for found, reached in scan(view.data, view.site.tokenizer, asked, start):
+    for found, reached in scan(view.data, asked, start):
         hits, stopped = hits + found, reached
         if len(hits) >= HITS or time.monotonic() > until:
             break
@@ -94,24 +62,24 @@ def _status(view: View, asked: str, hits: list[Match], start: int, stopped: int)
     link = address("search", view.here, {"q": asked, "at": stopped})
     done = tag("progress", value=stopped, max=total, aria_label="searched so far")
     return tag(
-        "p", words, done, tag("a", "go on", href=link, rel="next", data_key="n"), class_="pager"
+        "p", words, done, tag("a", "continue", href=link, rel="next", data_key="n"), class_="pager"
     )
 
 
 def _hit(view: View, match: Match) -> Html:
-    extent = view.places.at(match.start)
+    extent = view.documents.at(match.start)
     start = max(extent.start, match.start - AROUND)
     stop = min(extent.stop, match.stop + AROUND)
     link = address("document", view.here, {"at": match.start, "hit": match.stop - match.start})
-    spot = view.places.spot(match.start, extent)
+    place = view.documents.place(match.start, extent)
     heading = tag(
         "h2",
         tag("a", extent.name, href=link),
-        tag("span", f"{spot.file}, token {spot.offset:,}"),
+        tag("span", f"{place.file}, token {place.offset:,}"),
         class_="row",
     )
     found = range(match.start - start, match.stop - start)
     body = coloured(
-        view.pieces(start, max(stop, match.stop)), first=start - extent.start, found=found
+        view.shown(start, max(stop, match.stop)), first=start - extent.start, found=found
     )
     return tag("article", heading, body)

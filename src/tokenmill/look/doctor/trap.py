@@ -1,12 +1,12 @@
-"""What a check says: the name of the trap, where, how one can see it, and what to do."""
+"""What a check reports: the name of the trap, where it is, the evidence, and the fix."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One trap, found."""
+class Trap:
+    """One trap that was found."""
 
     name: str
     where: str
@@ -26,17 +26,16 @@ class Examination:
     """All that was found."""
 
     path: str
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Trap] = field(default_factory=list)
     tokens_looked_at: int = 0
     tokens: int = 0
     assumed: dict[str, str] = field(default_factory=dict)
-    """What no file says and was told by the look of the data: {"dtype": "uint16"}."""
+    """What no file says and was guessed from the data: {"dtype": "uint16"}."""
 
     @property
     def has_faults(self) -> bool:
-        """Whether something is wrong."""
-        return any(finding.is_fault for finding in self.findings)
+        return any(trap.is_fault for trap in self.findings)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The same in plain types."""
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `tokenmill doctor --json`."""
         return asdict(self)
