@@ -9,7 +9,7 @@ import pytest
 from small_corpus import files_of, write_corpus
 
 import tokenmill
-from tokenmill.base.progress import Silent
+from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, MissingExtraError, PrepareError
 
 SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 15_000}
@@ -37,7 +37,7 @@ def cluster():
     cluster.shutdown()
 
 
-class KillNode(Silent):
+class KillNode(Progress):
     """Ends a node, hard, when some units are encoded and others are under way."""
 
     def __init__(self, cluster, node):
@@ -52,7 +52,7 @@ class KillNode(Silent):
             yield result
 
 
-class Stop(Silent):
+class Stop(Progress):
     """A driver that ends in the middle."""
 
     def follow(self, what, results, **total):

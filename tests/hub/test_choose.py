@@ -3,11 +3,12 @@
 import pytest
 
 from tokenmill.base.human import human_bytes
+from tokenmill.base.progress import Bars
 from tokenmill.base.redact import redact
 from tokenmill.base.retry import seconds_asked_for
 from tokenmill.errors import DownloadError
 from tokenmill.hub.remote_files import RemoteFile, choose
-from tokenmill.hub.transfer_progress import Bars
+from tokenmill.hub.transfers import Transfers
 
 
 def listing(*paths: str) -> list[RemoteFile]:
@@ -108,14 +109,15 @@ def test_sizes_read_as_people_say_them():
 def test_the_bars_add_up_when_a_file_starts_again():
     one, two = RemoteFile("one.bin", 100, "git:1"), RemoteFile("two.bin", 50, "git:2")
     with Bars() as bars:
-        bars.begin([one, two])
-        bars.start(one, 30)  # resumed
-        bars.advance(one, 20)
-        bars.start(one, 0)  # what had come was wrong
-        bars.advance(one, 100)
-        bars.done(one)
-        bars.start(two, 0)
-        bars.advance(two, 25)
+        bars.seconds_between = lambda: 0.0
+        transfers = Transfers(bars, [one, two])
+        transfers.start(one, 30)  # resumed
+        transfers.advance(one, 20)
+        transfers.start(one, 0)  # what had come was wrong
+        transfers.advance(one, 100)
+        transfers.end(one)
+        transfers.start(two, 0)
+        transfers.advance(two, 25)
         total, current = bars._rich.tasks
 
     assert (total.completed, total.total, total.description) == (125, 150, "1 of 2 files")

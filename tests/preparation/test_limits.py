@@ -27,7 +27,7 @@ from tokenmill.preparation.budget.memory_budget import (
     parse_size,
 )
 from tokenmill.preparation.prepare import prepare
-from tokenmill.tokens.vocabulary import PROBE
+from tokenmill.tokens.tokenizer_fingerprint import PROBE
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
 
@@ -265,7 +265,7 @@ def test_progress_in_lines(tmp_path, monkeypatch):
         long_line=20,
     )  # fmt: skip
     lines = shown.getvalue().splitlines()
-    assert any("encode" in line and "tokens" in line and "MB/s" in line for line in lines)
+    assert any("encode" in line and "tokens" in line and "B/s" in line for line in lines)
     assert any("assemble" in line and "1 of 2" in line for line in lines)
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tokens.patterns import PATTERNS
 
 import tokenmill
-from tokenmill.base.progress import Silent
+from tokenmill.base.progress import Progress
 from tokenmill.cli import tokenmill as command_group
 from tokenmill.errors import (
     BadInputError,
@@ -72,7 +72,7 @@ def saved_by_numpy(ids, dtype):
     return file.getvalue()
 
 
-class Watch(Silent):
+class Watch(Progress):
     """Calls `after` with the bytes read so far, after each unit; keeps the receipts it saw."""
 
     def __init__(self, folder, after=lambda num_bytes: None):
@@ -81,7 +81,7 @@ class Watch(Silent):
     def receipts(self):
         return {path.name: path.stat().st_ino for path in self.units.glob("*.json")}
 
-    def follow(self, what, results, *, bytes=0, tasks=0):
+    def follow(self, what, results, **total):
         self.before, num_bytes = self.receipts(), 0
         for result in results:
             num_bytes += result[1]["counts"].get("bytes_in", 0)
@@ -236,8 +236,8 @@ class TestStopping:
         code = f"""if True:
             import os, signal
             from tokenmill import pretokenize
-            from tokenmill.base.progress import Silent
-            class Kill(Silent):
+            from tokenmill.base.progress import Progress
+            class Kill(Progress):
                 def follow(self, what, results, **total):
                     for number, result in enumerate(results, 1):
                         if number == {kill_at}:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tokenmill.base.progress import Silent
+from tokenmill.base.progress import Progress
 from tokenmill.executors.numbered import Part
 from tokenmill.preparation import jobs, prepare
 from tokenmill.preparation.settings import Settings
@@ -15,15 +15,15 @@ from tokenmill.preparation.stage_table import STAGES, stage_of, stages_for
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-class Labels(Silent):
+class Labels(Progress):
     """Keeps what a progress bar would be called."""
 
     def __init__(self):
         self.seen = []
 
-    def follow(self, what, results, *, bytes=0, tasks=0):
+    def follow(self, what, results, **total):
         self.seen.append(what)
-        return super().follow(what, results, bytes=bytes, tasks=tasks)
+        return super().follow(what, results, **total)
 
 
 @pytest.fixture

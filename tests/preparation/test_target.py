@@ -11,7 +11,7 @@ from preparation.oracle import hashes_of_files
 from preparation.runs import assert_nothing_stray, run, start, wait_until
 from system_faults import RENAMES, injecting, needs_strace
 
-from tokenmill.base.progress import Silent
+from tokenmill.base.progress import Progress
 from tokenmill.errors import (
     FormatError,
     LockedError,
@@ -148,7 +148,7 @@ def test_bad_input_may_be_fixed(tmp_path):
     """Then the inputs are others than planned, and the same command starts again."""
     texts, out, told = tmp_path / "texts", tmp_path / "out", []
 
-    class Told(Silent):
+    class Told(Progress):
         def say(self, text):
             told.append(text)
 

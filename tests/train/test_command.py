@@ -29,8 +29,8 @@ def test_training_shows_loss_speed_waiting_and_time_left(trained):
     _, result = trained
 
     assert "warning: No .npy file found" in result.stderr
-    assert "step 3/3  loss" in result.stderr
-    assert "tokens/s  waiting for data" in result.stderr
+    assert "3 of 3, loss" in result.stderr
+    assert "tokens/s, waiting for data" in result.stderr
     assert "left" in result.stderr
     assert "validation loss" in result.stderr
 

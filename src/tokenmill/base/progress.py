@@ -1,118 +1,191 @@
-"""What a running preparation shows: a bar on a terminal, plain lines elsewhere, or nothing."""
+"""What running work shows on stderr: bars on a terminal, a line now and then elsewhere, or nothing.
+
+Work reports to a `Progress`: sentences with `say`, and numbers that grow with a `Meter`.
+"""
 
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any, Protocol, Self, TextIO
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Self, TextIO, TypeVar
+
+from tokenmill.base.human import human_bytes, human_duration, human_rate
 
 SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_MOVES = 0.1  # of a bar
 
-Results = Iterator[tuple[int, dict[str, Any]]]
+Result = TypeVar("Result")
 
 
-class Progress(Protocol):
-    """Told what is going on; never asked."""
+class Meter:
+    """A number that grows: bytes read, tasks done. Each move is shown, but not too often."""
+
+    def __init__(self, progress: "Progress", what: str, total: int | None, in_bytes: bool) -> None:
+        self.what, self.total, self.in_bytes = what, total, in_bytes
+        self.done, self.note = 0, ""
+        self._progress = progress
+        self._first = 0  # `done` when the clock started: what was resumed took no time
+        self._started = self._shown = time.monotonic()
+
+    def skip(self, more: int) -> None:
+        """So much was there before, or, below 0, has to come again: the rate leaves it out."""
+        self._first += more
+        self.advance(more)
+
+    def move_to(self, done: int, note: str = "", *, now: bool = False) -> None:
+        """`note` says what else has grown; `now` shows it whenever the last time was."""
+        self.done, self.note = done, note or self.note
+        clock = time.monotonic()
+        if now or clock - self._shown >= self._progress.seconds_between():
+            self._shown = clock
+            self._progress.show(self)
+
+    def advance(self, more: int, note: str = "") -> None:
+        """Move by so much."""
+        self.move_to(self.done + more, note)
+
+    def end(self) -> None:
+        """Nothing more of this is shown."""
+        self._progress.forget(self)
+
+    def __str__(self) -> str:
+        """As in "12 MB of 90 MB, 3,456 tokens, 4.1 MB/s, 0:19 left"."""
+        shown: Callable[[int], str] = human_bytes if self.in_bytes else "{:,}".format
+        of = "" if self.total is None else f" of {shown(self.total)}"
+        parts = [f"{shown(self.done)}{of}", self.note]
+        seconds, grown = max(time.monotonic() - self._started, 1e-9), self.done - self._first
+        if self.in_bytes and grown:
+            parts.append(human_rate(grown, seconds))
+        if self.total is not None and grown:
+            left = max(0, self.total - self.done) * seconds / grown
+            parts.append(f"{human_duration(left)} left")
+        return ", ".join(filter(None, parts))
+
+
+class Progress:
+    """Shows nothing; `Lines` and `Bars` show more."""
 
     def say(self, text: str) -> None:
         """A sentence for people."""
 
-    def follow(self, what: str, results: Results, *, bytes: int = 0, tasks: int = 0) -> Results:
-        """Pass results on as they come; so many bytes, or else tasks, are to be expected."""
+    def show(self, meter: Meter) -> None:
+        """The meter has moved."""
 
+    def forget(self, meter: Meter) -> None:
+        """The meter has ended."""
 
-def bytes_and_tokens(receipt: dict[str, Any]) -> tuple[int, int]:
-    """Bytes read and tokens made, as a receipt tells them."""
-    tokens = sum(part["tokens"] for part in receipt.get("parts", ()))
-    return receipt.get("counts", {}).get("bytes_in", 0), tokens
+    def seconds_between(self) -> float:
+        """How often a meter that moves is shown."""
+        return float("inf")
 
+    def begin(
+        self, what: str, total: int | None, *, in_bytes: bool = False, detail: bool = False
+    ) -> Meter:
+        """A new meter; `total` is what it is expected to reach, None where nobody knows.
 
-class Silent:
-    """Shows nothing."""
+        A `detail` is shown only where there is room for it, on a terminal.
+        """
+        return Meter(self, what, total, in_bytes)
 
-    def say(self, text: str) -> None:
-        """Nothing."""
+    def follow(
+        self,
+        what: str,
+        results: Iterable[Result],
+        *,
+        total: int,
+        measure: Callable[[Result], tuple[int, int]] | None = None,
+    ) -> Iterator[Result]:
+        """Pass results on as they come.
 
-    def follow(self, what: str, results: Results, *, bytes: int = 0, tasks: int = 0) -> Results:
-        """Pass results on."""
-        yield from results
-
-
-class Lines:
-    """A line now and then: for logs."""
-
-    def __init__(self, file: TextIO | None = None) -> None:
-        self.file = file or sys.stderr
-
-    def say(self, text: str) -> None:
-        """Print it."""
-        print(text, file=self.file, flush=True)
-
-    def follow(self, what: str, results: Results, *, bytes: int = 0, tasks: int = 0) -> Results:
-        """Pass results on; a line every ten seconds."""
-        started = last = time.monotonic()
-        read = tokens = 0
-        for done, result in enumerate(results, 1):
-            more, ids = bytes_and_tokens(result[1])
-            read, tokens = read + more, tokens + ids
-            if time.monotonic() - last > SECONDS_BETWEEN_LINES:
-                last = time.monotonic()
-                self.say(_line(what, read if bytes else done, bytes, tasks, tokens, last - started))
+        `measure` gives the bytes read and the tokens made of one result; without it, results are
+        counted.
+        """
+        meter, num_tokens = self.begin(what, total, in_bytes=measure is not None), 0
+        for result in results:
+            more, made = measure(result) if measure else (1, 0)
+            num_tokens += made
+            meter.advance(more, f"{num_tokens:,} tokens" if num_tokens else "")
             yield result
-
-
-class Bar(Silent):
-    """A bar with bytes, tokens, rate and time left."""
-
-    def __init__(self) -> None:
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
-        from rich.progress import Progress as RichProgress
-
-        self.bar = RichProgress(
-            TextColumn("{task.description:<12}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TextColumn("{task.fields[tokens]:,} tokens"),
-            TimeRemainingColumn(),
-            transient=True,
-            redirect_stdout=False,
-        )
+        meter.end()
 
     def __enter__(self) -> Self:
-        self.bar.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self.bar.__exit__(*error)
+        return None
+
+
+class Lines(Progress):
+    """A line now and then: for logs."""
+
+    def __init__(self, file: TextIO | None = None) -> None:
+        self._file = file or sys.stderr
 
     def say(self, text: str) -> None:
-        """Print it above the bar."""
-        self.bar.console.print(text, markup=False, highlight=False)
+        self._file.write(f"{text}\n")  # one write: threads do not mix their lines
+        self._file.flush()
 
-    def follow(self, what: str, results: Results, *, bytes: int = 0, tasks: int = 0) -> Results:
-        """Pass results on and move the bar."""
-        task, tokens = self.bar.add_task(what, total=bytes or tasks, tokens=0), 0
-        for result in results:
-            more, ids = bytes_and_tokens(result[1])
-            tokens += ids
-            self.bar.update(task, advance=more if bytes else 1, tokens=tokens)
-            yield result
-        self.bar.remove_task(task)
+    def begin(
+        self, what: str, total: int | None, *, in_bytes: bool = False, detail: bool = False
+    ) -> Meter:
+        return Meter(Progress() if detail else self, what, total, in_bytes)
+
+    def show(self, meter: Meter) -> None:
+        self.say(f"  {meter.what:<12} {meter}")
+
+    def seconds_between(self) -> float:
+        return SECONDS_BETWEEN_LINES
 
 
-def _line(what: str, done: int, bytes: int, tasks: int, tokens: int, seconds: float) -> str:
-    rate = done / max(seconds, 1e-9)
-    left = f"{max(0, (bytes or tasks) - done) / max(rate, 1e-9):.0f} s left"
-    if not bytes:
-        return f"  {what:<12} {done:,} of {tasks:,}, {left}"
-    made = f", {tokens:,} tokens" if tokens else ""
-    return (
-        f"  {what:<12} {done / 1e6:,.0f} of {bytes / 1e6:,.0f} MB{made}, {rate / 1e6:,.0f} MB/s, "
-        f"{left}"
-    )
+class Bars(Progress):
+    """A bar for each meter, removed when it ends; sentences appear above the bars."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as RichProgress
+
+        self._rich = RichProgress(
+            TextColumn("{task.description:<12}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[text]}", markup=False),
+            console=Console(stderr=True),
+            transient=True,
+            redirect_stdout=False,
+        )
+        self._bars: dict[Meter, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._rich.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._rich.stop()
+
+    def say(self, text: str) -> None:
+        self._rich.console.print(text, markup=False, highlight=False)
+
+    def begin(
+        self, what: str, total: int | None, *, in_bytes: bool = False, detail: bool = False
+    ) -> Meter:
+        meter = Meter(self, what, total, in_bytes)
+        self._bars[meter] = self._rich.add_task(what, total=total, text="")
+        return meter
+
+    def show(self, meter: Meter) -> None:
+        self._rich.update(
+            self._bars[meter], description=meter.what, completed=meter.done, text=str(meter)
+        )
+
+    def forget(self, meter: Meter) -> None:
+        if meter in self._bars:
+            self._rich.remove_task(self._bars.pop(meter))
+
+    def seconds_between(self) -> float:
+        return SECONDS_BETWEEN_MOVES
+
+
+def open_progress(*, quiet: bool = False) -> Progress:
+    """Bars on a terminal, else lines; nothing when quiet. To be used in a `with` statement."""
+    if quiet:
+        return Progress()
+    return Bars() if sys.stderr.isatty() else Lines()

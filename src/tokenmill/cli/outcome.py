@@ -8,15 +8,11 @@ progress are not with `--quiet`; `--json` prints one JSON value in place of resu
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from tokenmill.base.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -53,15 +49,3 @@ def prints_outcome(command: Callable[..., Outcome]) -> Callable[..., None]:
             sys.exit(outcome.exit_code)
 
     return run
-
-
-@contextmanager
-def show_progress(quiet: bool) -> "Iterator[Progress]":
-    """A bar on a terminal, lines elsewhere, or nothing."""
-    from tokenmill.base.progress import Bar, Lines, Silent
-
-    if not quiet and sys.stderr.isatty():
-        with Bar() as bar:
-            yield bar
-    else:
-        yield Silent() if quiet else Lines()

@@ -10,7 +10,7 @@ from tokenmill.errors import DownloadError
 from tokenmill.hub.hub_client import Hub
 from tokenmill.hub.partial import Partial, out_of_space
 from tokenmill.hub.remote_files import RemoteFile
-from tokenmill.hub.transfer_progress import Progress
+from tokenmill.hub.transfers import Transfers
 
 _WRONG_CONTENT_TRIES = 2  # a file that arrived whole but wrong is fetched once more
 
@@ -20,12 +20,17 @@ _LLMC_HEADER_BYTES = 1024
 
 
 def fetch(
-    hub: Hub, file: RemoteFile, commit: str, partials: Path, patience: Patience, progress: Progress
+    hub: Hub,
+    file: RemoteFile,
+    commit: str,
+    partials: Path,
+    patience: Patience,
+    transfers: Transfers,
 ) -> Partial:
     """Bring one file here and return it sealed: complete, checked, on disk, not yet published."""
     partial = Partial(file, partials)
     try:
-        _fill(partial, hub, commit, patience, progress)
+        _fill(partial, hub, commit, patience, transfers)
         _check_llmc_header(partial, hub)
         partial.seal()
     except OSError as error:
@@ -39,16 +44,18 @@ def fetch(
     return partial
 
 
-def _fill(partial: Partial, hub: Hub, commit: str, patience: Patience, progress: Progress) -> None:
+def _fill(
+    partial: Partial, hub: Hub, commit: str, patience: Patience, transfers: Transfers
+) -> None:
     file = partial.file
     what = f"{file.path} of {hub} ({commit[:12]})"
-    progress.start(file, partial.size)
+    transfers.start(file, partial.size)
     failures = wrong = 0
     while True:
         before = partial.size
         try:
             if not partial.is_whole():
-                _read_body(partial, hub, commit, patience, progress)
+                _read_body(partial, hub, commit, patience, transfers)
             if partial.is_right():
                 return
             if not partial.resumed_from:  # else the fault may be in what an earlier run left
@@ -61,15 +68,15 @@ def _fill(partial: Partial, hub: Hub, commit: str, patience: Patience, progress:
                     hint="nothing was kept; a proxy or a mirror may be changing the file",
                 )
             partial.restart()
-            progress.start(file, 0)
+            transfers.start(file, 0)
         except Transient as reason:
             failures = 1 if partial.size > before else failures + 1
-            progress.note(f"{file.path}: {reason}; trying again")
+            transfers.say(f"{file.path}: {reason}; trying again")
             patience.pause(what, failures, reason)
 
 
 def _read_body(
-    partial: Partial, hub: Hub, commit: str, patience: Patience, progress: Progress
+    partial: Partial, hub: Hub, commit: str, patience: Patience, transfers: Transfers
 ) -> None:
     """Read one answer to its end; Transient if it is not the rest of the file."""
     file = partial.file
@@ -77,7 +84,7 @@ def _read_body(
         if partial.size and not _continues(answer, partial):
             # Not the range that was asked for: what is here may not be continued with it.
             partial.restart()
-            progress.start(file, 0)
+            transfers.start(file, 0)
             if answer.status_code != 200:
                 raise Transient(f"the server answered {answer.status_code} with another range")
         elif answer.status_code == 416:
@@ -88,9 +95,9 @@ def _read_body(
                 partial.write(chunk)
             except ValueError as error:
                 partial.restart()
-                progress.start(file, 0)
+                transfers.start(file, 0)
                 raise Transient(f"the server sent {error}") from None
-            progress.advance(file, len(chunk))
+            transfers.advance(file, len(chunk))
     if not partial.is_whole():
         raise Transient(f"the connection ended after {partial.size:,} of {file.bytes:,} bytes")
 

@@ -11,20 +11,20 @@ Without a network, or with HF_HUB_OFFLINE=1, steps 1 to 3 use what was written d
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tokenmill.base.progress import open_progress
 from tokenmill.base.retry import Patience, Retry
 from tokenmill.errors import DownloadError
 from tokenmill.hub.checked_files import Record
 from tokenmill.hub.fetch import fetch
 from tokenmill.hub.hub_client import Hub, Unreachable, is_offline
-from tokenmill.hub.parallel import in_parallel
 from tokenmill.hub.partial import Partial, orphans
 from tokenmill.hub.remote_files import DEFAULT_REPO, MANIFEST, RemoteFile, choose
-from tokenmill.hub.transfer_progress import Progress, make_progress
+from tokenmill.hub.transfers import Transfers, in_parallel
 
 DEFAULT_FOLDER = "/tmp/data"
 
@@ -114,9 +114,9 @@ def download(
     patience = Patience(retry or Retry())
     hub = Hub(repo_id, revision, patience=patience, token=token)
     record = Record(folder, repo_id)
-    show = make_progress(progress)
+    shown = open_progress(quiet=progress is False)
 
-    commit, files = _list(hub, record, show)
+    commit, files = _list(hub, record, shown.say)
     chosen = choose(files, shards=shards, patterns=patterns, where=str(hub))
     kept = [file for file in chosen if record.holds(file, read=force)]
     missing = [file for file in chosen if file not in set(kept)]
@@ -129,9 +129,9 @@ def download(
             raise _not_all_here(hub, missing, "HF_HUB_OFFLINE is set")
         _refuse_foreign(record, missing, force)
         _check_space(folder, missing)
-        with show:
-            show.begin(missing)
-            _fetch_all(hub, record, missing, commit, workers, patience, show)
+        with shown:
+            transfers = Transfers(shown, missing)
+            _fetch_all(hub, record, missing, commit, workers, patience, transfers)
         _clean(record)
     record.note_commit(revision, commit)
     return result
@@ -143,7 +143,7 @@ def default_folder(repo_id: str) -> str:
     return f"{DEFAULT_FOLDER}/{name}"
 
 
-def _list(hub: Hub, record: Record, show: Progress) -> tuple[str, list[RemoteFile]]:
+def _list(hub: Hub, record: Record, say: Callable[[str], None]) -> tuple[str, list[RemoteFile]]:
     """The commit and its files, from the hub, or else from what was written down."""
     is_commit = len(hub.revision) == 40 and not set(hub.revision) - set("0123456789abcdef")
     if is_commit and (known := record.files_of(hub.revision)) is not None:
@@ -157,7 +157,7 @@ def _list(hub: Hub, record: Record, show: Progress) -> tuple[str, list[RemoteFil
         files = record.files_of(commit_then) if commit_then else None
         if commit_then is None or files is None:
             raise
-        show.note(f"{reason.message}; using what is here, of commit {commit_then[:12]}")
+        say(f"{reason.message}; using what is here, of commit {commit_then[:12]}")
         return commit_then, files
 
 
@@ -168,19 +168,19 @@ def _fetch_all(
     commit: str,
     workers: int,
     patience: Patience,
-    show: Progress,
+    transfers: Transfers,
 ) -> None:
     """Fetch in parallel; the first failure stops the rest, which the next run resumes."""
     held: list[Partial] = []
 
     def fetch_one(file: RemoteFile) -> None:
-        partial = fetch(hub, file, commit, record.partials, patience, show)
+        partial = fetch(hub, file, commit, record.partials, patience, transfers)
         # What replaces an older version, and a manifest, waits until the others are here.
         if record.target(file).exists() or file.path == MANIFEST:
             held.append(partial)
         else:
             _publish(record, partial)
-        show.done(file)
+        transfers.end(file)
 
     in_parallel(fetch_one, files, workers, patience)
     for partial in sorted(held, key=lambda partial: partial.file.path == MANIFEST):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Unpack
 
 from tokenmill.base.lock import hold_lock, refuse_locked
-from tokenmill.base.progress import Progress, Silent
+from tokenmill.base.progress import Progress
 from tokenmill.base.signals import stop_on_signals
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import NotADatasetError, SettingsMismatchError
@@ -124,7 +124,7 @@ def plan(
             work_dir=work_dir,
         ) as target,
     ):
-        made = start(target, inputs, settings, memory, unit_bytes, Silent())
+        made = start(target, inputs, settings, memory, unit_bytes, Progress())
         if isinstance(made, Summary):
             return made
         target.workspace.share()
@@ -150,7 +150,7 @@ def work(
     memory = fit_into_memory(workers, None)
     with stop_on_signals(), LocalExecutor(memory.workers) as local:
         try:
-            return _go(plan, target, PartExecutor(local, part, wait=wait), progress or Silent())
+            return _go(plan, target, PartExecutor(local, part, wait=wait), progress or Progress())
         except FileNotFoundError:
             if target.workspace.plan_file.exists() or open_run(run) is not None:
                 raise
@@ -162,7 +162,7 @@ def status(run: Run) -> Report:
     if (found := open_run(run)) is None:
         return Report([], finished=True)
     target, plan = found
-    return _go(plan, target, PartExecutor(LocalExecutor(1), None), Silent())
+    return _go(plan, target, PartExecutor(LocalExecutor(1), None), Progress())
 
 
 def finish(
@@ -185,7 +185,7 @@ def finish(
         hold_lock(target.workspace.lock_file, break_lock=break_lock),
         LocalExecutor(_processes(plan, memory)) as executor,
     ):
-        outcome = run_stages(plan, target, executor, progress or Silent())
+        outcome = run_stages(plan, target, executor, progress or Progress())
         target.workspace.clean_temporary()
         summary = publish(plan, target, outcome)
     summary.seconds = round(time.monotonic() - started, 3)

@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 from typing import Unpack
 
-from tokenmill.base.progress import Progress, Silent
+from tokenmill.base.progress import Progress
 from tokenmill.base.signals import stop_on_signals
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import BadInputError
@@ -77,7 +77,7 @@ def prepare(
     `engine="ray"` runs the tasks on the Ray cluster at `ray_address`. Inputs and `out_dir` may be
     `s3://` addresses; the work on the way to one is done in the folder `work_dir`.
     """
-    started, progress = time.monotonic(), progress or Silent()
+    started, progress = time.monotonic(), progress or Progress()
     memory = fit_into_memory(workers, max_ram)
     check_engine(engine, ray_address)
     with (

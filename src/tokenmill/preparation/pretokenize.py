@@ -29,7 +29,7 @@ import orjson
 import xxhash
 
 from tokenmill.base.atomic import new_file, rename_durably, write_atomically
-from tokenmill.base.progress import Progress, Silent
+from tokenmill.base.progress import Progress
 from tokenmill.errors import (
     BadInputError,
     CorruptShardError,
@@ -47,7 +47,7 @@ from tokenmill.preparation.stages.encoded import read_tokens
 from tokenmill.preparation.stages.encoded_list import load_joined
 from tokenmill.preparation.stages.join import join_units
 from tokenmill.preparation.workspace.target import hold_workspace
-from tokenmill.preparation.workspace.task import leaves_receipt
+from tokenmill.preparation.workspace.task import bytes_and_tokens, leaves_receipt
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs import open_input
@@ -124,7 +124,7 @@ def pretokenize(
         wanted = [Array(source, chosen, kind, separator) for source in sources]
         kept = [None if force else array.find_kept() for array in wanted]
         return [
-            found or array.write(progress or Silent(), unit_bytes)
+            found or array.write(progress or Progress(), unit_bytes)
             for found, array in zip(kept, wanted, strict=True)
         ]
 
@@ -265,7 +265,9 @@ def encode_text(plan: Plan, progress: Progress) -> tuple[int, int]:
     tasks = [(name, unit, None, unit) for unit in range(len(plan.units))]
     results = LocalExecutor(1).run(encode_unit, tasks)
     num_documents = num_characters = 0
-    for unit, receipt in progress.follow("tokenizing", results, bytes=plan.bytes_in):
+    for unit, receipt in progress.follow(
+        "tokenizing", results, total=plan.bytes_in, measure=bytes_and_tokens
+    ):
         num_documents += receipt["counts"].get("documents_in", 0)
         num_documents -= sum(receipt["dropped"].values())
         num_characters += count_characters(name, unit)["characters"]

@@ -33,7 +33,7 @@ from tokenmill.preparation.stages.lines import (
     search_documents,
     search_lines,
 )
-from tokenmill.preparation.workspace.task import Receipt, TaskWithReceipt
+from tokenmill.preparation.workspace.task import Receipt, TaskWithReceipt, bytes_and_tokens
 from tokenmill.shards.manifest import Manifest
 
 Tasks = list[tuple[Any, ...]]
@@ -212,10 +212,13 @@ class StageRunner:
             return []
         tasks = stage.tasks(run)
         receipts: list[Receipt] = [{}] * len(tasks)
-        total = {"bytes": run.plan.bytes_in} if stage.in_bytes else {"tasks": len(tasks)}
+        total = run.plan.bytes_in if stage.in_bytes else len(tasks)
+        measure = bytes_and_tokens if stage.in_bytes else None
         results = self.executor.run(stage.task, [(run.out_dir, *task) for task in tasks])
         try:
-            for number, receipt in self.progress.follow(name, results, **total):
+            for number, receipt in self.progress.follow(
+                name, results, total=total, measure=measure
+            ):
                 receipts[number] = receipt
         except WorkerDiedError as died:
             if stage.per == UNIT:

@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.errors import FormatError, MissingExtraError
-from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
-from tokenmill.tokens.vocabulary import SpelledTokenizer, Vocabulary
+from tokenmill.tokens.decode_utf8 import decoded
+from tokenmill.tokens.tokenizer import Ends, Ids
+from tokenmill.tokens.tokenizer_fingerprint import PROBE, fingerprint
 
 
 @dataclass(frozen=True)
-class SentencePieceTokenizer(SpelledTokenizer):
+class PieceTokenizer:
     """A SentencePiece model."""
 
     name: str
@@ -34,6 +35,9 @@ class SentencePieceTokenizer(SpelledTokenizer):
     @functools.cached_property
     def _processor(self) -> Any:
         return _processor(self.model, self.name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_processor"}
 
     @functools.cached_property
     def vocab_size(self) -> int:
@@ -46,19 +50,28 @@ class SentencePieceTokenizer(SpelledTokenizer):
         return None
 
     @functools.cached_property
-    def _vocabulary(self) -> Vocabulary:
+    def fingerprint(self) -> str:
+        """Hash of the pieces and of the probe's ids."""
         pieces = {i: self._processor.id_to_piece(i).encode() for i in range(self.vocab_size)}
-        return Vocabulary(pieces, name=self.name)
+        return fingerprint(pieces, self.encode_batch([PROBE])[0])
 
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        strings = decode_texts(texts, self.name)
+        """Flat ids and the end of each text."""
+        strings = decoded(texts, self.name)
         lists = self._processor.encode(strings, out_type=int, num_threads=1) if strings else []
-        total = sum(map(len, lists))
-        return np.fromiter(itertools.chain.from_iterable(lists), np.uint32, total), ends_of(lists)
+        ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)), dtype=np.int64)
+        total = int(ends[-1]) if len(lists) else 0
+        return np.fromiter(itertools.chain.from_iterable(lists), np.uint32, total), ends
 
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """The normalised text; control pieces decode to nothing."""
-        text: str = self._processor.decode(self._vocabulary.check(ids).tolist())
+        numbers = np.asarray(ids).ravel()
+        if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) < self.vocab_size:
+            raise ValueError(
+                f"id {int(numbers.max())} is not in the vocabulary of {self.name} "
+                f"({self.vocab_size:,} ids)"
+            )
+        text: str = self._processor.decode(numbers.tolist())
         return text.encode()
 
     def state(self) -> dict[str, Any]:
@@ -73,7 +86,7 @@ class SentencePieceTokenizer(SpelledTokenizer):
         }
 
 
-def from_file(path: Path, *, end_of_text: str | int | None) -> SentencePieceTokenizer:
+def from_file(path: Path, *, end_of_text: str | int | None) -> PieceTokenizer:
     """A model file; its own end piece closes documents unless another is named."""
     model = path.read_bytes()
     processor = _processor(model, str(path))
@@ -94,13 +107,13 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> SentencePieceToke
         number = end_of_text
     if not 0 <= number < size:
         raise ValueError(f"end_of_text={number} is not an id of {path} ({size:,} ids)")
-    return SentencePieceTokenizer(path.name, model, number, processor.id_to_piece(number))
+    return PieceTokenizer(path.name, model, number, processor.id_to_piece(number))
 
 
-def from_state(state: dict[str, Any]) -> SentencePieceTokenizer:
+def from_state(state: dict[str, Any]) -> PieceTokenizer:
     """The tokenizer of a stored state."""
     model = base64.b64decode(state["model"], validate=True)
-    return SentencePieceTokenizer(
+    return PieceTokenizer(
         str(state["name"]), model, int(state["end_of_text_id"]), state["end_of_text"]
     )
 

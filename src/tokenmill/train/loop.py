@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tokenmill.base.human import human_duration
+from tokenmill.base.progress import Progress
 from tokenmill.base.signals import StopRequest
 from tokenmill.errors import Stopped, TokenmillError
 from tokenmill.torch.torch_batch import TorchBatch
@@ -32,7 +33,6 @@ from tokenmill.train.config import TrainConfig
 from tokenmill.train.model import GPT, ModelConfig, generate
 from tokenmill.train.record import checkpoint
 from tokenmill.train.record.run_folder import Record
-from tokenmill.train.record.train_progress import Progress
 from tokenmill.train.run_data import TrainingData
 from tokenmill.train.schedule import learning_rate_at, make_optimizer
 from tokenmill.train.validation import Validation
@@ -137,6 +137,8 @@ class Trainer:
             self.step,
             0.0,
         )
+        self._meter = self.progress.begin("step", self.config.max_iters)
+        self._meter.skip(self.step)
         try:
             while self.step < self.config.max_iters:
                 asked = self._train_step(wrapped, stop)
@@ -289,12 +291,10 @@ class Trainer:
             },
             self.step,
         )
-        self.progress.step(
+        self._meter.move_to(
             self.step,
-            loss=self.loss,
-            tokens_per_second=speed,
-            data_wait=wait,
-            seconds_left=(self.config.max_iters - self.step) * seconds / max(steps, 1),
+            f"loss {self.loss:.4f}, {speed:,.0f} tokens/s, waiting for data {wait:.2%}",
+            now=self.step >= self.config.max_iters,
         )
         self._window_start, self._window_step, self._window_waited = (
             time.perf_counter(),

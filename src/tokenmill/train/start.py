@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tokenmill.base.human import human_count
+from tokenmill.base.progress import open_progress
 from tokenmill.base.signals import listen_for_stop
 from tokenmill.errors import FormatError, LockedError
 from tokenmill.train.collectives import barrier, joined, local_device
@@ -15,7 +16,6 @@ from tokenmill.train.config import TrainConfig, check_same_run, from_dict, load_
 from tokenmill.train.loop import Result, Trainer
 from tokenmill.train.record import checkpoint
 from tokenmill.train.record.run_folder import describe_run
-from tokenmill.train.record.train_progress import Progress
 from tokenmill.train.run_data import open_data
 
 
@@ -43,8 +43,11 @@ def train(
     device = local_device(config.device)
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
-    with listen_for_stop() as stop, joined(device) as ranks:
-        progress = Progress(config.max_iters, quiet=quiet or ranks.rank > 0)
+    with (
+        listen_for_stop() as stop,
+        joined(device) as ranks,
+        open_progress(quiet=quiet or ranks.rank > 0) as progress,
+    ):
         if saved is None:
             _check_is_new(config, resume)
         barrier()  # every rank has looked before one writes

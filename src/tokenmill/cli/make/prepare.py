@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.base.human import human_bytes, human_rate
+from tokenmill.base.progress import open_progress
 from tokenmill.cli.flags import (
     PREPARE_SETTINGS,
     F,
@@ -16,7 +17,7 @@ from tokenmill.cli.flags import (
     read_fields,
     settings_flags,
 )
-from tokenmill.cli.outcome import Outcome, prints_outcome, show_progress
+from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
     from tokenmill.preparation.stages.accounts import Summary
@@ -107,7 +108,7 @@ def command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcom
         return Outcome(found.to_json(), results=[found.to_text()])
     from tokenmill.preparation.prepare import prepare
 
-    with show_progress(quiet) as progress:
+    with open_progress(quiet=quiet) as progress:
         summary = prepare(inputs, out_dir, progress=progress, **settings)
     return Outcome(summary.to_json(), notes=summary_lines(summary))
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
+from tokenmill.base.progress import open_progress
 from tokenmill.cli.make.prepare import summary_lines
-from tokenmill.cli.outcome import Outcome, prints_outcome, show_progress
+from tokenmill.cli.outcome import Outcome, prints_outcome
 
 
 @click.command(short_help="Do one part of what can be done now")
@@ -34,7 +35,7 @@ def work_command(run: str, part: str, workers: int, wait: float, quiet: bool) ->
     from tokenmill.preparation import jobs
 
     which = Part.parse(part)
-    with show_progress(quiet) as progress:
+    with open_progress(quiet=quiet) as progress:
         report = jobs.work(run, which, workers=workers, wait=wait, progress=progress)
     lines = []
     if report.finished:
@@ -96,7 +97,7 @@ def finish_command(run: str, quiet: bool, **options: Any) -> Outcome:
     """Do whatever is missing on this machine, check that the counts agree, write the manifest."""
     from tokenmill.preparation import jobs
 
-    with show_progress(quiet) as progress:
+    with open_progress(quiet=quiet) as progress:
         summary = jobs.finish(run, progress=progress, **options)
     if summary is None:
         done = {"out_dir": run, "already_there": True}

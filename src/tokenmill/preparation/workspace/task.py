@@ -39,3 +39,10 @@ class TaskWithReceipt:
 def leaves_receipt(receipt: Named) -> Callable[[Callable[..., Receipt]], TaskWithReceipt]:
     """Make a function a task; `receipt` gives stage and name of its receipt from its arguments."""
     return lambda function: TaskWithReceipt(function, receipt)
+
+
+def bytes_and_tokens(result: tuple[int, Receipt]) -> tuple[int, int]:
+    """Bytes read and tokens made by a task, for the progress shown."""
+    receipt = result[1]
+    tokens = sum(part["tokens"] for part in receipt.get("parts", ()))
+    return receipt.get("counts", {}).get("bytes_in", 0), tokens

@@ -1,0 +1,99 @@
+"""Several files at a time: threads that stop together, and one picture of how far they are."""
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from tokenmill.base.human import human_bytes, plural
+from tokenmill.base.progress import Meter, Progress
+from tokenmill.base.retry import Patience
+from tokenmill.errors import Stopped
+from tokenmill.hub.remote_files import RemoteFile
+
+T = TypeVar("T")
+SECONDS_TO_STOP = 2.0  # that threads get after Ctrl-C
+
+
+class Transfers:
+    """The progress of all files: one meter for all bytes, one for each file under way."""
+
+    def __init__(self, progress: Progress, files: list[RemoteFile]) -> None:
+        total = sum(file.bytes for file in files)
+        self.say = progress.say
+        self._progress, self._num_files, self._num_done = progress, len(files), 0
+        self._lock = threading.Lock()
+        self._meters: dict[RemoteFile, Meter] = {}
+        self.say(f"fetching {plural(len(files), 'file')}, {human_bytes(total)}")
+        self._all = progress.begin(self._title(), total, in_bytes=True)
+
+    def start(self, file: RemoteFile, at: int) -> None:
+        """A file starts, or starts again, from byte `at`."""
+        if at:
+            self.say(f"{file.path}: resuming after {human_bytes(at)}")
+        with self._lock:
+            if file not in self._meters:
+                self._meters[file] = self._progress.begin(
+                    file.path, file.bytes, in_bytes=True, detail=True
+                )
+            moved = at - self._meters[file].done
+            self._meters[file].skip(moved)
+            self._all.skip(moved)
+
+    def advance(self, file: RemoteFile, num_bytes: int) -> None:
+        """More bytes of a file have arrived."""
+        with self._lock:
+            self._meters[file].advance(num_bytes)
+            self._all.advance(num_bytes)
+
+    def end(self, file: RemoteFile) -> None:
+        """A file has arrived complete and correct."""
+        with self._lock:
+            self._num_done += 1
+            self._meters[file].end()
+            self._all.what = self._title()
+            count = f"[{self._num_done}/{self._num_files}]"
+        self.say(f"{count} {file.path}  {human_bytes(file.bytes)}, hash checked")
+
+    def _title(self) -> str:
+        return f"{self._num_done} of {plural(self._num_files, 'file')}"
+
+
+def in_parallel(
+    work: Callable[[T], None], items: Iterable[T], workers: int, patience: Patience
+) -> None:
+    """Do the work for every item; the first failure, or Ctrl-C, stops all and is raised.
+
+    Plain threads rather than an executor: an executor waits for its threads before the process may
+    end, and one that reads from a dead connection notices nothing for a whole timeout.
+    """
+    todo = iter(list(items))
+    lock = threading.Lock()
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        while True:
+            with lock:
+                item = next(todo, None)
+            if item is None or errors:
+                return
+            try:
+                work(item)
+            except BaseException as error:  # raised again by the caller
+                errors.append(error)
+                patience.stop()
+
+    threads = [
+        threading.Thread(target=run, daemon=True, name=f"tokenmill-{i}") for i in range(workers)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        patience.stop()
+        for thread in threads:
+            thread.join(SECONDS_TO_STOP / len(threads))
+        raise
+    for error in sorted(errors, key=lambda error: isinstance(error, Stopped)):
+        raise error  # the cause before those that it stopped
