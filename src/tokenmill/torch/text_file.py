@@ -3,11 +3,9 @@
 `corpus.txt` is looked for as `corpus.npy` (what `tokenmill pretokenize corpus.txt` writes). It is
 memory-mapped and costs no memory. Without it the whole text is read and encoded, which takes some
 6 bytes of memory a byte of text, and a warning says so. A `.npy` older than its text is refused:
-it may hold the tokens of another text. Either way the first 90 % of the tokens are for training,
-the rest for validation.
+it may hold the tokens of another text. The first 90 % of the tokens are for training.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,108 +23,62 @@ Say = Callable[[str], object]
 
 def open_text(
     path: str | Path,
-    split: str | None = "train",
-    *,
-    tokenizer: str | Tokenizer = "gpt2",
-    say: Say = print,
-) -> TokenDataset:
-    """One split of a text file (or of a `.npy`); `say` is told where its tokens came from."""
-    return open_splits(path, [split], tokenizer=tokenizer, say=say, warn=_warn)[0]
-
-
-def open_splits(
-    path: str | Path,
     splits: Sequence[str | None],
     *,
     tokenizer: str | Tokenizer = "gpt2",
     say: Say = print,
     warn: Say,
 ) -> list[TokenDataset]:
-    """Several splits of one text, which is tokenized once if it must be."""
-    path = Path(path)
-    tokens_file = path.with_suffix(".npy")
+    """Splits of one text, tokenized once if it must be; `say` gets where its tokens came from."""
+    path, npy = Path(path), Path(path).with_suffix(".npy")
     known = load_tokenizer.load(tokenizer) if isinstance(tokenizer, str) else tokenizer
-    if tokens_file.exists():
-        if path != tokens_file and path.exists():
-            _check_age(path, tokens_file)
-        return _mapped(tokens_file, splits, known, say)
+    if npy.exists():
+        if path.exists() and npy.stat().st_mtime_ns < path.stat().st_mtime_ns:
+            raise MismatchError(
+                f"{npy} is older than {path}: its tokens may be those of another text",
+                hint=f"`tokenmill pretokenize {path}`, or name {npy} itself to use it as it is",
+            )
+        say(f"Using memory-mapped file: {npy}")
+        say("   (This uses ~0MB RAM regardless of dataset size!)")
+        say(f"   Total tokens in file: {dataset.open(npy, None).num_tokens:,}")
+        return [_open_npy(npy, split, known, say) for split in splits]
     if not path.exists():
         raise FileNotFoundError(f"no file {path} (looked in {Path.cwd()})")
     warn(
         f"No .npy file found for {path}: tokenizing {path.stat().st_size:,} bytes in memory; "
         f"`tokenmill pretokenize {path}` does it once and for all"
     )
-    return _in_memory(path, splits, known, say)
+    ids = encode_text(path.read_bytes(), known, name=str(path))
+    parts = [split_array(ids, split) for split in splits]
+    counts = [f"{split or 'all'} {len(part):,}" for split, part in zip(splits, parts, strict=True)]
+    say(f"   Tokenized {path} with {known.name}; tokens: {', '.join(counts)}")
+    about: dict[str, Any] = {"end_of_text_id": known.end_of_text_id, "vocab_size": known.vocab_size}
+    return [dataset.from_array(part, tokenizer=known, **about) for part in parts]
 
 
-def encode_text(text: str | bytes, tokenizer: Any) -> np.ndarray:
+def _open_npy(npy: Path, split: str | None, tokenizer: Tokenizer, say: Say) -> TokenDataset:
+    data = dataset.open(npy, split, tokenizer=tokenizer, end_of_text_id=tokenizer.end_of_text_id)
+    first, size = data.files[0].first, data.num_tokens
+    where = f"indices {first:,} to {first + size:,}"
+    say(f"   Using {split or 'whole'} portion: {size:,} tokens ({where})")
+    return data
+
+
+def encode_text(text: str | bytes, tokenizer: Tokenizer, *, name: str = "the text") -> np.ndarray:
     """The ids of one text, closed by the end-of-text id, in the narrowest dtype that fits."""
-    raw = text.encode() if isinstance(text, str) else text
-    ids, _ = tokenizer.encode_batch([raw])
+    data = text.encode() if isinstance(text, str) else text
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"{name} is not UTF-8 at byte {error.start:,}",
+            hint=f"`tokenmill prepare {name} -o DIR --on_bad_input replace` can read it",
+        ) from None
     dtype = np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32
-    return np.append(ids, tokenizer.end_of_text_id).astype(dtype)
+    return np.append(tokenizer.encode_batch([data])[0], tokenizer.end_of_text_id).astype(dtype)
 
 
 def split_array(ids: np.ndarray, split: str | None) -> np.ndarray:
     """The first 90 % for `train`, the rest for `val`; the rule of `tokenmill.open` for one file."""
     kept = len(ids) * 9 // 10
     return {"train": ids[:kept], "val": ids[kept:], None: ids}[split]
-
-
-def _mapped(
-    path: Path, splits: Sequence[str | None], tokenizer: Tokenizer, say: Say
-) -> list[TokenDataset]:
-    say(f"Using memory-mapped file: {path}")
-    say("   (This uses ~0MB RAM regardless of dataset size!)")
-    say(f"   Total tokens in file: {dataset.open(path, None).num_tokens:,}")
-    opened = []
-    for split in splits:
-        data = dataset.open(
-            path, split, tokenizer=tokenizer, end_of_text_id=tokenizer.end_of_text_id
-        )
-        first = data.files[0].first
-        say(
-            f"   Using {split or 'whole'} portion: {data.num_tokens:,} tokens "
-            f"(indices {first:,} to {first + data.num_tokens:,})"
-        )
-        opened.append(data)
-    return opened
-
-
-def _in_memory(
-    path: Path, splits: Sequence[str | None], tokenizer: Tokenizer, say: Say
-) -> list[TokenDataset]:
-    raw = path.read_bytes()
-    try:
-        raw.decode()
-    except UnicodeDecodeError as error:
-        raise FormatError(
-            f"{path} is not UTF-8 at byte {error.start:,}",
-            hint=f"`tokenmill prepare {path} -o DIR --on-bad-input replace` can read it",
-        ) from None
-    ids = encode_text(raw, tokenizer)
-    parts = [(split, split_array(ids, split)) for split in splits]
-    counts = ", ".join(f"{split or 'all'} {len(part):,}" for split, part in parts)
-    say(f"   Tokenized {path} with {tokenizer.name}; tokens: {counts}")
-    return [
-        dataset.from_array(
-            part,
-            tokenizer=tokenizer,
-            vocab_size=tokenizer.vocab_size,
-            end_of_text_id=tokenizer.end_of_text_id,
-        )
-        for _, part in parts
-    ]
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, stacklevel=4)
-
-
-def _check_age(text: Path, tokens: Path) -> None:
-    if tokens.stat().st_mtime_ns < text.stat().st_mtime_ns:
-        raise MismatchError(
-            f"{tokens} is older than {text}: its tokens may be those of another text",
-            hint=f"tokenize again with `tokenmill pretokenize {text}`, or name {tokens} itself to "
-            "use it as it is",
-        )

@@ -10,7 +10,7 @@ from tokenmill import dataset
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 from tokenmill.tokens import load_tokenizer
-from tokenmill.torch.text_file import open_splits
+from tokenmill.torch.text_file import open_text
 from tokenmill.train.config import TrainConfig
 
 
@@ -86,7 +86,7 @@ def _open_text(
 ) -> tuple[TokenDataset, TokenDataset | None]:
     assert config.input_file is not None
     splits = ["train", "val"] if wants_val else ["train"]
-    train, *val = open_splits(
+    train, *val = open_text(
         config.input_file,
         splits,
         tokenizer=config.tokenizer or "gpt2",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tokenmill.errors import MismatchError
+from tokenmill.errors import FormatError, MismatchError
 from tokenmill.torch import StreamingDataset
 
 
@@ -63,3 +63,13 @@ def test_a_npy_older_than_its_text_is_refused(datasets):
 def test_neither_text_nor_tokens_is_an_error_with_the_folder(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file .*missing\.txt \(looked in"):
         StreamingDataset(tmp_path / "missing.txt")
+
+
+@pytest.mark.filterwarnings("ignore:No .npy file found")
+def test_a_text_that_is_not_utf8_is_refused_with_the_byte(tmp_path):
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9 au lait")
+
+    with pytest.raises(FormatError, match=r"latin\.txt is not UTF-8 at byte 3") as refused:
+        StreamingDataset(tmp_path / "latin.txt", 2, tokenizer="bytes")
+
+    assert "--on_bad_input replace" in refused.value.hint

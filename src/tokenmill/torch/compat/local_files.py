@@ -5,6 +5,7 @@ those of StreamingDataset are pairs. The `.npy` header is respected, whatever dt
 Arguments after the named ones are those of `tokenmill.open`.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,13 @@ class StreamingDataset(WindowsDataset):
         *,
         say: Callable[[str], object] = print,
     ) -> None:
-        data = open_text(file_path, split, tokenizer=tokenizer, say=say)
+        (data,) = open_text(
+            file_path,
+            [split],
+            tokenizer=tokenizer,
+            say=say,
+            warn=lambda text: warnings.warn(text, stacklevel=4),
+        )
         super().__init__(data, block_size=seq_length, order="sequential", items="pair")
         self.seq_length, self.split = seq_length, split
         say(f"StreamingDataset ({split}): {len(self):,} sequences from {data.num_tokens:,} tokens")
