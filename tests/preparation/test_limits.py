@@ -27,7 +27,7 @@ from tokenmill.preparation.budget.memory_budget import (
     parse_size,
 )
 from tokenmill.preparation.prepare import prepare
-from tokenmill.tokens.tokenizer_fingerprint import PROBE
+from tokenmill.tokens.vocabulary import PROBE
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokens.patterns import PATTERNS
 
-from tokenmill.tokens.byte_level import KNOWN_PATTERNS
 from tokenmill.tokens.cuts import AT_CHARACTERS, AT_SPACES_AND_COMMAS, last_cut
+from tokenmill.tokens.tokenizer_json import KNOWN_PATTERNS
 
 # White space of every kind, letters of every kind, marks, numbers, signs, all around spaces.
 ALPHABET = (

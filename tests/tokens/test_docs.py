@@ -9,7 +9,7 @@ import xxhash
 
 from tokenmill.shards.manifest import Manifest
 from tokenmill.tokens.load_tokenizer import load
-from tokenmill.tokens.tokenizer_fingerprint import PROBE
+from tokenmill.tokens.vocabulary import PROBE
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -124,7 +124,7 @@ def test_the_fingerprint_of_gpt2_is_frozen():
 
 
 def test_the_fingerprint_is_that_of_the_vocabulary_tiktoken_has(oracle):
-    from tokenmill.tokens.tokenizer_fingerprint import PROBE, fingerprint
+    from tokenmill.tokens.vocabulary import PROBE, fingerprint
 
     tiktoken = oracle("gpt2")
     vocabulary = {i: tiktoken.decode_single_token_bytes(i) for i in range(50257)}

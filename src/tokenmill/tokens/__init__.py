@@ -1,15 +1,14 @@
-"""Documents become ids: the tokenizer protocol, loading one by name, encoding.
+"""Texts become ids, and ids become text again. Nothing is fetched from a network.
 
-protocol.py      what a tokenizer is here: flat arrays in and out, a state, a fingerprint
-load.py          a name or a path -> a tokenizer; a stored state -> the same tokenizer
-ranks.py         `.tiktoken` rank files: gpt2 (bundled), cl100k_base and its relatives
-raw.py           `bytes`: one id a byte
-chars.py         `chars`: one id a character, learned from the input
-huggingface.py   `tokenizer.json`; bytelevel.py reads what the file says about itself
-pieces.py        SentencePiece `.model`
-gigatoken.py     the fast encoder under ranks.py and huggingface.py, with its cache bounded
-cuts.py          where a text may be cut without changing its ids
-vocabulary.py    the spelling of every id, and ids back to text
-text.py          bytes that must be UTF-8
-fingerprint.py   one hash that tells two tokenizers apart
+tokenizer.py        what a tokenizer is here: bytes in, flat arrays out, a state, a fingerprint
+load_tokenizer.py   a name or a path -> a tokenizer; a stored state -> the same tokenizer
+tiktoken_file.py    `.tiktoken` rank files: gpt2 (bundled), cl100k_base and others
+huggingface.py      `tokenizer.json`, encoded by gigatoken where that is exact
+tokenizer_json.py   what a `tokenizer.json` says about itself: its form, spellings and cuts
+sentencepiece.py    SentencePiece `.model`
+bytes_tokenizer.py  `bytes`: one id a byte
+chars.py            `chars`: one id a character, learned from the input
+gigatoken.py        the fast encoder for byte-level BPE, with its memory bounded
+cuts.py             where a text may be cut without changing its ids
+vocabulary.py       the spelling of every id; ids back to text; the hash that names a tokenizer
 """

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tokenmill.tokens.cuts import AT_CHARACTERS
-from tokenmill.tokens.tokenizer import Ends, Ids
-from tokenmill.tokens.tokenizer_fingerprint import PROBE, fingerprint
-from tokenmill.tokens.vocabulary import Vocabulary
+from tokenmill.tokens.tokenizer import Ends, Ids, ends_of
+from tokenmill.tokens.vocabulary import SpelledTokenizer, Vocabulary
 
 
 @dataclass(frozen=True)
-class BytesTokenizer:
+class BytesTokenizer(SpelledTokenizer):
     """One id a byte."""
 
     name: str = "bytes"
@@ -31,23 +29,11 @@ class BytesTokenizer:
         return AT_CHARACTERS
 
     @functools.cached_property
-    def fingerprint(self) -> str:
-        """Hash of the vocabulary and of the probe's ids."""
-        return fingerprint(_spellings(), self.encode_batch([PROBE])[0])
+    def _vocabulary(self) -> Vocabulary:
+        return Vocabulary({**{b: bytes([b]) for b in range(256)}, 256: b""}, name=self.name)
 
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        """Widen each byte."""
-        ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), dtype=np.int64)
-        return np.frombuffer(b"".join(texts), np.uint8).astype(np.uint32), ends
-
-    def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
-        """The bytes; end-of-text decodes to nothing."""
-        return Vocabulary(_spellings(), name=self.name).decode(ids)
+        return np.frombuffer(b"".join(texts), np.uint8).astype(np.uint32), ends_of(texts)
 
     def state(self) -> dict[str, Any]:
-        """A name is all it takes."""
         return {"kind": "bytes", "name": self.name, "fingerprint": self.fingerprint}
-
-
-def _spellings() -> dict[int, bytes]:
-    return {**{b: bytes([b]) for b in range(256)}, 256: b""}

@@ -15,14 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tokenmill.errors import BadInputError
 from tokenmill.tokens.cuts import AT_CHARACTERS
-from tokenmill.tokens.decode_utf8 import decoded
-from tokenmill.tokens.tokenizer import Ends, Ids
-from tokenmill.tokens.tokenizer_fingerprint import PROBE, fingerprint
-from tokenmill.tokens.vocabulary import Vocabulary
+from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
+from tokenmill.tokens.vocabulary import PROBE, SpelledTokenizer, Vocabulary, fingerprint
 
 _CODE_POINTS = 0x110000
 _UNKNOWN = np.uint32(0xFFFFFFFF)
@@ -32,12 +29,12 @@ def chars_of(texts: Iterable[bytes]) -> set[str]:
     """The characters that occur. The union of two results is that of the two texts together."""
     seen = np.zeros(_CODE_POINTS, bool)
     for text in texts:
-        seen[_code_points(decoded([text], "chars"))] = True
+        seen[_code_points(decode_texts([text], "chars"))] = True
     return set(map(chr, np.flatnonzero(seen).tolist()))
 
 
 @dataclass(frozen=True)
-class CharsTokenizer:
+class CharsTokenizer(SpelledTokenizer):
     """One id a character; the id after the last is the end of a text."""
 
     characters: str
@@ -61,17 +58,14 @@ class CharsTokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """The characters and the end of a text."""
         return len(self.characters) + 1
 
     @property
     def end_of_text_id(self) -> int:
-        """The id after the last character."""
         return len(self.characters)
 
     @property
     def cuts(self) -> re.Pattern[bytes]:
-        """Before any character."""
         return AT_CHARACTERS
 
     @functools.cached_property
@@ -92,13 +86,10 @@ class CharsTokenizer:
         table[_code_points([self.characters])] = np.arange(len(self.characters), dtype=np.uint32)
         return table
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_table", "_vocabulary")}
-
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         """Look every code point up; one that was not learned is a BadInputError."""
-        strings = decoded(texts, self.name)
-        ends = np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)), dtype=np.int64)
+        strings = decode_texts(texts, self.name)
+        ends = ends_of(strings)
         points = _code_points(strings)
         ids = self._table[points]
         unknown = ids == _UNKNOWN
@@ -114,12 +105,7 @@ class CharsTokenizer:
             )
         return ids, ends
 
-    def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
-        """The characters; end-of-text decodes to nothing."""
-        return self._vocabulary.decode(ids)
-
     def state(self) -> dict[str, Any]:
-        """The vocabulary is all it takes."""
         return {
             "kind": "chars",
             "name": self.name,

@@ -16,18 +16,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.tokens.tokenizer import Ends, Ids
+from tokenmill.tokens.tokenizer import Ends, Ids, ends_of
 
 GROWTH_LIMIT = 256 << 20  # bytes of resident memory
 TEXT_LIMIT = 4 << 30  # bytes of text, where resident memory can be asked for
 TEXT_LIMIT_UNSEEN = 64 << 20  # and where it cannot: worst case then 400 MB
-SINGLY = (
-    100_000  # texts of a process, at 2 us each, before awkward is worth the 0.4 s of its import
-)
+SINGLY = 100_000  # texts of a process, at 2 us each: more are worth the 0.4 s to import awkward
 
 
 class Encoder:
-    """gigatoken behind a function that builds it, built when first used and renewed in time."""
+    """gigatoken, built by a function when first used, and built again before it grows too large."""
 
     def __init__(self, build: Callable[[], Any]) -> None:
         self._build = build
@@ -62,7 +60,7 @@ class Encoder:
         encode = self.backend().encode
         found = [encode(text) for text in texts]
         ids: Ids = np.concatenate(found) if len(found) > 1 else found[0]
-        return ids, np.cumsum(np.fromiter(map(len, found), np.int64, len(found)))
+        return ids, ends_of(found)
 
     def _encode_many(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         # parallel=False: our workers are processes, a thread pool in each would fight the others.
@@ -71,11 +69,6 @@ class Encoder:
         ids: Ids = np.asarray(layout.content.data, np.uint32)[offsets[0] : offsets[-1]]
         return ids, offsets[1:] - offsets[0]
 
-    def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
-        """The bytes of these ids."""
-        text: bytes = self.backend().decode(np.ascontiguousarray(ids, np.uint32))
-        return text
-
     def _is_worn(self) -> bool:
         if self._text_seen < TEXT_LIMIT_UNSEEN // 4:
             return False  # too little text to have grown by much
@@ -83,10 +76,6 @@ class Encoder:
         if size is None or self._size_when_built is None:
             return self._text_seen >= TEXT_LIMIT_UNSEEN
         return size - self._size_when_built > GROWTH_LIMIT or self._text_seen >= TEXT_LIMIT
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The backend does not pickle; the process that gets this builds its own.
-        return {**self.__dict__, "_backend": None}
 
 
 def resident_bytes() -> int | None:

@@ -24,13 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.errors import FormatError, MissingExtraError
-from tokenmill.tokens.byte_level import cuts_of, has_fast_form, spellings_of
 from tokenmill.tokens.cuts import last_cut
-from tokenmill.tokens.decode_utf8 import decoded
 from tokenmill.tokens.gigatoken import Encoder
-from tokenmill.tokens.tokenizer import Ends, Ids
-from tokenmill.tokens.tokenizer_fingerprint import PROBE, fingerprint
-from tokenmill.tokens.vocabulary import Vocabulary
+from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
+from tokenmill.tokens.tokenizer_json import cuts_of, has_fast_form, parse, spellings_of
+from tokenmill.tokens.vocabulary import PROBE, SpelledTokenizer, Vocabulary
 
 # How published tokenizers spell the end of a document.
 END_OF_TEXT_NAMES = (
@@ -48,7 +46,7 @@ PIECE = 64 << 10  # bytes that `tokenizers` gets at once, where a text may be cu
 
 
 @dataclass(frozen=True)
-class JsonTokenizer:
+class HuggingFaceTokenizer(SpelledTokenizer):
     """What a `tokenizer.json` says, encoded by gigatoken or by tokenizers."""
 
     name: str
@@ -58,11 +56,10 @@ class JsonTokenizer:
     end_of_text: str | None
     backend: str
     """`gigatoken` or `tokenizers`."""
-    _encoder: Encoder = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        build = functools.partial(_build_fast, self.content, self.end_of_text_id)
-        object.__setattr__(self, "_encoder", Encoder(build))
+    @functools.cached_property
+    def _fast(self) -> Encoder:
+        return Encoder(functools.partial(_build_fast, self.content, self.end_of_text_id))
 
     @functools.cached_property
     def _tree(self) -> dict[str, Any]:
@@ -76,13 +73,8 @@ class JsonTokenizer:
     def _slow(self) -> Any:
         return _build_slow(self.content, self.end_of_text_id, self.name)
 
-    def __getstate__(self) -> dict[str, Any]:
-        built = ("_tree", "_vocabulary", "_slow")
-        return {key: value for key, value in self.__dict__.items() if key not in built}
-
     @functools.cached_property
     def vocab_size(self) -> int:
-        """One more than the largest id, added tokens included."""
         return self._vocabulary.size
 
     @functools.cached_property
@@ -90,23 +82,17 @@ class JsonTokenizer:
         """Safe cuts when the split pattern is a known one, else None."""
         return cuts_of(self._tree)
 
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """Hash of the vocabulary and of the probe's ids."""
-        return fingerprint(self._vocabulary, self.encode_batch([PROBE])[0])
-
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        """Flat ids and the end of each text."""
         if self.backend == "gigatoken":
-            return self._encoder.encode_batch(texts)
+            return self._fast.encode_batch(texts)
         if self.cuts is not None and any(len(text) > 2 * PIECE for text in texts):
             return self._encode_in_pieces(texts, self.cuts)
-        return encode_slowly(self._slow, decoded(texts, self.name))
+        return encode_slowly(self._slow, decode_texts(texts, self.name))
 
     def _encode_in_pieces(
         self, texts: Sequence[bytes], cuts: re.Pattern[bytes]
     ) -> tuple[Ids, Ends]:
-        """The same: `tokenizers` takes 160 bytes of memory for a byte of what it gets at once."""
+        """The same ids; `tokenizers` takes 160 bytes of memory for a byte it gets at once."""
         pieces, last = [], []
         for text in texts:
             start = 0
@@ -117,18 +103,15 @@ class JsonTokenizer:
                 start = cut
             pieces.append(text[start:] if start else text)
             last.append(len(pieces) - 1)
-        ids, ends = encode_slowly(self._slow, decoded(pieces, self.name))
+        ids, ends = encode_slowly(self._slow, decode_texts(pieces, self.name))
         return ids, ends[np.array(last, np.int64)]
 
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """The text of these ids, special tokens spelled out."""
         if has_fast_form(self._tree):
             return self._vocabulary.decode(ids)
-        numbers = np.asarray(ids).ravel()
-        for number in np.unique(numbers).tolist():
-            if number not in self._vocabulary:
-                raise ValueError(f"id {number} is not in the vocabulary of {self.name}")
-        text: str = self._slow.decode(numbers.tolist(), skip_special_tokens=False)
+        known = self._vocabulary.check(ids).tolist()
+        text: str = self._slow.decode(known, skip_special_tokens=False)
         return text.encode()
 
     def state(self) -> dict[str, Any]:
@@ -144,44 +127,30 @@ class JsonTokenizer:
         }
 
 
-def from_file(path: Path, *, end_of_text: str | int | None) -> JsonTokenizer:
+def from_file(path: Path, *, end_of_text: str | int | None) -> HuggingFaceTokenizer:
     """A `tokenizer.json`; the end of a text is found among its added tokens, or named."""
     try:
         content = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise FormatError(f"{path} is not a tokenizer.json: {error}") from None
-    tree = parse(content, str(path))
-    spellings = spellings_of(tree, str(path))
-    number, text = _end_of_text(tree, spellings, end_of_text, str(path))
+    number, text = _end_of_text(parse(content, str(path)), end_of_text, str(path))
     slow = _build_slow(content, number, str(path))
     backend = "gigatoken" if _fast_is_exact(content, number, slow) else "tokenizers"
-    return JsonTokenizer(path.name, content, number, text, backend)
+    return HuggingFaceTokenizer(path.name, content, number, text, backend)
 
 
-def from_state(state: dict[str, Any]) -> JsonTokenizer:
+def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
     """The tokenizer of a stored state."""
     backend = str(state["backend"])
     if backend not in ("gigatoken", "tokenizers"):
         raise FormatError(f"the stored tokenizer is encoded by {backend!r}, which is not known")
-    return JsonTokenizer(
+    return HuggingFaceTokenizer(
         str(state["name"]),
         str(state["json"]),
         int(state["end_of_text_id"]),
         state["end_of_text"],
         backend,
     )
-
-
-def parse(content: str, where: str) -> dict[str, Any]:
-    """The JSON tree of a tokenizer; FormatError if it is something else."""
-    try:
-        tree = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{where} is not a tokenizer.json: {error}") from None
-    model = tree.get("model") if isinstance(tree, dict) else None
-    if not isinstance(tree, dict) or not isinstance(model, dict) or "vocab" not in model:
-        raise FormatError(f"{where} is JSON, but not a tokenizer.json: it has no model.vocab")
-    return tree
 
 
 def encode_slowly(tokenizer: Any, strings: Sequence[str]) -> tuple[Ids, Ends]:
@@ -193,13 +162,13 @@ def encode_slowly(tokenizer: Any, strings: Sequence[str]) -> tuple[Ids, Ends]:
         np.array(tokenizer.encode(string, add_special_tokens=False).ids, np.uint32)
         for string in strings
     ]
-    ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)), dtype=np.int64)
-    return np.concatenate(parts) if parts else np.empty(0, np.uint32), ends
+    return np.concatenate(parts) if parts else np.empty(0, np.uint32), ends_of(parts)
 
 
 def _end_of_text(
-    tree: dict[str, Any], spellings: dict[int, bytes], given: str | int | None, where: str
+    tree: dict[str, Any], given: str | int | None, where: str
 ) -> tuple[int, str | None]:
+    spellings = spellings_of(tree, where)
     added = {str(token["content"]): int(token["id"]) for token in tree.get("added_tokens") or []}
     if isinstance(given, int):
         if given not in spellings:

@@ -5,6 +5,7 @@ this machine. Paths: `tokenizer.json`, `*.tiktoken`, a SentencePiece `*.model`. 
 from a network and no code that comes with a tokenizer is run.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,14 @@ from tokenmill.tokens.chars import CharsTokenizer
 from tokenmill.tokens.tokenizer import Tokenizer
 
 NAMES = ("bytes", "chars", *tiktoken_file.ENCODINGS)
+# The kind in a stored state -> what makes the tokenizer again.
+KINDS: dict[str, Callable[[dict[str, Any]], Tokenizer]] = {
+    "bytes": lambda state: BytesTokenizer(),
+    "chars": lambda state: CharsTokenizer(str(state["characters"])),
+    "ranks": tiktoken_file.from_state,
+    "tokenizer.json": huggingface.from_state,
+    "sentencepiece": sentencepiece.from_state,
+}
 
 
 def load(
@@ -68,11 +77,9 @@ def from_bytes(data: bytes, where: str) -> Tokenizer:
     try:
         return from_state(orjson.loads(data))
     except (ValueError, TypeError, FormatError) as error:
-        what = error.message if isinstance(error, FormatError) else error
-        hint = error.hint if isinstance(error, FormatError) else None
         raise FormatError(
-            f"the tokenizer in {where} cannot be read: {what}",
-            hint=hint
+            f"the tokenizer in {where} cannot be read: {getattr(error, 'message', error)}",
+            hint=getattr(error, "hint", None)
             or "the file is damaged; fetch it again, or name the tokenizer: "
             'tokenmill.open(..., tokenizer="gpt2"), or --tokenizer gpt2',
         ) from error
@@ -94,24 +101,17 @@ def from_state(state: dict[str, Any]) -> Tokenizer:
 
 def _rebuild(state: dict[str, Any]) -> Tokenizer:
     kind = state.get("kind") if isinstance(state, dict) else None
+    build = KINDS.get(str(kind))
+    if build is None:
+        raise FormatError(
+            f"a tokenizer of kind {kind!r} is not known", hint="a newer tokenmill may know it"
+        )
     try:
-        if kind == "bytes":
-            return BytesTokenizer()
-        if kind == "ranks":
-            return tiktoken_file.from_state(state)
-        if kind == "chars":
-            return CharsTokenizer(str(state["characters"]))
-        if kind == "tokenizer.json":
-            return huggingface.from_state(state)
-        if kind == "sentencepiece":
-            return sentencepiece.from_state(state)
+        return build(state)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise FormatError(
             f"the stored state of a {kind} tokenizer is not complete: {error!r}"
         ) from error
-    raise FormatError(
-        f"a tokenizer of kind {kind!r} is not known", hint="a newer tokenmill may know it"
-    )
 
 
 def _unknown(name: str) -> ValueError:

@@ -18,13 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.errors import FormatError, MissingExtraError
-from tokenmill.tokens.decode_utf8 import decoded
-from tokenmill.tokens.tokenizer import Ends, Ids
-from tokenmill.tokens.tokenizer_fingerprint import PROBE, fingerprint
+from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
+from tokenmill.tokens.vocabulary import SpelledTokenizer, Vocabulary
 
 
 @dataclass(frozen=True)
-class PieceTokenizer:
+class SentencePieceTokenizer(SpelledTokenizer):
     """A SentencePiece model."""
 
     name: str
@@ -35,9 +34,6 @@ class PieceTokenizer:
     @functools.cached_property
     def _processor(self) -> Any:
         return _processor(self.model, self.name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_processor"}
 
     @functools.cached_property
     def vocab_size(self) -> int:
@@ -50,28 +46,19 @@ class PieceTokenizer:
         return None
 
     @functools.cached_property
-    def fingerprint(self) -> str:
-        """Hash of the pieces and of the probe's ids."""
+    def _vocabulary(self) -> Vocabulary:
         pieces = {i: self._processor.id_to_piece(i).encode() for i in range(self.vocab_size)}
-        return fingerprint(pieces, self.encode_batch([PROBE])[0])
+        return Vocabulary(pieces, name=self.name)
 
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        """Flat ids and the end of each text."""
-        strings = decoded(texts, self.name)
+        strings = decode_texts(texts, self.name)
         lists = self._processor.encode(strings, out_type=int, num_threads=1) if strings else []
-        ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)), dtype=np.int64)
-        total = int(ends[-1]) if len(lists) else 0
-        return np.fromiter(itertools.chain.from_iterable(lists), np.uint32, total), ends
+        total = sum(map(len, lists))
+        return np.fromiter(itertools.chain.from_iterable(lists), np.uint32, total), ends_of(lists)
 
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """The normalised text; control pieces decode to nothing."""
-        numbers = np.asarray(ids).ravel()
-        if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) < self.vocab_size:
-            raise ValueError(
-                f"id {int(numbers.max())} is not in the vocabulary of {self.name} "
-                f"({self.vocab_size:,} ids)"
-            )
-        text: str = self._processor.decode(numbers.tolist())
+        text: str = self._processor.decode(self._vocabulary.check(ids).tolist())
         return text.encode()
 
     def state(self) -> dict[str, Any]:
@@ -86,7 +73,7 @@ class PieceTokenizer:
         }
 
 
-def from_file(path: Path, *, end_of_text: str | int | None) -> PieceTokenizer:
+def from_file(path: Path, *, end_of_text: str | int | None) -> SentencePieceTokenizer:
     """A model file; its own end piece closes documents unless another is named."""
     model = path.read_bytes()
     processor = _processor(model, str(path))
@@ -107,13 +94,13 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> PieceTokenizer:
         number = end_of_text
     if not 0 <= number < size:
         raise ValueError(f"end_of_text={number} is not an id of {path} ({size:,} ids)")
-    return PieceTokenizer(path.name, model, number, processor.id_to_piece(number))
+    return SentencePieceTokenizer(path.name, model, number, processor.id_to_piece(number))
 
 
-def from_state(state: dict[str, Any]) -> PieceTokenizer:
+def from_state(state: dict[str, Any]) -> SentencePieceTokenizer:
     """The tokenizer of a stored state."""
     model = base64.b64decode(state["model"], validate=True)
-    return PieceTokenizer(
+    return SentencePieceTokenizer(
         str(state["name"]), model, int(state["end_of_text_id"]), state["end_of_text"]
     )
 

@@ -1,4 +1,4 @@
-"""`.tiktoken` rank files: gpt2, which is bundled, and cl100k_base, o200k_base and their like.
+"""`.tiktoken` rank files: gpt2, which is bundled, cl100k_base, o200k_base and others.
 
 A rank file lists tokens and nothing else: neither the pattern that splits a text into pieces nor
 the special ids. Both come from the table of published encodings, by the file's sha256, or must be
@@ -16,16 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import xxhash
 
 from tokenmill.errors import FormatError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
 from tokenmill.tokens.gigatoken import Encoder
 from tokenmill.tokens.tokenizer import Ends, Ids
-from tokenmill.tokens.tokenizer_fingerprint import PROBE, fingerprint
-from tokenmill.tokens.vocabulary import Vocabulary
+from tokenmill.tokens.vocabulary import PROBE, SpelledTokenizer, Vocabulary, fingerprint
 
 BUNDLED = Path(__file__).parent / "data" / "gpt2.tiktoken"
 END_OF_TEXT = "<|endoftext|>"
@@ -38,47 +35,47 @@ PATTERNS = {"gpt2": "gpt2", "cl100k": "gpt4", "o200k": "o200k"}
 class Encoding:
     """A published encoding: what its rank file does not say."""
 
+    file_name: str
+    """Without `.tiktoken`."""
     pattern: str
     sha256: str
     specials: dict[str, int]
-    file: str
 
     @property
     def url(self) -> str:
         """Where tiktoken has it from; the name in its cache is the sha1 of this."""
-        return f"https://openaipublic.blob.core.windows.net/encodings/{self.file}"
+        return f"https://openaipublic.blob.core.windows.net/encodings/{self.file_name}.tiktoken"
 
 
 _FIM = {"<|fim_prefix|>": 100258, "<|fim_middle|>": 100259, "<|fim_suffix|>": 100260}
 _GPT2 = Encoding(
-    pattern="gpt2",
-    sha256="306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
-    specials={END_OF_TEXT: 50256},
-    file="r50k_base.tiktoken",
+    "r50k_base",
+    "gpt2",
+    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
+    {END_OF_TEXT: 50256},
 )
 ENCODINGS = {
     "gpt2": _GPT2,
     "r50k_base": _GPT2,
     "p50k_base": Encoding(
-        pattern="gpt2",
-        sha256="94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
-        specials={END_OF_TEXT: 50256},
-        file="p50k_base.tiktoken",
+        "p50k_base",
+        "gpt2",
+        "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
+        {END_OF_TEXT: 50256},
     ),
     "cl100k_base": Encoding(
-        pattern="cl100k",
-        sha256="223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-        specials={END_OF_TEXT: 100257, **_FIM, "<|endofprompt|>": 100276},
-        file="cl100k_base.tiktoken",
+        "cl100k_base",
+        "cl100k",
+        "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+        {END_OF_TEXT: 100257, **_FIM, "<|endofprompt|>": 100276},
     ),
     "o200k_base": Encoding(
-        pattern="o200k",
-        sha256="446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
-        specials={END_OF_TEXT: 199999, "<|endofprompt|>": 200018},
-        file="o200k_base.tiktoken",
+        "o200k_base",
+        "o200k",
+        "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+        {END_OF_TEXT: 199999, "<|endofprompt|>": 200018},
     ),
 }
-
 
 # The bundled file is checked by its sha256, so these two go together; a test computes both.
 GPT2_PROBE_IDS = "346d31e4ad3d3b2bfeed42390634af40"
@@ -86,7 +83,7 @@ GPT2_FINGERPRINT = "0535bd0bd9170bb53321b65a1c3f17ba"
 
 
 @dataclass(frozen=True)
-class RankTokenizer:
+class TiktokenTokenizer(SpelledTokenizer):
     """Byte-level BPE by a rank file, through gigatoken."""
 
     name: str
@@ -97,7 +94,6 @@ class RankTokenizer:
     """A key of `specials`."""
     data: bytes | None = field(default=None, repr=False)
     """The rank file; None: the bundled gpt2."""
-    _encoder: Encoder = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.pattern not in PATTERNS:
@@ -106,17 +102,17 @@ class RankTokenizer:
             )
         if self.end_of_text not in self.specials:
             raise ValueError(f"end of text {self.end_of_text!r} is not among {self.specials}")
-        build = functools.partial(_build, self.data, PATTERNS[self.pattern])
-        object.__setattr__(self, "_encoder", Encoder(build))
+
+    @functools.cached_property
+    def _encoder(self) -> Encoder:
+        return Encoder(functools.partial(_build, self.data, PATTERNS[self.pattern]))
 
     @property
     def vocab_size(self) -> int:
-        """One more than the largest id, special ones included."""
         return 50257 if self.data is None else self._vocabulary.size
 
     @property
     def end_of_text_id(self) -> int:
-        """The id that closes every document."""
         return self.specials[self.end_of_text]
 
     @property
@@ -126,7 +122,6 @@ class RankTokenizer:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Hash of the vocabulary and of the probe's ids."""
         ids = self._encoder.encode_batch([PROBE])[0]
         if self.data is None and xxhash.xxh3_128_hexdigest(ids.data) == GPT2_PROBE_IDS:
             return GPT2_FINGERPRINT  # parsing the vocabulary would take 0.4 s of every process
@@ -144,17 +139,8 @@ class RankTokenizer:
             spellings[number] = text.encode()
         return Vocabulary(spellings, name=self.name)
 
-    def __getstate__(self) -> dict[str, Any]:
-        # The parsed vocabulary is twenty times what it is parsed from.
-        return {key: value for key, value in self.__dict__.items() if key != "_vocabulary"}
-
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        """Flat ids and the end of each text."""
         return self._encoder.encode_batch(texts)
-
-    def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
-        """The text of these ids; end-of-text is spelled out."""
-        return self._vocabulary.decode(ids)
 
     def state(self) -> dict[str, Any]:
         """What `from_state` needs; gpt2 is bundled, others bring their file along."""
@@ -171,12 +157,12 @@ class RankTokenizer:
         return state
 
 
-def gpt2(name: str = "gpt2") -> RankTokenizer:
+def gpt2(name: str = "gpt2") -> TiktokenTokenizer:
     """The bundled tokenizer of GPT-2 and GPT-3: 50,257 ids, no network."""
-    return RankTokenizer(name, "gpt2", dict(_GPT2.specials), END_OF_TEXT)
+    return TiktokenTokenizer(name, "gpt2", dict(_GPT2.specials), END_OF_TEXT)
 
 
-def from_file(path: Path, *, pattern: str | None, end_of_text: int | None) -> RankTokenizer:
+def from_file(path: Path, *, pattern: str | None, end_of_text: int | None) -> TiktokenTokenizer:
     """A rank file; pattern and end-of-text id by its sha256, or stated."""
     data = path.read_bytes()
     sha256 = hashlib.sha256(data).hexdigest()
@@ -192,32 +178,31 @@ def from_file(path: Path, *, pattern: str | None, end_of_text: int | None) -> Ra
             "--token_pattern cl100k --end_of_text 100257; "
             f"patterns are: {', '.join(sorted(PATTERNS))}",
         )
-    tokenizer = RankTokenizer(path.name, pattern, {END_OF_TEXT: end_of_text}, END_OF_TEXT, data)
+    tokenizer = TiktokenTokenizer(path.name, pattern, {END_OF_TEXT: end_of_text}, END_OF_TEXT, data)
     _ = tokenizer.vocab_size  # parsed now, so that a bad file is refused here
     return tokenizer
 
 
-def from_cache(name: str) -> RankTokenizer:
+def from_cache(name: str) -> TiktokenTokenizer:
     """A published encoding by name: bundled, or from the files tiktoken has fetched before."""
     encoding = ENCODINGS[name]
     if encoding is _GPT2:
         return gpt2(name)
-    places = [folder / _cache_name(encoding) for folder in _cache_folders()]
-    for place in places:
-        if place.is_file():
-            return _published(name, place.read_bytes(), where=str(place))
-    looked = ", ".join(map(str, places))
+    file_name = hashlib.sha1(encoding.url.encode(), usedforsecurity=False).hexdigest()
+    path = _cache_folder() / file_name
+    if path.is_file():
+        return _published(name, path.read_bytes(), where=str(path))
     raise FormatError(
-        f"the rank file of {name} is not on this machine (looked for {looked})",
+        f"the rank file of {name} is not on this machine (looked for {path})",
         hint=f"fetch {encoding.url} where there is a network, then pass the path of the file, "
         "or set TIKTOKEN_CACHE_DIR to a cache that tiktoken has filled",
     )
 
 
-def from_state(state: dict[str, Any]) -> RankTokenizer:
+def from_state(state: dict[str, Any]) -> TiktokenTokenizer:
     """The tokenizer of a stored state."""
     ranks = state.get("ranks")
-    return RankTokenizer(
+    return TiktokenTokenizer(
         str(state["name"]),
         str(state["pattern"]),
         {str(text): int(number) for text, number in state["specials"].items()},
@@ -258,12 +243,12 @@ def parse_ranks(data: bytes, name: str) -> dict[int, bytes]:
     return spellings
 
 
-def _published(name: str, data: bytes, where: str = "") -> RankTokenizer:
+def _published(name: str, data: bytes, where: str = "") -> TiktokenTokenizer:
     encoding = ENCODINGS[name]
     _check_sha256(data, encoding.sha256, where or name)
     if encoding is _GPT2:
         return gpt2("gpt2")
-    return RankTokenizer(name, encoding.pattern, dict(encoding.specials), END_OF_TEXT, data)
+    return TiktokenTokenizer(name, encoding.pattern, dict(encoding.specials), END_OF_TEXT, data)
 
 
 def _check_sha256(data: bytes, expected: str, where: str) -> None:
@@ -275,16 +260,12 @@ def _check_sha256(data: bytes, expected: str, where: str) -> None:
         )
 
 
-def _cache_folders() -> list[Path]:
+def _cache_folder() -> Path:
     """Where tiktoken keeps what it fetched; its own order of preference."""
     for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
         if folder := os.environ.get(variable):
-            return [Path(folder)]
-    return [Path(tempfile.gettempdir()) / "data-gym-cache"]
-
-
-def _cache_name(encoding: Encoding) -> str:
-    return hashlib.sha1(encoding.url.encode(), usedforsecurity=False).hexdigest()
+            return Path(folder)
+    return Path(tempfile.gettempdir()) / "data-gym-cache"
 
 
 def _build(data: bytes | None, scheme: str) -> Any:

@@ -7,18 +7,20 @@ characters `<|endoftext|>` in a document are encoded like any others.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from tokenmill.errors import BadInputError
 
 Ids = npt.NDArray[np.uint32]
 Ends = npt.NDArray[np.int64]
 
 
 class Tokenizer(Protocol):
-    """Texts to ids and back. Everything here pickles, and builds its encoder when first used."""
+    """Texts to ids and back. Every tokenizer pickles, and builds its encoder when first used."""
 
     @property
     def name(self) -> str:
@@ -52,3 +54,23 @@ class Tokenizer(Protocol):
 
     def state(self) -> dict[str, Any]:
         """JSON that `from_state` turns into this tokenizer on another machine."""
+
+
+def ends_of(parts: Sequence[Sized]) -> Ends:
+    """Where each part ends when they are put one after another."""
+    return np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)), dtype=np.int64)
+
+
+def decode_texts(texts: Sequence[bytes], name: str) -> list[str]:
+    """Each text as a string; the first one that is not UTF-8 is a BadInputError."""
+    strings = []
+    for number, text in enumerate(texts):
+        try:
+            strings.append(text.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise BadInputError(
+                f"text {number} is not UTF-8 at byte {error.start}, and the tokenizer {name} "
+                "reads characters",
+                hint="the tokenizer `bytes` takes anything",
+            ) from None
+    return strings

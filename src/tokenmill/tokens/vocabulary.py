@@ -1,11 +1,35 @@
-"""The spelling of every id, and ids back to text without a loop over them."""
+"""The spelling of every id, ids back to text without a loop over them, and the fingerprint.
 
-from collections.abc import Iterator, Mapping
+The fingerprint is one hash by which two tokenizers are compared: of the vocabulary, and of what the
+tokenizer does to a text. A hash of the file alone would miss that the same file means other ids to
+another release of a library (it has happened: transformers 4 and 5); a hash of ids alone would miss
+tokens that the probe does not use. Equal vocabularies from files of different kinds give equal
+fingerprints: gpt2 from `gpt2.tiktoken` and from a `tokenizer.json` is one tokenizer.
+"""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
+from tokenmill.tokens.tokenizer import Ends, Ids
+
+# Frozen: a change here makes every stored dataset look like one of another tokenizer.
+PROBE = (
+    "The mill grinds 1,234,567 words a day; isn't that MORE than we'd need?\n\n"
+    "def grind(grain: list[str]) -> int:\n\treturn sum(len(g) for g in grain)  # 3.14159e-10\n"
+    "    {'a': [1, 22, 333, 4444]}\r\n\r\n   trailing   spaces   \n"
+    "We'LL see; THEY'VE gone; camelCaseWords snake_case_words; https://example.org/?q=a%20b\n"
+    "na\u00efve caf\u00e9 e\u0301 \u00df \u0130stanbul \u03a9\u03bc\u03ad\u03b3\u03b1 "
+    "\u041c\u0435\u043b\u044c\u043d\u0438\u0446\u0430 \u05d8\u05d7\u05e0\u05d4 "
+    "\u0645\u0637\u062d\u0646\u0629 \u091a\u0915\u094d\u0915\u0940\n"
+    "\u6c34\u8f66\u78e8\u574a\uff0c\u4e00\u4e5d\u4e8c\u4e09\u5e74\u3002\u6c34\u8eca\u3067"
+    "\u7c89\u3092\u3072\u304f\u3002\ubb3c\ub808\ubc29\uc544\n"
+    "\U0001f33e\U0001f3fd\u200d\U0001f468 \u00a0\u2003\u3000 <|endoftext|></s><s>\n"
+).encode()
 _RUN = 1 << 14  # ids spelled at a time; what this needs then stays in the processor's cache
 
 
@@ -18,7 +42,7 @@ class Vocabulary(Mapping[int, bytes]):
         self.name = name
         self.size = max(spellings) + 1
         self._bytes = dict(spellings)
-        lengths = np.full(self.size, -1, np.int64)
+        lengths = np.full(self.size, -1, np.int64)  # -1: no such id
         ids = np.fromiter(spellings, np.int64, len(spellings))
         lengths[ids] = np.fromiter(map(len, spellings.values()), np.int64, len(spellings))
         self._lengths = lengths
@@ -28,24 +52,28 @@ class Vocabulary(Mapping[int, bytes]):
 
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """Join the spellings of these ids; an id without one is a ValueError."""
-        where = np.asarray(ids).astype(np.int64, copy=False).ravel()
-        if where.size == 0:
-            return b""
-        bad = (where < 0) | (where >= self.size)
+        known = self.check(ids)
+        runs = (known[i : i + _RUN] for i in range(0, known.size, _RUN))
+        return b"".join(self._spell(run) for run in runs)
+
+    def check(self, ids: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+        """These ids, flat; one that is not in the vocabulary is a ValueError."""
+        flat = np.asarray(ids).astype(np.int64, copy=False).ravel()
+        bad = (flat < 0) | (flat >= self.size)
         if not bad.any():
-            bad = self._lengths[where] < 0
+            bad = self._lengths[flat] < 0
         if bad.any():
             at = int(bad.argmax())
             raise ValueError(
-                f"id {int(where[at])} at position {at} is not in the vocabulary of {self.name} "
+                f"id {int(flat[at])} at position {at} is not in the vocabulary of {self.name} "
                 f"({self.size:,} ids)"
             )
-        runs = (where[i : i + _RUN] for i in range(0, where.size, _RUN))
-        return b"".join(self._spell(run) for run in runs)
+        return flat
 
     def _spell(self, ids: npt.NDArray[np.int64]) -> bytes:
         lengths = self._lengths[ids]
         ends = np.cumsum(lengths)
+        # For every byte of the result, its place in the run of all spellings.
         places = np.repeat(self._starts[ids] - (ends - lengths), lengths)
         places += np.arange(places.size)
         text: bytes = self._text[places].tobytes()
@@ -59,3 +87,47 @@ class Vocabulary(Mapping[int, bytes]):
 
     def __len__(self) -> int:
         return len(self._bytes)
+
+
+class SpelledTokenizer:
+    """What tokenizers share: their ids have spellings, which give fingerprint and text."""
+
+    @functools.cached_property
+    def _vocabulary(self) -> Vocabulary:
+        raise NotImplementedError
+
+    def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
+        """As in `Tokenizer`."""
+        raise NotImplementedError
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        return fingerprint(self._vocabulary, self.encode_batch([PROBE])[0])
+
+    def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
+        return self._vocabulary.decode(ids)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is built when first used: it is large, or does not pickle."""
+        kind = type(self)
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if not (
+                name.startswith("_")
+                and isinstance(getattr(kind, name, None), functools.cached_property)
+            )
+        }
+
+
+def fingerprint(vocabulary: Mapping[int, bytes], probe_ids: Ids) -> str:
+    """Hash id -> spelling, in order of the ids, and the ids of the probe text."""
+    ids = sorted(vocabulary)
+    spellings = [vocabulary[i] for i in ids]
+    digest = xxhash.xxh3_128()
+    digest.update(np.array([len(ids), len(probe_ids)], "<u8").tobytes())
+    digest.update(np.array(ids, "<u8").tobytes())
+    digest.update(np.array([len(s) for s in spellings], "<u8").tobytes())
+    digest.update(b"".join(spellings))
+    digest.update(probe_ids.astype("<u4").tobytes())
+    return digest.hexdigest()

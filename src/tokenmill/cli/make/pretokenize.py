@@ -1,60 +1,43 @@
 """`tokenmill pretokenize`: one text file, one .npy beside it."""
 
-import dataclasses
 import time
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from tokenmill.base.human import human_bytes
 from tokenmill.base.progress import open_progress
 from tokenmill.base.signals import interrupt_on_sigterm
-from tokenmill.preparation.pretokenize import DTYPES, Pretokenized, pretokenize
-from tokenmill.tokens.load_tokenizer import load
+from tokenmill.cli.flags import PREPARE_SETTINGS, given, settings_flags
+from tokenmill.cli.outcome import Outcome, prints_outcome
+
+if TYPE_CHECKING:
+    from tokenmill.preparation.pretokenize import Pretokenized
 
 
 @click.command(short_help="Tokenize one text file into one .npy beside it")
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE.txt...")
-@click.option(
-    "--tokenizer",
-    "--tokenization",
-    default="gpt2",
-    show_default=True,
-    help="`gpt2`, `bytes`, `chars`, or a tokenizer.json, .tiktoken or .model file",
+@settings_flags(
+    PREPARE_SETTINGS,
+    only=("tokenizer", "end_of_text", "token_pattern", "separator"),
+    aliases={"tokenizer": "--tokenization"},
 )
 @click.option(
-    "--token-pattern",
-    metavar="NAME",
-    help="Split pattern of a .tiktoken file: `gpt2`, `cl100k` or `o200k`",
-)
-@click.option(
-    "--end-of-text", metavar="TOKEN", help="End-of-text token or id of a file that does not say"
-)
-@click.option("--dtype", type=click.Choice(DTYPES), help="Stored type  [default: by vocabulary]")
-@click.option(
-    "--separator",
-    metavar="TEXT",
-    help="Between documents; each gets the end-of-text id  [default: one document, no such id]",
+    "--dtype",
+    type=click.Choice(["uint16", "uint32", "int32", "int64"]),
+    metavar="KIND",
+    help="Stored type (`uint16`, `uint32`, `int32`, `int64`)  [default: by vocabulary]",
 )
 @click.option("--force", is_flag=True, help="Write also where a newer .npy is")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to standard output")
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only")
-def command(
-    files: tuple[str, ...],
-    tokenizer: str,
-    token_pattern: str | None,
-    end_of_text: str | None,
-    dtype: str | None,
-    separator: str | None,
-    force: bool,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+@prints_outcome
+def command(files: tuple[str, ...], quiet: bool, **options: Any) -> Outcome:
     """Tokenize each text into one .npy array beside it: FILE.txt becomes FILE.npy.
 
-    The text is taken as it is. A .npy that is newer than its text is kept. A run that was stopped
-    resumes when the same command is given again.
+    The text is taken as it is: one document without an end-of-text id; with --separator, documents
+    with one each. A .npy that is newer than its text is kept. A run that was stopped resumes when
+    the same command is given again.
 
     \b
     Examples:
@@ -62,49 +45,36 @@ def command(
       tokenmill pretokenize train.txt val.txt --dtype int32
       tokenmill pretokenize stories.txt --separator '<|endoftext|>'
     """
-    number: str | int | None = end_of_text
-    if end_of_text is not None and end_of_text.isdecimal():
-        number = int(end_of_text)
-    chosen: Any = tokenizer
-    if token_pattern is not None or end_of_text is not None:
-        chosen = load(tokenizer, pattern=token_pattern, end_of_text=number)
+    from tokenmill.preparation.pretokenize import pretokenize
+    from tokenmill.tokens.load_tokenizer import load
+
+    pattern, end = options.pop("token_pattern"), options.pop("end_of_text")
+    if pattern is not None or end is not None:
+        end = int(end) if end is not None and end.isdecimal() else end
+        options["tokenizer"] = load(
+            options["tokenizer"] or "gpt2", pattern=pattern, end_of_text=end
+        )
     started = time.monotonic()
     with interrupt_on_sigterm(), open_progress(quiet=quiet) as progress:
-        results = pretokenize(
-            files,
-            tokenizer=chosen,
-            dtype=dtype,
-            separator=separator,
-            force=force,
-            progress=progress,
-        )
-    if not quiet:
-        for result in results:
-            click.echo(_summary(result), err=True)
-    if as_json:
-        seconds = round(time.monotonic() - started, 3)
-        entries = [
-            {**dataclasses.asdict(result), "characters_per_token": result.characters_per_token}
-            for result in results
-        ]
-        click.echo(orjson.dumps({"files": entries, "seconds": seconds}))
+        arrays = pretokenize(files, progress=progress, **given(options))
+    entries = [{**asdict(a), "characters_per_token": a.characters_per_token} for a in arrays]
+    return Outcome(
+        {"files": entries, "seconds": round(time.monotonic() - started, 3)},
+        notes=[line for array in arrays for line in _lines(array)],
+    )
 
 
-def _summary(result: Pretokenized) -> str:
-    if result.kept:
-        return (
-            f"Kept {result.npy}: it is newer than {result.text} ({result.tokens:,} tokens, "
-            f"{result.dtype}); --force writes it again"
+def _lines(array: "Pretokenized") -> Iterator[str]:
+    if array.kept:
+        yield (
+            f"Kept {array.npy}: it is newer than {array.text} ({array.tokens:,} tokens, "
+            f"{array.dtype}); --force writes it again"
         )
-    lines = [
-        f"Wrote {result.npy}",
-        f"  characters            {result.characters:,}",
-        f"  tokens                {result.tokens:,} of {result.tokenizer}",
-    ]
-    if result.documents:
-        lines.append(f"  documents             {result.documents:,}")
-    lines += [
-        f"  characters per token  {result.characters_per_token:.2f}",
-        f"  size                  {human_bytes(result.bytes)}, {result.dtype}",
-    ]
-    return "\n".join(lines)
+        return
+    yield f"Wrote {array.npy}"
+    yield f"  characters            {array.characters:,}"
+    yield f"  tokens                {array.tokens:,} of {array.tokenizer}"
+    if array.documents:
+        yield f"  documents             {array.documents:,}"
+    yield f"  characters per token  {array.characters_per_token:.2f}"
+    yield f"  size                  {human_bytes(array.bytes)}, {array.dtype}"

@@ -30,13 +30,13 @@ from tokenmill.preparation.workspace.work_folder import Workspace, remember
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import MAX_DOCUMENT_BYTES
-from tokenmill.tokens.huggingface import JsonTokenizer
-from tokenmill.tokens.sentencepiece import PieceTokenizer
+from tokenmill.tokens.huggingface import HuggingFaceTokenizer
+from tokenmill.tokens.sentencepiece import SentencePieceTokenizer
 from tokenmill.tokens.tokenizer import Tokenizer
 
 FILE_NAME = "limits.json"
 PER_BYTE = {"text": 12, "jsonl": 15, "csv": 20, "parquet": 15, "unreadable": 1}
-PER_BYTE_ENCODING = {JsonTokenizer: 200, PieceTokenizer: 30}
+PER_BYTE_ENCODING = {HuggingFaceTokenizer: 200, SentencePieceTokenizer: 30}
 PER_SHARE = 80 << 20  # of what a worker is counted for; the rest is its interpreter and tables
 
 
@@ -76,7 +76,7 @@ def decide_limits(plan: Plan, memory: Memory, tokenizer: Tokenizer | None) -> in
     """Write down the limits of this run; how many workers there may be."""
     encoding = 0
     if tokenizer is not None and tokenizer.cuts is None:
-        fast = isinstance(tokenizer, JsonTokenizer) and tokenizer.backend == "gigatoken"
+        fast = isinstance(tokenizer, HuggingFaceTokenizer) and tokenizer.backend == "gigatoken"
         encoding = 0 if fast else PER_BYTE_ENCODING.get(type(tokenizer), 0)
     limits = Limits(memory.max_ram, plan.settings.on_bad_input, encoding)
     path = plan.workspace.root / FILE_NAME

@@ -1,6 +1,7 @@
 """What a `tokenizer.json` says about itself: its spellings, its form, where it may be cut."""
 
 import functools
+import json
 import re
 from typing import Any
 
@@ -23,6 +24,18 @@ KNOWN_PATTERNS = {
         r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     ),
 }
+
+
+def parse(content: str, where: str) -> dict[str, Any]:
+    """The JSON tree of a tokenizer; FormatError if it is something else."""
+    try:
+        tree = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{where} is not a tokenizer.json: {error}") from None
+    model = tree.get("model") if isinstance(tree, dict) else None
+    if not isinstance(tree, dict) or not isinstance(model, dict) or "vocab" not in model:
+        raise FormatError(f"{where} is JSON, but not a tokenizer.json: it has no model.vocab")
+    return tree
 
 
 def has_fast_form(tree: dict[str, Any]) -> bool:
@@ -68,7 +81,7 @@ def split_pattern(tree: dict[str, Any]) -> str | None:
 
 
 def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
-    """Safe cuts for the known patterns, unless an added token could lie across one."""
+    """Safe cuts for the known patterns, unless an added token could contain one."""
     if not _is_byte_level(tree) or split_pattern(tree) not in KNOWN_PATTERNS.values():
         return None
     if not _keeps_cuts(tree.get("normalizer")):
@@ -86,8 +99,8 @@ def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
 def _keeps_cuts(normalizer: Any) -> bool:
     """Whether a text may be normalized in two parts, and is white space where it was before.
 
-    So it is for lower case, letter by letter, and for NFC and NFD: nothing joins a space, a newline
-    or what stands behind a cut. NFKC makes spaces of some signs.
+    This holds for lower case, letter by letter, and for NFC and NFD: nothing joins a space, a
+    newline or what comes after a cut. NFKC turns some signs into spaces.
     """
     if normalizer is None:
         return True
@@ -98,7 +111,7 @@ def _keeps_cuts(normalizer: Any) -> bool:
 
 
 def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
-    """id -> bytes. Byte-level spellings become the bytes they stand for, others their UTF-8."""
+    """id -> bytes. Byte-level spellings become the bytes they mean, others their UTF-8."""
     vocab = tree["model"]["vocab"]
     to_bytes = _from_byte_level if has_fast_form(tree) else _from_text
     try:
@@ -124,7 +137,7 @@ def _from_byte_level(text: str) -> bytes:
     try:
         return bytes(letters[letter] for letter in text)
     except KeyError:
-        return _from_text(text)  # a special token that stands in the vocabulary as it is
+        return _from_text(text)  # a special token is in the vocabulary as it is
 
 
 @functools.cache

@@ -1,0 +1,118 @@
+"""Flags are the fields of the dataclasses: none is missing, none is written down twice."""
+
+import dataclasses
+import subprocess
+import sys
+from typing import get_args
+
+import pytest
+from click.testing import CliRunner
+
+from tokenmill.cli import tokenmill
+from tokenmill.cli.flags import PREPARE_SETTINGS, TRAIN_SETTINGS, read_fields
+from tokenmill.cli.make.prepare import command as prepare_command
+from tokenmill.cli.make.prepare import plan_command
+from tokenmill.cli.train import command as train_command
+from tokenmill.preparation.settings import Settings
+from tokenmill.train.config import TrainConfig
+
+BOTH = [
+    (PREPARE_SETTINGS, Settings, [prepare_command, plan_command]),
+    (TRAIN_SETTINGS, TrainConfig, [train_command]),
+]
+# Spelled as users have them in their scripts; a flag in this list never goes away.
+KNOWN = {
+    "prepare": """input_files out_dir tokenizer tokenization end_of_text token_pattern dtype
+        documents separator text_field no_normalize dedup no_dedup dedup_min_chars on_bad_input
+        val_fraction tokens_per_shard long_line workers max_ram append overwrite break_lock engine
+        ray_address work_dir estimate json quiet""",
+    "train": """input_file dataset_dir train_data_path val_data_path tokenizer dtype documents order
+        skip_steps model_name out_dir config_file resume max_iters seed device n_layer n_head n_embd
+        block_size dropout vocab_size batch_size micro_batch_size learning_rate min_learning_rate
+        warmup_iters decay_iters weight_decay beta1 beta2 grad_clip precision compile eval_interval
+        eval_batches eval_batch_size checkpoint_interval keep_checkpoints log_interval
+        sample_tokens tensorboard wandb json quiet""",
+    "pretokenize": """tokenizer tokenization token_pattern end_of_text dtype separator force json
+        quiet""",
+    "convert": """to to_dtype tokens_per_shard add_end_of_text allow_lost_documents overwrite
+        format dtype tokenizer end_of_text_id json quiet""",
+    "download": """out shards pattern revision workers deadline force dry_run json quiet""",
+    "upload": """private revision message no_sample json quiet""",
+    "inspect": """format dtype tokenizer end_of_text_id json quiet""",
+    "show": """split doc tokens step find limit ids plain rank world_size batch_size block_size
+        seed order phase row format dtype tokenizer end_of_text_id json quiet""",
+    "verify": """full subset format dtype tokenizer end_of_text_id json quiet""",
+    "doctor": """sample format dtype tokenizer end_of_text_id json quiet""",
+    "report": """out sample format dtype tokenizer end_of_text_id json quiet""",
+    "view": """port no_browser format dtype tokenizer end_of_text_id json quiet""",
+    "sample": """prompt max_new_tokens temperature top_k seed num_samples device json quiet""",
+}
+
+
+def spellings(command):
+    return {
+        name.lstrip("-")
+        for parameter in command.params
+        for name in [*parameter.opts, *parameter.secondary_opts]
+        if name.startswith("--")
+    }
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_no_flag_that_was_there_is_gone(name):
+    command = tokenmill.get_command(None, name)
+
+    assert set(KNOWN[name].split()) <= spellings(command)
+
+
+@pytest.mark.parametrize(("source", "dataclass", "commands"), BOTH)
+def test_the_source_is_read_as_python_reads_it(source, dataclass, commands):
+    read = read_fields(*source)
+
+    assert [(f.name, f.default) for f in read] == [
+        (f.name, f.default) for f in dataclasses.fields(dataclass)
+    ]
+    for field, real in zip(read, dataclasses.fields(dataclass), strict=True):
+        kinds = [kind for kind in get_args(real.type) or [real.type] if kind is not type(None)]
+        literals = [value for kind in kinds for value in (get_args(kind) or [kind])]
+        assert list(field.choices or [field.kind]) == literals, field.name
+
+
+@pytest.mark.parametrize(("source", "dataclass", "commands"), BOTH)
+def test_every_field_has_a_flag_with_its_words_and_its_default(source, dataclass, commands):
+    for command in commands:
+        flags = {parameter.name: parameter for parameter in command.params}
+        for field in read_fields(*source):
+            flag = flags[field.name]
+            assert len(field.help) > 10, f"{field.name} has no docstring"
+            assert flag.help.startswith(field.help.removesuffix("."))
+            assert ("[default: " in flag.help) == (str(field.default) not in ("None", "False"))
+            assert flag.section == field.section != "Options"
+            assert flag.default is None  # what was not given is left to the dataclass
+
+
+def test_help_shows_sections_values_and_defaults():
+    text = CliRunner().invoke(tokenmill, ["prepare", "--help"]).output
+
+    titles = [line for line in text.splitlines() if line.endswith(":") and line[0] != " "]
+    assert titles == [
+        "Input and output:", "Tokens:", "Shards:", "Cleaning:", "Reading:", "Running:", "Options:"
+    ]  # fmt: skip
+    flat = " ".join(text.split())
+    assert "--tokens_per_shard N Tokens in each shard [default: 10,000,000]" in flat
+    assert "(`lines`, `documents`, `none`) [default: lines]" in flat
+    assert "--normalize / --no_normalize" in flat
+
+
+@pytest.mark.parametrize("command", ["prepare", "train", "pretokenize", "show", "convert"])
+def test_help_needs_no_large_package(command):
+    code = f"""if True:
+        import sys
+        from tokenmill.cli import tokenmill
+        tokenmill.main([{command!r}, "--help"], standalone_mode=False)
+        print(sorted(set(sys.modules) & {{"numpy", "torch", "rich", "gigatoken", "ray"}}))
+    """
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.stdout.endswith("[]\n"), done.stdout[-200:] + done.stderr

@@ -1,0 +1,139 @@
+"""Every command says what it did in the same three ways: words, --quiet, --json."""
+
+import json
+import pydoc_data.topics
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import tokenmill as library
+from tokenmill.cli import COMMANDS, tokenmill
+from tokenmill.cli.make.prepare import plan_command
+from tokenmill.cli.make.prepare_jobs import JOBS
+from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.train import start
+from tokenmill.train.loop import Result
+
+TEXT = "\n\n".join(list(pydoc_data.topics.topics.values())[:12])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with a text and a dataset."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "a.txt").write_text(TEXT)
+    library.prepare(
+        folder / "a.txt", folder / "data", tokenizer="bytes", documents="paragraph", workers=1
+    )
+    return folder
+
+
+def calls(folder, out):
+    """A call of each command that works, with what its JSON must hold."""
+    data, text = f"{folder}/data", f"{folder}/a.txt"
+    tiny = "--n_layer 1 --n_head 1 --n_embd 8 --block_size 16 --batch_size 2 --max_iters 2"
+    tiny += " --eval_batches 1 --sample_tokens 0 --device cpu"
+    return {
+        "prepare": (f"prepare {text} -o {out}/d --tokenizer bytes --workers 1", "train_tokens"),
+        "plan": (f"prepare plan {text} -o {out}/p --tokenizer bytes", "units"),
+        "estimate": (f"prepare {text} -o {out}/e --tokenizer bytes --estimate", "dtype"),
+        "pretokenize": (f"pretokenize {text} --force --tokenizer bytes", "files"),
+        "convert": (f"convert {data} {out}/c --to npy", "splits"),
+        "inspect": (f"inspect {data}", "splits"),
+        "show": (f"show {data} --doc 0", None),
+        "verify": (f"verify {data} --full", "damaged"),
+        "doctor": (f"doctor {data}", "findings"),
+        "report": (f"report {data} -o {out}/r.html", "bytes"),
+        "train": (f"train --dataset_dir {data} --out_dir {out} {tiny}", "val_loss"),
+    }
+
+
+def invoke(line, *more):
+    result = CliRunner().invoke(tokenmill, [*line.split(), *more])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.mark.parametrize("name", calls("", ""))
+def test_json_is_one_value_and_quiet_leaves_standard_error_empty(made, tmp_path, name):
+    for number, flags in enumerate([["--json"], ["--quiet"], []]):
+        line, key = calls(made, tmp_path / str(number))[name]
+        (tmp_path / str(number)).mkdir()
+        said = invoke(line, *flags)
+        if flags == ["--json"]:
+            value = json.loads(said.stdout)
+            assert key is None or key in value
+        elif flags == ["--quiet"]:
+            assert said.stderr == ""
+            quiet = said.stdout
+        else:  # results are the same without --quiet: only notes and progress are added
+            assert said.stdout == quiet
+
+
+def test_jobs_have_them_too(made, tmp_path):
+    invoke(f"prepare plan {made}/a.txt -o {tmp_path}/p --tokenizer bytes --quiet")
+
+    worked = json.loads(invoke(f"prepare work {tmp_path}/p --part 0/1 --json").stdout)
+    status = json.loads(invoke(f"prepare status {tmp_path}/p --json").stdout)
+    finished = json.loads(invoke(f"prepare finish {tmp_path}/p --json --workers 1").stdout)
+    again = json.loads(invoke(f"prepare finish {tmp_path}/p --json").stdout)
+
+    assert worked["complete"] is True
+    assert status["stages"] == worked["stages"]
+    assert finished["documents_in"] == 1
+    assert again["already_there"] is True
+
+
+def test_no_command_is_without_them():
+    commands = {
+        name: tokenmill.get_command(None, name) for names in COMMANDS.values() for name in names
+    }
+    commands |= {"plan": plan_command, **JOBS}
+    del commands["slurm"]  # prints a script and has no outcome
+
+    for name, command in commands.items():
+        flags = {flag for parameter in command.params for flag in parameter.opts}
+        assert {"--json", "--quiet", "-q"} <= flags, name
+
+
+def test_the_address_of_the_pages_as_json(made):
+    arguments = ["view", str(made / "data"), "--no_browser", "--json"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tokenmill", *arguments], stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert json.loads(server.stdout.readline())["address"].startswith("http://127.0.0.1:")
+        finally:
+            server.terminate()
+
+
+@pytest.mark.parametrize(
+    ("flags", "out", "err"),
+    [([], "result\n", "note\n"), (["-q"], "result\n", ""), (["--json"], '{\n  "n": 1\n}\n', "")],
+)
+def test_results_notes_and_the_exit_code(flags, out, err):
+    @click.command()
+    @prints_outcome
+    def command(quiet):
+        return Outcome({"n": 1}, results=["result"], notes=["note"], exit_code=12)
+
+    said = CliRunner().invoke(command, flags)
+
+    assert (said.stdout, said.stderr, said.exit_code) == (out, err, 12)
+
+
+def test_a_run_on_many_ranks_prints_its_json_once(monkeypatch):
+    result = Result(step=1, train_loss=2.0, val_loss=None, run_dir="runs/gpt", data_wait=0.0)
+    monkeypatch.setattr(start, "train", lambda *settings, **options: result)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+    said = []
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        said.append(invoke("train --json").stdout)
+
+    assert json.loads(said[0])["run_dir"] == "runs/gpt"
+    assert said[1] == ""
