@@ -21,7 +21,7 @@ from tokenmill.preparation.workspace.work_folder import Workspace, remember
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit, cut_into_units
-from tokenmill.tokens.load_tokenizer import from_state
+from tokenmill.tokens.load_tokenizer import from_state, load
 from tokenmill.tokens.tokenizer import Tokenizer
 
 PLAN_VERSION = 1
@@ -136,6 +136,18 @@ def _was_mended(wanted: Plan, found: Plan, tokenizer: Tokenizer | None) -> bool:
     return found.workspace.failed_file.exists() and not _list_all_differences(
         same_inputs, found, tokenizer
     )
+
+
+def load_tokenizer(
+    name: str, end_of_text: str | None = None, token_pattern: str | None = None
+) -> Tokenizer | None:
+    """The tokenizer by name or path; None when it is yet to be learned from the input."""
+    if name == "chars":
+        return None
+    # A rank file spells no special tokens: there the end of text is given by its number.
+    if name.endswith(".tiktoken") and end_of_text is not None and end_of_text.isdecimal():
+        return load(name, end_of_text=int(end_of_text), pattern=token_pattern)
+    return load(name, end_of_text=end_of_text, pattern=token_pattern)
 
 
 def keep_tokenizer(workspace: Workspace, tokenizer: Tokenizer) -> None:

@@ -4,15 +4,15 @@ One rule: the plan is a function of the inputs and the settings, never of the wo
 worker or sixty-four, run through or killed and started again: the same bytes.
 
     plan                  list the inputs, cut them into units               plan.py
-    characters            the vocabulary of `chars`, from the input          stages/characters.py
-    existing-lines        hash the lines of the dataset that is added to     stages/hash_existing.py
-    lines                 read, clean, hash every line                       stages/lines.py
-    line-duplicates       find the lines that were seen before               stages/lines.py
+    characters            the vocabulary of `chars`, from the input          stages/unit_text.py
+    existing-lines        hash the lines of the dataset that is added to     stages/duplicates.py
+    lines                 read, clean, hash every line                       stages/unit_text.py
+    line-duplicates       find the lines that were seen before               stages/duplicates.py
     encode                clean, drop repeated lines, encode                 stages/encode.py
     join                  documents that two units share; list all parts     stages/join.py
-    existing-documents    hash the documents of that dataset                 stages/hash_existing.py
+    existing-documents    hash the documents of that dataset                 stages/duplicates.py
     documents             hash every document                                stages/decide.py
-    document-duplicates   find the documents that were seen before           stages/lines.py
+    document-duplicates   find the documents that were seen before           stages/duplicates.py
     decide                train, val or dropped, for every document          stages/decide.py
     layout                prefix sums give every document its shard          shards/layout.py
     assemble              copy documents into shards, hash, read back        stages/assemble.py
@@ -40,11 +40,11 @@ from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, 
 from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stage_table import Preparation, StageRunner
 from tokenmill.preparation.stages.accounts import Outcome, Summary, check_accounts, summarize
-from tokenmill.preparation.stages.characters import build_tokenizer
 from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
-from tokenmill.preparation.stages.encoded_list import load_joined
-from tokenmill.preparation.stages.lines import Searched
+from tokenmill.preparation.stages.duplicates import Searched
+from tokenmill.preparation.stages.join import load_joined
+from tokenmill.preparation.stages.unit_text import build_tokenizer
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.text.inputs.file_kind import lookalikes
 

@@ -44,11 +44,9 @@ from tokenmill.preparation.plan import CHUNK_BYTES, UNIT_BYTES, Plan, begin, loa
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.encode import encode_unit
 from tokenmill.preparation.stages.encoded import read_tokens
-from tokenmill.preparation.stages.encoded_list import load_joined
-from tokenmill.preparation.stages.join import join_units
+from tokenmill.preparation.stages.join import join_units, load_joined
 from tokenmill.preparation.workspace.target import hold_workspace
-from tokenmill.preparation.workspace.task import bytes_and_tokens, leaves_receipt
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.work_folder import Workspace, bytes_and_tokens, leaves_receipt
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.decompress import open_stream

@@ -17,23 +17,19 @@ from tokenmill.preparation.budget.disk_space import has_room_for_text
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.assemble import assemble_shard
-from tokenmill.preparation.stages.characters import find_characters
 from tokenmill.preparation.stages.decide import Decision, Layout, count_decisions, hash_documents
-from tokenmill.preparation.stages.encode import encode_unit
-from tokenmill.preparation.stages.encoded_list import load_joined
-from tokenmill.preparation.stages.hash_existing import (
+from tokenmill.preparation.stages.duplicates import (
+    Searched,
     hash_existing_documents,
     hash_existing_lines,
-    shards_of,
-)
-from tokenmill.preparation.stages.join import join_units
-from tokenmill.preparation.stages.lines import (
-    Searched,
-    hash_lines,
     search_documents,
     search_lines,
+    shards_of,
 )
-from tokenmill.preparation.workspace.task import Receipt, TaskWithReceipt, bytes_and_tokens
+from tokenmill.preparation.stages.encode import encode_unit
+from tokenmill.preparation.stages.join import join_units, load_joined
+from tokenmill.preparation.stages.unit_text import find_characters, hash_lines
+from tokenmill.preparation.workspace.work_folder import Receipt, TaskWithReceipt, bytes_and_tokens
 from tokenmill.shards.manifest import Manifest
 
 Tasks = list[tuple[Any, ...]]

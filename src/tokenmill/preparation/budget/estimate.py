@@ -13,11 +13,10 @@ import numpy as np
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.preparation.inputs import Inputs, as_list
-from tokenmill.preparation.plan import choose_dtype
+from tokenmill.preparation.plan import choose_dtype, load_tokenizer
 from tokenmill.preparation.settings import Settings, SettingsKeywords
-from tokenmill.preparation.stages.characters import load_tokenizer
-from tokenmill.preparation.stages.clean_chunks import CleanChunk, cleaned, lines_of
 from tokenmill.preparation.workspace.folder_contents import is_ours
+from tokenmill.text.cleaning.clean_chunks import CleanChunk, clean_chunk, lines_to_compare
 from tokenmill.text.cleaning.dedup import hash_all
 from tokenmill.text.cleaning.line_work import without_lines
 from tokenmill.text.inputs.open_input import Source
@@ -124,7 +123,7 @@ class _Sample:
         """Take one unit in; of a file that is one unit, its beginning."""
         kind = _kind(source)
         for chunk in self._chunks(source, unit):
-            texts = [text for text in self._first_seen(cleaned(chunk, self.settings)) if text]
+            texts = [text for text in self._first_seen(self._clean(chunk)) if text]
             encoder = self.tokenizer or CharsTokenizer.learn(texts)
             begun = len(texts) - (chunk.continues is not Edge.NONE and bool(texts))
             self.tokens[kind] += len(encoder.encode_batch(texts)[0]) + begun
@@ -149,6 +148,10 @@ class _Sample:
             if read >= enough:
                 return
 
+    def _clean(self, chunk: Chunk) -> CleanChunk:
+        long_line = self.settings.long_line if self.settings.dedup == "lines" else None
+        return clean_chunk(chunk, normalize=self.settings.normalize, long_line=long_line)
+
     def _first_seen(self, chunk: CleanChunk) -> list[bytes]:
         """The texts without what the sample had before."""
         if self.settings.dedup == "none":
@@ -156,7 +159,9 @@ class _Sample:
         if self.settings.dedup == "documents":
             new = self._are_new(chunk.texts)
             return list(compress(chunk.texts, new))
-        lines, counts = lines_of(chunk, self.settings)
+        lines, counts = lines_to_compare(
+            chunk, min_chars=self.settings.dedup_min_chars, long_line=self.settings.long_line
+        )
         repeated = ~np.array(self._are_new(list(compress(lines.all(), counts))), np.bool_)
         return without_lines(lines, np.flatnonzero(counts)[repeated])
 

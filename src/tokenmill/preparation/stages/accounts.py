@@ -12,12 +12,12 @@ from typing import Any
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
-from tokenmill.preparation.stages.decide import DUPLICATE, Decision
-from tokenmill.preparation.stages.encoded_list import JoinedParts
-from tokenmill.preparation.workspace.task import Receipt
+from tokenmill.preparation.stages.decide import DROPPED, Decision
+from tokenmill.preparation.stages.join import JoinedParts
+from tokenmill.preparation.workspace.work_folder import Receipt
 from tokenmill.shards.manifest import Manifest, Shard, Split
 from tokenmill.text.inputs.open_input import printable
-from tokenmill.text.reading.bad_input import MOST_PLACES
+from tokenmill.text.reading.bad_input import DUPLICATE, MOST_PLACES
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ def make_accounts(
         counts.update(unit["counts"])
         dropped.update(unit["dropped"])
         counts["lines_dropped"] += unit["dropped_lines"]
-    duplicates = sum(part["documents"][DUPLICATE] for part in decided)
+    duplicates = sum(part["documents"][DROPPED] for part in decided)
     if duplicates:
-        dropped["duplicate"] += duplicates
+        dropped[DUPLICATE] += duplicates
     return {
         "bytes_in": counts["bytes_in"],
         "documents_in": counts["documents_in"],
@@ -106,7 +106,7 @@ def make_accounts(
         "texts_replaced": counts["replaced"],
         "literal_end_of_text": counts["literal_end_of_text"],
         "tokens_written": sum(sum(part["tokens"][:2]) for part in decided),
-        "tokens_dropped": sum(part["tokens"][DUPLICATE] for part in decided),
+        "tokens_dropped": sum(part["tokens"][DROPPED] for part in decided),
     }
 
 

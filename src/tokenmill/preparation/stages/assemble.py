@@ -13,9 +13,9 @@ import numpy as np
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.decide import Layout, decisions_on, load_layout
 from tokenmill.preparation.stages.encoded import OPEN, read_rows, read_tokens
-from tokenmill.preparation.stages.encoded_list import load_joined
-from tokenmill.preparation.workspace.task import leaves_receipt
+from tokenmill.preparation.stages.join import load_joined
 from tokenmill.preparation.workspace.upload_shards import upload_shard
+from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.shards.layout import ShardPlan, parts_between
 from tokenmill.shards.writer import ShardWriter
 

@@ -15,15 +15,14 @@ import orjson
 
 from tokenmill.base.atomic import keep
 from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.stages.duplicates import RunWriter, Searched
 from tokenmill.preparation.stages.encoded import CONTINUES, OPEN, read_rows
-from tokenmill.preparation.stages.encoded_list import load_joined
-from tokenmill.preparation.stages.lines import RunWriter, Searched
-from tokenmill.preparation.workspace.task import leaves_receipt
-from tokenmill.preparation.workspace.work_folder import Workspace, remember
+from tokenmill.preparation.stages.join import load_joined
+from tokenmill.preparation.workspace.work_folder import Workspace, leaves_receipt, remember
 from tokenmill.shards.layout import ShardPlan, Stretch, lay_out
 from tokenmill.text.cleaning.dedup import HASH
 
-TRAIN, VAL, DUPLICATE = 0, 1, 2
+TRAIN, VAL, DROPPED = 0, 1, 2
 LAYOUT_FILE = "layout.json"
 ENOUGH_VAL_DOCUMENTS = 10  # fewer expected in validation: hold out the end of the axis instead
 
@@ -61,8 +60,8 @@ def count_decisions(out_dir: str, part: int, decision: Decision) -> dict[str, An
     begins = (rows["flags"] & CONTINUES) == 0
     lengths = rows["length"].astype(np.int64)
     facts = {
-        "tokens": [int(lengths[found == one].sum()) for one in (TRAIN, VAL, DUPLICATE)],
-        "documents": [int((begins & (found == one)).sum()) for one in (TRAIN, VAL, DUPLICATE)],
+        "tokens": [int(lengths[found == one].sum()) for one in (TRAIN, VAL, DROPPED)],
+        "documents": [int((begins & (found == one)).sum()) for one in (TRAIN, VAL, DROPPED)],
     }
     return plan.workspace.leave_receipt("decisions", str(part), [], facts)
 
@@ -96,12 +95,12 @@ def decisions_on(plan: Plan, part: int, decision: Decision) -> np.ndarray:
         hashes = _document_hashes(rows, spans)
         found[hashes["low"] < np.uint64(math.ldexp(plan.settings.val_fraction, 64))] = VAL
     if decision.documents is not None:
-        found[_repeated(plan, part, decision)] = DUPLICATE
+        found[_repeated(plan, part, decision)] = DROPPED
         if len(rows) and rows["flags"][0] & CONTINUES:
             first = next(span["first"] for span in spans if span["first"] < part)
             begins_at = joined.parts[first]["rows"] - 1
             if begins_at in _repeated(plan, first, decision):
-                found[0] = DUPLICATE
+                found[0] = DROPPED
     return found
 
 

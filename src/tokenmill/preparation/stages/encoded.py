@@ -1,13 +1,16 @@
-"""Encoded documents on their way to a shard: a part holds ids and a table of its documents.
+"""Texts become ids (`TextEncoder`), and are written to parts, on their way to a shard.
+
+A part holds ids and a table of its documents:
 
     N.M.tokens   ids in the width of the dataset, each document followed by the end-of-text id
     N.M.rows     a row a document: how many ids, and the hash of its ids
 
 A document has one row in a part, however many pieces it was encoded in. One that is longer than a
-part stands in several: its rows are marked OPEN (goes on in a later part) and CONTINUES (began in
-an earlier one), and carry no hash.
+part has a row in several: they are marked OPEN (the document continues in a later part) and
+CONTINUES (it began in an earlier one), and carry no hash.
 """
 
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Self
@@ -16,16 +19,88 @@ import numpy as np
 import xxhash
 
 from tokenmill.base.atomic import new_file
+from tokenmill.errors import PrepareError
+from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.text.cleaning.clean import join_edge
 from tokenmill.text.cleaning.dedup import HASH, hash_all
+from tokenmill.text.reading.bad_input import EMPTY, ONLY_REPEATED_LINES
+from tokenmill.tokens.tokenizer import Tokenizer
 
 CONTINUES, OPEN = 1, 2
+EDGE_LIMIT = 256 << 20  # bytes held in search of a place to cut
 ROW = np.dtype([("length", "<u4"), ("flags", "<u4"), ("hash", HASH)])
 
 
 @dataclass
+class OpenDocument:
+    """The document at the end of what was read so far, when its end is still to come."""
+
+    pending: bytes = b""
+    """Text after the last place to cut: not encoded yet."""
+    has_rows: bool = False
+    """Whether some of it was encoded already (here or, for a head, in an earlier unit)."""
+    before: bytes = b""
+    """The last bytes that were encoded: what cleaning must see of them."""
+    had_text: bool = False
+    """Whether it had any text before repeated lines were dropped."""
+
+
+class TextEncoder:
+    """Encodes texts of a plan, and counts what the accounts must know of them."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.tokenizer: Tokenizer = plan.tokenizer
+        self.normalize = plan.settings.normalize
+        self.counts: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
+
+    def encode(self, texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and ends; every id is sure to be one of the vocabulary: nothing ever wraps."""
+        ids, ends = self.tokenizer.encode_batch(texts)
+        largest = int(ids.max(initial=0))
+        if largest >= self.tokenizer.vocab_size:
+            raise PrepareError(
+                f"token id {largest} is beyond the vocabulary of {self.tokenizer.name} "
+                f"({self.tokenizer.vocab_size:,} ids)",
+                hint="the tokenizer file contradicts itself; check where it comes from",
+            )
+        if self.tokenizer.end_of_text:
+            literal = self.tokenizer.end_of_text.encode()
+            # One byte is looked for first: most texts do not have it, and that is soon known.
+            found = sum(text.count(literal) for text in texts if literal[:1] in text)
+            self.counts["literal_end_of_text"] += found
+        return ids, ends
+
+    def is_empty(self, text: bytes) -> bool:
+        """Whether a document of this text is dropped."""
+        return not text or (self.normalize and text.isspace())
+
+    def drop_empty(self, *, had_text: bool) -> None:
+        """Count an empty document; `had_text` is whether it had text before lines were dropped."""
+        self.dropped[ONLY_REPEATED_LINES if had_text else EMPTY] += 1
+
+    def after(self, before: bytes, text: bytes) -> bytes:
+        """The text as it is after `before` in one document."""
+        return join_edge(before, text) if self.normalize else text
+
+    def append(self, document: OpenDocument, text: bytes) -> bytes:
+        """The text of the document that is not encoded yet, with what comes next."""
+        return document.pending + self.after(document.before + document.pending, text)
+
+
+def check_edge(text: bytes) -> None:
+    """Refuse to hold ever more text in which no place to cut is found."""
+    if len(text) > EDGE_LIMIT:
+        raise PrepareError(
+            f"no place to cut in {len(text):,} bytes of one document: the tokenizer allows none",
+            hint="cut the file into documents: --documents line or paragraph, or --separator",
+        )
+
+
+@dataclass
 class _OpenRow:
-    """The row of the document at the end of what was added, while it goes on."""
+    """The row of the document at the end of what was added, while it is open."""
 
     length: int
     flags: int
@@ -68,14 +143,14 @@ class PartWriter:
         self._tokens.write(self._with_end_of_text(ids, ends[complete]).data)
         self.num_tokens += len(ids) + int(complete.sum())
         if self._row is not None:
-            self._go_on(self._row, rows, ids[: ends[0]])
+            self._continue(self._row, rows, ids[: ends[0]])
         if not complete[-1]:
             self._hold(rows[-1], ids[ends[-2] if len(ends) > 1 else 0 :])
             rows = rows[:-1]
         self._write(rows)
 
-    def _go_on(self, row: _OpenRow, rows: np.ndarray, ids: np.ndarray) -> None:
-        """The first of these rows goes on with the document that was open: make them one."""
+    def _continue(self, row: _OpenRow, rows: np.ndarray, ids: np.ndarray) -> None:
+        """The first of these rows continues the document that was open: make them one."""
         assert rows["flags"][0] & CONTINUES
         rows["length"][0] += row.length
         rows["flags"][0] = (row.flags & CONTINUES) | (rows["flags"][0] & OPEN)

@@ -5,53 +5,59 @@ leaves a tail here and a head there; together they are a few words, encoded now,
 own. The list of parts, with these in their places, is the whole dataset in input order.
 """
 
-from collections import Counter
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import xxhash
 
+from tokenmill.base.atomic import keep
 from tokenmill.preparation.plan import Plan, load_plan
-from tokenmill.preparation.stages.encode import (
-    EMPTIED,
-    EMPTY,
+from tokenmill.preparation.stages.encoded import (
+    CONTINUES,
+    OPEN,
+    OpenDocument,
+    PartWriter,
+    TextEncoder,
     check_edge,
-    count_literals,
-    encode_checked,
+    read_rows,
+    read_tokens,
 )
-from tokenmill.preparation.stages.encoded import CONTINUES, OPEN, PartWriter, read_rows, read_tokens
-from tokenmill.preparation.stages.encoded_list import FILE_NAME as JOINED
-from tokenmill.preparation.stages.encoded_list import JoinedParts, keep_joined
-from tokenmill.preparation.workspace.task import leaves_receipt
-from tokenmill.text.cleaning.clean import join_edge
+from tokenmill.preparation.workspace.work_folder import Workspace, leaves_receipt, remember
 
 Part = dict[str, Any]
+JOINED_FILE = "joined.json"
 
 
 @dataclass
-class JoinedUnits:
-    """All parts in order, and the documents that stand in more than one."""
+class JoinedParts:
+    """All parts in input order, and the documents that are in several of them."""
 
     parts: list[Part] = field(default_factory=list)
     spans: list[dict[str, Any]] = field(default_factory=list)
-    dropped: Counter[str] = field(default_factory=Counter)
-    counts: Counter[str] = field(default_factory=Counter)
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Documents dropped while joining, by reason."""
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def spans_of(self, part: int) -> list[dict[str, Any]]:
+        """The spanning documents that touch a part, at most two, each with that part's number."""
+        # Spans are in order and overlap at most in one part: bisect for the neighbours.
+        first = bisect_left(self.spans, part, key=lambda span: span["last"])
+        near = self.spans[first : first + 2]
+        return [{**span, "part": part} for span in near if span["first"] <= part]
 
 
-@dataclass
-class _Open:
-    """The document that the units so far left open."""
+def load_joined(out_dir: str) -> JoinedParts:
+    """Read the list of all parts; once a process."""
+    return _load(Workspace(out_dir).root / JOINED_FILE)
 
-    text: bytes
-    has_rows: bool
-    before: bytes
-    had_text: bool
-    """Before repeated lines were dropped."""
 
-    def and_then(self, head: bytes, *, normalize: bool) -> bytes:
-        """Its text that is not encoded yet, with the head of the next unit."""
-        return self.text + (join_edge(self.before + self.text, head) if normalize else head)
+@remember
+def _load(path: Path) -> JoinedParts:
+    return JoinedParts(**orjson.loads(path.read_bytes()))
 
 
 @leaves_receipt(lambda _: ("joined", "all"))
@@ -62,46 +68,40 @@ def join_units(out_dir: str) -> dict[str, Any]:
     found = [receipt for receipt in receipts if receipt is not None]
     assert len(found) == len(receipts), f"unit {receipts.index(None)} has no receipt"
     joined = join_edges(plan, found)
-    keep_joined(
-        plan.workspace,
-        JoinedParts(joined.parts, joined.spans, dict(joined.dropped), dict(joined.counts)),
-    )
+    keep(plan.workspace.root / JOINED_FILE, orjson.dumps(asdict(joined)))
     edges = [part["name"] for part in joined.parts if part["name"].endswith(".edge")]
     files = [f"../units/{name}.{kind}" for name in edges for kind in ("tokens", "rows")]
-    return plan.workspace.leave_receipt("joined", "all", [f"../{JOINED}", *files], {})
+    return plan.workspace.leave_receipt("joined", "all", [f"../{JOINED_FILE}", *files], {})
 
 
-def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedUnits:
+def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedParts:
     """Walk over the units in order; memory is that of one edge."""
-    joined = JoinedUnits()
-    document: _Open | None = None
+    parts: list[Part] = []
+    encoder = TextEncoder(plan)
+    document: OpenDocument | None = None
     for unit, receipt in enumerate(receipts):
         head, tail = _texts(plan, unit, receipt)
         if document is not None:
             if not receipt["begins_inside"]:
                 continue  # an empty unit: its text went to a neighbour
             document.had_text |= receipt["head_had_text"]
-            document.text = document.and_then(head, normalize=plan.settings.normalize)
-            if not receipt["head_complete"] and not receipt["head_closes"]:
-                check_edge(document.text)
-                continue  # no place to cut in the whole unit
+            document.pending = encoder.append(document, head)
             closes = receipt["head_closes"]
-            if closes and not document.has_rows and _is_empty(plan, document.text):
-                joined.dropped[EMPTIED if document.had_text else EMPTY] += 1
+            if not receipt["head_complete"] and not closes:
+                check_edge(document.pending)
+                continue  # no place to cut in the whole unit
+            if closes and not document.has_rows and encoder.is_empty(document.pending):
+                encoder.drop_empty(had_text=document.had_text)
             else:
                 flags = (CONTINUES if document.has_rows else 0) | (0 if closes else OPEN)
-                joined.parts.append(_encode_edge(plan, unit, document.text, flags, joined.counts))
-        joined.parts += receipt["parts"]
+                parts.append(_encode_edge(plan, encoder, unit, document.pending, flags))
+        parts += receipt["parts"]
         document = None
         if receipt["open"]:
             before = bytes.fromhex(receipt["before_tail"])
-            document = _Open(tail, receipt["open_has_rows"], before, receipt["tail_had_text"])
-    joined.spans = _spans(plan, joined.parts)
-    return joined
-
-
-def _is_empty(plan: Plan, text: bytes) -> bool:
-    return not text or (plan.settings.normalize and text.isspace())
+            had_text = receipt["tail_had_text"]
+            document = OpenDocument(tail, receipt["open_has_rows"], before, had_text)
+    return JoinedParts(parts, _spans(plan, parts), dict(encoder.dropped), dict(encoder.counts))
 
 
 def _texts(plan: Plan, unit: int, receipt: dict[str, Any]) -> tuple[bytes, bytes]:
@@ -111,17 +111,16 @@ def _texts(plan: Plan, unit: int, receipt: dict[str, Any]) -> tuple[bytes, bytes
     return data[: receipt["head"]], data[receipt["head"] :]
 
 
-def _encode_edge(plan: Plan, unit: int, text: bytes, flags: int, counts: Counter[str]) -> Part:
-    ids, ends = encode_checked(plan, [text])
+def _encode_edge(plan: Plan, encoder: TextEncoder, unit: int, text: bytes, flags: int) -> Part:
+    ids, ends = encoder.encode([text])
     end_of_text = plan.tokenizer.end_of_text_id
     with PartWriter(plan.workspace, f"{unit}.edge", plan.dtype, end_of_text) as part:
         part.add(ids, ends, np.array([flags], np.uint32), hashed=flags == 0)
-    counts["literal_end_of_text"] += count_literals(plan.tokenizer, [text])
     return part.facts()
 
 
 def _spans(plan: Plan, parts: list[Part]) -> list[dict[str, Any]]:
-    """Documents that stand in several parts, each with the hash of all its ids."""
+    """Documents that are in several parts, each with the hash of all its ids."""
     spans: list[dict[str, Any]] = []
     at = 0
     while at < len(parts):

@@ -18,10 +18,9 @@ from tokenmill.errors import (
     TokenmillError,
 )
 from tokenmill.preparation.inputs import Inputs, find_inputs, hash_standard_input
-from tokenmill.preparation.plan import list_differences, read_plan
+from tokenmill.preparation.plan import list_differences, load_tokenizer, read_plan
 from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stages.accounts import Summary, summarize
-from tokenmill.preparation.stages.characters import load_tokenizer
 from tokenmill.preparation.workspace.folder_contents import (
     in_already,
     is_ours,

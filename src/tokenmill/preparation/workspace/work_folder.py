@@ -14,10 +14,14 @@
     shards/              receipts of finished shards; the shards themselves are in their places
     */N.json             the receipt of each of these: written after it, so it proves it is whole
 
-A task writes under a name of its own, renames, then leaves the receipt: it can be killed
-anywhere, run twice, or run by two machines at once, and the result is the same.
+A task is a function of the output folder and a few small values. It writes under a name of its own,
+renames, then leaves the receipt: it can be killed anywhere, run twice, or run by two machines at
+once, and the result is the same. Whoever runs tasks may ask for the receipt of one without running
+it: that is how many machines share a stage without talking to each other
+(`executors/numbered.py`).
 """
 
+import functools
 import os
 import shutil
 from collections.abc import Callable, Iterable
@@ -32,6 +36,8 @@ from tokenmill.base.hashing import hash_file
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 
 STANDARD_INPUT = "standard-input"
+Receipt = dict[str, Any]
+ReceiptName = Callable[..., tuple[str, str]]
 Loaded = TypeVar("Loaded")
 Known = dict[str, tuple[int, str]]
 """Files with size and hash."""
@@ -193,3 +199,37 @@ def remember(load: Callable[[Path], Loaded]) -> Callable[[Path], Loaded]:
         return kept[path][1]
 
     return remembered
+
+
+class TaskWithReceipt:
+    """A task function that is not run again where its receipt is found."""
+
+    __name__: str
+    __qualname__: str
+
+    def __init__(self, function: Callable[..., Receipt], receipt: ReceiptName) -> None:
+        functools.update_wrapper(self, function)
+        self._function, self._receipt = function, receipt
+
+    def __call__(self, out_dir: str, *task: Any) -> Receipt:
+        """The receipt of the task, after running it if there was none."""
+        return self.find(out_dir, *task) or self._function(out_dir, *task)
+
+    def find(self, out_dir: str, *task: Any) -> Receipt | None:
+        """The receipt that the task left, or None when it has to be run."""
+        return Workspace(out_dir).receipt(*self._receipt(out_dir, *task))
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # by name, as functions travel
+
+
+def leaves_receipt(receipt: ReceiptName) -> Callable[[Callable[..., Receipt]], TaskWithReceipt]:
+    """Make a function a task; `receipt` gives stage and name of its receipt from its arguments."""
+    return lambda function: TaskWithReceipt(function, receipt)
+
+
+def bytes_and_tokens(result: tuple[int, Receipt]) -> tuple[int, int]:
+    """Bytes read and tokens made by a task, for the progress shown."""
+    receipt = result[1]
+    tokens = sum(part["tokens"] for part in receipt.get("parts", ()))
+    return receipt.get("counts", {}).get("bytes_in", 0), tokens

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from tokenmill.errors import BadInputError
 from tokenmill.text.inputs.open_input import Source
 
-# Reasons, as they are in the accounts of a dataset.
+# All reasons for which a document may be dropped, as they are in the manifest of a dataset.
 EMPTY, EMPTY_FILE, TOO_LARGE = "empty", "empty file", "too large"
+UNREADABLE, DUPLICATE, ONLY_REPEATED_LINES = "unreadable", "duplicate", "only repeated lines"
 NOT_UTF8, NOT_JSON, NOT_CSV = "not UTF-8", "not JSON", "not CSV"
 UNCLOSED_QUOTE = "unclosed quote, with the rest of the file"
 NO_FIELD, NO_STRING, NO_COLUMN = "missing field", "field is not a string", "missing column"

@@ -26,6 +26,7 @@ from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
+from tokenmill.text.reading.bad_input import UNREADABLE
 from tokenmill.text.reading.chunks import Chunk, ReadRules
 from tokenmill.text.reading.read_csv import read_csv
 from tokenmill.text.reading.read_jsonl import read_jsonl
@@ -46,7 +47,7 @@ def read_unit(
         raise ValueError(f"chunk_bytes is {chunk_bytes}; it must be at least 1")
     if source.kind == "unreadable":
         chunk = Chunk([])
-        chunk.leave_out(source.kind, "file", 0)
+        chunk.leave_out(UNREADABLE, "file", 0)
         yield chunk
         return
     check_unchanged(source)

@@ -1,0 +1,132 @@
+"""The text of a unit, read and cleaned, and the stages that only look at it.
+
+characters: which characters there are, for the tokenizer `chars`.
+lines: hash every line. Lines are dropped before a text is encoded, so repeated ones must be known
+in advance. This leaves 20 bytes a line on disk, and the cleaned text itself if there is room.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from tokenmill.errors import PrepareError, TokenmillError
+from tokenmill.preparation.budget.document_limits import OneAtATime, load_limits
+from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.stages.duplicates import RunWriter
+from tokenmill.preparation.workspace.work_folder import leaves_receipt
+from tokenmill.text.cleaning.clean_chunks import (
+    ChunkKeeper,
+    CleanChunk,
+    KeptChunks,
+    clean_chunk,
+    lines_to_compare,
+)
+from tokenmill.text.cleaning.dedup import hash_all
+from tokenmill.text.reading.bad_input import TooLargeError
+from tokenmill.text.reading.chunks import Chunk
+from tokenmill.text.reading.read import read_unit
+from tokenmill.tokens.chars import CharsTokenizer, chars_of
+from tokenmill.tokens.cuts import AT_CHARACTERS
+from tokenmill.tokens.tokenizer import Tokenizer
+
+
+@leaves_receipt(lambda _, unit: ("characters", str(unit)))
+def find_characters(out_dir: str, unit: int) -> dict[str, Any]:
+    """Task: the characters of one unit."""
+    plan = load_plan(out_dir)
+    found: set[str] = set()
+    with naming_source(plan, unit):
+        for chunk in cleaned_chunks(plan, unit, AT_CHARACTERS):
+            found |= chars_of(chunk.texts)
+    facts = {"characters": "".join(sorted(found))}
+    return plan.workspace.leave_receipt("characters", str(unit), [], facts)
+
+
+def build_tokenizer(receipts: list[dict[str, Any]]) -> Tokenizer:
+    """One vocabulary from the characters of all units."""
+    return CharsTokenizer.build(set().union(*(receipt["characters"] for receipt in receipts)))
+
+
+@leaves_receipt(lambda _, unit, number, keep_text: ("lines", str(number)))
+def hash_lines(out_dir: str, unit: int, number: int, keep_text: bool) -> dict[str, Any]:
+    """Task: leave the sorted line hashes of one unit, as run `number`, and perhaps its text."""
+    plan = load_plan(out_dir)
+    min_chars, long_line = plan.settings.dedup_min_chars, plan.settings.long_line
+    num_lines = bytes_in = 0
+    with ExitStack() as stack:
+        stack.enter_context(naming_source(plan, unit))
+        writer = stack.enter_context(RunWriter(plan.workspace, "lines", str(number)))
+        path = plan.workspace.path("lines", f"{number}.text")
+        keeper = stack.enter_context(ChunkKeeper(path)) if keep_text else None
+        for chunk in cleaned_chunks(plan, unit, plan.tokenizer.cuts):
+            if keeper is not None:
+                keeper.add(chunk)
+            lines, counts = lines_to_compare(chunk, min_chars=min_chars, long_line=long_line)
+            # An ordinal is the number of a line in the unit.
+            writer.add(hash_all(compress(lines.all(), counts)), np.flatnonzero(counts) + num_lines)
+            num_lines += len(lines)
+            bytes_in += chunk.bytes_in
+        kept = keeper.finish() if keeper is not None else None
+        return writer.finish(counts={"lines": num_lines, "bytes_in": bytes_in}, kept=kept)
+
+
+def kept_chunks(plan: Plan, number: int) -> KeptChunks:
+    """The cleaned text that `hash_lines` kept of a unit, as run `number`."""
+    receipt = plan.workspace.receipt("lines", str(number)) or {}
+    return KeptChunks(plan.workspace.path("lines", f"{number}.text"), receipt.get("kept"))
+
+
+def chunks_to_encode(plan: Plan, unit: int, kept: KeptChunks) -> Iterator[Chunk]:
+    """The cleaned chunks of a unit: those that were kept, or read again from the source."""
+    if not kept.is_whole():
+        yield from cleaned_chunks(plan, unit, plan.tokenizer.cuts)
+        return
+    share = load_limits(plan.workspace).share(plan.sources[plan.units[unit].source].kind)
+    with OneAtATime(plan.workspace) as on_large:
+        yield from kept.chunks(share, on_large)
+
+
+def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Iterator[CleanChunk]:
+    """Read one unit, and clean its texts unless asked not to."""
+    where, settings = plan.units[unit], plan.settings
+    source, limits = plan.sources[where.source], load_limits(plan.workspace)
+    with OneAtATime(plan.workspace) as on_large:
+        rules = replace(
+            settings.read_rules,
+            max_document_bytes=limits.document_bytes(source.kind),
+            large_document_bytes=limits.share(source.kind),
+            on_large=on_large,
+            spool_dir=str(plan.workspace.root),
+        )
+        long_line = settings.long_line if settings.dedup == "lines" else None
+        try:
+            for chunk in read_unit(source, where, rules, cuts=cuts, chunk_bytes=plan.chunk_bytes):
+                yield clean_chunk(chunk, normalize=settings.normalize, long_line=long_line)
+        except TooLargeError as error:
+            limits.explain(error, source.kind)
+            raise
+
+
+@contextmanager
+def naming_source(plan: Plan, unit: int) -> Iterator[None]:
+    """Whatever goes wrong inside says which file was being read."""
+    name = plan.sources[plan.units[unit].source].name
+    try:
+        yield
+    except PrepareError as error:
+        if not error.source:
+            error.source, error.message = name, f"{name}: {error.message}"
+        raise
+    except (TokenmillError, OSError):
+        raise
+    except Exception as error:
+        raise PrepareError(
+            f"{name}: {type(error).__name__}: {error}",
+            hint="this is a fault of tokenmill or of a library it uses; please report it",
+            source=name,
+        ) from error

@@ -1,0 +1,185 @@
+"""Chunks between reading and encoding: cleaned, kept on disk, without their repeated lines.
+
+Reading (decompressing, fetching) and cleaning a text costs about as much as encoding it. Where
+lines are compared, a text is needed twice: where the disk has room, its chunks are kept from the
+first pass for the second. No receipt vouches for them, which would have to wait for the disk: they
+are compared with their hash when they are opened, and the source is read again where they are gone
+or damaged.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import xxhash
+
+from tokenmill.base.atomic import new_file
+from tokenmill.base.hashing import hash_file
+from tokenmill.text.cleaning.clean import clean
+from tokenmill.text.cleaning.line_work import (
+    Lines,
+    find_lines,
+    lines_that_count,
+    with_surplus_empty_lines,
+    without_lines,
+)
+from tokenmill.text.reading.bad_input import BadInputPlace
+from tokenmill.text.reading.chunks import Chunk, Edge
+
+_BREAK = b"\xff"  # in no UTF-8
+
+
+@dataclass
+class CleanChunk(Chunk):
+    """A chunk whose texts are cleaned, or meant to stay as they are."""
+
+    huge: dict[int, list[int]] = field(default_factory=dict)
+    """For texts with lines of more than `long_line` bytes before cleaning: which they are, counted
+    among the lines of the text that are not empty now."""
+
+
+def clean_chunk(chunk: Chunk, *, normalize: bool, long_line: int | None) -> CleanChunk:
+    """Clean the texts if `normalize`; `long_line` is given where lines will be compared."""
+    texts = chunk.texts
+    if normalize:
+        texts = clean(texts, continues=chunk.continues, open=chunk.open)
+    huge = {} if long_line is None else _huge_lines(chunk.texts, normalize, long_line)
+    return CleanChunk(**{**vars(chunk), "texts": texts}, huge=huge)
+
+
+def _huge_lines(texts: list[bytes], normalize: bool, long_line: int) -> dict[int, list[int]]:
+    """Lines that other units might have had to cut, found before cleaning makes them shorter.
+
+    Cleaning joins no lines and takes only empty ones out, so a line keeps its number among those
+    that are not empty.
+    """
+    huge: dict[int, list[int]] = {}
+    for number, text in enumerate(texts):
+        if len(text) <= long_line:
+            continue
+        lines = text.split(b"\n")
+        long = [len(line) > long_line for line in lines]
+        if any(long):
+            left = clean(lines) if normalize else lines
+            huge[number] = np.flatnonzero(
+                [is_long for is_long, line in zip(long, left, strict=True) if line]
+            ).tolist()
+    return huge
+
+
+def lines_to_compare(
+    chunk: CleanChunk, *, min_chars: int, long_line: int
+) -> tuple[Lines, np.ndarray]:
+    """The lines of all texts, and which of them may be duplicates.
+
+    A line that was cut, being longer than `long_line`, is not known whole; so that the size of
+    units does not matter, none of that length counts.
+    """
+    lines = find_lines(chunk.texts)
+    counts = lines_that_count(lines, min_chars, long_line)
+    if len(lines) and chunk.continues is Edge.INSIDE:
+        counts[0] = False
+    if len(lines) and chunk.open is Edge.INSIDE:
+        counts[-1] = False
+    for text, which in chunk.huge.items():
+        first, stop = lines.first_of_text[text : text + 2]
+        filled = first + np.flatnonzero(lines.starts[first:stop] < lines.stops[first:stop])
+        counts[filled[which]] = False
+    return lines, counts
+
+
+class LineDropper:
+    """Takes repeated lines out of the chunks of a unit; `ordinals` are their numbers, sorted."""
+
+    def __init__(self, ordinals: np.ndarray | None, *, normalize: bool) -> None:
+        self.ordinals, self.normalize = ordinals, normalize
+        self.num_lines = self.num_dropped = 0
+
+    def drop(self, chunk: Chunk) -> list[bytes]:
+        """The texts of the next chunk, without repeated lines."""
+        if self.ordinals is None or not len(self.ordinals):
+            return chunk.texts
+        lines = find_lines(chunk.texts)
+        begin, end = self.num_lines, self.num_lines + len(lines)
+        first, last = np.searchsorted(self.ordinals, (begin, end))
+        here = self.ordinals[first:last].astype(np.int64) - begin  # numbers inside this chunk
+        self.num_lines = end
+        self.num_dropped += len(here)
+        if not len(here):
+            return chunk.texts
+        if self.normalize:
+            continues = chunk.continues is not Edge.NONE
+            here = with_surplus_empty_lines(lines, here, continues=continues)
+        return without_lines(lines, here)
+
+
+class ChunkKeeper:
+    """Writes the chunks of one unit to a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._chunks: list[dict[str, Any]] = []
+        self._hash = xxhash.xxh3_128()
+        self._open = ExitStack()
+        self._file = self._open.enter_context(new_file(path))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
+
+    def add(self, chunk: Chunk) -> None:
+        """Append the next chunk of the unit."""
+        text = _BREAK.join(chunk.texts)
+        self._hash.update(text)
+        self._file.write(text)
+        known = {name: getattr(chunk, name) for name in _KEPT_AS_THEY_ARE}
+        edges = {"continues": chunk.continues.value, "open": chunk.open.value}
+        places = [list(place) for place in chunk.places]
+        sizes = {"num_bytes": len(text), "num_texts": len(chunk.texts)}
+        self._chunks.append({**known, **edges, "places": places, **sizes})
+
+    def finish(self) -> dict[str, Any]:
+        """Close the file; what `KeptChunks` must know to read it again."""
+        self._open.close()
+        return {"hash": self._hash.hexdigest(), "chunks": self._chunks}
+
+
+_KEPT_AS_THEY_ARE = ("dropped", "replaced", "bytes_in", "offset", "lines")
+
+
+class KeptChunks:
+    """The chunks that a `ChunkKeeper` wrote; `known` is what its `finish` returned."""
+
+    def __init__(self, path: Path, known: dict[str, Any] | None) -> None:
+        self._path, self._known = path, known
+
+    def is_whole(self) -> bool:
+        """Whether the file is there and undamaged."""
+        try:
+            return self._known is not None and hash_file(self._path) == self._known["hash"]
+        except OSError:
+            return False
+
+    def chunks(self, large_bytes: int, on_large: Callable[[bool], None]) -> Iterator[Chunk]:
+        """All chunks in order; only if the file is whole. The rest is as in `ReadRules`."""
+        assert self._known is not None
+        with open(self._path, "rb") as file:
+            for known in self._known["chunks"]:
+                text = b""  # free the last one before the next is read
+                on_large(known["num_bytes"] > large_bytes)
+                text = file.read(known["num_bytes"])
+                yield Chunk(
+                    text.split(_BREAK) if known["num_texts"] else [],
+                    continues=Edge(known["continues"]),
+                    open=Edge(known["open"]),
+                    places=[BadInputPlace(*place) for place in known["places"]],
+                    **{name: known[name] for name in _KEPT_AS_THEY_ARE},
+                )
+
+    def remove(self) -> None:
+        """Delete the file: its chunks have been used."""
+        self._path.unlink(missing_ok=True)
