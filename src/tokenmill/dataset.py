@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.errors import TokenizerMismatchError, TokenmillError
-from tokenmill.formats.bucket import read_bucket
 from tokenmill.formats.engine.detect import detect
-from tokenmill.formats.engine.found import Ask, Found, token_dtype
+from tokenmill.formats.engine.format import Ask, FoundData, token_dtype
 from tokenmill.formats.engine.held_out import check_split
+from tokenmill.formats.ours import read_bucket
 from tokenmill.storage import is_remote
 from tokenmill.tokenfiles.array_reader import MemoryReader
 from tokenmill.tokenfiles.data_fingerprint import fingerprint
@@ -77,10 +77,8 @@ def open(
     ask = Ask(None if dtype is None else token_dtype(dtype))
     reader: ShardReader | None = None
     if isinstance(path, str) and is_remote(path):
-        if format not in (None, "tokenmill"):
-            raise ValueError(f"format is {format!r}, but only our own opens from a bucket")
         cache = ShardCache(cache_dir, cache_bytes)
-        found = read_bucket(path, split, ask, cache)
+        found = read_bucket(path, split, format, ask, cache)
         reader = CachedReader(found.files, cache, backend=backend)
     elif cache_dir is not None or cache_bytes is not None:
         raise ValueError("cache_dir and cache_bytes are for datasets at s3://bucket/...")
@@ -102,7 +100,7 @@ def open(
     )
 
 
-def _check_that_hashes_are_there(found: Found, path: object) -> None:
+def _check_that_hashes_are_there(found: FoundData, path: object) -> None:
     if any(file.hashes is None for file in found.files):
         raise ValueError(
             f"verify=True needs a manifest with hashes, and {path} ({found.format}) has none\n\n"
@@ -136,7 +134,7 @@ def from_array(
     file = TokenFile(
         "", "(memory)", array.dtype, len(array), array.nbytes, ends=ends, digest=digest
     )
-    found = Found("array", (file,), vocab_size=vocab_size)
+    found = FoundData("array", (file,), vocab_size=vocab_size)
     return TokenDataset(
         found,
         path="(memory)",
@@ -167,7 +165,7 @@ class TokenDataset:
 
     def __init__(
         self,
-        found: Found,
+        found: FoundData,
         *,
         path: str,
         split: str | None,
@@ -219,6 +217,11 @@ class TokenDataset:
     def details(self) -> dict[str, Any]:
         """What else the files say about themselves, for people: JSON values."""
         return self._found.details
+
+    @property
+    def has_manifest(self) -> bool:
+        """Whether a manifest of ours names the files, with hashes and what they were made from."""
+        return self._found.has_manifest
 
     @property
     def files(self) -> Sequence[TokenFile]:

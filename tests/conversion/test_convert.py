@@ -20,11 +20,13 @@ from system_faults import injecting, needs_strace
 
 import tokenmill
 from tokenmill.cli import main
-from tokenmill.conversion.convert import WRITERS, convert
+from tokenmill.conversion.convert import convert
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import CorruptShardError, FormatError, TokenizerMismatchError, TokenmillError
+from tokenmill.formats.engine.detect import writable_formats
 from tokenmill.shards.verify import verify
 
+WRITABLE = writable_formats()
 SPLITS = {"train": DOCUMENTS[:12], "val": DOCUMENTS[12:]}
 ONE_FILE = ("nanogpt", "npy", "megatron")
 OPTIONS = {"dolma": {"dtype": "uint16"}, "npy": {"end_of_text_id": 50256}}
@@ -45,7 +47,7 @@ def ours(tmp_path) -> Path:
     return write_ours(tmp_path / "ours", SPLITS, 100)
 
 
-@pytest.mark.parametrize("to", WRITERS)
+@pytest.mark.parametrize("to", WRITABLE)
 def test_there_and_back_gives_the_same_tokens_documents_and_bytes(tmp_path, ours, to):
     convert(ours, tmp_path / "there", to=to, **small(to))
     options = {**OPTIONS.get(to, {}), "tokenizer": "gpt2"}
@@ -58,7 +60,7 @@ def test_there_and_back_gives_the_same_tokens_documents_and_bytes(tmp_path, ours
     assert verify(tmp_path / "back", full=True) == []
 
 
-@pytest.mark.parametrize("to", WRITERS)
+@pytest.mark.parametrize("to", WRITABLE)
 @pytest.mark.parametrize(
     ("sample", "options"),
     [
@@ -95,7 +97,7 @@ def test_any_format_becomes_any_other(tmp_path, sample, options, to):
     lengths=st.lists(st.integers(0, 40), min_size=1, max_size=30),
     size=st.integers(1, 60),
     chunk=st.integers(1, 50),
-    to=st.sampled_from([*WRITERS]),
+    to=st.sampled_from([*WRITABLE]),
 )
 def test_no_size_of_shard_chunk_or_document_matters(tmp_path_factory, lengths, size, chunk, to):
     documents = [[*range(1, length + 1), 50256] for length in lengths]
@@ -125,7 +127,7 @@ def test_splits_of_any_name_stay_apart(tmp_path):
     }
 
 
-@pytest.mark.parametrize("to", sorted(set(WRITERS) - set(ONE_FILE)))
+@pytest.mark.parametrize("to", sorted(set(WRITABLE) - set(ONE_FILE)))
 def test_more_than_ten_shards_stay_in_order(tmp_path, to):
     """By name, part-10 would come before part-2."""
     documents = [[i, 50256] for i in range(1, 112)]
@@ -322,7 +324,7 @@ class TestWholeOrNotThere:
             "val.npy",
         ]
 
-    @pytest.mark.parametrize("to", WRITERS)
+    @pytest.mark.parametrize("to", WRITABLE)
     def test_equal_data_gives_equal_bytes(self, tmp_path, ours, to):
         for name in ("a", "b"):
             convert(ours, tmp_path / name, to=to)
@@ -424,7 +426,7 @@ def test_the_command_explains_itself():
 
     text = CliRunner().invoke(command, ["--help"]).output
 
-    for name in WRITERS:
+    for name in WRITABLE:
         assert name in text
 
 

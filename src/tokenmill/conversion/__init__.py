@@ -1,1 +1,5 @@
-"""The parts of convert.py: the stream that is written, and the manifest of ours."""
+"""Any format to any other.
+
+convert.py          read, write beside the target, compare, rename
+document_stream.py  a dataset as one stream in which documents end with the end-of-text id
+"""

@@ -3,13 +3,12 @@
 Streamed in chunks, written into a folder beside `dst`, read back and compared, and only then
 renamed: `dst` is whole and verified, or not there. Splits stay splits.
 
-On the way, documents end with the end-of-text id, as they do in ours (data that has it in front,
-as llm.c, is turned by one token; written as llm.c it is turned back). What cannot be kept is
-refused, and the argument that allows it is named: ids that do not fit a type, documents that only
-an index tells apart, documents without an end-of-text id.
+On the way, documents end with the end-of-text id, as they do in ours (where the id comes before a
+document, as in llm.c, it is moved by one token; written as llm.c it is moved back). What cannot be
+kept is refused, and the argument that allows it is named: ids that do not fit a type, documents
+that only an index separates, documents without an end-of-text id.
 """
 
-import importlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -21,33 +20,16 @@ import numpy as np
 
 from tokenmill import dataset
 from tokenmill.base.atomic import replace_folder, sync_folder, temporary_beside
-from tokenmill.conversion.converted_manifest import write_manifest
-from tokenmill.conversion.document_stream import Canonical, Rules, stream, turned
+from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.conversion.document_stream import DocumentStream, StreamRules, id_first, stream
 from tokenmill.dataset import TokenDataset, Where
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
-from tokenmill.formats.engine.detect import nearest
-from tokenmill.formats.engine.found import token_dtype
+from tokenmill.formats.engine.detect import FORMATS, format_to_write
+from tokenmill.formats.engine.format import TokenFormat, Writer, WriteTarget, token_dtype
 from tokenmill.formats.engine.held_out import stated
-from tokenmill.formats.engine.writing import Target, fitting
-from tokenmill.formats.llmc import KINDS
-from tokenmill.formats.llmc_write import MAGIC
-from tokenmill.formats.mds_unpack import unpack
-from tokenmill.shards.manifest import Split
+from tokenmill.formats.engine.writing import fitting
 
-# format -> the module that writes it, and whether its files say where documents end
-WRITERS = {
-    "tokenmill": ("ours_write", True),
-    "llmc": ("llmc_write", False),
-    "nanogpt": ("nanogpt_write", False),
-    "npy": ("npy_write", False),
-    "megatron": ("megatron_write", True),
-    "datatrove": ("datatrove_write", True),
-    "dolma": ("dolma_write", True),
-    "mds": ("mds_write", True),
-    "litdata": ("litdata_write", True),
-}
-
-# what they write, and what is written beside it
+# what the formats write, and what is written beside it
 TOKEN_FILES = {
     *(".bin", ".ends", ".json", ".npy", ".idx", ".gz", ".ds", ".index", ".metadata", ".mds"),
 }
@@ -64,6 +46,7 @@ class Converted:
     """Name -> tokens and shards."""
 
 
+@takes_keywords_of(dataset.open, but=("path", "split"))
 def convert(
     src: Where | list[Where],
     dst: Where,
@@ -78,13 +61,14 @@ def convert(
 ) -> Converted:
     """Write the dataset at `src` to the new folder `dst` in the format `to`.
 
-    `to_dtype` is the type of the written ids (by default the smallest that the vocabulary needs).
-    `how_to_open` goes to `tokenmill.open`: format, dtype, tokenizer, end_of_text_id.
+    `to_dtype` is the type of the written ids (by default the smallest that the vocabulary needs),
+    `tokens_per_shard` how many are in a file. `add_end_of_text` writes the end-of-text id after
+    documents that lack it; `allow_lost_documents` continues where some ends of documents are lost;
+    `overwrite` replaces a folder of token files once the new one is verified.
+
+    All other arguments say how to open `src`, as those of `tokenmill.open` do.
     """
-    if to == "ours":
-        to = "tokenmill"
-    if to not in WRITERS:
-        raise ValueError(nearest("format to write", to, list(WRITERS)))
+    target_format = format_to_write(to)
     target = Path(dst)
     if target.exists() and not overwrite:
         raise FormatError(
@@ -94,19 +78,26 @@ def convert(
     target.absolute().parent.mkdir(parents=True, exist_ok=True)
     temporary, unpacked = temporary_beside(target), temporary_beside(target)
     try:
-        if isinstance(src, (str, os.PathLike)) and unpack(Path(src), unpacked):
+        if isinstance(src, (str, os.PathLike)) and _unpack(Path(src), unpacked):
             src = unpacked
         whole = dataset.open(src, None, **how_to_open)
-        plan = _Plan(whole, to, to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents)
+        conversion = Conversion(
+            whole, target_format, to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents
+        )
         temporary.mkdir()
-        done = plan.write(temporary)
-        plan.compare(temporary)
-        _sync(temporary)
+        done = conversion.write(temporary)
+        conversion.compare(temporary)
+        for folder in [temporary, *filter(Path.is_dir, temporary.rglob("*"))]:
+            sync_folder(folder)
         replace_folder(temporary, target, temporary_beside(target))
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(unpacked, ignore_errors=True)
-    return Converted(str(target), to, plan.dtype.name, done)
+    return Converted(str(target), target_format.name, conversion.dtype.name, done)
+
+
+def _unpack(source: Path, into: Path) -> bool:
+    return any(format.unpack(source, into) for format in FORMATS.values())
 
 
 def _refuse_to_replace(target: Path, src: Where | list[Where]) -> None:
@@ -127,150 +118,150 @@ def _refuse_to_replace(target: Path, src: Where | list[Where]) -> None:
             )
 
 
-class _Plan:
+class Conversion:
     """One conversion: what is known of the source, and what the target asks for."""
 
     def __init__(
         self,
         whole: TokenDataset,
-        to: str,
+        to: TokenFormat,
         to_dtype: str | None,
         tokens_per_shard: int | None,
         add_end_of_text: bool,
         allow_lost_documents: bool,
     ) -> None:
         self.to = to
-        name, self.indexed = WRITERS[to]
-        self.module = importlib.import_module(f"tokenmill.formats.{name}")
         self.splits = _splits_of(whole)
         first = next(iter(self.splits.values()))
-        self.tokenizer = first.tokenizer if to == "tokenmill" else None
-        if to == "tokenmill" and self.tokenizer is None:
+        self.tokenizer = first.tokenizer if to.needs_tokenizer else None
+        if to.needs_tokenizer and self.tokenizer is None:
             raise TokenmillError(
                 f"nothing in {whole.path} names its tokenizer, and a dataset of ours must have one",
                 hint='name it: tokenizer="gpt2" (--tokenizer gpt2)',
             )
         self.dtype = self._choose_dtype(whole, to_dtype)
         self.tokens_per_shard = self._choose_size(tokens_per_shard)
-        end_of_text_id = first.end_of_text_id
-        if self.tokenizer is not None:
-            end_of_text_id = self.tokenizer.end_of_text_id
-        self.rules = Rules(
-            end_of_text_id=end_of_text_id,
+        described = first if self.tokenizer is None else self.tokenizer
+        self.rules = StreamRules(
+            end_of_text_id=described.end_of_text_id,
             add_end_of_text=add_end_of_text,
             allow_lost_documents=allow_lost_documents,
-            by_id=to == "tokenmill" or not self.indexed,
-            indexed=self.indexed,
+            by_id=to.documents_by_id,
+            indexed=to.is_indexed,
             vocab_size=self.tokenizer.vocab_size if self.tokenizer else None,
         )
-        # llm.c has the end-of-text id before each document.
-        self.turns = to == "llmc" and end_of_text_id is not None
-        if to == "llmc":
-            self._check_llmc(first)
+        self._check_end_of_text_id(first)
+
+    @property
+    def id_comes_first(self) -> bool:
+        """Whether the end-of-text id is written before each document."""
+        return self.to.end_of_text_comes == "before" and self.rules.end_of_text_id is not None
 
     def write(self, folder: Path) -> dict[str, tuple[int, int]]:
-        """All splits, one after another."""
+        """All splits, one after another: tokens and shards of each."""
+        assert self.to.writer is not None
         done: dict[str, tuple[int, int]] = {}
+        writers: dict[str, Writer] = {}
         shards = 0
-        splits: dict[str, Split] = {}
         for split, data in self.splits.items():
-            target = Target(
+            target = WriteTarget(
                 split,
                 self.dtype,
                 self.tokens_per_shard,
                 self.rules.end_of_text_id,
                 data.vocab_size,
-                data.tokenizer.name if self.to == "datatrove" and data.tokenizer else None,
-                first_shard=shards if self.to in ("tokenmill", "llmc") else 0,
+                data.tokenizer.name if self.to.stores_tokenizer_name and data.tokenizer else None,
+                first_shard=shards if self.to.numbers_over_splits else 0,
             )
-            writer = self.module.open_writer(folder, target)
-            tokens = 0
-            for ids, ends in self._fed(data):
-                writer.add(fitting(ids, self.dtype, tokens), ends)
-                tokens += len(ids)
+            writer = writers[split or "train"] = self.to.writer(folder, target)
+            num_tokens = 0
+            for ids, ends in self._chunks(data):
+                writer.add(fitting(ids, self.dtype, num_tokens), ends)
+                num_tokens += len(ids)
             count = writer.close()
             shards += count
-            if self.to == "tokenmill":
-                splits[split or "train"] = Split.of(tuple(writer.shards))
-            done[split or "all"] = (tokens, count)
-        if self.to == "tokenmill":
-            assert self.tokenizer is not None
-            write_manifest(folder, self.tokenizer, self.dtype.name, self.tokens_per_shard, splits)
+            done[split or "all"] = (num_tokens, count)
+        self.to.finish(folder, writers, self.tokenizer)
         return done
 
     def compare(self, folder: Path) -> None:
         """Read everything back: the same tokens, the same documents."""
-        written = _splits_of(
-            dataset.open(
-                folder,
-                None,
-                format=self.to,
-                dtype=self.dtype if self.to == "dolma" else None,
-                end_of_text_id=self.rules.end_of_text_id,
-                end_of_text_comes="before" if self.turns else "after",
-                backend="pread",
-            )
+        written = dataset.open(
+            folder,
+            None,
+            format=self.to.name,
+            dtype=None if self.to.states_dtype else self.dtype,
+            end_of_text_id=self.rules.end_of_text_id,
+            end_of_text_comes="before" if self.id_comes_first else "after",
+            backend="pread",
         )
-        for (split, data), copy in zip(self.splits.items(), written.values(), strict=True):
-            canonical = Canonical(copy)
-            position = 0
-            for ids, ends in stream(data, self.rules):
-                stop = position + len(ids)
-                same = stop <= canonical.num_tokens and np.array_equal(
-                    canonical.tokens(position, stop), ids
-                )
-                if same and self.indexed:
-                    same = np.array_equal(canonical.ends(position, stop) - position, ends)
-                if not same:
-                    raise CorruptShardError(
-                        f"what was written for {split or 'the data'} is not what was read, between "
-                        f"tokens {position:,} and {stop:,}",
-                        hint="the disk or the memory is failing; nothing was left behind",
-                    )
-                position = stop
-            if position != canonical.num_tokens:
-                raise CorruptShardError(
-                    f"{canonical.num_tokens:,} tokens were written for {split or 'the data'}, but "
-                    f"{position:,} were read",
-                    hint="the source changed while it was read; nothing was left behind",
-                )
+        copies = _splits_of(written).values()
+        for (split, data), copy in zip(self.splits.items(), copies, strict=True):
+            self._compare_split(split or "the data", data, DocumentStream(copy))
 
-    def _fed(self, data: TokenDataset) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        fed = stream(data, self.rules)
-        if not self.turns:
-            return fed
+    def _compare_split(self, split: str, data: TokenDataset, written: DocumentStream) -> None:
+        position = 0
+        for ids, ends in stream(data, self.rules):
+            stop = position + len(ids)
+            same = stop <= written.num_tokens and np.array_equal(
+                written.tokens(position, stop), ids
+            )
+            if same and self.to.is_indexed:
+                same = np.array_equal(written.ends(position, stop) - position, ends)
+            if not same:
+                raise CorruptShardError(
+                    f"what was written for {split} is not what was read, between "
+                    f"tokens {position:,} and {stop:,}",
+                    hint="the disk or the memory is failing; nothing was left there",
+                )
+            position = stop
+        if position != written.num_tokens:
+            raise CorruptShardError(
+                f"{written.num_tokens:,} tokens were written for {split}, but "
+                f"{position:,} were read",
+                hint="the source changed while it was read; nothing was left there",
+            )
+
+    def _chunks(self, data: TokenDataset) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        chunks = stream(data, self.rules)
+        if not self.id_comes_first:
+            return chunks
         assert self.rules.end_of_text_id is not None
-        return turned(fed, self.rules.end_of_text_id)
+        return id_first(chunks, self.rules.end_of_text_id)
 
     def _choose_dtype(self, whole: TokenDataset, asked: str | None) -> np.dtype[Any]:
-        allowed: tuple[str, ...] = self.module.DTYPES
+        allowed = self.to.dtypes
         if asked is not None:
             if token_dtype(asked).name not in allowed:
-                raise ValueError(f"{self.to} has no {asked}; it has {', '.join(allowed)}")
+                raise ValueError(f"{self.to.name} has no {asked}; it has {', '.join(allowed)}")
             return token_dtype(asked)
-        vocab_size = self.tokenizer.vocab_size if self.tokenizer else whole.vocab_size
+        vocab_size = (whole if self.tokenizer is None else self.tokenizer).vocab_size
         small = vocab_size <= 1 << 16 if vocab_size else whole.dtype.itemsize <= 2
-        if not small and whole.dtype.name in allowed and self.to != "tokenmill":
+        if not small and whole.dtype.name in allowed and not self.to.needs_tokenizer:
             return whole.dtype
         wide = "uint32" if "uint32" in allowed else "int32"
         return token_dtype("uint16" if small else wide)
 
     def _choose_size(self, asked: int | None) -> int:
-        most: int = self.module.MAX_TOKENS_PER_SHARD
+        most = self.to.max_tokens_per_shard
         if asked is None:
-            return int(self.module.TOKENS_PER_SHARD)
+            return self.to.tokens_per_shard
         if not 1 <= asked <= most:
-            raise ValueError(f"tokens_per_shard {asked:,}: {self.to} shards have 1 to {most:,}")
+            raise ValueError(
+                f"tokens_per_shard {asked:,}: {self.to.name} shards have 1 to {most:,}"
+            )
         return asked
 
-    def _check_llmc(self, data: TokenDataset) -> None:
-        """The magic of llm.c states the end-of-text id; another one would be lost."""
-        stated_id = KINDS[MAGIC[self.dtype.itemsize]][3]
+    def _check_end_of_text_id(self, data: TokenDataset) -> None:
+        """Where readers know only one end-of-text id, documents with another one are lost."""
+        known = self.to.end_of_text_id_of(self.dtype)
         ours = self.rules.end_of_text_id
-        if data.knows_documents and ours != stated_id and not self.rules.allow_lost_documents:
+        if known is None or known == ours or self.rules.allow_lost_documents:
+            return
+        if data.knows_documents:
             raise FormatError(
-                f"documents end with id {ours}, but in llm.c files of {self.dtype.name} with "
-                f"{stated_id}: readers would not find them",
+                f"documents end with id {ours}, but in {self.to.name} files of {self.dtype.name} "
+                f"with {known}: readers would not find them",
                 hint="pass allow_lost_documents=True (--allow-lost-documents) to write it so",
             )
 
@@ -283,9 +274,3 @@ def _splits_of(whole: TokenDataset) -> dict[str | None, TokenDataset]:
         for split, files in groups.items()
         if any(file.num_tokens for file in files)
     }
-
-
-def _sync(folder: Path) -> None:
-    for path in [folder, *folder.rglob("*")]:
-        if path.is_dir():
-            sync_folder(path)

@@ -1,7 +1,7 @@
 """A dataset as one stream in which documents end with the end-of-text id: what convert reads.
 
 Data with an index, or with the id after each document, is that already. Data with the id before
-each document (llm.c) is turned by one token: the id that opens a document is the one that closes
+each document (llm.c) is shifted by one token: the id that opens a document is the one that closes
 the document before, so the first is dropped and one is added at the end.
 """
 
@@ -19,29 +19,29 @@ Chunks = Iterator[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
-class Rules:
+class StreamRules:
     """What the target asks of documents, and what the caller allows."""
 
     end_of_text_id: int | None
     add_end_of_text: bool
     allow_lost_documents: bool
     by_id: bool
-    """Whether documents must be told by the end-of-text id alone."""
+    """Whether documents must be recognized by the end-of-text id alone."""
     indexed: bool
     """Whether the target says where documents end."""
     vocab_size: int | None
 
 
-class Canonical:
+class DocumentStream:
     """Random access to the stream."""
 
     def __init__(self, data: TokenDataset) -> None:
         self._data = data
         self.knows_documents = data.knows_documents
-        self._turned = not data.has_index and data.end_of_text_comes == "before"
+        self._shifted = not data.has_index and data.end_of_text_comes == "before"
         self._skip = 0
         self.num_tokens = data.num_tokens
-        if self._turned:
+        if self._shifted:
             self._skip = int(data.tokens(0, 1)[0] == data.end_of_text_id)
             self.num_tokens += 1 - self._skip
 
@@ -57,7 +57,7 @@ class Canonical:
         """Where documents end, also the one that the end of the data cuts."""
         if not self.knows_documents:
             return np.empty(0, np.int64)
-        if self._turned:
+        if self._shifted:
             marked = self.tokens(start, stop) == self._data.end_of_text_id
             found = np.flatnonzero(marked) + start + 1
         else:
@@ -67,14 +67,14 @@ class Canonical:
         return found
 
 
-def stream(data: TokenDataset, rules: Rules) -> Chunks:
+def stream(data: TokenDataset, rules: StreamRules) -> Chunks:
     """The chunks to write: ids, and where documents end among them; what is lost is refused."""
-    canonical = Canonical(data)
+    whole = DocumentStream(data)
     _check_documents(data, rules)
-    for start in range(0, canonical.num_tokens, CHUNK):
-        stop = min(start + CHUNK, canonical.num_tokens)
-        ids = canonical.tokens(start, stop)
-        ends = canonical.ends(start, stop) - start
+    for start in range(0, whole.num_tokens, CHUNK):
+        stop = min(start + CHUNK, whole.num_tokens)
+        ids = whole.tokens(start, stop)
+        ends = whole.ends(start, stop) - start
         if rules.vocab_size is not None and len(ids) and int(ids.max()) >= rules.vocab_size:
             at = int(ids.argmax())
             raise TokenizerMismatchError(
@@ -82,14 +82,14 @@ def stream(data: TokenDataset, rules: Rules) -> Chunks:
                 f"{rules.vocab_size:,} ids",
                 hint="these ids are of another tokenizer; name it with tokenizer= (--tokenizer)",
             )
-        if not canonical.knows_documents and rules.indexed and stop == canonical.num_tokens:
+        if not whole.knows_documents and rules.indexed and stop == whole.num_tokens:
             ends = np.array([len(ids)])
-        if rules.by_id and canonical.knows_documents:
-            ids, ends = _told_by_id(ids, ends, rules, data, start)
+        if rules.by_id and whole.knows_documents:
+            ids, ends = _known_by_id(ids, ends, rules, data, start)
         yield ids, ends
 
 
-def _check_documents(data: TokenDataset, rules: Rules) -> None:
+def _check_documents(data: TokenDataset, rules: StreamRules) -> None:
     """Before anything is written: are documents known, and can all be kept?"""
     if rules.allow_lost_documents:
         return
@@ -114,8 +114,8 @@ def _check_documents(data: TokenDataset, rules: Rules) -> None:
         )
 
 
-def _told_by_id(
-    ids: np.ndarray, ends: np.ndarray, rules: Rules, data: TokenDataset, start: int
+def _known_by_id(
+    ids: np.ndarray, ends: np.ndarray, rules: StreamRules, data: TokenDataset, start: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Documents that end with the end-of-text id and hold it nowhere else."""
     if rules.end_of_text_id is None:
@@ -132,21 +132,21 @@ def _told_by_id(
             f"end-of-text id {rules.end_of_text_id}",
             hint="pass add_end_of_text=True (--add-end-of-text) to write it after each document",
         )
-    told = np.flatnonzero(marked) + 1
-    if not np.array_equal(told, ends):
+    marked_ends = np.flatnonzero(marked) + 1
+    if not np.array_equal(marked_ends, ends):
         if not rules.allow_lost_documents:
-            extra = np.setdiff1d(told, ends)
+            extra = np.setdiff1d(marked_ends, ends)
             raise FormatError(
                 f"a document of {data.path} has the end-of-text id {rules.end_of_text_id} inside, "
                 f"at token {start + int(extra[0]) - 1:,}: it would become two",
                 hint="pass allow_lost_documents=True (--allow-lost-documents) to write it so",
             )
-        ends = told if not rules.indexed or len(told) else ends
+        ends = marked_ends if not rules.indexed or len(marked_ends) else ends
     return ids, ends
 
 
-def turned(chunks: Chunks, end_of_text_id: int) -> Chunks:
-    """The stream with the id before each document: one in front, the last left out."""
+def id_first(chunks: Chunks, end_of_text_id: int) -> Chunks:
+    """The stream with the id before each document: one at the start, the last left out."""
     held = None
     for ids, ends in chunks:
         front = np.array([end_of_text_id], ids.dtype) if held is None else held

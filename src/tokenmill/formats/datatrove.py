@@ -9,61 +9,91 @@ datatrove's own reader takes the token size as an argument and never looks at th
 metadata decides, and an argument that says otherwise is refused.
 """
 
-import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from tokenmill.errors import CorruptShardError, FormatError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.ends_file import ends_file
-from tokenmill.formats.engine.found import Ask, Found
+from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
+from tokenmill.formats.engine.writing import RollingWriter, write_file
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
-NAME = "datatrove"
 DTYPES = {"1": "<u1", "2": "<u2", "4": "<u4"}
 BUNDLED = {"gpt2": "gpt2", "openai-community/gpt2": "gpt2"}
 MIXED = "tokens and index are of different builds, or one was cut; fetch or write both again"
 
 
-def claims(path: Path, first_bytes: bytes) -> bool:
-    """Whether this is such a file, by its name."""
-    return path.name.endswith((".ds", ".ds.index", ".ds.metadata"))
+class DatatroveWriter(RollingWriter):
+    """One split as files of whole documents."""
+
+    folder_per_split = True
+
+    def path(self, number: int) -> Path:
+        """Named as by datatrove's merger, with room for more files."""
+        return self.folder / f"{number:05d}_corpus.ds"
+
+    def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
+        """The index and the metadata."""
+        write_file(path.with_name(path.name + ".index"), ends.astype("<u8").tobytes())
+        width = self.target.dtype.itemsize
+        name = self.target.tokenizer or "Unknown Tokenizer"
+        lines = [f"{name}|{width}", str(num_tokens), f"{num_tokens / 1e9:.2f} GT"]
+        write_file(path.with_name(path.name + ".metadata"), "\n".join(lines).encode())
 
 
-def read(path: Path, ask: Ask) -> Found:
-    """One file as a shard; the path may be any of the files of one name."""
-    tokens = path.with_name(path.name.split(".ds")[0] + ".ds")
-    size = untrusted.file_size(tokens, path if path != tokens else None)
-    tokenizer, dtype, count = _metadata(tokens)
-    if dtype is not None:
-        dtype = ask.agreed(dtype, tokens)
-    elif ask.dtype is not None:
-        dtype = ask.dtype
-    else:
-        raise FormatError(
-            f"{tokens} has no {tokens.name}.metadata beside it, so its token type is unknown",
-            hint=f'datatrove writes uint16 up to 65,536 ids: tokenmill.open("{tokens}", '
-            'dtype="uint16")',
+class Datatrove(FileFormat):
+    """Files that belong together by name; any of them may be named."""
+
+    name = "datatrove"
+    suffixes = (".ds",)
+    writer = DatatroveWriter
+    dtypes = ("uint16", "uint32")
+    tokens_per_shard = 100_000_000
+    is_indexed = True
+    documents_by_id = False
+    stores_tokenizer_name = True
+
+    def claims(self, path: Path, first_bytes: bytes) -> bool:
+        return path.name.endswith((".ds", ".ds.index", ".ds.metadata"))
+
+    def tokens_of(self, index: Path, token_files: set[str]) -> Path | None:
+        ours = index.name.endswith((".ds.index", ".ds.metadata"))
+        return index.with_suffix("") if ours else None
+
+    def read(self, path: Path, ask: Ask) -> FoundData:
+        """One file as a shard; the path may be any of the files of one name."""
+        tokens = path.with_name(path.name.split(".ds")[0] + ".ds")
+        size = untrusted.file_size(tokens, path if path != tokens else None)
+        tokenizer, dtype, count = _metadata(tokens)
+        if dtype is not None:
+            dtype = ask.agreed(dtype, tokens)
+        elif ask.dtype is not None:
+            dtype = ask.dtype
+        else:
+            raise FormatError(
+                f"{tokens} has no {tokens.name}.metadata beside it, so its token type is unknown",
+                hint=f'datatrove writes uint16 up to 65,536 ids: tokenmill.open("{tokens}", '
+                'dtype="uint16")',
+            )
+        if count is not None:
+            untrusted.expect_size(tokens, size, count * dtype.itemsize, f"{tokens.name}.metadata")
+        num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
+        file = TokenFile(
+            str(tokens), tokens.name, dtype, num_tokens, size, ends=_index(tokens, num_tokens)
         )
-    if count is not None:
-        untrusted.expect_size(tokens, size, count * dtype.itemsize, f"{tokens.name}.metadata")
-    num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
-    file = TokenFile(
-        str(tokens), tokens.name, dtype, num_tokens, size, ends=_index(tokens, num_tokens)
-    )
-    details: dict[str, Any] = {"tokenizer": tokenizer} if tokenizer else {}
-    if tokens.with_name(tokens.name + ".loss").exists():
-        details["loss_mask"] = tokens.name + ".loss"
-    bundled = BUNDLED.get(tokenizer or "")
-    return Found(
-        NAME,
-        (file,),
-        tokenizer=bundled,
-        vocab_size=50257 if bundled == "gpt2" else None,
-        details=details,
-    )
+        details: dict[str, Any] = {"tokenizer": tokenizer} if tokenizer else {}
+        if tokens.with_name(tokens.name + ".loss").exists():
+            details["loss_mask"] = tokens.name + ".loss"
+        bundled = BUNDLED.get(tokenizer or "")
+        return FoundData(
+            self.name,
+            (file,),
+            tokenizer=bundled,
+            vocab_size=50257 if bundled == "gpt2" else None,
+            details=details,
+        )
 
 
 def _metadata(tokens: Path) -> tuple[str | None, np.dtype[Any] | None, int | None]:
@@ -92,13 +122,9 @@ def _index(tokens: Path, num_tokens: int) -> Lazy | None:
     size = untrusted.file_size(path)
     if size % 8:
         raise untrusted.too_short(path, size, size + 8 - size % 8, "a whole number of documents")
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        last = int.from_bytes(os.pread(descriptor, 8, max(0, size - 8)), "little")
-    finally:
-        os.close(descriptor)
+    [last] = untrusted.integers_at(path, (max(0, size - 8), 8))
     if last != num_tokens:
         raise CorruptShardError(
             f"{path} ends at token {last:,}, but {tokens.name} has {num_tokens:,}", hint=MIXED
         )
-    return ends_file(path, size // 8)
+    return untrusted.ends_file(path, size // 8)

@@ -13,51 +13,95 @@ import gzip
 import io
 import zlib
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from tokenmill.errors import CorruptShardError, FormatError
 from tokenmill.formats import npy
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.found import Ask, Found
+from tokenmill.formats.engine.format import Ask, FileFormat, FoundData, WriteTarget
+from tokenmill.formats.engine.writing import RollingWriter, write_file
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
-NAME = "dolma"
 ROWS_AT_ONCE = 1 << 16
 
 
-def claims(path: Path, first_bytes: bytes) -> bool:
-    """Whether this may be such a file: named .npy, but without numpy's header."""
-    return path.suffix == ".npy" and not first_bytes.startswith(npy.MAGIC)
+class DolmaWriter(RollingWriter):
+    """One split as files of whole documents."""
+
+    folder_per_split = True
+
+    def __init__(self, folder: Path, target: WriteTarget) -> None:
+        super().__init__(folder, target)
+        self._documents = 0
+
+    def path(self, number: int) -> Path:
+        """Named as dolma names them, and so that order by name is order by number."""
+        return self.folder / f"part-0-{number:05d}.npy"
+
+    def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
+        """The table of documents; without a time in its header: equal data gives equal bytes."""
+        starts = [0, *ends[:-1].tolist()]
+        name = self.target.split or "tokens"
+        rows = "".join(
+            f"{start},{end},{self._documents + i},{name},{self._documents + i}\r\n"
+            for i, (start, end) in enumerate(zip(starts, ends.tolist(), strict=True))
+        )
+        self._documents += len(ends)
+        write_file(path.with_suffix(".csv.gz"), gzip.compress(rows.encode(), mtime=0))
 
 
-def read(path: Path, ask: Ask) -> Found:
-    """One file as a shard."""
-    first_bytes, size = untrusted.head(path)
-    if first_bytes.startswith(npy.MAGIC):
-        raise FormatError(
-            f"{path} has the header of a real .npy file, so it is none of dolma",
-            hint=f'leave format out, and the header is respected: tokenmill.open("{path}")',
-        )
-    if b"'descr'" in first_bytes[:64]:
-        raise CorruptShardError(
-            f"{path} starts with {first_bytes[:6]!r} and goes on like the header of a .npy file",
-            hint="its first bytes are damaged; fetch or write it again",
-        )
-    if ask.dtype is None:
-        if size == 0:
-            raise untrusted.empty(path)
-        raise FormatError(
-            f"{path} has no header (dolma's .npy files have none), so its token type is unknown",
-            hint=f'dolma writes uint16 unless told otherwise: tokenmill.open("{path}", '
-            'format="dolma", dtype="uint16")',
-        )
-    num_tokens = untrusted.whole_tokens(path, size, ask.dtype.itemsize, ask.dtype.name)
-    table = path.with_suffix(".csv.gz")
-    ends = Lazy(load_ends, (str(table), num_tokens)) if table.is_file() else None
-    if ends is not None and num_tokens == 0:
-        ends()  # nobody will ask an empty file for its documents: are there some?
-    return Found(NAME, (TokenFile(str(path), path.name, ask.dtype, num_tokens, size, ends=ends),))
+class Dolma(FileFormat):
+    """Named .npy, but without numpy's header."""
+
+    name = "dolma"
+    suffixes = (".npy",)
+    writer = DolmaWriter
+    dtypes = ("uint16", "uint32", "uint8", "uint64")
+    tokens_per_shard = 500_000_000
+    is_indexed = True
+    documents_by_id = False
+    states_dtype = False
+
+    def claims(self, path: Path, first_bytes: bytes) -> bool:
+        return path.suffix == ".npy" and not first_bytes.startswith(npy.MAGIC)
+
+    def tokens_of(self, index: Path, token_files: set[str]) -> Path | None:
+        # Without any .npy, a .csv.gz is a table of something else.
+        if not index.name.endswith(".csv.gz") or not any(x.endswith(".npy") for x in token_files):
+            return None
+        return index.with_name(index.name.removesuffix(".csv.gz") + ".npy")
+
+    def read(self, path: Path, ask: Ask) -> FoundData:
+        first_bytes, size = untrusted.head(path)
+        if first_bytes.startswith(npy.MAGIC):
+            raise FormatError(
+                f"{path} has the header of a real .npy file, so it is none of dolma",
+                hint=f'leave format out, and the header is respected: tokenmill.open("{path}")',
+            )
+        if b"'descr'" in first_bytes[:64]:
+            raise CorruptShardError(
+                f"{path} starts with {first_bytes[:6]!r}, then continues like the header of a .npy "
+                "file",
+                hint="its first bytes are damaged; fetch or write it again",
+            )
+        if ask.dtype is None:
+            if size == 0:
+                raise untrusted.empty(path)
+            raise FormatError(
+                f"{path} has no header (dolma's .npy files have none), so its token type is "
+                "unknown",
+                hint="dolma writes uint16 unless it is given another type: "
+                f'tokenmill.open("{path}", format="dolma", dtype="uint16")',
+            )
+        num_tokens = untrusted.whole_tokens(path, size, ask.dtype.itemsize, ask.dtype.name)
+        table = path.with_suffix(".csv.gz")
+        ends = Lazy(load_ends, (str(table), num_tokens)) if table.is_file() else None
+        if ends is not None and num_tokens == 0:
+            ends()  # nobody will ask an empty file for its documents: are there some?
+        file = TokenFile(str(path), path.name, ask.dtype, num_tokens, size, ends=ends)
+        return FoundData(self.name, (file,))
 
 
 def load_ends(path: str, num_tokens: int) -> np.ndarray:

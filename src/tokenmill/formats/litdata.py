@@ -5,58 +5,96 @@ tokens of all items, without anything between them. `dim` in the index is the nu
 chunk, `data_format` the dtype: `no_header_numpy:5` is uint16, `no_header_tensor:16` int32.
 
 Any other data_format is no token data; `pickle` in particular would run code and is refused.
-Compressed and encrypted chunks are refused.
+Compressed and encrypted chunks are refused. One item is written for each document.
 """
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 
 from tokenmill.base.strict_json import Reader
 from tokenmill.errors import CorruptShardError, FormatError
-from tokenmill.formats.engine import samples, untrusted
-from tokenmill.formats.engine.found import Ask, Found
+from tokenmill.formats.engine import untrusted
+from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData
 from tokenmill.formats.engine.held_out import take
+from tokenmill.formats.engine.writing import SampleWriter, offset_table, write_file
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
-NAME = "litdata"
 INDEX = "index.json"
 NUMPY_CODES = dict(enumerate(("i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8")))
 TORCH_CODES = {
     11: "u1", 12: "i1", 13: "<i2", 14: "<i2", 15: "<i4", 16: "<i4", 17: "<i8", 18: "<i8", 20: "<u2"
 }  # fmt: skip
+CODES = {np.dtype(dtype).name: code for code, dtype in NUMPY_CODES.items()}
+# The tree of one leaf, in the words of the library that litdata keeps it with.
+ONE_LEAF = '[1, {"type": null, "context": null, "children_spec": []}]'
 
 
-def claims_folder(folder: Path) -> bool:
-    """Whether this folder is such a dataset."""
-    path = folder / INDEX
-    return path.is_file() and "chunks" in untrusted.read_json(path).names()
+class LitdataWriter(SampleWriter):
+    """One split as a folder with an index."""
+
+    def write_shard(self, number: int, documents: list[np.ndarray]) -> dict[str, Any]:
+        """The table of offsets, then all ids."""
+        name = f"chunk-0-{number}.bin"
+        data = b"".join([offset_table([d.nbytes for d in documents]), *map(bytes, documents)])
+        write_file(self.folder / name, data)
+        return {
+            "chunk_bytes": len(data),
+            "chunk_size": len(documents),
+            "dim": sum(map(len, documents)),
+            "filename": name,
+        }
+
+    def write_index(self) -> None:
+        config = {
+            "chunk_bytes": self.target.tokens_per_shard * self.target.dtype.itemsize,
+            "chunk_size": None,
+            "compression": None,
+            "data_format": [f"no_header_numpy:{CODES[self.target.dtype.name]}"],
+            "data_spec": ONE_LEAF,
+            "encryption": None,
+            "item_loader": "TokensLoader",
+        }
+        # Fixed: the time of writing would make equal data unequal.
+        index = {"chunks": self.entries, "config": config, "updated_at": "0"}
+        index[untrusted.OUR_KEY] = {"samples": "documents"}
+        write_file(self.folder / INDEX, orjson.dumps(index))
 
 
-def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
-    """The chunks of a split, by the index."""
-    path = folder / INDEX
-    index = untrusted.read_json(path)
-    config = index.object("config")
-    dtype = ask.agreed(_dtype(config, path), path)
-    chunks = index.objects("chunks")
-    if not chunks:
-        raise FormatError(f"{path} names no chunks", hint="nothing was written; write it again")
-    root = untrusted.Root(folder, path)
-    shards = [_chunk(root, chunk, dtype) for chunk in chunks]
-    first = shards[0]
-    lengths = np.diff(load_ends(first.path, chunks[0].count("chunk_size"), 1), prepend=0)
-    documents = samples.are_documents(index, lengths)
-    if documents:
-        shards = [
-            _with_ends(shard, chunk.count("chunk_size"))
-            for shard, chunk in zip(shards, chunks, strict=True)
-        ]
-    found = Found(NAME, tuple(shards), details={"rows": not documents})
-    return found.with_files(take(found.files, split, folder))
+class Litdata(FolderFormat):
+    """Chunks that an index names."""
+
+    name = "litdata"
+    writer = LitdataWriter
+    dtypes = ("uint16", "uint32", "int32", "uint8", "int64", "uint64")
+    tokens_per_shard = 1 << 25
+    max_tokens_per_shard = 1 << 28
+    is_indexed = True
+    documents_by_id = False
+
+    def claims_folder(self, folder: Path) -> bool:
+        return untrusted.index_has(folder / INDEX, "chunks")
+
+    def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
+        path = folder / INDEX
+        index = untrusted.read_json(path)
+        dtype = ask.agreed(_dtype(index.object("config"), path), path)
+        chunks = index.objects("chunks")
+        if not chunks:
+            raise FormatError(f"{path} names no chunks", hint="nothing was written; write it again")
+        root = untrusted.Root(folder, path)
+        shards = [_chunk(root, chunk, dtype) for chunk in chunks]
+        counts = [chunk.count("chunk_size") for chunk in chunks]
+        lengths = np.diff(load_ends(shards[0].path, counts[0], 1), prepend=0)
+        documents = untrusted.samples_are_documents(index, lengths)
+        if documents:
+            shards = [_with_ends(shard, n) for shard, n in zip(shards, counts, strict=True)]
+        return FoundData(
+            self.name, tuple(take(shards, split, folder)), details={"rows": not documents}
+        )
 
 
 def _dtype(config: Reader, path: Path) -> np.dtype[Any]:
@@ -91,15 +129,10 @@ def _chunk(root: untrusted.Root, chunk: Reader, dtype: np.dtype[Any]) -> TokenFi
     offset = 4 * (count + 2)
     size = offset + num_tokens * dtype.itemsize
     path = root.sized(name, size)
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        head = np.frombuffer(os.pread(descriptor, 8, 0), "<u4")
-        last = int.from_bytes(os.pread(descriptor, 4, 4 + 4 * count), "little")
-    finally:
-        os.close(descriptor)
-    if (int(head[0]), int(head[1]), last) != (count, offset, size):
+    found, first, last = untrusted.integers_at(path, (0, 4), (4, 4), (4 + 4 * count, 4))
+    if (found, first, last) != (count, offset, size):
         raise CorruptShardError(
-            f"{path} says {head[0]:,} items from byte {head[1]:,} to {last:,}; the index says "
+            f"{path} says {found:,} items from byte {first:,} to {last:,}; the index says "
             f"{count:,} from {offset:,} to {size:,}",
             hint="chunk and index are of different builds; fetch both again",
         )

@@ -7,81 +7,129 @@
   header[2]   number of tokens, below 2^31
 
 The file is exactly 1024 bytes longer than its tokens. Documents begin with the end-of-text id and
-may go on in the next shard. The magic states the tokenizer: 50256 for GPT-2, 128000 for Llama 3.
+may continue in the next shard. The magic states the tokenizer: 50256 ends a text of GPT-2, 128000
+one of Llama 3.
 """
 
 from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from tokenmill.errors import FormatError, TruncatedShardError, UnsupportedVersionError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.first_bytes import OTHERS
-from tokenmill.formats.engine.found import Ask, Found
+from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
+from tokenmill.formats.engine.writing import RollingWriter
 from tokenmill.tokenfiles.token_file import TokenFile
 
-NAME = "llmc"
 HEADER_BYTES = 1024
-# magic -> (version, dtype, vocabulary, end-of-text id, bundled tokenizer)
-KINDS = {
-    20240520: (1, "<u2", 50257, 50256, "gpt2"),
-    20240801: (7, "<u4", 128256, 128000, None),
-}
 
 
-def claims(path: Path, first_bytes: bytes) -> bool:
-    """Whether these are the first bytes of such a file."""
-    return int.from_bytes(first_bytes[:4], "little") in KINDS
+class Kind(NamedTuple):
+    """What a magic number states."""
+
+    magic: int
+    version: int
+    dtype: str
+    vocab_size: int
+    end_of_text_id: int
+    tokenizer: str | None
+    """Its name, if it is bundled."""
 
 
-def read(path: Path, ask: Ask) -> Found:
-    """One file as a shard."""
-    first_bytes, size = untrusted.head(path, HEADER_BYTES)
-    kind = KINDS.get(int.from_bytes(first_bytes[:4], "little"))
-    if kind is None:
-        raise _not_llmc(path, first_bytes)
-    version, dtype_code, vocab_size, end_of_text_id, tokenizer = kind
-    if size < HEADER_BYTES:
-        raise TruncatedShardError(
-            f"{path} is {size:,} bytes; the header of llm.c alone has {HEADER_BYTES:,}",
-            hint="the file was cut short; fetch this file again",
+KINDS = (
+    Kind(20240520, 1, "<u2", 50257, 50256, "gpt2"),
+    Kind(20240801, 7, "<u4", 128256, 128000, None),
+)
+
+
+def _kind_of(first_bytes: bytes) -> Kind | None:
+    magic = int.from_bytes(first_bytes[:4], "little")
+    return next((kind for kind in KINDS if kind.magic == magic), None)
+
+
+def _kind_for(dtype: np.dtype[Any]) -> Kind:
+    return next(kind for kind in KINDS if np.dtype(kind.dtype) == dtype)
+
+
+class LlmcWriter(RollingWriter):
+    """One split as shards; documents continue in the next one."""
+
+    whole_documents = False
+
+    def path(self, number: int) -> Path:
+        """Named as llm.c names them."""
+        return self.folder / f"corpus_{self.target.split or 'train'}_{number:06d}.bin"
+
+    def begin(self, file: IO[bytes]) -> None:
+        file.write(bytes(HEADER_BYTES))
+
+    def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
+        kind = _kind_for(self.target.dtype)
+        file.seek(0)
+        file.write(np.array([kind.magic, kind.version, num_tokens], "<i4").tobytes())
+
+
+class Llmc(FileFormat):
+    """llm.c; a magic number states everything but the number of tokens."""
+
+    name = "llmc"
+    suffixes = (".bin",)
+    header_marks = tuple(np.array(kind[:2], "<i4").tobytes() for kind in KINDS)
+    writer = LlmcWriter
+    dtypes = ("uint16", "uint32")
+    tokens_per_shard = 100_000_000
+    max_tokens_per_shard = 2**31 - 1
+    end_of_text_comes = "before"
+    numbers_over_splits = True
+
+    def claims(self, path: Path, first_bytes: bytes) -> bool:
+        return _kind_of(first_bytes) is not None
+
+    def header_bytes(self, first_bytes: bytes) -> int | None:
+        return HEADER_BYTES if _kind_of(first_bytes) else None
+
+    def end_of_text_id_of(self, dtype: np.dtype[Any]) -> int | None:
+        return _kind_for(dtype).end_of_text_id
+
+    def read(self, path: Path, ask: Ask) -> FoundData:
+        first_bytes, size = untrusted.head(path, HEADER_BYTES)
+        kind = _kind_of(first_bytes)
+        if kind is None:
+            raise untrusted.known_other(path, first_bytes) or _not_llmc(path, first_bytes)
+        if size < HEADER_BYTES:
+            raise TruncatedShardError(
+                f"{path} is {size:,} bytes; the header of llm.c alone has {HEADER_BYTES:,}",
+                hint="the file was cut short; fetch this file again",
+            )
+        header = np.frombuffer(first_bytes, "<i4")
+        if header[1] != kind.version:
+            raise UnsupportedVersionError(
+                f"{path} is of llm.c version {header[1]}; known is {kind.version}",
+                hint="the file is damaged, or llm.c has a new format",
+            )
+        num_tokens = int(header[2])
+        if num_tokens < 0:
+            raise FormatError(
+                f"{path} claims {num_tokens:,} tokens in its header",
+                hint="the count has overflowed 2^31 or is damaged; write or fetch the shard again",
+            )
+        dtype = ask.agreed(np.dtype(kind.dtype), path)
+        untrusted.expect_tokens(path, size, HEADER_BYTES, num_tokens, dtype.itemsize)
+        return FoundData(
+            self.name,
+            (TokenFile(str(path), path.name, dtype, num_tokens, size, HEADER_BYTES),),
+            vocab_size=kind.vocab_size,
+            end_of_text_id=kind.end_of_text_id,
+            end_of_text_comes="before",
+            tokenizer=kind.tokenizer,
         )
-    header = np.frombuffer(first_bytes, "<i4")
-    if header[1] != version:
-        raise UnsupportedVersionError(
-            f"{path} is of llm.c version {header[1]}; known is {version}",
-            hint="the file is damaged, or llm.c has a new format",
-        )
-    num_tokens = int(header[2])
-    if num_tokens < 0:
-        raise FormatError(
-            f"{path} claims {num_tokens:,} tokens in its header",
-            hint="the count has overflowed 2^31 or is damaged; write or fetch the shard again",
-        )
-    dtype = ask.agreed(np.dtype(dtype_code), path)
-    untrusted.expect_size(
-        path,
-        size,
-        HEADER_BYTES + num_tokens * dtype.itemsize,
-        f"its header ({num_tokens:,} tokens)",
-    )
-    file = TokenFile(str(path), path.name, dtype, num_tokens, size, HEADER_BYTES)
-    return Found(
-        NAME,
-        (file,),
-        vocab_size=vocab_size,
-        end_of_text_id=end_of_text_id,
-        end_of_text_comes="before",
-        tokenizer=tokenizer,
-    )
 
 
 def _not_llmc(path: Path, first_bytes: bytes) -> FormatError:
-    what, remedy = OTHERS.get(first_bytes[:4], ("", ""))
-    if what:
-        return FormatError(f"{path} is {what}", hint=remedy)
     magic = int.from_bytes(first_bytes[:4], "little")
+    known = ", ".join(str(kind.magic) for kind in KINDS)
     return FormatError(
-        f"{path} starts with {magic}, not with the magic of llm.c ({', '.join(map(str, KINDS))})",
+        f"{path} starts with {magic}, not with the magic of llm.c ({known})",
         hint="the file is damaged, or has no header: then pass format='nanogpt' and its dtype",
     )

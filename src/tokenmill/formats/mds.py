@@ -6,30 +6,85 @@ one, then the columns one after another. A column of tokens is `ndarray:int32` (
 `ndim << 2 | code`, the shape in integers of 2^code bytes, the values), `ndarray:int32:2048` (values
 only), or `bytes` (values only, and the dtype is asked for).
 
-Headers lie between the tokens, so these shards are read piece by piece and never mapped as one run.
-With a fixed shape the index alone tells how many tokens there are; else opening reads the table of
-each shard. Columns of type `pkl` are pickles: never read. Compressed shards are refused.
+Headers are between the tokens, so these shards are read piece by piece and never mapped as one run.
+With a fixed shape the index alone says how many tokens there are; else opening reads the table of
+each shard. Columns of type `pkl` are pickles: never read. The samples of a compressed shard cannot
+be reached one by one: `convert` unpacks such shards first. One sample is written for each document,
+in a column `tokens`.
 """
 
-import mmap
-import os
+import gzip
+import hashlib
+import importlib
+import sys
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
+import orjson
+import xxhash
 
+from tokenmill.base.hashing import BLOCK_BYTES, Hasher, hash_file
 from tokenmill.base.strict_json import Reader
 from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
-from tokenmill.formats.engine import samples, untrusted
-from tokenmill.formats.engine.found import INTEGERS, Ask, Found
-from tokenmill.formats.engine.held_out import take
+from tokenmill.formats.engine import untrusted
+from tokenmill.formats.engine.format import INTEGERS, Ask, FolderFormat, FoundData
+from tokenmill.formats.engine.held_out import FOLDERS, take
+from tokenmill.formats.engine.writing import SampleWriter, offset_table, write_file
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
-NAME = "mds"
 INDEX = "index.json"
 USUAL_NAMES = ("tokens", "input_ids")
 DTYPE_CODES = {8: "u1", 9: "i1", 16: "u2", 17: "i2", 32: "u4", 33: "i4", 64: "u8", 65: "i8"}
+
+
+class MdsWriter(SampleWriter):
+    """One split as a folder with an index."""
+
+    def write_shard(self, number: int, documents: list[np.ndarray]) -> dict[str, Any]:
+        """The table of offsets, the JSON, then each sample: its size, its shape, its ids."""
+        config = {
+            "column_encodings": [f"ndarray:{self.target.dtype.name}"],
+            "column_names": ["tokens"],
+            "column_sizes": [None],
+            "compression": None,
+            "format": "mds",
+            "hashes": ["xxh3_128"],
+            "size_limit": 1 << 26,
+            "version": 2,
+        }
+        text = orjson.dumps(config)
+        samples = [_sample(document) for document in documents]
+        table = offset_table([len(sample) for sample in samples], before=len(text))
+        data = b"".join([table, text, *samples])
+        name = f"shard.{number:05d}.mds"
+        write_file(self.folder / name, data)
+        raw_data = {
+            "basename": name,
+            "bytes": len(data),
+            "hashes": {"xxh3_128": xxhash.xxh3_128_hexdigest(data)},
+        }
+        return {**config, "raw_data": raw_data, "samples": len(samples), "zip_data": None}
+
+    def write_index(self) -> None:
+        ours = {"samples": "documents"}
+        index = {"shards": self.entries, "version": 2, untrusted.OUR_KEY: ours}
+        write_file(self.folder / INDEX, orjson.dumps(index))
+
+
+def _sample(document: np.ndarray) -> bytes:
+    count = len(document)
+    if count == 0:
+        raise FormatError(
+            "an empty document cannot be written as MDS, which has no empty arrays",
+            hint="pass allow_lost_documents=True (--allow-lost-documents) to leave such out",
+        )
+    code = 0 if count < 1 << 8 else 1 if count < 1 << 16 else 2
+    shape = bytes([1 << 2 | code]) + count.to_bytes(1 << code, "little")
+    values = document.tobytes()
+    return (len(shape) + len(values)).to_bytes(4, "little") + shape + values
 
 
 @dataclass(frozen=True)
@@ -45,55 +100,71 @@ class Column:
     """Bytes of each column of a sample; None: a u32 in the sample says it."""
 
 
-def claims_folder(folder: Path) -> bool:
-    """Whether this folder is such a dataset."""
-    path = folder / INDEX
-    return path.is_file() and "shards" in untrusted.read_json(path).names()
+class Mds(FolderFormat):
+    """Shards that an index names."""
 
+    name = "mds"
+    writer = MdsWriter
+    dtypes = ("uint16", "uint32", "int32", "uint8", "int64", "uint64")
+    tokens_per_shard = 1 << 25
+    max_tokens_per_shard = 1 << 28
+    is_indexed = True
+    documents_by_id = False
 
-def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
-    """The shards of a split, by the index."""
-    path = folder / INDEX
-    index = untrusted.read_json(path)
-    if index.count("version") != 2:
-        raise UnsupportedVersionError(f"{path} is of version {index.count('version')}; known is 2")
-    entries = index.objects("shards")
-    if not entries:
-        raise FormatError(f"{path} names no shards", hint="nothing was written; write it again")
-    column = _column(entries[0], path, ask)
-    root = untrusted.Root(folder, path)
-    first = _table(_shard_path(root, entries[0]), entries[0].count("samples"), column)
-    dtype = column.dtype or ask.agreed(np.dtype(DTYPE_CODES[first.dtype_code]), path)
-    documents = samples.are_documents(index, np.diff(first.starts))
-    shards = []
-    for number, entry in enumerate(entries):
-        if _column(entry, path, ask) != column:
-            raise FormatError(
-                f"{path} has other columns in shard {number} than in shard 0",
-                hint="these are two datasets; open the shards of each in a folder of its own",
-            )
-        shards.append(_shard(root, entry, column, dtype, documents, first.dtype_code))
-    found = Found(
-        NAME,
-        tuple(shards),
-        details={"column": entries[0].fields["column_names"][column.number], "rows": not documents},
-    )
-    return found.with_files(take(found.files, split, folder))
+    def claims_folder(self, folder: Path) -> bool:
+        return untrusted.index_has(folder / INDEX, "shards")
+
+    def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
+        path = folder / INDEX
+        index = untrusted.read_json(path)
+        if (version := index.count("version")) != 2:
+            raise UnsupportedVersionError(f"{path} is of version {version}; known is 2")
+        entries = index.objects("shards")
+        if not entries:
+            raise FormatError(f"{path} names no shards", hint="nothing was written; write it again")
+        column = _column(entries[0], path, ask)
+        root = untrusted.Root(folder, path)
+        starts, _, code = _samples(root, entries[0], column, 0).read()
+        dtype = column.dtype or ask.agreed(np.dtype(DTYPE_CODES[code]), path)
+        documents = untrusted.samples_are_documents(index, np.diff(starts))
+        shards = []
+        for number, entry in enumerate(entries):
+            if _column(entry, path, ask) != column:
+                raise FormatError(
+                    f"{path} has other columns in shard {number} than in shard 0",
+                    hint="these are two datasets; open the shards of each in a folder of its own",
+                )
+            samples = _samples(root, entry, column, code)
+            shards.append(_shard(root, entry, samples, dtype, documents))
+        name = entries[0].fields["column_names"][column.number]
+        return FoundData(
+            self.name,
+            tuple(take(shards, split, folder)),
+            details={"column": name, "rows": not documents},
+        )
+
+    def unpack(self, source: Path, into: Path) -> bool:
+        done = False
+        for name in ["", *(name for names in FOLDERS.values() for name in names)]:
+            index = source / name / INDEX
+            if not untrusted.index_has(index, "shards"):
+                continue
+            shards = untrusted.read_json(index).objects("shards")
+            if any(shard.fields.get("zip_data") for shard in shards):
+                _unpack(source / name, into / name)
+                done = True
+        return done
 
 
 def _column(entry: Reader, path: Path, ask: Ask) -> Column:
     """The column of tokens: the one of that name, or the only one of integers."""
     if entry.text("format") != "mds":
         raise FormatError(f"{path} names shards of format {entry.text('format')!r}, not 'mds'")
-    names, encodings, sizes = (
-        entry.fields.get(key) for key in ("column_names", "column_encodings", "column_sizes")
-    )
-    lists = [names, encodings, sizes]
-    if not all(isinstance(value, list) and len(value) == len(names or []) for value in lists):
+    keys = ("column_names", "column_encodings", "column_sizes")
+    columns: list[Any] = [entry.fields.get(key) for key in keys]
+    if not all(isinstance(x, list) for x in columns) or len(set(map(len, columns))) != 1:
         raise CorruptShardError(f"{path} does not name columns, encodings and sizes alike")
-    assert isinstance(names, list)
-    assert isinstance(encodings, list)
-    assert isinstance(sizes, list)
+    names, encodings, sizes = columns
     if not all(size is None or (type(size) is int and 0 <= size < 1 << 32) for size in sizes):
         raise CorruptShardError(f"{path} has a column size that is none: {sizes!r:.100}")
     usable = [i for i, kind in enumerate(encodings) if _is_integers(kind)]
@@ -124,10 +195,10 @@ def _column(entry: Reader, path: Path, ask: Ask) -> Column:
             else "write the tokens as ndarray:uint16 or ndarray:int32",
         )
     parts = kind.split(":")
-    dtype = np.dtype(parts[1]).newbyteorder("<") if len(parts) > 1 else None
-    if dtype is not None:
-        dtype = ask.agreed(dtype, path)
-    return Column(dtype, len(parts) < 3, number, fixed)
+    if len(parts) == 1:
+        return Column(None, True, number, fixed)
+    dtype = ask.agreed(np.dtype(parts[1]).newbyteorder("<"), path)
+    return Column(dtype, len(parts) == 2, number, fixed)
 
 
 def _is_integers(kind: object) -> bool:
@@ -137,7 +208,7 @@ def _is_integers(kind: object) -> bool:
     return parts[0] == "ndarray" and (len(parts) == 1 or parts[1] in INTEGERS)
 
 
-def _shard_path(root: untrusted.Root, entry: Reader) -> Path:
+def _samples(root: untrusted.Root, entry: Reader, column: Column, dtype_code: int) -> "Samples":
     raw = entry.object("raw_data")
     _, size = root.file(raw.file("basename"))
     if size is None and entry.fields.get("zip_data"):
@@ -146,142 +217,121 @@ def _shard_path(root: untrusted.Root, entry: Reader) -> Path:
             f"{packed} is compressed ({entry.fields.get('compression')}): not read",
             hint=f"unpack it: tokenmill convert {root.folder} DST --to mds",
         )
-    return root.sized(raw.file("basename"), raw.count("bytes"))
+    path = root.sized(raw.file("basename"), raw.count("bytes"))
+    return Samples(str(path), entry.count("samples"), column, dtype_code)
 
 
 def _shard(
-    root: untrusted.Root,
-    entry: Reader,
-    column: Column,
-    dtype: np.dtype[Any],
-    documents: bool,
-    dtype_code: int,
+    root: untrusted.Root, entry: Reader, samples: "Samples", dtype: np.dtype[Any], documents: bool
 ) -> TokenFile:
-    path = _shard_path(root, entry)
+    path, column = Path(samples.path), samples.column
     raw = entry.object("raw_data")
-    size, count = raw.count("bytes"), entry.count("samples")
-    args = (str(path), count, column, dtype_code)
-    if column.dtype is not None and not column.has_shape and column.sizes[column.number]:
-        values = column.sizes[column.number] or 0
-        num_tokens = count * untrusted.whole_tokens(path, values, dtype.itemsize, dtype.name)
+    size, values = raw.count("bytes"), column.sizes[column.number]
+    if column.dtype is not None and not column.has_shape and values:
+        in_each = untrusted.whole_tokens(path, values, dtype.itemsize, dtype.name)
+        num_tokens = samples.count * in_each
         if num_tokens * dtype.itemsize > size:
             raise untrusted.too_short(path, size, num_tokens * dtype.itemsize, root.index.name)
     else:
-        num_tokens = int(_table(path, count, column, dtype_code).starts[-1])
+        num_tokens = int(samples.pieces()[0][-1])
     hashes = raw.fields.get("hashes")
     return TokenFile(
-        str(path),
+        samples.path,
         raw.file("basename"),
         dtype,
         num_tokens,
         size,
-        pieces=Lazy(load_pieces, args),
-        ends=Lazy(load_ends, args, count) if documents else None,
+        pieces=Lazy(samples.pieces, ()),
+        ends=Lazy(samples.ends, (), samples.count) if documents else None,
         digest=str(sorted(hashes.items()))[:400] if isinstance(hashes, dict) and hashes else "",
     )
 
 
 @dataclass(frozen=True)
-class Table:
-    """Where the tokens of each sample of a shard lie."""
+class Samples:
+    """The samples of one shard, by its table of offsets and by the headers in them."""
 
-    starts: np.ndarray
-    """On the axis of the shard, in tokens: one more than samples."""
-    first_bytes: np.ndarray
+    path: str
+    count: int
+    column: Column
     dtype_code: int
+    """Which samples without a stated dtype must have; 0: any, but all of them the same."""
 
+    def pieces(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where each begins on the axis of the shard, and the last ends; its first byte."""
+        return self.read()[:2]
 
-def load_pieces(
-    path: str, count: int, column: Column, dtype_code: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens of each sample as a piece."""
-    table = _table(Path(path), count, column, dtype_code)
-    return table.starts, table.first_bytes
+    def ends(self) -> np.ndarray:
+        """Where the samples end, when they are documents."""
+        return self.read()[0][1:]
 
+    def read(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """The pieces, and the code of the dtype; all sizes must add up."""
+        column, count = self.column, self.count
+        why = f"its index ({count:,} samples)"
+        mapped = untrusted.map_file(Path(self.path), least=8 + 4 * count, why=why)
+        found = int.from_bytes(mapped[:4], "little")
+        if found != count:
+            raise CorruptShardError(
+                f"{self.path} says that it has {found:,} samples; the index says {count:,}",
+                hint="shard and index are of different builds; fetch both again",
+            )
+        offsets = np.frombuffer(mapped, "<u4", count + 1, 4).astype(np.int64)
+        begins, lengths = offsets[:-1], np.diff(offsets)
+        if offsets[0] < 8 + 4 * count or offsets[-1] != len(mapped) or (lengths < 0).any():
+            raise self._damaged(f"its samples are from byte {offsets[0]:,} to {offsets[-1]:,}")
+        variable = [i for i, width in enumerate(column.sizes) if width is None]
+        head = 4 * len(variable)
+        if (lengths < head).any():
+            raise self._damaged("a sample is shorter than its own header")
+        data = np.frombuffer(mapped, np.uint8)
+        widths = [
+            np.full(count, width, np.int64)
+            if width is not None
+            else _integers(data, begins + 4 * variable.index(i), 4)
+            for i, width in enumerate(column.sizes)
+        ]
+        if (sum(widths, np.full(count, head, np.int64)) != lengths).any():
+            raise self._damaged("the columns of a sample are not as long as the sample")
+        first_bytes = sum(widths[: column.number], begins + head)
+        return self._without_headers(data, first_bytes, widths[column.number])
 
-def load_ends(path: str, count: int, column: Column, dtype_code: int) -> np.ndarray:
-    """Where the samples end, when they are documents."""
-    return _table(Path(path), count, column, dtype_code).starts[1:]
+    def _without_headers(
+        self, data: np.ndarray, first_bytes: np.ndarray, widths: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Step over the dtype and the shape that come before the values."""
+        dtype, code = self.column.dtype, self.dtype_code
+        header = np.zeros(len(widths), np.int64)
+        if dtype is None:
+            if (widths < 1).any():
+                raise self._damaged("a sample has no tokens")
+            codes = data[first_bytes]
+            code = code or int(codes[0] if len(codes) else 0)
+            if code not in DTYPE_CODES or (codes != code).any():
+                raise self._damaged("samples are of different types, or not integers")
+            dtype = np.dtype(DTYPE_CODES[code])
+            header += 1
+        shape_at = first_bytes + header
+        if self.column.has_shape:
+            if (widths <= header).any():
+                raise self._damaged("a sample has no shape")
+            marks = data[shape_at].astype(np.int64)
+            header += 1 + (marks >> 2) * (1 << (marks & 3))
+        values = widths - header
+        if (values < 0).any() or (values % dtype.itemsize).any():
+            raise self._damaged(f"a sample is no whole number of {dtype.name}")
+        counts = values // dtype.itemsize
+        if self.column.has_shape:
+            flat = (marks >> 2) == 1
+            for width in np.unique(marks[flat] & 3):
+                these = flat & ((marks & 3) == width)
+                if (_integers(data, shape_at[these] + 1, 1 << int(width)) != counts[these]).any():
+                    raise self._damaged("the shape of a sample is not its length")
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        return starts, first_bytes + header, code
 
-
-def _table(path: Path, count: int, column: Column, dtype_code: int = 0) -> Table:
-    """Read the offsets of a shard and the headers in its samples; check that all add up."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size = os.fstat(descriptor).st_size
-        if size < 8 + 4 * count:
-            raise untrusted.too_short(path, size, 8 + 4 * count, f"its index ({count:,} samples)")
-        mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-    finally:
-        os.close(descriptor)
-    data = np.frombuffer(mapped, np.uint8)
-    found = int.from_bytes(mapped[:4], "little")
-    if found != count:
-        raise CorruptShardError(
-            f"{path} says that it has {found:,} samples; the index says {count:,}",
-            hint="shard and index are of different builds; fetch both again",
-        )
-    offsets = np.frombuffer(mapped, "<u4", count + 1, 4).astype(np.int64)
-    if offsets[0] < 8 + 4 * count or offsets[-1] != size or (np.diff(offsets) < 0).any():
-        raise _damaged(path, f"its samples lie from byte {offsets[0]:,} to {offsets[-1]:,}", size)
-    begins, lengths = offsets[:-1], np.diff(offsets)
-    variable = [i for i, width in enumerate(column.sizes) if width is None]
-    head = 4 * len(variable)
-    if (lengths < head).any():
-        raise _damaged(path, "a sample is shorter than its own header", size)
-    widths = [
-        np.full(count, width, np.int64)
-        if width is not None
-        else _integers(data, begins + 4 * variable.index(i), 4)
-        for i, width in enumerate(column.sizes)
-    ]
-    if (sum(widths, np.full(count, head, np.int64)) != lengths).any():
-        raise _damaged(path, "the columns of a sample are not as long as the sample", size)
-    first_bytes = sum(widths[: column.number], begins + head)
-    values = widths[column.number]
-    return _without_headers(path, data, first_bytes, values, column, dtype_code, size)
-
-
-def _without_headers(
-    path: Path,
-    data: np.ndarray,
-    first_bytes: np.ndarray,
-    widths: np.ndarray,
-    column: Column,
-    dtype_code: int,
-    size: int,
-) -> Table:
-    """Step over the dtype and the shape that stand before the values."""
-    dtype = column.dtype
-    shape_at = first_bytes
-    header = np.zeros(len(widths), np.int64)
-    if dtype is None:
-        if (widths < 1).any():
-            raise _damaged(path, "a sample has no tokens", size)
-        codes = data[first_bytes]
-        dtype_code = dtype_code or int(codes[0] if len(codes) else 0)
-        if dtype_code not in DTYPE_CODES or (codes != dtype_code).any():
-            raise _damaged(path, "samples are of different types, or not integers", size)
-        dtype = np.dtype(DTYPE_CODES[dtype_code])
-        shape_at = first_bytes + 1
-        header += 1
-    if column.has_shape:
-        if (widths <= header).any():
-            raise _damaged(path, "a sample has no shape", size)
-        marks = data[shape_at].astype(np.int64)
-        header += 1 + (marks >> 2) * (1 << (marks & 3))
-    values = widths - header
-    if (values < 0).any() or (values % dtype.itemsize).any():
-        raise _damaged(path, f"a sample is no whole number of {dtype.name}", size)
-    counts = values // dtype.itemsize
-    if column.has_shape:
-        flat = (marks >> 2) == 1
-        for code in np.unique(marks[flat] & 3):
-            these = flat & ((marks & 3) == code)
-            if (_integers(data, shape_at[these] + 1, 1 << int(code)) != counts[these]).any():
-                raise _damaged(path, "the shape of a sample is not its length", size)
-    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    return Table(starts, first_bytes + header, dtype_code)
+    def _damaged(self, what: str) -> CorruptShardError:
+        return CorruptShardError(f"{self.path} is damaged: {what}", hint="fetch this shard again")
 
 
 def _integers(data: np.ndarray, at: np.ndarray, width: int) -> np.ndarray:
@@ -290,7 +340,61 @@ def _integers(data: np.ndarray, at: np.ndarray, width: int) -> np.ndarray:
     return gathered.view(f"<u{width}").reshape(-1).astype(np.int64)
 
 
-def _damaged(path: Path, what: str, size: int) -> CorruptShardError:
-    return CorruptShardError(
-        f"{path} ({size:,} bytes) is damaged: {what}", hint="fetch this shard again"
+def _unpack(folder: Path, into: Path) -> None:
+    into.mkdir(parents=True)
+    index = folder / INDEX
+    root = untrusted.Root(folder, index)
+    for shard in untrusted.read_json(index).objects("shards"):
+        raw, zipped = shard.object("raw_data"), shard.object("zip_data")
+        path = root.sized(zipped.file("basename"), zipped.count("bytes"))
+        codec = str(shard.fields.get("compression")).split(":")[0]
+        _copy(path, codec, raw, into / raw.file("basename"))
+    write_file(into / INDEX, index.read_bytes())
+
+
+def _copy(path: Path, codec: str, raw: Reader, target: Path) -> None:
+    """Unpack a shard, never far beyond the size that the index states; compare its hashes."""
+    expected, hashes = raw.count("bytes"), raw.fields.get("hashes")
+    found = 0
+    packed, damage = _open(codec, path)
+    try:
+        with packed, target.open("xb") as file:
+            while found <= expected and (block := packed.read(BLOCK_BYTES)):
+                found += len(block)
+                file.write(block)
+    except damage as error:
+        raise CorruptShardError(
+            f"{path} cannot be unpacked: {error}", hint="fetch this shard again"
+        ) from None
+    untrusted.expect_size(target, found, expected, "its index")
+    for name, stated in hashes.items() if isinstance(hashes, dict) else ():
+        hasher = _hasher(name)
+        if hasher is not None and hash_file(target, hasher) != stated:
+            raise CorruptShardError(
+                f"{path} does not have the {name} that its index states",
+                hint="fetch this shard again",
+            )
+
+
+def _hasher(name: str) -> Hasher | None:
+    """The hash function of this name, if it is known here."""
+    if name in ("xxh3_128", "xxh3_64", "xxh64", "xxh32", "xxh128"):
+        hasher: Hasher = getattr(xxhash, name)()
+        return hasher
+    if name in hashlib.algorithms_guaranteed and not name.startswith("shake"):
+        return hashlib.new(name, usedforsecurity=False)
+    return None
+
+
+def _open(codec: str, path: Path) -> tuple[IO[bytes], tuple[type[Exception], ...]]:
+    """The unpacked bytes as a file, and the errors by which it says that they are damaged."""
+    if codec == "gz":
+        return cast(IO[bytes], gzip.open(path, "rb")), (OSError, EOFError, zlib.error)
+    if codec == "zstd":
+        name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+        zstd = importlib.import_module(name)
+        return zstd.open(path, "rb"), (OSError, EOFError, zstd.ZstdError)
+    raise FormatError(
+        f"{path} is compressed with {codec!r:.40}; known are zstd and gz",
+        hint="write the dataset again without compression, or with one of these",
     )

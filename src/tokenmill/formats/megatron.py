@@ -14,77 +14,107 @@ The `.bin` is ids and nothing else. The `.idx`, little-endian and without paddin
 Codes 6 and 7 are floats (and mean different ones to Megatron and gpt-neox): no tokens either way.
 Opening compares all sizes and both ends of the tables; the tables themselves are read, and checked
 to be one run without holes, when documents are first asked for.
+
+There is no uint32 in this format: larger vocabularies are int32, as Megatron writes them.
 """
 
-import mmap
-import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.first_bytes import OTHERS
-from tokenmill.formats.engine.found import Ask, Found
+from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
+from tokenmill.formats.engine.writing import RollingWriter, close
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
-NAME = "megatron"
 MAGIC = b"MMIDIDX\x00\x00"
 HEADER_BYTES = 34
 DTYPES = {1: "<u1", 2: "<i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2"}
+CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
 MIXED = "the .bin and the .idx are of different builds, or one was cut; fetch or write both again"
 
 
-def claims(path: Path, first_bytes: bytes) -> bool:
-    """Whether this is one of such a pair."""
-    if first_bytes.startswith((MAGIC, b"TNTIDX")):
-        return True
-    index = path.with_suffix(".idx")
-    return path.suffix == ".bin" and index.is_file()
+class MegatronWriter(RollingWriter):
+    """One split as one pair, named for the split; each document is one sequence."""
+
+    def path(self, number: int) -> Path:
+        return self.folder / f"{self.target.split or 'corpus'}.bin"
+
+    def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
+        """The index, table by table."""
+        lengths = np.diff(ends, prepend=0)
+        if len(lengths) and lengths.max() >= 2**31:
+            raise FormatError(
+                f"document {int(lengths.argmax()):,} has {int(lengths.max()):,} tokens; a Megatron "
+                "index holds lengths below 2^31",
+                hint="convert to another format, or cut this document",
+            )
+        code = CODES[self.target.dtype]
+        counts = np.array([len(ends), len(ends) + 1], "<u8")
+        with path.with_suffix(".idx").open("xb") as index:
+            index.write(MAGIC + (1).to_bytes(8, "little") + bytes([code]))
+            index.write(counts.tobytes())
+            index.write(lengths.astype("<i4").tobytes())
+            index.write(((ends - lengths) * self.target.dtype.itemsize).astype("<i8").tobytes())
+            index.write(np.arange(len(ends) + 1, dtype="<i8").tobytes())
+            close(index)
 
 
-def read(path: Path, ask: Ask) -> Found:
-    """One pair as a shard; the path may be either of its files."""
-    index = path.with_suffix(".idx") if path.suffix == ".bin" else path
-    tokens = path.with_suffix(".bin")
-    first_bytes, index_size = untrusted.head(index, HEADER_BYTES)
-    dtype, sequences, documents = _header(index, first_bytes)
-    dtype = ask.agreed(dtype, index)
-    expected = HEADER_BYTES + 12 * sequences + 8 * documents
-    if index_size != expected + sequences:  # with modes
-        untrusted.expect_size(
-            index, index_size, expected, f"its header ({sequences:,} sequences, {documents:,} ends)"
+class Megatron(FileFormat):
+    """A pair of files; either of them may be named."""
+
+    name = "megatron"
+    suffixes = (".bin",)
+    writer = MegatronWriter
+    dtypes = ("uint16", "int32", "uint8", "int64")
+    is_indexed = True
+    documents_by_id = False
+
+    def claims(self, path: Path, first_bytes: bytes) -> bool:
+        if first_bytes.startswith((MAGIC, b"TNTIDX")):
+            return True
+        return path.suffix == ".bin" and path.with_suffix(".idx").is_file()
+
+    def tokens_of(self, index: Path, token_files: set[str]) -> Path | None:
+        return index.with_suffix(".bin") if index.suffix == ".idx" else None
+
+    def read(self, path: Path, ask: Ask) -> FoundData:
+        """One pair as a shard; the path may be either of its files."""
+        index = path.with_suffix(".idx") if path.suffix == ".bin" else path
+        tokens = path.with_suffix(".bin")
+        first_bytes, index_size = untrusted.head(index, HEADER_BYTES)
+        dtype, sequences, documents = _header(index, first_bytes)
+        dtype = ask.agreed(dtype, index)
+        expected = HEADER_BYTES + 12 * sequences + 8 * documents
+        if index_size != expected + sequences:  # with modes
+            untrusted.expect_size(
+                index,
+                index_size,
+                expected,
+                f"its header ({sequences:,} sequences, {documents:,} ends)",
+            )
+        size = untrusted.file_size(tokens, index)
+        num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
+        _check_edges(index, sequences, documents, dtype.itemsize, tokens, size)
+        ends = Lazy(
+            load_ends, (str(index), sequences, documents, dtype.itemsize, size), documents - 1
         )
-    size = untrusted.file_size(tokens, index)
-    num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
-    _check_edges(index, sequences, documents, dtype.itemsize, tokens, size)
-    ends = Lazy(load_ends, (str(index), sequences, documents, dtype.itemsize, size), documents - 1)
-    file = TokenFile(str(tokens), tokens.name, dtype, num_tokens, size, ends=ends)
-    return Found(NAME, (file,), details={"sequences": sequences})
+        file = TokenFile(str(tokens), tokens.name, dtype, num_tokens, size, ends=ends)
+        return FoundData(self.name, (file,), details={"sequences": sequences})
 
 
 def _header(index: Path, first_bytes: bytes) -> tuple[np.dtype[Any], int, int]:
     if not first_bytes.startswith(MAGIC):
-        what, remedy = OTHERS.get(first_bytes[:8], ("", ""))
-        raise FormatError(
-            f"{index} is {what}"
-            if what
-            else f"{index} starts with {first_bytes[:9]!r}, not with {MAGIC!r}",
-            hint=remedy or "the index is damaged, or not one of Megatron; fetch it again",
+        raise untrusted.known_other(index, first_bytes) or FormatError(
+            f"{index} starts with {first_bytes[:9]!r}, not with {MAGIC!r}",
+            hint="the index is damaged, or not one of Megatron; fetch it again",
         )
     if len(first_bytes) < HEADER_BYTES:
         raise untrusted.too_short(index, len(first_bytes), HEADER_BYTES, "the header of an index")
-    version = int.from_bytes(first_bytes[9:17], "little")
-    if version != 1:
-        raise UnsupportedVersionError(f"{index} is of version {version:,}; known is 1")
-    code = first_bytes[17]
-    if code not in DTYPES:
-        raise FormatError(
-            f"{index} has the dtype code {code}; token ids have one of "
-            f"{', '.join(map(str, DTYPES))}",
-            hint="6 and 7 are floats; anything else is damage",
-        )
+    check_version(index, first_bytes[9:17])
+    dtype = dtype_of_code(index, first_bytes[17])
     sequences = int.from_bytes(first_bytes[18:26], "little")
     documents = int.from_bytes(first_bytes[26:34], "little")
     if documents < 1:
@@ -92,31 +122,44 @@ def _header(index: Path, first_bytes: bytes) -> tuple[np.dtype[Any], int, int]:
             f"{index} has {documents} document bounds; even an empty one has 1",
             hint="the index is damaged; fetch or write it again",
         )
-    return np.dtype(DTYPES[code]), sequences, documents
+    return dtype, sequences, documents
+
+
+def check_version(path: Path, field: bytes) -> None:
+    """Refuse any version but 1."""
+    version = int.from_bytes(field, "little")
+    if version != 1:
+        raise UnsupportedVersionError(f"{path} is of version {version:,}; known is 1")
+
+
+def dtype_of_code(path: Path, code: int) -> np.dtype[Any]:
+    """The type of ids that a code states; fairseq's codes, which lit-gpt took over too."""
+    if code not in DTYPES:
+        raise FormatError(
+            f"{path} has the dtype code {code}; token ids have one of "
+            f"{', '.join(map(str, DTYPES))}",
+            hint="6 and 7 are floats; anything else is damage",
+        )
+    return np.dtype(DTYPES[code])
 
 
 def _check_edges(
     index: Path, sequences: int, documents: int, itemsize: int, tokens: Path, size: int
 ) -> None:
-    """First and last entries of each table, without reading what lies between."""
+    """First and last entries of each table, without reading what is between."""
     lengths = HEADER_BYTES
     pointers = lengths + 4 * sequences
     bounds = pointers + 8 * sequences
-
-    def entry(descriptor: int, width: int, byte: int) -> int:
-        return int.from_bytes(os.pread(descriptor, width, byte), "little", signed=True)
-
-    descriptor = os.open(index, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        first_bound = entry(descriptor, 8, bounds)
-        last_bound = entry(descriptor, 8, bounds + 8 * (documents - 1))
-        begin = end = 0
-        if sequences:
-            begin = entry(descriptor, 8, pointers)
-            last_length = entry(descriptor, 4, lengths + 4 * (sequences - 1))
-            end = entry(descriptor, 8, pointers + 8 * (sequences - 1)) + last_length * itemsize
-    finally:
-        os.close(descriptor)
+    first_bound, last_bound = untrusted.integers_at(
+        index, (bounds, 8), (bounds + 8 * (documents - 1), 8), signed=True
+    )
+    begin = end = 0
+    if sequences:
+        last = sequences - 1
+        begin, last_length, last_begin = untrusted.integers_at(
+            index, (pointers, 8), (lengths + 4 * last, 4), (pointers + 8 * last, 8), signed=True
+        )
+        end = last_begin + last_length * itemsize
     if (first_bound, last_bound) != (0, sequences):
         raise CorruptShardError(
             f"{index} has bounds {first_bound:,} to {last_bound:,}, not 0 to {sequences:,}",
@@ -132,16 +175,8 @@ def _check_edges(
 
 def load_ends(index: str, sequences: int, documents: int, itemsize: int, size: int) -> np.ndarray:
     """Where documents end, in tokens, from the tables of the index."""
-    descriptor = os.open(index, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        found = os.fstat(descriptor).st_size
-        if found < HEADER_BYTES + 12 * sequences + 8 * documents:
-            raise untrusted.too_short(
-                Path(index), found, HEADER_BYTES + 12 * sequences + 8 * documents, "its header"
-            )
-        mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-    finally:
-        os.close(descriptor)
+    least = HEADER_BYTES + 12 * sequences + 8 * documents
+    mapped = untrusted.map_file(Path(index), least=least, why="its header")
     lengths = np.frombuffer(mapped, "<i4", sequences, HEADER_BYTES)
     bounds = np.frombuffer(mapped, "<i8", documents, HEADER_BYTES + 12 * sequences)
     pointers = np.empty(sequences + 1, np.int64)

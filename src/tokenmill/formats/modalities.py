@@ -1,8 +1,8 @@
-"""Modalities `.pbin` files: the tokens only.
+"""Modalities `.pbin` files: the tokens only; read only.
 
   u64         bytes of tokens
   u32         bytes of one token: 1, 2 or 4, unsigned
-  the ids, then a pickled list of where documents lie
+  the ids, then a pickled list of where documents are
 
 The list is a pickle, and reading a pickle can run code: it is never read. Where documents end is
 known only by an end-of-text id.
@@ -14,34 +14,37 @@ import numpy as np
 
 from tokenmill.errors import CorruptShardError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.found import Ask, Found
+from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.tokenfiles.token_file import TokenFile
 
-NAME = "modalities"
 HEADER_BYTES = 12
 DTYPES = {1: "<u1", 2: "<u2", 4: "<u4"}
 
 
-def claims(path: Path, first_bytes: bytes) -> bool:
-    """Whether this is such a file, by its name."""
-    return path.suffix == ".pbin"
+class Modalities(FileFormat):
+    """Modalities' packed data, known by its name."""
 
+    name = "modalities"
+    suffixes = (".pbin",)
 
-def read(path: Path, ask: Ask) -> Found:
-    """One file as a shard."""
-    first_bytes, size = untrusted.head(path, HEADER_BYTES)
-    if size < HEADER_BYTES:
-        raise untrusted.too_short(path, size, HEADER_BYTES, "the header")
-    num_bytes = int.from_bytes(first_bytes[:8], "little")
-    width = int.from_bytes(first_bytes[8:12], "little")
-    if width not in DTYPES:
-        raise CorruptShardError(
-            f"{path} says that a token has {width:,} bytes; known are 1, 2 and 4",
-            hint="the file is damaged, or not one of Modalities; fetch it again",
-        )
-    # After the tokens comes a pickle of unknown length, and at least one byte of it.
-    if HEADER_BYTES + num_bytes >= size:
-        raise untrusted.too_short(path, size, HEADER_BYTES + num_bytes + 1, "its header")
-    dtype = ask.agreed(np.dtype(DTYPES[width]), path)
-    num_tokens = untrusted.whole_tokens(path, num_bytes, width, dtype.name)
-    return Found(NAME, (TokenFile(str(path), path.name, dtype, num_tokens, size, HEADER_BYTES),))
+    def claims(self, path: Path, first_bytes: bytes) -> bool:
+        return path.suffix == ".pbin"
+
+    def read(self, path: Path, ask: Ask) -> FoundData:
+        first_bytes, size = untrusted.head(path, HEADER_BYTES)
+        if size < HEADER_BYTES:
+            raise untrusted.too_short(path, size, HEADER_BYTES, "the header")
+        num_bytes = int.from_bytes(first_bytes[:8], "little")
+        width = int.from_bytes(first_bytes[8:12], "little")
+        if width not in DTYPES:
+            raise CorruptShardError(
+                f"{path} says that a token has {width:,} bytes; known are 1, 2 and 4",
+                hint="the file is damaged, or not one of Modalities; fetch it again",
+            )
+        # After the tokens comes a pickle of unknown length, and at least one byte of it.
+        if HEADER_BYTES + num_bytes >= size:
+            raise untrusted.too_short(path, size, HEADER_BYTES + num_bytes + 1, "its header")
+        dtype = ask.agreed(np.dtype(DTYPES[width]), path)
+        num_tokens = untrusted.whole_tokens(path, num_bytes, width, dtype.name)
+        file = TokenFile(str(path), path.name, dtype, num_tokens, size, HEADER_BYTES)
+        return FoundData(self.name, (file,))

@@ -1,8 +1,9 @@
 """nanoGPT's and any other raw `.bin`: token ids and nothing else.
 
 No byte of the file says what it holds, so the dtype is asked for, or read from a `meta.json` beside
-it: {"dtype": "uint16", "vocab_size": 50257, "end_of_text_id": 50256}, all but dtype optional. A
-`meta.pkl` (nanoGPT's character-level sets write one) is a pickle and is never read.
+it: {"dtype": "uint16", "vocab_size": 50257, "end_of_text_id": 50256}, all but dtype optional. That
+file is written too; nanoGPT does not read it. A `meta.pkl` (nanoGPT's character-level sets write
+one) is a pickle and is never read.
 
 A file that begins with the header of another format is refused: its header would become tokens.
 """
@@ -10,48 +11,78 @@ A file that begins with the header of another format is refused: its header woul
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.first_bytes import known_head
-from tokenmill.formats.engine.found import INTEGERS, Ask, Found, token_dtype
-from tokenmill.formats.engine.not_tokens import dataset_above
+from tokenmill.formats.engine.format import (
+    INTEGERS,
+    Ask,
+    FileFormat,
+    FoundData,
+    WriteTarget,
+    token_dtype,
+)
+from tokenmill.formats.engine.writing import RollingWriter, write_file
 from tokenmill.tokenfiles.token_file import TokenFile
 
-NAME = "nanogpt"
+
+class NanogptWriter(RollingWriter):
+    """One split as one file; the first split also writes meta.json."""
+
+    whole_documents = False
+
+    def __init__(self, folder: Path, target: WriteTarget) -> None:
+        super().__init__(folder, target)
+        meta: dict[str, object] = {"dtype": target.dtype.name}
+        if target.vocab_size is not None:
+            meta["vocab_size"] = target.vocab_size
+        if target.end_of_text_id is not None:
+            meta["end_of_text_id"] = target.end_of_text_id
+        if not (folder / "meta.json").exists():
+            write_file(folder / "meta.json", orjson.dumps(meta, option=orjson.OPT_APPEND_NEWLINE))
+
+    def path(self, number: int) -> Path:
+        """Named as nanoGPT names them."""
+        return self.folder / f"{self.target.split or 'train'}.bin"
 
 
-def claims(path: Path, first_bytes: bytes) -> bool:
-    """Whether this may be such a file: by its name, once no other format claims it."""
-    return path.suffix in (".bin", ".raw")
+class Nanogpt(FileFormat):
+    """Raw ids; claimed by name, once no other format claims the file."""
 
+    name = "nanogpt"
+    suffixes = (".bin", ".raw")
+    writer = NanogptWriter
+    dtypes = ("uint16", "uint32", "uint8", "int32", "int64")
 
-def read(path: Path, ask: Ask) -> Found:
-    """One file as a shard."""
-    first_bytes, size = untrusted.head(path)
-    if other := known_head(first_bytes):
-        raise FormatError(
-            f"{path} has a header ({other}), so it is not a raw file; its header is no tokens",
-            hint=f'leave format out, and the header is respected: tokenmill.open("{path}")',
+    def claims(self, path: Path, first_bytes: bytes) -> bool:
+        return path.suffix in self.suffixes
+
+    def read(self, path: Path, ask: Ask) -> FoundData:
+        first_bytes, size = untrusted.head(path)
+        if other := untrusted.known_head(first_bytes):
+            raise FormatError(
+                f"{path} has a header ({other}), so it is not a raw file; its header is no tokens",
+                hint=f'leave format out, and the header is respected: tokenmill.open("{path}")',
+            )
+        beside = path.with_name("meta.json")
+        if beside not in ask.beside:
+            ask.beside[beside] = _meta(beside)
+        meta = ask.beside[beside]
+        dtype = ask.dtype
+        if "dtype" in meta:
+            dtype = ask.agreed(token_dtype(meta["dtype"]), path)
+        if dtype is None:
+            raise _unknown_dtype(path, size)
+        num_tokens = untrusted.whole_tokens(path, size, dtype.itemsize, dtype.name)
+        end_of_text_id = meta.get("end_of_text_id")
+        return FoundData(
+            self.name,
+            (TokenFile(str(path), path.name, dtype, num_tokens, size),),
+            vocab_size=meta.get("vocab_size"),
+            end_of_text_id=end_of_text_id,
+            end_of_text_comes=None if end_of_text_id is None else "after",
         )
-    beside = path.with_name("meta.json")
-    if beside not in ask.beside:
-        ask.beside[beside] = _meta(beside)
-    meta = ask.beside[beside]
-    dtype = ask.dtype
-    if "dtype" in meta:
-        dtype = ask.agreed(token_dtype(meta["dtype"]), path)
-    if dtype is None:
-        raise _unknown_dtype(path, size)
-    num_tokens = untrusted.whole_tokens(path, size, dtype.itemsize, dtype.name)
-    file = TokenFile(str(path), path.name, dtype, num_tokens, size)
-    end_of_text_id = meta.get("end_of_text_id")
-    return Found(
-        NAME,
-        (file,),
-        vocab_size=meta.get("vocab_size"),
-        end_of_text_id=end_of_text_id,
-        end_of_text_comes=None if end_of_text_id is None else "after",
-    )
 
 
 def _meta(beside: Path) -> dict[str, Any]:
@@ -68,7 +99,7 @@ def _meta(beside: Path) -> dict[str, Any]:
 
 
 def _unknown_dtype(path: Path, size: int) -> FormatError:
-    if (owner := dataset_above(path)) is not None:
+    if (owner := untrusted.dataset_above(path)) is not None:
         split = f', split="{path.parent.name}"' if path.parent != owner else ""
         return FormatError(
             f"{path} is a shard of the dataset {owner}, and has no header of its own",

@@ -12,55 +12,89 @@ import ast
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from tokenmill.errors import CorruptShardError, FormatError, TruncatedShardError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.found import INTEGERS, Ask, Found
+from tokenmill.formats.engine.format import INTEGERS, Ask, FileFormat, FoundData
+from tokenmill.formats.engine.writing import RollingWriter
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
-NAME = "npy"
 MAGIC = b"\x93NUMPY"
 HEADER_CAP = 1 << 16
+HEADER_BYTES = 128  # of those written here, always of version 1
 
 
-def claims(path: Path, first_bytes: bytes) -> bool:
-    """Whether these are the first bytes of such a file."""
-    return first_bytes.startswith(MAGIC)
+class NpyWriter(RollingWriter):
+    """One split as one file, named for the split."""
+
+    whole_documents = False
+
+    def path(self, number: int) -> Path:
+        return self.folder / f"{self.target.split or 'tokens'}.npy"
+
+    def begin(self, file: IO[bytes]) -> None:
+        file.write(bytes(HEADER_BYTES))
+
+    def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
+        text = f"{{'descr': '{self.target.dtype.str}', 'fortran_order': False, "
+        text += f"'shape': ({num_tokens},), }}"
+        start = MAGIC + b"\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little")
+        file.seek(0)
+        file.write(start + text.encode().ljust(HEADER_BYTES - 11) + b"\n")
 
 
-def read(path: Path, ask: Ask) -> Found:
-    """One file as a shard."""
-    first_bytes, size = untrusted.head(path)
-    if not first_bytes.startswith(MAGIC):
-        raise FormatError(
-            f"{path} starts with {first_bytes[:6]!r}, not with the header of a .npy file",
-            hint=f'dolma and OLMo name headerless files .npy: tokenmill.open("{path}", '
-            'format="dolma", dtype="uint16")',
+class Npy(FileFormat):
+    """Arrays of numpy."""
+
+    name = "npy"
+    suffixes = (".npy",)
+    header_marks = (MAGIC + b"\x01\x00",)
+    writer = NpyWriter
+    dtypes = ("uint16", "uint32", "uint8", "int32", "int64", "uint64")
+
+    def claims(self, path: Path, first_bytes: bytes) -> bool:
+        return first_bytes.startswith(MAGIC)
+
+    def header_bytes(self, first_bytes: bytes) -> int | None:
+        if not first_bytes.startswith(MAGIC) or len(first_bytes) < 12:
+            return None
+        width = 2 if first_bytes[6] == 1 else 4
+        return 8 + width + int.from_bytes(first_bytes[8 : 8 + width], "little")
+
+    def read(self, path: Path, ask: Ask) -> FoundData:
+        first_bytes, size = untrusted.head(path)
+        if not first_bytes.startswith(MAGIC):
+            raise FormatError(
+                f"{path} starts with {first_bytes[:6]!r}, not with the header of a .npy file",
+                hint=f'dolma and OLMo name headerless files .npy: tokenmill.open("{path}", '
+                'format="dolma", dtype="uint16")',
+            )
+        offset, header = _header(path, size)
+        dtype = ask.agreed(_dtype(header, path), path)
+        shape = _shape(header, path)
+        if len(shape) > 1 and header["fortran_order"]:
+            raise FormatError(
+                f"{path} is stored column by column (fortran_order): rows are no runs of tokens",
+                hint="write it again with np.save(path, np.ascontiguousarray(array))",
+            )
+        num_tokens = math.prod(shape)
+        untrusted.expect_size(
+            path, size, offset + num_tokens * dtype.itemsize, f"its shape {shape}"
         )
-    offset, header = _header(path, size)
-    dtype = ask.agreed(_dtype(header, path), path)
-    shape = _shape(header, path)
-    if len(shape) > 1 and header["fortran_order"]:
-        raise FormatError(
-            f"{path} is stored column by column (fortran_order): its rows are no runs of tokens",
-            hint="write it again with np.save(path, np.ascontiguousarray(array))",
+        file = TokenFile(str(path), path.name, dtype, num_tokens, size, offset)
+        # `tokenmill pretokenize` leaves its tokenizer beside the array.
+        state = path.with_name(f"{path.stem}.tokenizer_state.json")
+        return FoundData(
+            self.name,
+            (file,),
+            tokenizer_state=Lazy(untrusted.read_whole, (state,), file=str(state))
+            if state.is_file()
+            else None,
+            details={"shape": list(shape)},
         )
-    num_tokens = math.prod(shape)
-    untrusted.expect_size(path, size, offset + num_tokens * dtype.itemsize, f"its shape {shape}")
-    file = TokenFile(str(path), path.name, dtype, num_tokens, size, offset)
-    # `tokenmill pretokenize` leaves its tokenizer beside the array.
-    state = path.with_name(f"{path.stem}.tokenizer_state.json")
-    return Found(
-        NAME,
-        (file,),
-        tokenizer_state=Lazy(untrusted.read_whole, (state,), file=str(state))
-        if state.is_file()
-        else None,
-        details={"shape": list(shape)},
-    )
 
 
 def _header(path: Path, size: int) -> tuple[int, dict[str, Any]]:

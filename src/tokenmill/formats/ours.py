@@ -1,59 +1,194 @@
 """Our own datasets: a manifest that names every shard, its index, sizes and hashes.
 
 docs/format.md is the specification, shards/manifest.py the strict reader. Opening compares the size
-of each file with the manifest; `tokenmill verify --full` compares every byte.
+of each file with the manifest; `tokenmill verify --full` compares every byte. In a bucket, the
+manifest is read at once and the shards when they are touched; names come from the manifest, never
+from a listing.
 """
 
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import xxhash
 
-from tokenmill.errors import FormatError
+from tokenmill.errors import FormatError, NotADatasetError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.ends_file import ends_file
-from tokenmill.formats.engine.found import Ask, Found
-from tokenmill.shards.manifest import FILE_NAME, PREPARATION_FOLDER, Manifest, Shard
+from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData, WriteTarget
+from tokenmill.formats.engine.writing import RollingWriter
+from tokenmill.shards.layout import shard_name
+from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, PREPARATION_FOLDER, Manifest, Shard
+from tokenmill.shards.manifest import Split as SplitRecord
+from tokenmill.shards.writer import ShardWriter
+from tokenmill.storage import check_address, join
+from tokenmill.tokenfiles.shard_cache import ShardCache
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile, not_the_same
 
-NAME = "tokenmill"
+
+class OursWriter(RollingWriter):
+    """One split as shards, each written by shards/writer.py."""
+
+    whole_documents = False
+
+    def __init__(self, folder: Path, target: WriteTarget) -> None:
+        super().__init__(folder, target)
+        self.shards: list[Shard] = []
+
+    def open_shard(self) -> None:
+        name = shard_name(self.target.split or "train", self.number)
+        self._shard = ShardWriter(self.folder, name, self.target.dtype, durable=True)
+
+    def write(self, tokens: np.ndarray) -> None:
+        self._shard.write(tokens)
+
+    def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
+        self.shards.append(self._shard.finish(ends))
 
 
-def claims_folder(folder: Path) -> bool:
-    """Whether this folder is such a dataset, or one whose preparation is not done."""
-    return (folder / FILE_NAME).is_file() or (folder / PREPARATION_FOLDER).is_dir()
+class Ours(FolderFormat):
+    """A folder with a manifest, or one whose preparation is not done."""
 
+    name = "tokenmill"
+    writer = OursWriter
+    dtypes = ("uint16", "uint32")
+    tokens_per_shard = 10_000_000
+    is_indexed = True
+    needs_tokenizer = True
+    numbers_over_splits = True
 
-def read_folder(folder: Path, split: str | None, ask: Ask) -> Found:
-    """The shards of a split, by the manifest."""
-    manifest = Manifest.load(folder)
-    dtype = ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), folder)
-    if split is not None and split not in manifest.splits:
-        raise FormatError(
-            f"{folder} has no {split} split; it has {', '.join(manifest.splits)}",
-            hint="to hold out a hundredth of its documents, prepare it again: "
-            "tokenmill prepare INPUT... -o OUTPUT --val_fraction 0.01"
-            if split == "val"
-            else f'open split="{next(iter(manifest.splits))}"',
+    def claims_folder(self, folder: Path) -> bool:
+        return (folder / FILE_NAME).is_file() or (folder / PREPARATION_FOLDER).is_dir()
+
+    def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
+        manifest = Manifest.load(folder)
+        ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), folder)
+        _check_split(manifest, split, folder)
+        root = _Folder(folder, folder / FILE_NAME)
+        state = manifest.tokenizer.state
+        path = str(root.sized(state.file, state.bytes))
+        lazy_state = Lazy(read_hashed, (path, state.xxh3_128), file=path)
+        return _found(manifest, split, root, lazy_state)
+
+    def finish(self, folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
+        """What makes a folder of shards a dataset; the manifest last."""
+        from tokenmill.shards.manifest_maker import make_manifest, write_tokenizer_and_card
+
+        state = orjson.dumps(tokenizer.state(), option=orjson.OPT_SORT_KEYS)
+        target = next(iter(writers.values())).target
+        manifest = make_manifest(
+            tokenizer,
+            state,
+            dtype=target.dtype.name,
+            tokens_per_shard=target.tokens_per_shard,
+            splits={
+                split: SplitRecord.of(tuple(writer.shards)) for split, writer in writers.items()
+            },
         )
-    names = list(manifest.splits) if split is None else [split]
-    root = untrusted.Root(folder, folder / FILE_NAME)
-    shards = [
-        _shard(root, shard, dtype, name) for name in names for shard in manifest.splits[name].shards
+        command = "tokenmill convert SOURCE DATASET --to tokenmill"
+        write_tokenizer_and_card(folder, manifest, state, command)
+        manifest.write(folder)
+
+
+def read_bucket(
+    address: str, split: str | None, format: str | None, ask: Ask, cache: ShardCache
+) -> FoundData:
+    """The shards of a split, by the manifest at an address; other formats are not looked for."""
+    from tokenmill.storage import objects
+
+    if format not in (None, Ours.name):
+        raise ValueError(f"format is {format!r}, but only our own opens from a bucket")
+    address = check_address(address)
+    where = join(address, FILE_NAME)
+    data = objects.read_all(where, at_most=MAX_BYTES)
+    if data is None:
+        raise NotADatasetError(
+            f"there is no {where}",
+            hint="only datasets made by tokenmill open from a bucket; fetch others to a disk first",
+        )
+    manifest = Manifest.parse(data, where=where)
+    ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), where)
+    _check_split(manifest, split, address)
+    state = manifest.tokenizer.state
+    path = join(address, state.file)
+    lazy_state = Lazy(fetch, (cache, path, state.bytes, state.xxh3_128), file=path)
+    return _found(manifest, split, _Bucket(address, cache), lazy_state)
+
+
+def _check_split(manifest: Manifest, split: str | None, where: object) -> None:
+    if split is None or split in manifest.splits:
+        return
+    raise FormatError(
+        f"{where} has no {split} split; it has {', '.join(manifest.splits)}",
+        hint="to hold out a hundredth of its documents, prepare it again: "
+        "tokenmill prepare INPUT... -o OUTPUT --val_fraction 0.01"
+        if split == "val"
+        else f'open split="{next(iter(manifest.splits))}"',
+    )
+
+
+def _found(
+    manifest: Manifest, split: str | None, where: "_Folder | _Bucket", tokenizer_state: Lazy
+) -> FoundData:
+    dtype = np.dtype(manifest.dtype).newbyteorder("<")
+    files = [
+        TokenFile(
+            where.tokens(shard),
+            shard.file,
+            dtype,
+            shard.tokens,
+            shard.bytes,
+            ends=where.ends(shard),
+            digest=shard.xxh3_128 + shard.ends.xxh3_128,
+            split=name,
+        )
+        for name in (manifest.splits if split is None else [split])
+        for shard in manifest.splits[name].shards
     ]
+    # A split without shards is one file without tokens.
+    nothing = TokenFile("", "(no shards)", dtype, 0, 0, ends=untrusted.ends_file(Path(), 0))
     tokenizer = manifest.tokenizer
-    state = root.sized(tokenizer.state.file, tokenizer.state.bytes)
-    return Found(
-        NAME,
-        tuple(shards) or (no_shards(dtype),),
+    return FoundData(
+        Ours.name,
+        tuple(files) or (nothing,),
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,
         end_of_text_comes="after",
-        tokenizer_state=Lazy(read_hashed, (str(state), tokenizer.state.xxh3_128), file=str(state)),
+        tokenizer_state=tokenizer_state,
         tokenizer_fingerprint=tokenizer.fingerprint,
+        has_manifest=True,
         details={"tokenizer": tokenizer.name, "splits": list(manifest.splits)},
     )
+
+
+class _Folder(untrusted.Root):
+    """A dataset on a disk: sizes are compared when it is opened."""
+
+    def tokens(self, shard: Shard) -> str:
+        return str(self.sized(shard.file, shard.bytes))
+
+    def ends(self, shard: Shard) -> Lazy:
+        path = self.sized(shard.ends.file, shard.ends.bytes)
+        return untrusted.ends_file(path, shard.ends.documents)
+
+
+@dataclass
+class _Bucket:
+    """A dataset in a bucket: nothing is fetched when it is opened."""
+
+    address: str
+    cache: ShardCache
+
+    def tokens(self, shard: Shard) -> str:
+        return join(self.address, shard.file)
+
+    def ends(self, shard: Shard) -> Lazy:
+        where = join(self.address, shard.ends.file)
+        args = (self.cache, where, shard.ends.bytes, shard.ends.xxh3_128)
+        return Lazy(fetch_ends, args, shard.ends.documents, where)
 
 
 def read_hashed(path: str, digest: str) -> bytes:
@@ -65,21 +200,13 @@ def read_hashed(path: str, digest: str) -> bytes:
     return data
 
 
-def _shard(root: untrusted.Root, shard: Shard, dtype: np.dtype[Any], split: str) -> TokenFile:
-    path = root.sized(shard.file, shard.bytes)
-    ends = root.sized(shard.ends.file, shard.ends.bytes)
-    return TokenFile(
-        str(path),
-        shard.file,
-        dtype,
-        shard.tokens,
-        shard.bytes,
-        ends=ends_file(ends, shard.ends.documents),
-        digest=shard.xxh3_128 + shard.ends.xxh3_128,
-        split=split,
-    )
+def fetch(cache: ShardCache, address: str, size: int, digest: str) -> bytes:
+    """All bytes of a small file, through the cache."""
+    with os.fdopen(cache.open(address, size, digest), "rb") as file:
+        return file.read()
 
 
-def no_shards(dtype: np.dtype[Any]) -> TokenFile:
-    """What stands for a split that holds nothing."""
-    return TokenFile("", "(no shards)", dtype, 0, 0, ends=ends_file(Path(), 0))
+def fetch_ends(cache: ShardCache, address: str, size: int, digest: str) -> np.ndarray:
+    """Where documents end in a shard."""
+    data = fetch(cache, address, size, digest) if size else b""
+    return np.frombuffer(data, "<i8")

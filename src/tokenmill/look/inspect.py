@@ -59,7 +59,7 @@ def inspect(path: str | os.PathLike[str], **open_options: Any) -> dict[str, Any]
         "details": data.details,
         "fetched": origins(Path(path)),
     }
-    if data.format == "tokenmill":
+    if data.has_manifest:
         known["made"] = _made(Manifest.load(Path(path)))
     return known
 

@@ -1,55 +1,72 @@
 """From a path, a list or a glob to shards: which format it is, and which files.
 
 A folder is asked first for the index of a format (ours, MDS, litdata), then for a folder of the
-split, then for token files. A file is told by its first bytes, then by its name and what lies
-beside it.
-All files of a dataset are of one format; a file that is not is an error, not skipped.
+split, then for token files. A file is recognized by its first bytes, then by its name and by what
+is beside it. All files of a dataset are of one format; a file that is not is an error, not skipped.
 """
 
+import codecs
 import glob as globbing
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 
 from tokenmill.base.suggest import AS_HINT, closest, did_you_mean
 from tokenmill.errors import FormatError, MismatchError, NotADatasetError
-from tokenmill.formats import (
-    datatrove,
-    dolma,
-    litdata,
-    litpkds,
-    llmc,
-    mds,
-    megatron,
-    modalities,
-    nanogpt,
-    npy,
-    ours,
-)
+from tokenmill.formats.datatrove import Datatrove
+from tokenmill.formats.dolma import Dolma
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.found import Ask, Found
+from tokenmill.formats.engine.format import Ask, FileFormat, FolderFormat, FoundData, TokenFormat
 from tokenmill.formats.engine.held_out import folder_of, take
-from tokenmill.formats.engine.not_tokens import not_tokens, nothing_in
+from tokenmill.formats.litdata import Litdata
+from tokenmill.formats.litpkds import Litpkds
+from tokenmill.formats.llmc import Llmc
+from tokenmill.formats.mds import Mds
+from tokenmill.formats.megatron import Megatron
+from tokenmill.formats.modalities import Modalities
+from tokenmill.formats.nanogpt import Nanogpt
+from tokenmill.formats.npy import Npy
+from tokenmill.formats.ours import Ours
+from tokenmill.shards.manifest import FILE_NAME
 
-# In the order of asking: what has a magic number first, what only a name tells last.
-FILE_FORMATS: dict[str, ModuleType] = {
-    m.NAME: m for m in (llmc, npy, litpkds, megatron, datatrove, modalities, dolma, nanogpt)
-}
-FOLDER_FORMATS: dict[str, ModuleType] = {m.NAME: m for m in (ours, mds, litdata)}
-TOKEN_SUFFIXES = (".bin", ".npy", ".raw", ".ds", ".pbin")
+# In the order of asking: what has a magic number first, what only a name says last.
+_FILES: tuple[FileFormat, ...] = (
+    *(Llmc(), Npy(), Litpkds(), Megatron(), Datatrove(), Modalities(), Dolma(), Nanogpt()),
+)
+_FOLDERS: tuple[FolderFormat, ...] = (Ours(), Mds(), Litdata())
+FILE_FORMATS = {format.name: format for format in _FILES}
+FOLDER_FORMATS = {format.name: format for format in _FOLDERS}
+FORMATS: dict[str, TokenFormat] = {**FOLDER_FORMATS, **FILE_FORMATS}
+TOKEN_SUFFIXES = tuple({suffix for format in _FILES for suffix in format.suffixes})
+
+INDEXES = {FILE_NAME: "tokenmill", "index.json": "MDS or litdata"}
+TEXT_SUFFIXES = {".txt", ".md", ".jsonl", ".json", ".csv", ".parquet", ".gz", ".zst", ".xz", ".bz2"}
 
 Where = str | os.PathLike[str]
 
 
+def writable_formats() -> list[str]:
+    """The names of the formats that `convert` writes."""
+    return [name for name, format in FORMATS.items() if format.writer is not None]
+
+
+def format_to_write(name: str) -> TokenFormat:
+    """The format of this name; one that is unknown or only read is refused."""
+    name = Ours.name if name == "ours" else name
+    if name not in writable_formats():
+        raise ValueError(_unknown("format to write", name, writable_formats()))
+    return FORMATS[name]
+
+
 def detect(
     where: Where | Sequence[Where], split: str | None, *, format: str | None, ask: Ask
-) -> Found:
+) -> FoundData:
     """The shards of a split; at least one token."""
-    check_format(format)
+    if format is not None and format not in FORMATS:
+        raise ValueError(_unknown("format", format, list(FORMATS)))
     found = _detect(where, split, format, ask)
     if not any(file.num_tokens for file in found.files):
         names = ", ".join(file.path or file.name for file in found.files[:3])
@@ -62,7 +79,7 @@ def detect(
 
 def _detect(
     where: Where | Sequence[Where], split: str | None, format: str | None, ask: Ask
-) -> Found:
+) -> FoundData:
     if not isinstance(where, (str, os.PathLike)):
         paths = [path for item in where for path in _expand(item)]
         if not paths:
@@ -74,15 +91,7 @@ def _detect(
     return _of_files(paths, split, format, ask, str(where))
 
 
-def check_format(format: str | None) -> None:
-    """Refuse a format that nobody knows, with the nearest name."""
-    known = [*FILE_FORMATS, *FOLDER_FORMATS]
-    if format is not None and format not in known:
-        raise ValueError(nearest("format", format, known))
-
-
-def nearest(what: str, name: str, known: list[str]) -> str:
-    """The message for a name that nobody knows."""
+def _unknown(what: str, name: str, known: list[str]) -> str:
     hint = did_you_mean(name, known, AS_HINT)
     return f"unknown {what} {name!r}; known are: {', '.join(sorted(known))}{hint}"
 
@@ -93,9 +102,8 @@ def _expand(where: Where) -> list[Path]:
     if path.exists():
         return [path]
     text = os.fspath(where)
-    for prefix_of in (".bin", ".idx"):  # Megatron's users name the pair without its suffix
-        if Path(text + prefix_of).is_file() and Path(text + ".idx").is_file():
-            return [Path(text + ".bin")]
+    if Path(text + ".idx").is_file():  # Megatron's users name the pair without its suffix
+        return [Path(text + ".bin")]
     if globbing.has_magic(text):
         found = sorted(globbing.glob(text, recursive=True), key=os.fsencode)  # noqa: PTH207
         paths = [Path(name) for name in found if not Path(name).is_dir()]
@@ -120,44 +128,36 @@ def _nearby(path: Path) -> str | None:
     return f"did you mean {path.parent / near}?" if near else None
 
 
-def _of_folder(folder: Path, split: str | None, format: str | None, ask: Ask) -> Found:
-    for name, module in FOLDER_FORMATS.items():
-        if format in (None, name) and module.claims_folder(folder):
-            found: Found = module.read_folder(folder, split, ask)
-            return found
-    folders = {name: folder_of(folder, name) for name in ("train", "val", "test")}
+def _of_folder(folder: Path, split: str | None, name: str | None, ask: Ask) -> FoundData:
+    for format in FOLDER_FORMATS.values():
+        if name in (None, format.name) and format.claims_folder(folder):
+            return format.read_folder(folder, split, ask)
+    folders = {split: folder_of(folder, split) for split in ("train", "val", "test")}
     if folders["train"] or folders["val"]:
-        return _of_split_folders(folder, folders, split, format, ask)
+        return _of_split_folders(folder, folders, split, name, ask)
     entries = sorted(folder.iterdir(), key=lambda path: os.fsencode(path.name))
     paths = _whole_files([entry for entry in entries if entry.suffix in TOKEN_SUFFIXES])
-    _check_that_nothing_is_missing(entries, paths)
+    _check_that_nothing_is_missing(entries, {path.name for path in paths})
     if not paths:
-        raise nothing_in(folder)
-    return _of_files(paths, split, format, ask, str(folder))
+        raise _nothing_in(folder)
+    return _of_files(paths, split, name, ask, str(folder))
 
 
-def _check_that_nothing_is_missing(entries: list[Path], paths: list[Path]) -> None:
+def _check_that_nothing_is_missing(entries: list[Path], token_files: set[str]) -> None:
     """An index without its tokens is the trace of a lost file."""
-    here = {path.name for path in paths}
-    npy_here = any(path.suffix == ".npy" for path in paths)
     for index in entries:
-        tokens = None
-        if index.suffix == ".idx":
-            tokens = index.with_suffix(".bin")
-        elif index.name.endswith((".ds.index", ".ds.metadata")):
-            tokens = index.with_suffix("")
-        elif index.name.endswith(".csv.gz") and npy_here:
-            tokens = index.with_name(index.name.removesuffix(".csv.gz") + ".npy")
-        if tokens is not None and tokens.name not in here:
-            raise NotADatasetError(
-                f"there is no file {tokens}, of which {index.name} is the index",
-                hint="fetch the missing file; nothing can stand in for it",
-            )
+        for format in FILE_FORMATS.values():
+            tokens = format.tokens_of(index, token_files)
+            if tokens is not None and tokens.name not in token_files:
+                raise NotADatasetError(
+                    f"there is no file {tokens}, of which {index.name} is the index",
+                    hint="fetch the missing file; nothing can replace it",
+                )
 
 
 def _of_split_folders(
     folder: Path, folders: dict[str, Path | None], split: str | None, format: str | None, ask: Ask
-) -> Found:
+) -> FoundData:
     """`train/` and `val/`: each is a whole split. With train/ alone, its end is held out."""
     here = {name: path for name, path in folders.items() if path is not None}
     if split is None:
@@ -174,7 +174,7 @@ def _of_split_folders(
     )
 
 
-def _renamed(found: Found, folder: str) -> Found:
+def _renamed(found: FoundData, folder: str) -> FoundData:
     return found.with_files([replace(file, name=f"{folder}/{file.name}") for file in found.files])
 
 
@@ -184,10 +184,10 @@ def _whole_files(paths: list[Path]) -> list[Path]:
 
 
 def _of_files(
-    paths: list[Path], split: str | None, format: str | None, ask: Ask, where: str
-) -> Found:
-    module = FILE_FORMATS[format] if format in FILE_FORMATS else _sniff(paths[0], format)
-    found = join([module.read(path, ask) for path in paths], where)
+    paths: list[Path], split: str | None, name: str | None, ask: Ask, where: str
+) -> FoundData:
+    format = FILE_FORMATS.get(name or "") or _sniff(paths[0], name)
+    found = join([format.read(path, ask) for path in paths], where)
     if len({path.parent for path in paths}) > 1:
         root = Path(os.path.commonpath([path.parent for path in paths]))
         found = found.with_files(
@@ -199,20 +199,20 @@ def _of_files(
     return found.with_files(take(found.files, split, where))
 
 
-def _sniff(path: Path, format: str | None) -> ModuleType:
+def _sniff(path: Path, name: str | None) -> FileFormat:
     """The format of a file by its first bytes, or by its name."""
     if path.is_dir():
         raise FormatError(f"{path} is a folder in a list of files; open it by itself")
-    if format in FOLDER_FORMATS:
-        raise FormatError(f"{path} is a file, but the format {format} is a folder with an index")
+    if name in FOLDER_FORMATS:
+        raise FormatError(f"{path} is a file, but the format {name} is a folder with an index")
     first_bytes, _ = untrusted.head(path)
-    for module in FILE_FORMATS.values():
-        if module.claims(path, first_bytes):
-            return module
-    raise not_tokens(path, first_bytes)
+    for format in FILE_FORMATS.values():
+        if format.claims(path, first_bytes):
+            return format
+    raise untrusted.known_other(path, first_bytes) or _not_tokens(path, first_bytes)
 
 
-def join(parts: Iterable[Found], where: str) -> Found:
+def join(parts: Iterable[FoundData], where: str) -> FoundData:
     """Many files of one format as one dataset; files of different types are refused."""
     parts = list(parts)
     first = parts[0]
@@ -227,6 +227,52 @@ def join(parts: Iterable[Found], where: str) -> Found:
     return first.with_files([file for found in parts for file in found.files])
 
 
-def _dtype(found: Found) -> str:
+def _dtype(found: FoundData) -> str:
     dtypes: set[np.dtype] = {file.dtype for file in found.files}
     return f"{found.format} {'/'.join(sorted(dtype.name for dtype in dtypes))}"
+
+
+def _not_tokens(path: Path, first_bytes: bytes) -> FormatError:
+    """The error for a file that no format claims: what it is, and the call or command to use."""
+    if path.name in INDEXES:
+        return FormatError(
+            f"{path} is the index of a dataset ({INDEXES[path.name]}), not tokens",
+            hint=f'open its folder: tokenmill.open("{path.parent}")',
+        )
+    if (owner := untrusted.dataset_above(path)) is not None:
+        return FormatError(
+            f"{path} holds no tokens; it is a file in the folder of the dataset {owner}",
+            hint=f'open the dataset: tokenmill.open("{owner}")',
+        )
+    if _is_text(first_bytes):
+        return FormatError(
+            f"{path} is text, not tokens",
+            hint=f"prepare it first: tokenmill prepare {untrusted.quoted(path)} -o OUTPUT",
+        )
+    return FormatError(
+        f"{path} is of no format that can be recognized by its bytes or its name",
+        hint=f'if it holds token ids and nothing else: tokenmill.open("{path}", format="nanogpt", '
+        'dtype="uint16")',
+    )
+
+
+def _nothing_in(folder: Path) -> NotADatasetError:
+    """The error for a folder without token files."""
+    counts: dict[str, int] = {}
+    for entry in folder.iterdir():
+        kind = "folders" if entry.is_dir() else entry.suffix or "files without suffix"
+        counts[kind] = counts.get(kind, 0) + 1
+    holds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
+    text = TEXT_SUFFIXES & set(counts)
+    command = f"tokenmill prepare {untrusted.quoted(folder)} -o OUTPUT"
+    hint = f"to tokenize text: {command}" if text else None
+    return NotADatasetError(f"{folder} holds no token files; it holds {holds}", hint=hint)
+
+
+def _is_text(first_bytes: bytes) -> bool:
+    """Whether this begins as UTF-8 without control characters, which ids hardly ever do."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(first_bytes)
+    except UnicodeDecodeError:
+        return False
+    return bool(text) and not any(c < " " and c not in "\t\n\r\f" for c in text)

@@ -156,7 +156,7 @@ def _by_mark(
 
 
 def _folder_beside(files: Sequence[TokenFile], split: str, of: Sequence[str]) -> Path | None:
-    """The folder of a split, beside a folder of one of these splits that the files lie in."""
+    """The folder of a split, beside a folder of one of these splits that the files are in."""
     for folder in dict.fromkeys(os.path.dirname(file.path) for file in files):
         # As the caller wrote it, if that reaches far enough.
         for here in (Path(folder), Path(os.path.abspath(folder))):

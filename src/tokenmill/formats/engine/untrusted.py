@@ -1,34 +1,156 @@
-"""Careful looks at files that others wrote: heads, sizes, JSON, and the names inside an index.
+"""Careful looks at files that others wrote: first bytes, sizes, JSON, names inside an index.
 
 Nothing here trusts a claim: sizes come from the file system, JSON is read up to a cap, and a name
 from an index is used only when it stays inside the dataset.
 """
 
+import mmap
 import os
+import shlex
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import numpy as np
 
 from tokenmill.base.strict_json import Reader, check_name, parse_object
 from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
+from tokenmill.shards.manifest import FILE_NAME
+from tokenmill.tokenfiles.token_file import Lazy
 
 JSON_CAP = 64 << 20
+OUR_KEY = "tokenmill"  # in the index of other formats, when we wrote them
+
+# first bytes -> name of the format that reads it
+TOKENS = {
+    (20240520).to_bytes(4, "little"): "llmc",
+    (20240801).to_bytes(4, "little"): "llmc",
+    b"\x93NUMPY": "npy",
+    b"MMIDIDX\x00\x00": "megatron",
+    b"LITPKDS": "litpkds",
+}
+
+# first bytes -> what it is, and what to do with it
+OTHERS = {
+    (20240522).to_bytes(4, "little"): (
+        "an evaluation file of llm.c (HellaSwag, MMLU), not training tokens",
+        "pass the training shards only, by name or glob",
+    ),
+    (20240527).to_bytes(4, "little"): (
+        "a training state of llm.c, not tokens",
+        "pass the training shards only, by name or glob",
+    ),
+    b"TNTIDX\x00\x00": (
+        "a fairseq index (TNTIDX), the predecessor of Megatron's",
+        "write it again with a current preprocess_data.py (--dataset-impl mmap), then open that",
+    ),
+    b"PK\x03\x04": ("a zip or .npz archive", "unpack it, then open the .npy inside"),
+    b"PAR1": (
+        "a parquet file",
+        "if it holds text: tokenmill prepare FILE -o OUTPUT",
+    ),
+    b"\x1f\x8b\x08": (
+        "gzip compressed",
+        "if it holds text: tokenmill prepare FILE -o OUTPUT; if tokens, unpack them: gzip -dk FILE",
+    ),
+    b"\x28\xb5\x2f\xfd": (
+        "zstd compressed",
+        "if it holds text: tokenmill prepare FILE -o OUTPUT; if tokens, unpack them: zstd -dk FILE",
+    ),
+    b"ARROW1": (
+        "an Arrow file",
+        "if it holds text, write it as parquet or JSON lines; `tokenmill prepare` reads those",
+    ),
+}
+
+
+@contextmanager
+def _descriptor(path: Path | str) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
     """The first bytes of a file, and its size."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with _descriptor(path) as descriptor:
+            size = os.fstat(descriptor).st_size
+            return os.pread(descriptor, min(length, size), 0), size
     except FileNotFoundError:
         raise missing(path) from None
-    try:
-        size = os.fstat(descriptor).st_size
-        return os.pread(descriptor, min(length, size), 0), size
     except IsADirectoryError:
         raise FormatError(
             f"{path} is a folder in the place of a file", hint="open the folder by itself"
         ) from None
-    finally:
-        os.close(descriptor)
+
+
+def known_head(first_bytes: bytes) -> str | None:
+    """What these first bytes announce, or None; only what raw tokens would not show by chance."""
+    for magic, name in TOKENS.items():
+        if first_bytes.startswith(magic):
+            return name
+    for magic, (what, _) in OTHERS.items():
+        if len(magic) >= 4 and first_bytes.startswith(magic):
+            return what
+    return None
+
+
+def known_other(path: Path, first_bytes: bytes) -> FormatError | None:
+    """The error for a file that is known to hold something else than tokens."""
+    for magic, (what, remedy) in OTHERS.items():
+        if first_bytes.startswith(magic):
+            return FormatError(f"{path} is {what}", hint=remedy.replace("FILE", quoted(path)))
+    return None
+
+
+def quoted(path: Path) -> str:
+    """A path as one word of a command line."""
+    return shlex.quote(str(path))
+
+
+def dataset_above(path: Path) -> Path | None:
+    """The dataset of ours that a file is part of: in its folder, or in that of a split."""
+    for folder in (path.parent, path.parent.parent):
+        if (folder / FILE_NAME).is_file():
+            return folder
+    return None
+
+
+def integers_at(path: Path, *places: tuple[int, int], signed: bool = False) -> list[int]:
+    """Little-endian integers of a file, each at (byte, width)."""
+    with _descriptor(path) as descriptor:
+        return [
+            int.from_bytes(os.pread(descriptor, width, byte), "little", signed=signed)
+            for byte, width in places
+        ]
+
+
+def map_file(path: Path, *, least: int, why: str) -> mmap.mmap:
+    """A read-only map of a file that must have at least so many bytes."""
+    with _descriptor(path) as descriptor:
+        size = os.fstat(descriptor).st_size
+        if size < least:
+            raise too_short(path, size, least, why)
+        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+
+
+def ends_file(path: Path, count: int) -> Lazy:
+    """Where documents end: `count` uint64 in a file, mapped when they are first needed."""
+    return Lazy(map_ends, (str(path), count), count, str(path))
+
+
+def map_ends(path: str, count: int) -> np.ndarray:
+    """A read-only view; as int64, since no position comes near 2^63."""
+    if count == 0:
+        return np.empty(0, np.int64)
+    why = "the dataset as it was opened"
+    mapped = map_file(Path(path), least=8 * count, why=why)
+    expect_size(Path(path), len(mapped), 8 * count, why)
+    return np.frombuffer(mapped, "<i8", count=count)
 
 
 def read_whole(path: Path, *, cap: int = JSON_CAP) -> bytes:
@@ -45,6 +167,24 @@ def read_whole(path: Path, *, cap: int = JSON_CAP) -> bytes:
 def read_json(path: Path) -> Reader:
     """A JSON object whose fields are asked for by name and type."""
     return Reader(parse_object(read_whole(path), str(path)), str(path))
+
+
+def samples_are_documents(index: Reader, lengths: np.ndarray) -> bool:
+    """Whether samples (of MDS, litdata) are documents, or rows cut from a stream of them.
+
+    Neither format says it. Projects that pack tokens write rows of one length; projects that write
+    documents do not. So: samples of one length (`lengths` are those of the first shard) are rows,
+    and documents are known only by an end-of-text id; samples of different lengths are documents.
+    A dataset written by tokenmill says it in the index, under a key that other readers pass over.
+    """
+    if OUR_KEY in index.names():
+        return index.object(OUR_KEY).text("samples", among=("documents", "rows")) == "documents"
+    return len(lengths) < 2 or bool((lengths != lengths[0]).any())
+
+
+def index_has(path: Path, key: str) -> bool:
+    """Whether this is a JSON index with such a field."""
+    return path.is_file() and key in read_json(path).names()
 
 
 class Root:
@@ -96,17 +236,16 @@ class Root:
 def file_size(path: Path, named_by: Path | None = None) -> int:
     """The size of a regular file that must be there."""
     try:
-        found = os.stat(path)
+        return os.stat(path).st_size
     except FileNotFoundError:
         raise missing(path, named_by) from None
-    return found.st_size
 
 
 def missing(path: Path, named_by: Path | None = None) -> NotADatasetError:
     """The error for a file that is not there."""
     by = f", which {named_by} names" if named_by else ""
     return NotADatasetError(
-        f"there is no file {path}{by}", hint="fetch the missing file; nothing can stand in for it"
+        f"there is no file {path}{by}", hint="fetch the missing file; nothing can replace it"
     )
 
 
@@ -121,20 +260,26 @@ def expect_size(path: Path, found: int, expected: int, why: str, hint: str | Non
         )
 
 
+def expect_tokens(path: Path, size: int, header_bytes: int, num_tokens: int, width: int) -> None:
+    """A file must be its header and as many tokens as that states."""
+    why = f"its header ({num_tokens:,} tokens)"
+    expect_size(path, size, header_bytes + num_tokens * width, why)
+
+
 def too_short(
     path: Path, found: int, expected: int, why: str, hint: str | None = None
 ) -> TruncatedShardError:
     """The error for a file that holds less than it should."""
     return TruncatedShardError(
         f"{path} is {found:,} bytes; {why} promises {expected:,}",
-        hint=hint or "the file was cut short, or its header lies; fetch this file again",
+        hint=hint or "the file was cut short, or its header is wrong; fetch this file again",
     )
 
 
 def empty(path: Path) -> FormatError:
-    """The error for a file of no bytes, where its first ones would tell the token type."""
+    """The error for a file of no bytes, where its first ones would say the token type."""
     return FormatError(
-        f"{path} is empty: 0 bytes, so that nothing tells its token type",
+        f"{path} is empty: 0 bytes, so that nothing says its token type",
         hint="whatever wrote it was stopped or had nothing to write; write it again or remove it",
     )
 

@@ -1,58 +1,35 @@
-"""What all writers share: what is written, and how a run of tokens becomes files.
+"""What all writers share: how a stream of tokens becomes files.
 
-A writer is fed one split in order, in chunks: tokens, and where documents end among them. It holds
-at most a shard of small ones in memory; nothing is known beforehand, so headers that count are
-filled in at the end. The writers of one format are made by `open_writer(folder, target)` in
-formats/<name>_write.py; convert.py feeds them.
+A writer is given one split in order, in chunks: tokens, and where documents end among them. It
+holds at most a shard of small ones in memory; nothing is known beforehand, so headers that count
+are filled in at the end. conversion/convert.py feeds the writers.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import numpy as np
 
 from tokenmill.base.atomic import sync_open_file
 from tokenmill.errors import FormatError
+from tokenmill.formats.engine.format import WriteTarget
+
+MAX_SHARD_BYTES = (1 << 32) - (1 << 20)
 
 
-@dataclass(frozen=True)
-class Target:
-    """What is to be written of one split."""
+class RollingWriter:
+    """Tokens into one shard after another; how a shard is written is up to the format.
 
-    split: str | None
-    """None: the data has no splits."""
-    dtype: np.dtype[Any]
-    tokens_per_shard: int
-    end_of_text_id: int | None = None
-    vocab_size: int | None = None
-    tokenizer: str | None = None
-    """Its name, where the format has a place for it."""
-    first_shard: int = 0
-    """Shards written for the splits before, for formats that number on."""
-
-
-class Writer(Protocol):
-    """Takes a split, chunk by chunk."""
-
-    def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
-        """Write tokens; `ends` are positions in this chunk where documents end (exclusive)."""
-
-    def close(self) -> int:
-        """Finish all files; the number of shards written."""
-
-
-class Rolling:
-    """Tokens into one file after another: `begin` opens the next, `finish` completes it.
-
-    Documents stay whole when `whole_documents`: a file is then closed at the first document end
-    after it has `tokens_per_shard` tokens. Else files have exactly that many, the last fewer.
+    Documents stay whole when `whole_documents`: a shard is then closed at the first document end
+    after it has `tokens_per_shard` tokens. Else shards have exactly that many, the last fewer.
     """
 
     whole_documents = True
+    folder_per_split = False
+    """Whether each split has a folder of its own."""
 
-    def __init__(self, folder: Path, target: Target) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, target: WriteTarget) -> None:
+        self.folder = _folder_of(folder, target) if self.folder_per_split else folder
         self.target = target
         self.number = target.first_shard
         self._file: IO[bytes]
@@ -93,6 +70,7 @@ class Rolling:
                 self.open_shard()
                 self._is_open = True
             self.write(tokens[done:stop])
+            # From positions in this chunk to positions in this shard.
             inside = ends[(ends > done) & (ends <= stop)]
             self._ends.append(inside + (self._filled - done))
             self._filled += stop - done
@@ -101,12 +79,13 @@ class Rolling:
             done = stop
 
     def close(self) -> int:
-        """Complete the last shard."""
+        """Complete the last shard; how many were written."""
         if self._is_open:
             self._next()
         return self.number - self.target.first_shard
 
     def _stop(self, done: int, length: int, ends: np.ndarray) -> int:
+        """Up to where this chunk goes into the open file."""
         room = self.target.tokens_per_shard - self._filled
         if not self.whole_documents:
             return min(length, done + room)
@@ -124,6 +103,82 @@ class Rolling:
         self._filled = 0
         self._ends = []
         self.number += 1
+
+
+class SampleWriter:
+    """Whole documents, gathered in memory until they fill a shard: for MDS and litdata.
+
+    Both have a table of offsets before the samples, in u32 and in bytes. So a shard stays below
+    4 GiB, and a document that is larger by itself cannot be written.
+    """
+
+    def __init__(self, folder: Path, target: WriteTarget) -> None:
+        self.folder = _folder_of(folder, target)
+        self.target = target
+        self.number = 0
+        self.entries: list[dict[str, Any]] = []
+        """What the index says about each shard."""
+        self._begun: list[np.ndarray] = []
+        self._documents: list[np.ndarray] = []
+        self._filled = 0
+
+    def write_shard(self, number: int, documents: list[np.ndarray]) -> dict[str, Any]:
+        """Write these documents as one shard; its entry in the index."""
+        raise NotImplementedError
+
+    def write_index(self) -> None:
+        """Write what names all shards."""
+        raise NotImplementedError
+
+    def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
+        """Take tokens; whole documents are written when they fill a shard."""
+        start = 0
+        for end in ends.tolist():
+            parts = [*self._begun, tokens[start:end]]
+            document = np.concatenate(parts) if len(parts) > 1 else parts[0]
+            self._begun = []
+            if document.nbytes > MAX_SHARD_BYTES:
+                raise FormatError(
+                    f"a document of {len(document):,} tokens is larger than a shard can be (4 GiB)",
+                    hint="convert to another format, or cut this document",
+                )
+            if self._documents and self._filled + len(document) > self.target.tokens_per_shard:
+                self._flush()
+            self._documents.append(document)
+            self._filled += len(document)
+            start = end
+        if start < len(tokens):
+            self._begun.append(tokens[start:])
+
+    def close(self) -> int:
+        """Write the last shard and the index; how many shards were written."""
+        assert not self._begun, "a document without an end"
+        if self._documents:
+            self._flush()
+        self.write_index()
+        return self.number
+
+    def _flush(self) -> None:
+        self.entries.append(self.write_shard(self.number, self._documents))
+        self._documents = []
+        self._filled = 0
+        self.number += 1
+
+
+def offset_table(sizes: list[int], before: int = 0) -> bytes:
+    """u32 number of samples, then u32 where each begins, and where the last ends, in bytes.
+
+    `before` is how many bytes come between this table and the first sample.
+    """
+    start = 4 * (len(sizes) + 2) + before
+    offsets = np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))]) + start
+    return np.concatenate([[len(sizes)], offsets]).astype("<u4").tobytes()
+
+
+def _folder_of(folder: Path, target: WriteTarget) -> Path:
+    inner = folder / target.split if target.split else folder
+    inner.mkdir(exist_ok=True)
+    return inner
 
 
 def close(file: IO[bytes]) -> None:

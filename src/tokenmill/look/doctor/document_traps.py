@@ -114,14 +114,14 @@ def _missing(sample: SplitSample, without: int, looked_at: int, what: str) -> Tr
         f"end nor begin with {what}",
         "write the files again with a mark at each end (Megatron: --append-eod; datatrove: "
         "eos_token)",
-        is_fault=known and sample.data.format == "tokenmill",
+        is_fault=known and sample.data.has_manifest,
     )
 
 
 def _never_shuffled(sample: SplitSample) -> Iterator[Trap]:
     """Correlation of each feature between neighbours in the sample."""
     data = sample.data
-    if data.format == "tokenmill" or data.details.get("rows"):
+    if data.has_manifest or data.details.get("rows"):
         return
     rows: list[list[float]] = []
     for start, stop in sample.documents(ORDER_DOCUMENTS):

@@ -10,7 +10,7 @@ from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
 from tokenmill.formats.engine.detect import TOKEN_SUFFIXES
-from tokenmill.formats.engine.first_bytes import known_head
+from tokenmill.formats.engine.untrusted import known_head
 from tokenmill.look.doctor import (
     document_traps,
     headers,

@@ -4,18 +4,16 @@ A real `.npy` read as raw uint16 begins with 64 bogus tokens, a shard of llm.c w
 crashes, since most of them are valid ids. In the middle of data it means that files were joined.
 """
 
-import struct
 from collections.abc import Iterator
 
 import numpy as np
 
-from tokenmill.formats.engine.first_bytes import TOKENS, known_head
+from tokenmill.formats.engine.detect import FILE_FORMATS
+from tokenmill.formats.engine.untrusted import known_head
 from tokenmill.look.doctor.token_sample import SplitSample
 from tokenmill.look.doctor.trap import Trap
 
 NAME = "header-as-tokens"
-_LLMC = {magic: 1024 for magic, name in TOKENS.items() if name == "llmc"}
-_NPY = b"\x93NUMPY"
 
 
 def check(sample: SplitSample) -> Iterator[Trap]:
@@ -55,13 +53,8 @@ def header_trap(where: str, first_bytes: bytes, itemsize: int, what: str) -> Tra
 
 def header_bytes(first_bytes: bytes) -> int | None:
     """How long the header is, where its first bytes say it."""
-    if first_bytes[:4] in _LLMC:
-        return _LLMC[first_bytes[:4]]
-    if first_bytes.startswith(_NPY) and len(first_bytes) >= 12:
-        if first_bytes[6] == 1:
-            return 10 + int(struct.unpack("<H", first_bytes[8:10])[0])
-        return 12 + int(struct.unpack("<I", first_bytes[8:12])[0])
-    return None
+    lengths = (format.header_bytes(first_bytes) for format in FILE_FORMATS.values())
+    return next((length for length in lengths if length is not None), None)
 
 
 def _in_the_middle(sample: SplitSample) -> Iterator[tuple[int, bytes]]:
@@ -69,9 +62,7 @@ def _in_the_middle(sample: SplitSample) -> Iterator[tuple[int, bytes]]:
     itemsize = sample.data.dtype.itemsize
     if itemsize not in (2, 4):
         return
-    # A second word that follows each magic keeps chance out: versions 1 and 7, "NUMPY" + version.
-    marks = [m + struct.pack("<i", v) for m, v in zip(_LLMC, (1, 7), strict=True)]
-    marks.append(_NPY + b"\x01\x00")
+    marks = [mark for format in FILE_FORMATS.values() for mark in format.header_marks]
     for block in sample.blocks:
         for mark in marks:
             words = np.frombuffer(mark, f"<u{itemsize}")

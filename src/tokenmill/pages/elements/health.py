@@ -67,7 +67,7 @@ def health_of(opened: OpenedSplits, sample: int) -> Health:
     }
     rows = [_files(opened.path, opened.open_options)]
     # Our own datasets keep the order of their sources: their windows are shuffled when read.
-    asked_of = [q for q in QUESTIONS if q.needs != "foreign order" or data.format != "tokenmill"]
+    asked_of = [q for q in QUESTIONS if q.needs != "foreign order" or not data.has_manifest]
     rows += [_answer(question, result, known) for question in asked_of]
     asked = {name for question in QUESTIONS for name in question.names}
     rows += [(_kind(f), f.name, [f]) for f in result.findings if f.name not in asked]

@@ -1,0 +1,171 @@
+"""A format is one class in one file, and only formats/ knows formats by name."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+from formats import test_conformance
+from formats.conformance import DATA
+
+import tokenmill
+from tokenmill.formats.engine.detect import (
+    FILE_FORMATS,
+    FOLDER_FORMATS,
+    FORMATS,
+    format_to_write,
+    writable_formats,
+)
+from tokenmill.formats.engine.format import (
+    FileFormat,
+    FolderFormat,
+    TokenFormat,
+    WriteTarget,
+    token_dtype,
+)
+
+PACKAGE = Path(tokenmill.__file__).parent
+NAMES = {*FORMATS, "ours"}
+each_format = pytest.mark.parametrize("format", FORMATS.values(), ids=list(FORMATS))
+each_writable = pytest.mark.parametrize("name", writable_formats())
+
+
+def strings(node: ast.AST) -> set[str]:
+    return {n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and type(n.value) is str}
+
+
+def names_compared(source: str) -> list[str]:
+    """Where a program decides by the name of a format: `==`, `in`, `case`, or a table by name."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        decides: list[ast.AST] = []
+        if isinstance(node, ast.Compare):
+            decides = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            decides = [node.value]
+        elif isinstance(node, ast.Dict) and len([k for k in node.keys if k]) > 1:
+            decides = [key for key in node.keys if key is not None]
+        for part in decides:
+            found += [f"line {part.lineno}: {name}" for name in strings(part) & NAMES]
+    return found
+
+
+def test_nobody_outside_formats_compares_their_names():
+    for path in PACKAGE.rglob("*.py"):
+        if not path.is_relative_to(PACKAGE / "formats"):
+            assert not names_compared(path.read_text()), path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'if to == "llmc": pass',
+        'x = data.format != "tokenmill"',
+        'if to in ("npy", "raw"): pass',
+        'match to:\n    case "mds": pass',
+        'WRITERS = {"npy": 1, "dolma": 2}',
+    ],
+)
+def test_such_a_comparison_would_be_found(line):
+    assert names_compared(line)
+    assert not names_compared('print("npy", x == ".npy", f(format="mds"))')
+
+
+@each_format
+def test_a_format_is_the_only_one_in_its_file(format):
+    module = inspect.getmodule(type(format))
+    classes = [
+        c for _, c in inspect.getmembers(module, inspect.isclass) if c.__module__ == module.__name__
+    ]
+
+    assert isinstance(format, TokenFormat)
+    assert [c for c in classes if hasattr(c, "claims") or hasattr(c, "claims_folder")] == [
+        type(format)
+    ]
+    if format.writer is not None:
+        assert format.writer in classes
+    assert FORMATS[format.name] is format
+
+
+@each_format
+def test_a_format_says_no_more_than_the_protocol_knows(format):
+    kind = FileFormat if format.name in FILE_FORMATS else FolderFormat
+    assert isinstance(format, kind)
+    known = {*dir(kind), *inspect.get_annotations(TokenFormat)}
+    assert {name for name in vars(type(format)) if not name.startswith("_")} <= known
+    for name, member in vars(type(format)).items():
+        if inspect.isfunction(member):
+            stated = inspect.signature(getattr(kind, name))
+            assert list(inspect.signature(member).parameters) == list(stated.parameters)
+
+
+@each_format
+def test_a_format_passes_the_suite(format):
+    suites = [each for each in vars(test_conformance).values() if inspect.isclass(each)]
+    assert format.name in {suite.format for suite in suites if suite.__name__.startswith("Test")}
+
+
+def test_a_class_that_lacks_a_method_cannot_be_a_format():
+    class OnlyClaims(FileFormat):
+        name = "half"
+
+        def claims(self, path, first_bytes):
+            return True
+
+    with pytest.raises(TypeError, match="read"):
+        OnlyClaims()
+
+
+@each_writable
+def test_what_a_format_says_about_writing_fits_together(name):
+    format = FORMATS[name]
+
+    assert "uint16" in format.dtypes
+    assert {"uint32", "int32"} & set(format.dtypes)
+    assert all(token_dtype(dtype).name == dtype for dtype in format.dtypes)
+    assert 1 <= format.tokens_per_shard <= format.max_tokens_per_shard
+    assert format.is_indexed or format.documents_by_id
+
+
+@each_writable
+def test_what_was_written_has_the_suffixes_and_states_what_the_class_says(name, tmp_path):
+    """One document of three tokens, written by the class and read by the class."""
+    format = FORMATS[name]
+    if format.needs_tokenizer:
+        pytest.skip("convert gives it a tokenizer; tests/conversion")
+    dtype = np.dtype("<u2")
+    writer = format.writer(tmp_path, WriteTarget("train", dtype, 100))
+    writer.add(np.array([1, 2, 50256], dtype), np.array([3]))
+    assert writer.close() == 1
+    format.finish(tmp_path, {"train": writer}, None)
+
+    options = {} if format.states_dtype else {"dtype": dtype}
+    data = tokenmill.open(tmp_path, None, **options)
+
+    assert data.tokens(0, 3).tolist() == [1, 2, 50256]
+    assert (data.format, data.has_index) == (name, format.is_indexed)
+    if name in FILE_FORMATS:
+        assert Path(data.files[0].path).suffix in format.suffixes
+    if not format.states_dtype:
+        with pytest.raises(tokenmill.TokenmillError, match="type is unknown"):
+            tokenmill.open(tmp_path, None)
+    for other in FILE_FORMATS.values():
+        first_bytes = Path(data.files[0].path).read_bytes()
+        assert (other.header_bytes(first_bytes) is not None) <= (other is format)
+
+
+@pytest.mark.parametrize("name", ["llmc", "npy"])
+def test_the_length_of_a_header_is_where_its_tokens_begin(name):
+    format = FORMATS[name]
+    file = tokenmill.open(DATA / name, None).files[0]
+    first_bytes = Path(file.path).read_bytes()[:1024]
+
+    assert format.header_bytes(first_bytes) == file.offset
+    assert first_bytes.startswith(format.header_marks)
+
+
+def test_ours_has_two_names_and_what_is_only_read_is_not_written():
+    assert format_to_write("ours") is format_to_write("tokenmill") is FOLDER_FORMATS["tokenmill"]
+    with pytest.raises(ValueError, match="unknown format to write 'modalities'"):
+        format_to_write("modalities")
