@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from order.plain_order import plain_deal, plain_mixture
 
 from tokenmill.order.mixture_order import SAMPLES_PER_BLOCK, MixtureOrder, MixtureStage
 from tokenmill.order.shares import Shares, whole_parts
@@ -23,38 +24,11 @@ WEIGHTS = [
 ]
 
 
-def plain_place(parts: tuple[int, ...], n: int) -> list[tuple[int, int]]:
-    """The first n samples, dealt one by one down a tree: exact fractions, no closed forms."""
-    nodes = [(Fraction(p), s, s) for s, p in enumerate(parts) if p]
-    while len(nodes) > 1:
-        nodes.sort(key=lambda node: node[:2])
-        (a, i, small), (b, j, large), *nodes = nodes
-        nodes.append((a + b, min(i, j), [b / (a + b), large, small, 0, 0]))
-    tree = nodes[0][2]
-    counts = [0] * len(parts)
-    dealt = []
-    for _ in range(n):
-        node = tree
-        while isinstance(node, list):
-            share, left, right, seen, seen_left = node
-            # The left side is due when its rounded share of one more sample is more than it has.
-            due = int((seen + 1) * share + Fraction(share.denominator // 2, share.denominator))
-            node[3] = seen + 1
-            if due > seen_left:
-                node[4] = seen_left + 1
-                node = left
-            else:
-                node = right
-        dealt.append((node, counts[node]))
-        counts[node] += 1
-    return dealt
-
-
 @pytest.mark.parametrize("parts", WEIGHTS, ids=str)
 def test_shares_equal_the_plain_version(parts):
     source, index = Shares(parts).locate(np.arange(2000))
 
-    assert list(zip(source.tolist(), index.tolist(), strict=True)) == plain_place(parts, 2000)
+    assert list(zip(source.tolist(), index.tolist(), strict=True)) == plain_deal(parts, 2000)
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=9).filter(any), st.integers(0, 10**12))
@@ -103,12 +77,78 @@ def test_blocks_hold_the_shares_of_their_stage():
     source, _ = MixtureOrder(STAGES, seed=3).locate(np.arange(6000))
 
     for stage, stop in zip(STAGES, [1003, 2000, 2100, 2100 + 64 * 60], strict=True):
-        dealt = [s for s, _ in plain_place(stage.parts, stop - stage.start)]
+        dealt = [s for s, _ in plain_deal(stage.parts, stop - stage.start)]
         for at in range(0, stop - stage.start, SAMPLES_PER_BLOCK):
             expected = sorted(dealt[at : at + SAMPLES_PER_BLOCK])
             low = stage.start + at
             here = source[low : min(low + SAMPLES_PER_BLOCK, stop)]
             assert sorted(here.tolist()) == expected
+
+
+@given(
+    parts=st.lists(
+        st.lists(st.integers(0, 50), min_size=3, max_size=3).filter(any), min_size=1, max_size=4
+    ),
+    gaps=st.lists(st.integers(1, 150), min_size=3, max_size=3),
+    seed=st.integers(0, 2**63 - 1),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_schedule_is_dealt_as_the_plain_version_deals_it(parts, gaps, seed):
+    starts = np.cumsum([0, *gaps]).tolist()
+    stages = list(zip(starts, map(tuple, parts), strict=False))
+    mixture = MixtureOrder([MixtureStage(*stage) for stage in stages], seed=seed)
+
+    source, index = mixture.locate(np.arange(600))
+
+    plain = plain_mixture(stages, 600, seed)
+    assert list(zip(source.tolist(), index.tolist(), strict=True)) == plain
+    for s in np.unique(source).tolist():
+        mine = np.flatnonzero(source == s)
+        assert mixture.sample_of(s, index[mine]).tolist() == mine.tolist()
+
+
+def test_the_sources_of_a_small_mixture_are_frozen():
+    """As 0.1.0 dealt them; one digit a sample."""
+    steady = MixtureOrder([MixtureStage(0, (7, 2, 1))], seed=7)
+    changing = MixtureOrder([MixtureStage(0, (7, 2, 1)), MixtureStage(40, (0, 1, 1))], seed=7)
+
+    def dealt(mixture, n):
+        return "".join(map(str, mixture.locate(np.arange(n))[0].tolist()))
+
+    assert dealt(steady, 64) == "0000111100000011200100100000000002011200000000000001220001010002"
+    assert steady.counts_before(64) == [45, 13, 6]
+    assert dealt(changing, 80) == (
+        "0110000011200100100000001000000002200102"  # then without source 0
+        "1212211121211122111122122121122212211211"
+    )
+
+
+def test_a_mixture_of_one_source_is_that_source():
+    mixture = MixtureOrder([MixtureStage(0, (3,))], seed=1)
+    far = np.array([0, 1, 63, 64, 10**6, 2**50])
+
+    source, index = mixture.locate(far)
+
+    assert not source.any()
+    assert index.tolist() == far.tolist()
+    assert mixture.sample_of(0, far).tolist() == far.tolist()
+    assert mixture.counts_before(2**50) == [2**50]
+
+
+def test_far_out_a_mixture_is_still_exact():
+    """At sample 10^15 nothing has drifted, and nothing overflows."""
+    mixture = MixtureOrder([MixtureStage(0, (7, 2, 1))], seed=0)
+    block = 10**15 // 64 * 64
+    source, index = mixture.locate(np.arange(block, block + 640))
+
+    before = mixture.counts_before(block)
+
+    for count, part in zip(before, (7, 2, 1), strict=True):
+        assert abs(10 * count - block * part) < 20
+    for s in range(3):
+        count = int((source == s).sum())
+        assert index[source == s].tolist() == list(range(before[s], before[s] + count))
+        assert mixture.counts_before(block + 640)[s] == before[s] + count
 
 
 def test_a_sample_of_a_source_is_found_again():
@@ -185,9 +225,18 @@ def test_weights_of_many_digits_are_rounded_to_one_part_in_two_billion():
     assert abs(parts[0] / sum(parts) - weights[0]) < 2**-31
 
 
-@pytest.mark.parametrize("weights", [[], [0, 0], [1, -1], [float("nan")], [float("inf"), 1]])
-def test_weights_that_mean_nothing_are_refused(weights):
-    with pytest.raises(ValueError):
+@pytest.mark.parametrize(
+    ("weights", "says"),
+    [
+        ([], "none may be negative and one must be more"),
+        ([0, 0], "none may be negative and one must be more"),
+        ([1, -1], r"weights are \[1, -1\]; none may be negative"),
+        ([float("nan")], "each must be a finite number"),
+        ([float("inf"), 1], "each must be a finite number"),
+    ],
+)
+def test_weights_that_mean_nothing_are_refused(weights, says):
+    with pytest.raises(ValueError, match=says):
         whole_parts(weights)
 
 

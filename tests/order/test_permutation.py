@@ -4,31 +4,14 @@ import doctest
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from order.plain_order import keys_of, plain_shuffle
 
 from tokenmill.order import permutation
 from tokenmill.order.permutation import shuffle, unshuffle
 
 AWKWARD = [1, 2, 3, 5, *(2**k + d for k in (2, 8, 12, 16) for d in (-1, 0, 1)), 9973, 65521]
-
-
-def plain_shuffle(position: int, n: int, keys: list[int]) -> int:
-    """The same network with Python's integers, one number at a time: an oracle without NumPy."""
-    word = (1 << 64) - 1
-    half = 1
-    while 4**half < n:
-        half += 1
-    mask = (1 << half) - 1
-    x = position
-    while True:
-        left, right = x >> half, x & mask
-        for key in keys:
-            z = right ^ key
-            z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & word
-            z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & word
-            left, right = right, left ^ ((z ^ (z >> 31)) & mask)
-        x = (left << half) | right
-        if x < n:
-            return x
 
 
 def test_every_size_to_2000_is_permuted_and_restored():
@@ -61,14 +44,47 @@ def test_huge_sizes_stay_in_range_and_come_back(n):
     assert np.array_equal(unshuffle(window, n, seed=5, epoch=9), position)
 
 
-@pytest.mark.parametrize("n", [1, 3, 8, 50, 1000, 2**40 - 87])
+@pytest.mark.parametrize("n", [1, 3, 8, 50, 1000, 2**32, 2**32 + 1, 2**40 - 87])
 def test_it_equals_the_plain_version(n):
     position = np.unique(np.linspace(0, n - 1, 200).astype(np.int64))
-    keys = [int(key) for key in permutation.round_keys(3, 4)]
 
-    expected = [plain_shuffle(p, n, keys) for p in position.tolist()]
+    expected = [plain_shuffle(p, n, keys_of(3, 4)) for p in position.tolist()]
 
     assert shuffle(position, n, seed=3, epoch=4).tolist() == expected
+
+
+@given(
+    n=st.integers(1, 2**40),
+    seed=st.integers(0, 2**63 - 1),
+    epoch=st.integers(0, 10**9),
+    share=st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=20),
+)
+@settings(max_examples=150, deadline=None)
+def test_any_position_of_any_size_goes_where_the_plain_version_sends_it_and_back(
+    n, seed, epoch, share
+):
+    position = np.array([int(s * n) for s in share])
+
+    window = shuffle(position, n, seed=seed, epoch=epoch)
+
+    assert window.dtype == np.int64
+    assert window.tolist() == [plain_shuffle(p, n, keys_of(seed, epoch)) for p in position.tolist()]
+    assert unshuffle(window, n, seed=seed, epoch=epoch).tolist() == position.tolist()
+
+
+def test_tables_and_computed_rounds_meet_without_a_seam():
+    """Up to 2^32 numbers rounds are looked up, above they are computed: the same network."""
+    numbers = np.random.default_rng(0).integers(0, 2**32, 5000)
+    keys = permutation.round_keys(1, 2)
+    looked_up = permutation.permute(numbers, 2**32, keys)
+
+    expected = [plain_shuffle(int(x), 2**32, keys_of(1, 2)) for x in numbers[:200]]
+
+    assert looked_up[:200].tolist() == expected
+    for inverse in (False, True):
+        there = permutation.permute(numbers, 2**32 + 1, keys, inverse=inverse)
+        back = permutation.permute(there, 2**32 + 1, keys, inverse=not inverse)
+        assert np.array_equal(back, numbers)
 
 
 def test_positions_may_come_in_any_number_shape_and_order():

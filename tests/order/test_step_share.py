@@ -1,4 +1,4 @@
-"""Steps, ranks and workers share the samples without a gap or a double."""
+"""Steps and ranks share the samples without a gap or a double."""
 
 import numpy as np
 import pytest

@@ -4,8 +4,10 @@ import doctest
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tokenmill.order import shares, step_share
+from tokenmill.order import shares, simple_orders, step_share
 from tokenmill.order.windows import Windows
 
 
@@ -64,6 +66,40 @@ def test_windows_that_target_a_range_are_exactly_those_that_hold_one_of_its_toke
                 assert list(windows.targeting(start, stop, epoch)) == expected.tolist()
 
 
+@given(
+    num_tokens=st.integers(2, 300),
+    block_size=st.integers(1, 60),
+    phase=st.booleans(),
+    epoch=st.integers(0, 10**9),
+    seed=st.integers(0, 2**63 - 1),
+)
+@settings(max_examples=150, deadline=None)
+def test_windows_of_any_sizes_fill_the_axis_but_for_the_slack(
+    num_tokens, block_size, phase, epoch, seed
+):
+    if num_tokens - 1 < block_size * (1 + phase):
+        with pytest.raises(ValueError, match="is too long"):
+            Windows(num_tokens, block_size, seed, phase)
+        return
+    windows = Windows(num_tokens, block_size, seed, phase)
+
+    targets = targets_of_epoch(windows, epoch).tolist()
+
+    assert targets == list(range(targets[0], targets[0] + windows.count * block_size))
+    assert targets[0] == 1 + windows.offset(epoch)
+    assert targets[-1] < num_tokens
+    assert len(targets) + windows.slack == num_tokens - 1
+    low = block_size if phase else 0
+    assert low <= windows.slack < low + block_size
+
+
+def test_the_offsets_of_a_phase_are_frozen():
+    """As 0.1.0 drew them."""
+    windows = Windows(97, 8, seed=7, phase=True)
+
+    assert [windows.offset(epoch) for epoch in range(12)] == [6, 5, 2, 2, 3, 0, 0, 4, 8, 5, 1, 4]
+
+
 def test_a_block_longer_than_the_data_is_refused_with_both_numbers():
     with pytest.raises(ValueError, match=r"block_size 16 is too long .* 16 tokens.* takes 17"):
         Windows(16, 16)
@@ -77,3 +113,4 @@ def test_a_block_longer_than_the_data_is_refused_with_both_numbers():
 def test_the_examples_in_the_docstrings_hold():
     assert doctest.testmod(step_share).failed == 0
     assert doctest.testmod(shares).failed == 0
+    assert doctest.testmod(simple_orders).failed == 0

@@ -1,6 +1,7 @@
 """Settings: flags over file over defaults, typos named, and a resumed run keeps its course."""
 
 import ast
+import dataclasses
 import inspect
 import json
 from itertools import pairwise
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tokenmill.errors import SettingsMismatchError
+from tokenmill.train import train
 from tokenmill.train.config import TrainConfig, check_same_run, load_config
 from tokenmill.train.model import GPT, ModelConfig
 
@@ -112,3 +114,27 @@ def test_the_configs_of_the_repository_load_and_have_the_size_of_their_name(path
     if size.isdecimal():
         assert num_parameters(50304, config) / 1e6 == pytest.approx(int(size), rel=0.05)
         assert config.block_size == int(path.stem.partition("M_")[2])
+
+
+def test_train_shows_every_setting_as_a_keyword():
+    shown = inspect.signature(train).parameters
+
+    assert set(shown) == {field.name for field in dataclasses.fields(TrainConfig)} | {
+        "settings",
+        "config_file",
+        "resume",
+        "quiet",
+    }
+    assert shown["batch_size"].default == TrainConfig().batch_size
+
+
+def test_a_mistyped_keyword_of_train_is_refused_before_anything_is_read(tmp_path):
+    with pytest.raises(TypeError, match=r"train\(\) has no argument 'n_layers'.*'n_layer'"):
+        train(dataset_dir=str(tmp_path / "none"), n_layers=3)
+
+
+def test_keywords_of_train_win_over_its_mapping_and_the_file(tmp_path):
+    file = write(tmp_path / "c.json", out_dir=str(tmp_path), model_name="from_file")
+
+    with pytest.raises(FileNotFoundError, match="by_keyword"):
+        train({"input_file": "by_mapping"}, config_file=file, input_file="by_keyword")

@@ -5,8 +5,7 @@ import itertools
 import pytest
 import torch
 
-from tokenmill.train.model import GPT, ModelConfig, generate
-from tokenmill.train.schedule import learning_rate_at, make_optimizer
+from tokenmill.train.model import GPT, ModelConfig, generate, learning_rate_at, make_optimizer
 
 CONFIG = ModelConfig(vocab_size=64, block_size=16, n_layer=2, n_head=2, n_embd=16)
 

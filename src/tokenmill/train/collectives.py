@@ -12,7 +12,7 @@ from tokenmill.torch.world import Ranks, find_ranks
 
 
 @contextmanager
-def joined(device: torch.device) -> Iterator[Ranks]:
+def process_group(device: torch.device) -> Iterator[Ranks]:
     """Join the process group of torchrun or of a Slurm step; leave it at the end."""
     ranks = find_ranks()
     ours = ranks.world_size > 1 and not distributed.is_initialized()

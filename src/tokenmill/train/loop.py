@@ -1,7 +1,7 @@
 """The training loop: batches in, a trained model, its checkpoints and its curve out.
 
 One step: take the next batch of the loader, run it through the model in micro-batches, clip,
-step. `batch_size` is the whole step's, over all ranks, so a run may go on with more or fewer
+step. `batch_size` is the whole step's, over all ranks, so a run may resume with more or fewer
 ranks and read the same windows at the same steps. Losses are summed and divided by the number of
 targets of the whole step, so a step means the same however it is cut.
 
@@ -30,16 +30,17 @@ from tokenmill.torch.torch_loader import TorchLoader
 from tokenmill.torch.world import Ranks
 from tokenmill.train.collectives import barrier, sum_over_ranks
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.model import GPT, ModelConfig, generate
+from tokenmill.train.model import GPT, ModelConfig, generate, learning_rate_at, make_optimizer
 from tokenmill.train.record import checkpoint
-from tokenmill.train.record.run_folder import Record
+from tokenmill.train.record.metrics import RunRecord
 from tokenmill.train.run_data import TrainingData
-from tokenmill.train.schedule import learning_rate_at, make_optimizer
 from tokenmill.train.validation import Validation
+
+MODEL_SETTINGS = ("block_size", "n_layer", "n_head", "n_embd", "dropout")
 
 
 @dataclass(frozen=True)
-class Result:
+class TrainResult:
     """What a finished run reached."""
 
     step: int
@@ -73,16 +74,9 @@ class Trainer:
         self._unchecked: list[tuple[int, int, Tensor]] = []
 
         torch.manual_seed(config.seed)
-        self.model = GPT(
-            ModelConfig(
-                vocab_size=-(-data.vocab_size // 64) * 64,  # GPUs like round matrices
-                block_size=config.block_size,
-                n_layer=config.n_layer,
-                n_head=config.n_head,
-                n_embd=config.n_embd,
-                dropout=config.dropout,
-            )
-        ).to(device)
+        shape = {name: getattr(config, name) for name in MODEL_SETTINGS}
+        shape["vocab_size"] = -(-data.vocab_size // 64) * 64  # GPUs like round matrices
+        self.model = GPT(ModelConfig(**shape)).to(device)
         self.optimizer = make_optimizer(
             self.model,
             learning_rate=config.learning_rate,
@@ -102,8 +96,17 @@ class Trainer:
             vocab_size=data.vocab_size,
             documents=data.documents,
         )
-        self.validation = self._make_validation()
-        self.record = Record(config, is_main=self.is_main)
+        self.validation: Validation | None = None
+        if data.val is not None and config.eval_interval:
+            self.validation = Validation(
+                data.val,
+                block_size=config.block_size,
+                batch_size=config.eval_batch_size,
+                num_batches=config.eval_batches,
+                vocab_size=data.vocab_size,
+                documents=data.documents,
+            )
+        self.record = RunRecord(config, is_main=self.is_main)
 
     def _rows_per_rank(self) -> int:
         rows, rest = divmod(self.config.batch_size, self.ranks.world_size)
@@ -114,29 +117,13 @@ class Trainer:
             )
         return rows
 
-    def _make_validation(self) -> Validation | None:
-        if self.data.val is None or not self.config.eval_interval:
-            return None
-        return Validation(
-            self.data.val,
-            block_size=self.config.block_size,
-            batch_size=self.config.eval_batch_size,
-            num_batches=self.config.eval_batches,
-            vocab_size=self.data.vocab_size,
-            documents=self.data.documents,
-        )
-
-    def run(self, stop: StopRequest) -> Result:
+    def run(self, stop: StopRequest) -> TrainResult:
         """Train to max_iters, or until a signal: then save and raise `Stopped`."""
         self.record.open(self.step)
         wrapped = self._wrap()
         if self.step == 0:
             self._evaluate()
-        self._window_start, self._window_step, self._window_waited = (
-            time.perf_counter(),
-            self.step,
-            0.0,
-        )
+        self._start_window()
         self._meter = self.progress.begin("step", self.config.max_iters)
         self._meter.skip(self.step)
         try:
@@ -153,7 +140,7 @@ class Trainer:
                     raise Stopped(
                         f"{stop.asked or 'a signal on another rank'}: saved at step {self.step:,} "
                         f"of {self.config.max_iters:,}",
-                        hint="the same command with --resume goes on from there",
+                        hint="the same command with --resume continues from there",
                     )
         finally:
             self.record.close()
@@ -236,8 +223,8 @@ class Trainer:
         return nullcontext()
 
     def _learning_rate(self) -> float:
-        config = self.config.resolved()
-        assert config.min_learning_rate is not None
+        config = self.config
+        assert config.min_learning_rate is not None  # start.py has resolved the settings
         assert config.decay_iters is not None
         return learning_rate_at(
             self.step,
@@ -268,7 +255,7 @@ class Trainer:
                 f"the loss of step {step:,} is {float(values[bad][0])}; its windows:\n"
                 + "\n".join(f"       {line}" for line in windows[:8]),
                 hint="the last checkpoint is from before it; metrics.jsonl lists all its windows. "
-                f"--resume --skip_steps {data_step} goes on without them",
+                f"--resume --skip_steps {data_step} continues without them",
             )
 
     def _log(self) -> None:
@@ -296,11 +283,12 @@ class Trainer:
             f"loss {self.loss:.4f}, {speed:,.0f} tokens/s, waiting for data {wait:.2%}",
             now=self.step >= self.config.max_iters,
         )
-        self._window_start, self._window_step, self._window_waited = (
-            time.perf_counter(),
-            self.step,
-            0.0,
-        )
+        self._start_window()
+
+    def _start_window(self) -> None:
+        """Begin the steps that the next line of metrics.jsonl is about."""
+        self._window_start, self._window_step = time.perf_counter(), self.step
+        self._window_waited = 0.0
 
     def _evaluate(self) -> None:
         """Validation loss and a sample of text; their time is not counted as training."""
@@ -363,19 +351,19 @@ class Trainer:
         barrier()
 
     def restore(self, saved: checkpoint.Checkpoint) -> None:
-        """Go on from a checkpoint: weights, optimizer, position in the data."""
+        """Continue from a checkpoint: weights, optimizer, position in the data."""
         self.loader.load_state_dict(saved.state["loader"])
         self.model.load_state_dict(saved.model)
         self.optimizer.load_state_dict(saved.optimizer)
         self.step = saved.step
 
-    def _finish(self) -> Result:
+    def _finish(self) -> TrainResult:
         share = self.waited / self.worked if self.worked else 0.0
         self.progress.say(
             f"Trained to step {self.step:,} in {human_duration(self.worked)}; waiting for data "
             f"took {share:.2%} of it\nWrote {self.config.run_dir}"
         )
-        return Result(self.step, self.loss, self.val_loss, self.config.run_dir, share)
+        return TrainResult(self.step, self.loss, self.val_loss, self.config.run_dir, share)
 
 
 def printable(text: str, width: int = 300) -> str:

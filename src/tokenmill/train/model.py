@@ -1,4 +1,4 @@
-"""A GPT in one file: what tokenmill trains to show that its batches are right.
+"""A GPT in one file, with its optimizer: what tokenmill trains to show that its batches are right.
 
 A decoder of the usual kind: token embedding, `n_layer` pre-norm blocks of causal attention and a
 GELU MLP, tied output. Rotary positions and RMSNorm instead of learned positions and LayerNorm;
@@ -8,6 +8,7 @@ no biases. Attention stays inside documents when document ids are given: the mas
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ class ModelConfig:
     """The shape of a model."""
 
     vocab_size: int
-    """Rows of the embedding: the tokenizer's ids, rounded up by the caller if it likes."""
+    """Rows of the embedding: the ids of the tokenizer, perhaps rounded up."""
     block_size: int = 1024
     """The longest context."""
     n_layer: int = 12
@@ -44,7 +45,7 @@ class GPT(nn.Module):
         self.config = config
         self.embed = nn.Embedding(config.vocab_size, config.n_embd)
         self.drop = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layer))
+        self.blocks = nn.ModuleList(TransformerBlock(config) for _ in range(config.n_layer))
         self.norm = nn.RMSNorm(config.n_embd)
         cos, sin = rotary_table(config.block_size, config.n_embd // config.n_head)
         self.register_buffer("cos", cos, persistent=False)
@@ -101,8 +102,8 @@ class GPT(nn.Module):
         )
 
 
-class Block(nn.Module):
-    """Attention, then an MLP, each added to the residual stream."""
+class TransformerBlock(nn.Module):
+    """Attention, then an MLP, each added to the residual stream: (B, T, C) -> (B, T, C)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -112,7 +113,6 @@ class Block(nn.Module):
         self.mlp = MLP(config)
 
     def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
-        """(B, T, C) -> (B, T, C)."""
         x = x + self.attention(self.norm_attention(x), rotation, mask)
         out: Tensor = x + self.mlp(self.norm_mlp(x))
         return out
@@ -129,7 +129,7 @@ class Attention(nn.Module):
         self.drop = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
-        """(B, T, C) -> (B, T, C); `mask` (B, 1, T, T) is true where attention is allowed."""
+        """`mask` (B, 1, T, T) is true where attention is allowed."""
         batch, length, width = x.shape
         qkv = self.qkv(x).view(batch, length, 3, self.n_head, width // self.n_head)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)  # each (B, heads, T, head size)
@@ -155,7 +155,6 @@ class MLP(nn.Module):
         self.drop = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, C) -> (B, T, C)."""
         out: Tensor = self.drop(self.project(functional.gelu(self.expand(x))))
         return out
 
@@ -215,3 +214,37 @@ def generate(
             break
     model.train(was_training)
     return ids
+
+
+def learning_rate_at(
+    step: int, *, peak: float, floor: float, warmup_steps: int, decay_steps: int
+) -> float:
+    """Linear warm-up to `peak`, then half a cosine down to `floor` at `decay_steps`.
+
+    >>> [round(learning_rate_at(s, peak=1, floor=0, warmup_steps=2, decay_steps=6), 2)
+    ...  for s in range(8)]
+    [0.5, 1.0, 1.0, 0.85, 0.5, 0.15, 0.0, 0.0]
+    """
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    if step >= decay_steps:
+        return floor
+    share = (step - warmup_steps) / (decay_steps - warmup_steps)
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * share))
+
+
+def make_optimizer(
+    model: nn.Module,
+    *,
+    learning_rate: float,
+    weight_decay: float,
+    betas: tuple[float, float],
+    fused: bool,
+) -> torch.optim.AdamW:
+    """AdamW that decays matrices and embeddings, and leaves gains (1-D weights) alone."""
+    weights = [p for p in model.parameters() if p.requires_grad]
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in weights if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in weights if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, fused=fused)

@@ -1,5 +1,6 @@
 """The data of a run: one of three ways of giving it, and what the model must know about it."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -7,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from tokenmill import dataset
+from tokenmill.base.atomic import write_atomically
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 from tokenmill.tokens import load_tokenizer
 from tokenmill.torch.text_file import open_text
 from tokenmill.train.config import TrainConfig
+
+Say = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -29,36 +33,26 @@ class TrainingData:
 
     @property
     def end_of_text_id(self) -> int | None:
-        """The id between documents, if known."""
         return self.train.end_of_text_id
 
     @property
     def fingerprints(self) -> dict[str, str | None]:
-        """What the checkpoints remember of the data."""
         return {
             "train": self.train.fingerprint,
             "val": None if self.val is None else self.val.fingerprint,
         }
 
     def decode(self, ids: np.ndarray) -> str:
-        """Text, or the ids themselves."""
+        """Text, or without a tokenizer the ids themselves."""
         if self.tokenizer is None:
             return " ".join(map(str, ids.tolist()))
         text: bytes = self.tokenizer.decode(ids)
         return text.decode(errors="replace")
 
 
-def open_data(config: TrainConfig, say: Callable[[str], object]) -> TrainingData:
+def open_data(config: TrainConfig, say: Say) -> TrainingData:
     """Open what the one data setting names, and find out about its tokenizer and documents."""
-    source = config.source
-    wants_val = bool(config.eval_interval)
-    if source == "input_file":
-        train, val = _open_text(config, wants_val, say)
-    elif source == "dataset_dir":
-        train = _open(config, config.dataset_dir, "train", say)
-        val = _open(config, config.dataset_dir, "val", say) if wants_val else None
-    else:
-        train, val = _open_two_files(config, wants_val, say)
+    train, val = _open_splits(config, say)
     tokenizer = None if _ids_only(config) else train.tokenizer
     vocab_size = config.vocab_size or train.vocab_size
     if vocab_size is None:
@@ -81,37 +75,52 @@ def open_data(config: TrainConfig, say: Callable[[str], object]) -> TrainingData
     return TrainingData(train, val, vocab_size, tokenizer, documents)
 
 
-def _open_text(
-    config: TrainConfig, wants_val: bool, say: Callable[[str], object]
-) -> tuple[TokenDataset, TokenDataset | None]:
-    assert config.input_file is not None
-    splits = ["train", "val"] if wants_val else ["train"]
-    train, *val = open_text(
-        config.input_file,
-        splits,
-        tokenizer=config.tokenizer or "gpt2",
-        say=say,
-        warn=lambda text: say(f"warning: {text}"),
-    )
-    return train, val[0] if val else None
+def describe_run(config: TrainConfig, data: TrainingData) -> None:
+    """Write the settings, what the data was, and the tokenizer to read the model's ids with."""
+    about = {
+        split: {
+            "path": part.path,
+            "format": part.format,
+            "split": part.split,
+            "tokens": part.num_tokens,
+            "fingerprint": part.fingerprint,
+        }
+        for split, part in (("train", data.train), ("val", data.val))
+        if part is not None
+    }
+    files: dict[str, Any] = {"config.json": config.to_json(), "data.json": about}
+    if data.tokenizer is not None:
+        files["tokenizer_state.json"] = data.tokenizer.state()
+    config.run_dir.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        text = json.dumps(content, indent=1) + "\n"
+        write_atomically(config.run_dir / name, text.encode(), durable=False)
 
 
-def _open_two_files(
-    config: TrainConfig, wants_val: bool, say: Callable[[str], object]
-) -> tuple[TokenDataset, TokenDataset | None]:
-    """Training data alone holds out its last tenth; with validation data both are whole."""
-    path, other = config.train_data_path, config.val_data_path
-    if other is None:
-        val = _open(config, path, "val", _silent) if wants_val else None
-        return _open(config, path, "train", say), val
-    val = _open(config, other, None, _silent) if wants_val else None
-    return _open(config, path, None, say), val
+def _open_splits(config: TrainConfig, say: Say) -> tuple[TokenDataset, TokenDataset | None]:
+    """The data to train on and, unless there is no validation, the data held out for it."""
+    wants_val = bool(config.eval_interval)
+    if config.source == "input_file":
+        assert config.input_file is not None
+        train, *held_out = open_text(
+            config.input_file,
+            ["train", "val"] if wants_val else ["train"],
+            tokenizer=config.tokenizer or "gpt2",
+            say=say,
+            warn=lambda text: say(f"warning: {text}"),
+        )
+        return train, held_out[0] if held_out else None
+    path = val_path = config.dataset_dir or config.train_data_path
+    splits: tuple[str | None, str | None] = "train", "val"
+    if config.val_data_path is not None:  # then both files are used whole
+        val_path, splits = config.val_data_path, (None, None)
+    train = _open(config, path, splits[0], say)
+    # What there is to say about the files was said with the first split.
+    return train, _open(config, val_path, splits[1], lambda _: None) if wants_val else None
 
 
-def _open(
-    config: TrainConfig, path: str | None, split: str | None, say: Callable[[str], object]
-) -> TokenDataset:
-    """Open token files; ids of an unnamed tokenizer are taken for gpt2's, and it is said so."""
+def _open(config: TrainConfig, path: str | None, split: str | None, say: Say) -> TokenDataset:
+    """Open token files; ids of an unnamed tokenizer are read as those of gpt2, with a message."""
     assert path is not None
     options: dict[str, Any] = {"dtype": config.dtype}
     data = dataset.open(path, split, **options, tokenizer=config.tokenizer)
@@ -131,7 +140,3 @@ def _open(
 def _ids_only(config: TrainConfig) -> bool:
     """A vocabulary size without a tokenizer: the ids mean nothing to us."""
     return config.vocab_size is not None and config.tokenizer is None
-
-
-def _silent(_: str) -> None:
-    """Say nothing: the first split has said it."""

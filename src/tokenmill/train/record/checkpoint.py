@@ -95,13 +95,7 @@ def latest(run_dir: Path) -> Path | None:
 
 def load(folder: Path, *, device: str | torch.device = "cpu", optimizer: bool = True) -> Checkpoint:
     """Read a checkpoint whole, or refuse it; nothing in it is executed."""
-    state_file = folder / "state.json"
-    if not state_file.exists():
-        raise FormatError(
-            f"{folder} has no state.json: not a checkpoint",
-            hint=f"name another in {folder.parent}/latest",
-        )
-    state = json.loads(state_file.read_text(encoding="utf-8"))
+    state = read_state(folder)
     if state.get("version") != VERSION:
         raise UnsupportedVersionError(
             f"{folder} has checkpoint version {state.get('version')}; "
@@ -119,6 +113,18 @@ def load(folder: Path, *, device: str | torch.device = "cpu", optimizer: bool = 
         model=read_tensors(folder / "model.pt", device),
         optimizer=read_tensors(folder / "optimizer.pt", device) if optimizer else {},
     )
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    """The settings and the position in the data of a checkpoint, without its tensors."""
+    try:
+        state: dict[str, Any] = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FormatError(
+            f"{folder}, named by {folder.parent}/latest, is no checkpoint: it has no state.json",
+            hint=f"write the name of another checkpoint in {folder.parent} into it",
+        ) from None
+    return state
 
 
 def read_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Any]:

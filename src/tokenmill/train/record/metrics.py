@@ -1,26 +1,18 @@
 """Where the numbers of a run go: metrics.jsonl always, TensorBoard and W&B when asked for.
 
-A resumed run first drops the lines after the step it goes on from, so that the file reads as
+A resumed run first drops the lines after the step it resumes from, so that the file reads as
 that of a run that was never stopped (but for the timings).
 """
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tokenmill.base.atomic import sync_open_file, write_atomically
 from tokenmill.errors import MissingExtraError
-
-
-class Logger(Protocol):
-    """Anything that takes numbers at a step."""
-
-    def log(self, values: dict[str, Any], step: int) -> None:
-        """Record the values of one step."""
-
-    def close(self) -> None:
-        """Flush and let go."""
+from tokenmill.train.config import TrainConfig
+from tokenmill.train.record.curve import write_curve
 
 
 class JsonLines:
@@ -34,12 +26,10 @@ class JsonLines:
         self._file = path.open("ab")
 
     def log(self, values: dict[str, Any], step: int) -> None:
-        """Append one line, at once."""
         self._file.write(json.dumps({"step": step, **values}).encode() + b"\n")
         self._file.flush()
 
     def close(self) -> None:
-        """Close the file, synced."""
         sync_open_file(self._file)
         self._file.close()
 
@@ -57,7 +47,6 @@ class TensorBoard:
         self._writer = SummaryWriter(str(folder), purge_step=from_step or None)
 
     def log(self, values: dict[str, Any], step: int) -> None:
-        """One point a number."""
         for name, value in values.items():
             if isinstance(value, int | float):
                 self._writer.add_scalar(name, value, step)
@@ -65,7 +54,6 @@ class TensorBoard:
                 self._writer.add_text(name, str(value), step)
 
     def close(self) -> None:
-        """Write what is left."""
         self._writer.close()
 
 
@@ -82,12 +70,51 @@ class WeightsAndBiases:
         )
 
     def log(self, values: dict[str, Any], step: int) -> None:
-        """One step of the run."""
         self._run.log(values, step=step)
 
     def close(self) -> None:
-        """Finish the run."""
         self._run.finish()
+
+
+class RunRecord:
+    """The loggers of the main rank; on other ranks everything here does nothing."""
+
+    def __init__(self, config: TrainConfig, *, is_main: bool) -> None:
+        self.config, self.is_main = config, is_main
+        self._loggers: list[JsonLines | TensorBoard | WeightsAndBiases] = []
+
+    def open(self, from_step: int) -> None:
+        """Start, or continue after `from_step`."""
+        if not self.is_main:
+            return
+        run_dir, config = self.config.run_dir, self.config
+        self._loggers = [JsonLines(run_dir / "metrics.jsonl", from_step=from_step)]
+        if config.tensorboard:
+            self._loggers.append(TensorBoard(run_dir / "tensorboard", from_step=from_step))
+        if config.wandb:
+            self._loggers.append(
+                WeightsAndBiases(run_dir, name=config.model_name, config=config.to_json())
+            )
+
+    def log(self, values: dict[str, Any], step: int) -> None:
+        for logger in self._loggers:
+            logger.log(values, step)
+
+    def draw(self) -> None:
+        """The curve so far, as loss.svg."""
+        if self._loggers:
+            path = self.config.run_dir / "metrics.jsonl"
+            write_curve(
+                self.config.run_dir / "loss.svg",
+                title=self.config.model_name,
+                train=points(path, "loss"),
+                val=points(path, "val_loss"),
+            )
+
+    def close(self) -> None:
+        loggers, self._loggers = self._loggers, []
+        for logger in loggers:
+            logger.close()
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,10 @@
-"""The four orders behind one interface: forward, back, and over the edges of epochs."""
+"""The four orders of one source: forward, back, and over the edges of epochs."""
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from order.plain_order import plain_blocks
 
 from tokenmill.order.blocks import Blocks
 from tokenmill.order.simple_orders import draw
@@ -60,6 +63,85 @@ def test_samples_of_many_epochs_may_be_asked_at_once_in_any_order():
     mixed = np.random.default_rng(0).permutation(60).reshape(6, 10)
 
     assert whole.starts(mixed).ravel().tolist() == [one_by_one[g] for g in mixed.ravel()]
+
+
+@pytest.mark.parametrize(
+    ("order", "phase", "epochs"),
+    [
+        ("sequential", False, ([*range(0, 96, 8)], [*range(0, 96, 8)])),
+        (
+            "shuffle",
+            False,
+            (
+                [80, 8, 88, 72, 48, 16, 0, 32, 40, 56, 64, 24],
+                [0, 40, 64, 80, 8, 72, 88, 56, 48, 24, 32, 16],
+            ),
+        ),
+        (
+            Blocks(3, 2),
+            False,
+            (
+                [8, 72, 80, 88, 0, 16, 64, 48, 40, 32, 24, 56],
+                [88, 64, 72, 56, 48, 80, 32, 8, 24, 40, 0, 16],
+            ),
+        ),
+        (
+            "random",
+            False,
+            (
+                [23, 85, 25, 43, 82, 3, 64, 62, 71, 17, 43, 46],
+                [74, 53, 55, 47, 42, 65, 87, 28, 27, 40, 51, 1],
+            ),
+        ),
+        (
+            "shuffle",
+            True,
+            (
+                [86, 14, 30, 78, 54, 22, 6, 38, 46, 62, 70],
+                [5, 45, 69, 85, 13, 77, 21, 61, 53, 29, 37],
+            ),
+        ),
+    ],
+    ids=["sequential", "shuffle", "blocks", "random", "phase"],
+)
+def test_two_epochs_of_small_data_are_frozen(order, phase, epochs):
+    """As 0.1.0 gave them: 97 tokens in windows of 8, seed 7."""
+    whole = order_of(97, 8, order, seed=7, phase=phase)
+    count = whole.samples_per_epoch
+
+    assert whole.starts(np.arange(count)).tolist() == epochs[0]
+    assert whole.starts(np.arange(count, 2 * count)).tolist() == epochs[1]
+
+
+@given(
+    count=st.integers(1, 300),
+    per_block=st.integers(1, 40),
+    per_group=st.integers(1, 12),
+    seed=st.integers(0, 2**63 - 1),
+)
+@settings(max_examples=80, deadline=None)
+def test_blocks_of_any_sizes_are_those_of_the_plain_version_and_invert(
+    count, per_block, per_group, seed
+):
+    blocks, position = Blocks(per_block, per_group), np.arange(count)
+
+    window = blocks.window_at(position, count, seed, 3)
+
+    assert window.tolist() == plain_blocks(count, per_block, per_group, seed, 3)
+    assert np.array_equal(blocks.position_of(window, count, seed, 3), position)
+
+
+@pytest.mark.parametrize("order", ["shuffle", "random", Blocks(2, 2)], ids=str)
+def test_an_empty_range_is_targeted_by_no_sample(order):
+    whole = order_of(331, 5, order)
+
+    for at in (0, 1, 100, 331):
+        assert whole.samples_targeting(at, at, 0).tolist() == []
+
+
+def test_no_samples_are_no_starts():
+    for order in (*ARRANGEMENTS, "random"):
+        assert order_of(331, 5, order).starts(np.empty((0, 4), np.int64)).shape == (0, 4)
 
 
 def test_blocks_keep_windows_of_a_block_within_one_group():
