@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tokenmill.base.retry import Retry
 from tokenmill.storage import object_client
 
 pytest.importorskip("s3fs", reason="s3fs is not installed")
@@ -81,6 +82,5 @@ def bucket(endpoint):
 @pytest.fixture
 def impatient(monkeypatch):
     """Give up soon and repeat at once: what is tested is what happens then."""
-    monkeypatch.setattr(object_client, "TIMEOUT", 0.7)
-    monkeypatch.setattr(object_client, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(object_client, "ATTEMPTS", 3)
+    quick = Retry(attempts=3, first_wait=0.01, timeout=0.7)
+    monkeypatch.setattr(object_client, "RETRY", quick)

@@ -11,7 +11,7 @@ from storage.proxy import Proxy
 
 from tokenmill.errors import DownloadError, LockedError, PrepareError
 from tokenmill.storage import objects
-from tokenmill.storage.object_file import BLOCK, RemoteFile, read_range
+from tokenmill.storage.object_file import BLOCK_BYTES, ObjectFile, read_range
 
 DATA = np.random.default_rng(5).bytes(300_000)
 SECRET = "not-a-real-secret"
@@ -69,7 +69,7 @@ def test_a_fault_that_stays_is_an_error_with_bucket_and_key_and_no_secret(
     assert "not-a-real-key" not in str(caught.value)
 
 
-LARGE = np.random.default_rng(7).bytes(BLOCK + 100_000)
+LARGE = np.random.default_rng(7).bytes(BLOCK_BYTES + 100_000)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_flipped_bit_is_noticed_and_the_bytes_are_read_again(
     with Proxy(moto_port, one) as proxy:
         endpoint(proxy.address)
 
-        with RemoteFile(address) as file:
+        with ObjectFile(address) as file:
             assert b"".join(iter(lambda: file.read(1 << 20), b"")) == LARGE[:size]
         assert next(count) > flipped
 
@@ -114,11 +114,16 @@ def test_a_list_with_a_flipped_bit_is_not_believed(bucket, moto_port, endpoint, 
 
 
 def test_a_file_gives_the_same_bytes_as_the_object_wherever_it_is_read(bucket):
-    data = np.random.default_rng(6).bytes(2 * BLOCK + 12_345)
+    data = np.random.default_rng(6).bytes(2 * BLOCK_BYTES + 12_345)
     objects.put(f"{bucket}/large", data)
 
-    with RemoteFile(f"{bucket}/large") as file:
-        for start, size in [(0, 100), (BLOCK - 10, 20), (5, 2 * BLOCK), (2 * BLOCK, 99_999)]:
+    with ObjectFile(f"{bucket}/large") as file:
+        for start, size in [
+            (0, 100),
+            (BLOCK_BYTES - 10, 20),
+            (5, 2 * BLOCK_BYTES),
+            (2 * BLOCK_BYTES, 99_999),
+        ]:
             file.seek(start)
             parts = []
             while size and (part := file.read(size)):
@@ -132,11 +137,11 @@ def test_a_file_gives_the_same_bytes_as_the_object_wherever_it_is_read(bucket):
 
 
 def test_an_object_that_is_replaced_while_it_is_read_is_noticed(bucket):
-    objects.put(f"{bucket}/large", bytes(2 * BLOCK))
-    with RemoteFile(f"{bucket}/large") as file:
-        file.seek(BLOCK)
+    objects.put(f"{bucket}/large", bytes(2 * BLOCK_BYTES))
+    with ObjectFile(f"{bucket}/large") as file:
+        file.seek(BLOCK_BYTES)
         file.read(10)
-        objects.put(f"{bucket}/large", bytes([1]) * (2 * BLOCK))
+        objects.put(f"{bucket}/large", bytes([1]) * (2 * BLOCK_BYTES))
         file.seek(0)
 
         with pytest.raises(DownloadError, match="412"):

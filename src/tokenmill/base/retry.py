@@ -2,7 +2,8 @@
 
 Waits double from `first_wait` to `longest_wait`, each shortened at random by up to a half, so
 that many ranks do not come back together. What the server asks for with Retry-After is waited for
-in full. Tries are counted while no new byte arrives: a slow line that keeps moving is not an error.
+in full. Tries are counted while no new byte arrives: a slow connection that keeps moving is not an
+error.
 """
 
 import email.utils
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
+from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import DownloadError, Stopped
 
 LONGEST_RETRY_AFTER = 600.0  # seconds; a server that asks for more is answered with an error
@@ -42,17 +44,22 @@ class Retry:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or more")
 
+    def wait(self, failures: int) -> float:
+        """Seconds to wait after so many failures in a row."""
+        longest = min(self.longest_wait, self.first_wait * 2.0 ** (failures - 1))
+        return longest * random.uniform(0.5, 1.0)
+
 
 class Transient(Exception):  # noqa: N818 - not an error yet
-    """A failure that may pass; `after` is how many seconds the server asked for, if it did."""
+    """A failure that may not come again; `after` is the seconds the server asked for, if any."""
 
     def __init__(self, what: str, after: float | None = None) -> None:
         super().__init__(what)
         self.after = after
 
 
-class Patience:
-    """The clock of one call, shared by its threads; `stop()` ends all their waits."""
+class RetryClock:
+    """The time of one call, shared by its threads; `stop()` ends all their waits."""
 
     def __init__(self, retry: Retry) -> None:
         self.retry = retry
@@ -66,12 +73,12 @@ class Patience:
     def check(self, what: str) -> None:
         """Raise when the call was stopped or its time is over."""
         if self._stopped.is_set():
-            raise Stopped(f"{what}: stopped", hint="the same command goes on where it stopped")
-        if self.left() <= 0:
-            self._too_late(what, f"the deadline of {self.retry.deadline:g} s has passed")
+            raise Stopped(f"{what}: stopped", hint=RESUME_HINT)
+        if self.seconds_left() <= 0:
+            self._give_up(what, f"the deadline of {self.retry.deadline:g} s has passed")
 
-    def left(self) -> float:
-        """Seconds until the deadline."""
+    def seconds_left(self) -> float:
+        """Until the deadline."""
         if self.retry.deadline is None:
             return float("inf")
         return self._started + self.retry.deadline - time.monotonic()
@@ -79,22 +86,18 @@ class Patience:
     def pause(self, what: str, failures: int, reason: Transient) -> None:
         """Wait before try number `failures + 1`, or raise DownloadError if there is none."""
         if failures >= self.retry.attempts:
-            self._too_late(what, f"{reason} (tried {failures} times)")
-        wait = min(self.retry.longest_wait, self.retry.first_wait * 2.0 ** (failures - 1))
-        wait *= random.uniform(0.5, 1.0)
-        if reason.after is not None:
-            if reason.after > LONGEST_RETRY_AFTER:
-                self._too_late(what, f"{reason}; it asks to wait {reason.after:g} s")
-            wait = max(wait, reason.after)
-        if wait > self.left():
-            self._too_late(
-                what, f"{reason}; no time is left before the deadline of {self.retry.deadline:g} s"
-            )
+            self._give_up(what, f"{reason} (tried {failures} times)")
+        if (reason.after or 0) > LONGEST_RETRY_AFTER:
+            self._give_up(what, f"{reason}; it asks to wait {reason.after:g} s")
+        wait = max(self.retry.wait(failures), reason.after or 0)
+        if wait > self.seconds_left():
+            deadline = f"the deadline of {self.retry.deadline:g} s"
+            self._give_up(what, f"{reason}; no time is left before {deadline}")
         self._stopped.wait(wait)
         self.check(what)
 
-    def _too_late(self, what: str, why: str) -> NoReturn:
-        raise DownloadError(f"{what}: {why}", hint="the same command goes on where it stopped")
+    def _give_up(self, what: str, why: str) -> NoReturn:
+        raise DownloadError(f"{what}: {why}", hint=RESUME_HINT)
 
 
 def seconds_asked_for(headers: Mapping[str, str]) -> float | None:

@@ -5,7 +5,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from tokenmill.base.retry import Patience, Transient
+from tokenmill.base.retry import RetryClock, Transient
 from tokenmill.errors import DownloadError
 from tokenmill.hub.hub_client import Hub
 from tokenmill.hub.partial import Partial, out_of_space
@@ -24,13 +24,13 @@ def fetch(
     file: RemoteFile,
     commit: str,
     partials: Path,
-    patience: Patience,
+    clock: RetryClock,
     transfers: Transfers,
 ) -> Partial:
     """Bring one file here and return it sealed: complete, checked, on disk, not yet published."""
     partial = Partial(file, partials)
     try:
-        _fill(partial, hub, commit, patience, transfers)
+        _fill(partial, hub, commit, clock, transfers)
         _check_llmc_header(partial, hub)
         partial.seal()
     except OSError as error:
@@ -44,9 +44,7 @@ def fetch(
     return partial
 
 
-def _fill(
-    partial: Partial, hub: Hub, commit: str, patience: Patience, transfers: Transfers
-) -> None:
+def _fill(partial: Partial, hub: Hub, commit: str, clock: RetryClock, transfers: Transfers) -> None:
     file = partial.file
     what = f"{file.path} of {hub} ({commit[:12]})"
     transfers.start(file, partial.size)
@@ -55,7 +53,7 @@ def _fill(
         before = partial.size
         try:
             if not partial.is_whole():
-                _read_body(partial, hub, commit, patience, transfers)
+                _read_body(partial, hub, commit, clock, transfers)
             if partial.is_right():
                 return
             if not partial.resumed_from:  # else the fault may be in what an earlier run left
@@ -72,11 +70,11 @@ def _fill(
         except Transient as reason:
             failures = 1 if partial.size > before else failures + 1
             transfers.say(f"{file.path}: {reason}; trying again")
-            patience.pause(what, failures, reason)
+            clock.pause(what, failures, reason)
 
 
 def _read_body(
-    partial: Partial, hub: Hub, commit: str, patience: Patience, transfers: Transfers
+    partial: Partial, hub: Hub, commit: str, clock: RetryClock, transfers: Transfers
 ) -> None:
     """Read one answer to its end; Transient if it is not the rest of the file."""
     file = partial.file
@@ -90,7 +88,7 @@ def _read_body(
         elif answer.status_code == 416:
             raise Transient("the server answered 416 to a request without a range")
         for chunk in answer.iter_bytes():
-            patience.check(file.path)
+            clock.check(file.path)
             try:
                 partial.write(chunk)
             except ValueError as error:

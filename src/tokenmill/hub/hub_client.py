@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from tokenmill.base.redact import redact
-from tokenmill.base.retry import TRANSIENT_STATUS, Patience, Transient, seconds_asked_for
+from tokenmill.base.retry import TRANSIENT_STATUS, RetryClock, Transient, seconds_asked_for
 from tokenmill.errors import DownloadError, MissingExtraError
 from tokenmill.hub.remote_files import RemoteFile
 
@@ -47,7 +47,7 @@ class Hub:
     """One repository at one revision on one hub (`HF_ENDPOINT`), with one token."""
 
     def __init__(
-        self, repo_id: str, revision: str, *, patience: Patience, token: str | bool | None = None
+        self, repo_id: str, revision: str, *, clock: RetryClock, token: str | bool | None = None
     ) -> None:
         package = hub_package()
         try:
@@ -62,7 +62,7 @@ class Hub:
             os.environ.get("HF_ENDPOINT") or package.constants.ENDPOINT
         )
         self._token = token
-        self._patience = patience
+        self._clock = clock
         self.api = package.HfApi(
             endpoint=self.endpoint,
             token=token,
@@ -74,7 +74,7 @@ class Hub:
         """The commit that the revision names now."""
         info = self.ask(
             lambda: self.api.dataset_info(
-                self.repo_id, revision=self.revision, timeout=self._patience.retry.timeout
+                self.repo_id, revision=self.revision, timeout=self._clock.retry.timeout
             )
         )
         if not isinstance(info.sha, str) or not _is_commit(info.sha):
@@ -113,7 +113,7 @@ class Hub:
         with (
             self._network_errors(),
             pool.stream(
-                "GET", address, headers=headers, timeout=self._patience.retry.timeout
+                "GET", address, headers=headers, timeout=self._clock.retry.timeout
             ) as answer,
         ):
             for hop in (*answer.history, answer):
@@ -142,7 +142,7 @@ class Hub:
             except Transient as reason:
                 failures += 1
                 try:
-                    self._patience.pause(str(self), failures, reason)
+                    self._clock.pause(str(self), failures, reason)
                 except DownloadError as error:
                     raise Unreachable(error.message, hint=error.hint) from None
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.base.progress import open_progress
-from tokenmill.base.retry import Patience, Retry
+from tokenmill.base.retry import Retry, RetryClock
 from tokenmill.errors import DownloadError
 from tokenmill.hub.checked_files import Record
 from tokenmill.hub.fetch import fetch
@@ -111,8 +111,8 @@ def download(
     if isinstance(patterns, str):
         raise TypeError(f"patterns is the text {patterns!r}; it must be a list of texts")
     folder = Path(data_dir if data_dir is not None else default_folder(repo_id))
-    patience = Patience(retry or Retry())
-    hub = Hub(repo_id, revision, patience=patience, token=token)
+    clock = RetryClock(retry or Retry())
+    hub = Hub(repo_id, revision, clock=clock, token=token)
     record = Record(folder, repo_id)
     shown = open_progress(quiet=progress is False)
 
@@ -131,7 +131,7 @@ def download(
         _check_space(folder, missing)
         with shown:
             transfers = Transfers(shown, missing)
-            _fetch_all(hub, record, missing, commit, workers, patience, transfers)
+            _fetch_all(hub, record, missing, commit, workers, clock, transfers)
         _clean(record)
     record.note_commit(revision, commit)
     return result
@@ -167,14 +167,14 @@ def _fetch_all(
     files: list[RemoteFile],
     commit: str,
     workers: int,
-    patience: Patience,
+    clock: RetryClock,
     transfers: Transfers,
 ) -> None:
     """Fetch in parallel; the first failure stops the rest, which the next run resumes."""
     held: list[Partial] = []
 
     def fetch_one(file: RemoteFile) -> None:
-        partial = fetch(hub, file, commit, record.partials, patience, transfers)
+        partial = fetch(hub, file, commit, record.partials, clock, transfers)
         # What replaces an older version, and a manifest, waits until the others are here.
         if record.target(file).exists() or file.path == MANIFEST:
             held.append(partial)
@@ -182,7 +182,7 @@ def _fetch_all(
             _publish(record, partial)
         transfers.end(file)
 
-    in_parallel(fetch_one, files, workers, patience)
+    in_parallel(fetch_one, files, workers, clock)
     for partial in sorted(held, key=lambda partial: partial.file.path == MANIFEST):
         _publish(record, partial)
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tokenmill.base.retry import Patience, Retry
+from tokenmill.base.retry import Retry, RetryClock
 from tokenmill.errors import CorruptShardError, DownloadError, MissingExtraError, UploadError
 from tokenmill.hub.hub_client import Hub, hub_package, is_offline
 from tokenmill.hub.remote_files import MANIFEST
@@ -68,7 +68,7 @@ def upload(
     extra[CARD] = _card(folder, [path for path in extra], manifest)
     local = {name: folder / name for name in [*manifest.files(), MANIFEST]}
 
-    hub = Hub(repo_id, revision, patience=Patience(retry or Retry()), token=token)
+    hub = Hub(repo_id, revision, clock=RetryClock(retry or Retry()), token=token)
     try:
         return _push(hub, local, extra, private=private, message=message, note=note)
     except DownloadError as error:

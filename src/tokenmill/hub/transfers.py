@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.progress import Meter, Progress
-from tokenmill.base.retry import Patience
+from tokenmill.base.retry import RetryClock
 from tokenmill.errors import Stopped
 from tokenmill.hub.remote_files import RemoteFile
 
@@ -59,7 +59,7 @@ class Transfers:
 
 
 def in_parallel(
-    work: Callable[[T], None], items: Iterable[T], workers: int, patience: Patience
+    work: Callable[[T], None], items: Iterable[T], workers: int, clock: RetryClock
 ) -> None:
     """Do the work for every item; the first failure, or Ctrl-C, stops all and is raised.
 
@@ -80,7 +80,7 @@ def in_parallel(
                 work(item)
             except BaseException as error:  # raised again by the caller
                 errors.append(error)
-                patience.stop()
+                clock.stop()
 
     threads = [
         threading.Thread(target=run, daemon=True, name=f"tokenmill-{i}") for i in range(workers)
@@ -91,7 +91,7 @@ def in_parallel(
         for thread in threads:
             thread.join()
     except BaseException:
-        patience.stop()
+        clock.stop()
         for thread in threads:
             thread.join(SECONDS_TO_STOP / len(threads))
         raise

@@ -21,7 +21,7 @@ def split(address: str) -> tuple[str, str]:
     """Bucket and key."""
     bucket, _, key = address.removeprefix(SCHEME).partition("/")
     if not _BUCKET.fullmatch(bucket):
-        # What stands there may be a key with its secret: it is not repeated.
+        # What is there may be a key with its secret: it is not repeated.
         raise ValueError(
             "the address does not begin with s3:// and the name of a bucket (letters, digits, "
             "'.', '_', '-'); credentials belong in the environment, not in the address"

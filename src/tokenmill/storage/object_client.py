@@ -1,38 +1,30 @@
 """One client a process, and the one place where requests are repeated.
 
-A request that fails for a reason that may pass (503, 429, a timeout, a cut connection, a body that
-is too short or of another range) is sent again, up to `ATTEMPTS` times, waiting longer each time.
-All other failures, and the last one, become a DownloadError that names bucket and key.
+A request that fails for a reason that may not come again (503, 429, a timeout, a cut connection, a
+body that is too short or of another range) is sent again, as `RETRY` says. All other failures, and
+the last one, become a DownloadError that names bucket and key.
 
 Clients are not carried over a fork: a new process makes its own.
 """
 
 import asyncio
 import os
-import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from tokenmill.base.retry import TRANSIENT_STATUS, Retry, Transient, seconds_asked_for
+from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import DownloadError, MissingExtraError
 from tokenmill.storage.address import split
 
-ATTEMPTS = 6
-FIRST_WAIT = 0.2
-LONGEST_WAIT = 20.0
-TIMEOUT = 30.0
-"""Seconds without a byte after which a connection is given up."""
+RETRY = Retry(attempts=6, first_wait=0.2, longest_wait=20.0)
 
-_PASSING = {408, 425, 429, 500, 502, 503, 504}
-_PASSING_CODES = {"SlowDown", "RequestTimeout", "BadDigest", "IncompleteBody", "InternalError"}
+_TRANSIENT_CODES = {"SlowDown", "RequestTimeout", "BadDigest", "IncompleteBody", "InternalError"}
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestTimeTooSkewed", "TokenRefreshRequired"}
 
 Result = TypeVar("Result")
 Operation = Callable[[Any], Awaitable[Result]]
 _filesystems: dict[int, Any] = {}
-
-
-class TryAgain(Exception):  # noqa: N818 - a request, not a fault
-    """An answer came, but not the one that was asked for."""
 
 
 def filesystem() -> Any:
@@ -49,8 +41,8 @@ def filesystem() -> Any:
             use_listings_cache=False,
             config_kwargs={
                 "retries": {"max_attempts": 0},  # repeated here, not in three layers at once
-                "connect_timeout": TIMEOUT,
-                "read_timeout": TIMEOUT,
+                "connect_timeout": RETRY.timeout,
+                "read_timeout": RETRY.timeout,
                 # Look-alikes of S3 answer a range with the checksum of the whole object.
                 "response_checksum_validation": "when_required",
                 "request_checksum_calculation": "when_required",
@@ -74,64 +66,59 @@ def begin(operation: Operation[Result], what: str, address: str) -> "Any":
 
 
 def is_encrypted(s3: Any) -> bool:
-    """Whether TLS makes sure that what comes is what was sent."""
+    """Whether TLS makes sure that what arrives is what was sent."""
     return str(s3.meta.endpoint_url).startswith("https://")
 
 
 async def repeat(operation: Operation[Result], what: str, address: str) -> Result:
-    """Run an operation until it succeeds or there is no point in going on."""
+    """Run an operation until it succeeds, fails for good, or has failed too often."""
     fs = filesystem()
     refreshed = False
-    for attempt in range(1, ATTEMPTS + 1):
+    for attempt in range(1, RETRY.attempts + 1):
         try:
             return await operation(await fs.set_session())
         except DownloadError:
             raise
         except Exception as error:
-            code, status = _code(error)
+            code, status = code_and_status(error)
             if code in _EXPIRED and not refreshed:
                 refreshed = True
                 await fs.set_session(refresh=True)
                 continue
-            if not _may_pass(error, code, status) or attempt == ATTEMPTS:
+            if not _is_transient(error, code, status) or attempt == RETRY.attempts:
                 raise _failed(what, address, error, code, status, attempt) from None
-            wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)
-            wait = max(wait, _asked_to_wait(error))
-        await asyncio.sleep(wait)
+            asked = seconds_asked_for(_metadata(error).get("HTTPHeaders", {})) or 0.0
+        await asyncio.sleep(max(RETRY.wait(attempt), min(RETRY.longest_wait, asked)))
     raise AssertionError("unreachable")
 
 
-def _code(error: BaseException) -> tuple[str, int]:
+async def within_timeout(request: Awaitable[Result], seconds: float = 0.0) -> Result:
+    """The answer to one request, or TimeoutError; `seconds` more where much is sent."""
+    return await asyncio.wait_for(request, RETRY.timeout + seconds)
+
+
+def code_and_status(error: BaseException) -> tuple[str, int]:
     """The code and the status of an answer; ("", 0) where there was none."""
     response = getattr(error, "response", None)
-    if not isinstance(response, dict):
-        return "", 0
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return str(response.get("Error", {}).get("Code", "")), int(status or 0)
+    code = response.get("Error", {}).get("Code", "") if isinstance(response, dict) else ""
+    return str(code), int(_metadata(error).get("HTTPStatusCode", 0) or 0)
 
 
-def _asked_to_wait(error: BaseException) -> float:
-    """Seconds that the server asked for in Retry-After."""
+def _metadata(error: BaseException) -> dict[str, Any]:
     response = getattr(error, "response", None)
-    if not isinstance(response, dict):
-        return 0.0
-    asked = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("retry-after", "")
-    return min(LONGEST_WAIT, float(asked)) if str(asked).isdecimal() else 0.0
+    return response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
 
 
-def _may_pass(error: BaseException, code: str, status: int) -> bool:
+def _is_transient(error: BaseException, code: str, status: int) -> bool:
     if status:
-        return status in _PASSING or code in _PASSING_CODES
+        return status in TRANSIENT_STATUS or code in _TRANSIENT_CODES
     from botocore import exceptions  # type: ignore[import-untyped]
 
     if isinstance(error, (exceptions.NoCredentialsError, exceptions.ParamValidationError)):
         return False
-    passing = (TryAgain, OSError, asyncio.TimeoutError, exceptions.HTTPClientError)
-    return isinstance(error, (*passing, exceptions.BotoCoreError)) or _is_of_aiohttp(error)
-
-
-def _is_of_aiohttp(error: BaseException) -> bool:
-    return type(error).__module__.partition(".")[0] in ("aiohttp", "httpx", "urllib3")
+    passing = (Transient, OSError, asyncio.TimeoutError, exceptions.BotoCoreError)
+    library = type(error).__module__.partition(".")[0]
+    return isinstance(error, passing) or library in ("aiohttp", "httpx", "urllib3")
 
 
 def _failed(
@@ -154,4 +141,4 @@ def _hint(error: BaseException, status: int) -> str:
         return "the object was replaced meanwhile; give the command again when nobody writes to it"
     if type(error).__name__ == "NoCredentialsError":
         return "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-    return "the store or the network is failing; the same command goes on where it stopped"
+    return f"the store or the network is failing; {RESUME_HINT}"

@@ -1,4 +1,4 @@
-"""An object as a file: blocks by range, the next one on its way while one is read."""
+"""An object as a file: blocks by range, the next one is fetched while one is read."""
 
 import io
 from concurrent.futures import Future
@@ -7,21 +7,21 @@ from typing import Any
 from tokenmill.storage import object_client
 from tokenmill.storage.objects import ObjectStat, get_sure, read, stat
 
-BLOCK = 4 << 20
+BLOCK_BYTES = 4 << 20
 
 
 def read_range(address: str, start: int, stop: int) -> bytes:
     """The bytes start..stop of an object; fewer only where it ends."""
     known = stat(address)
-    if known.size > BLOCK:
+    if known.size > BLOCK_BYTES:
         return read(address, start, min(stop, known.size), known)
     return read(address, 0, known.size, known)[start:stop]  # all of it can be compared at once
 
 
-class RemoteFile(io.RawIOBase):
+class ObjectFile(io.RawIOBase):
     """Read-only, seekable. All bytes are of one version of the object, or DownloadError.
 
-    And they are checked, unless the reader compares the whole with a hash of his own (`hashed`).
+    They are checked, unless the reader compares the whole with a hash of its own (`hashed`).
     """
 
     def __init__(
@@ -35,19 +35,15 @@ class RemoteFile(io.RawIOBase):
         self._ahead: tuple[int, Future[bytes]] | None = None
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
         return True
 
     def tell(self) -> int:
-        """Where the next read begins."""
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move; nothing is read."""
         base = (0, self._position, self._known.size)[whence]
         self._position = max(0, base + offset)
         return self._position
@@ -57,7 +53,7 @@ class RemoteFile(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         if self._position >= self._known.size or not len(view):
             return 0
-        number, offset = divmod(self._position, BLOCK)
+        number, offset = divmod(self._position, BLOCK_BYTES)
         block = self._load(number)
         taken = block[offset : offset + len(view)]
         view[: len(taken)] = taken
@@ -65,7 +61,6 @@ class RemoteFile(io.RawIOBase):
         return len(taken)
 
     def close(self) -> None:
-        """Forget what is on its way."""
         if self._ahead is not None:
             self._ahead[1].cancel()
             self._ahead = None
@@ -80,13 +75,13 @@ class RemoteFile(io.RawIOBase):
             block = self._begin(number).result()
         follows = number == self._number + 1
         self._number, self._block, self._ahead = number, block, None
-        if follows and (number + 1) * BLOCK < self._known.size:
+        if follows and (number + 1) * BLOCK_BYTES < self._known.size:
             self._ahead = (number + 1, self._begin(number + 1))
         return block
 
     def _begin(self, number: int) -> "Future[bytes]":
-        start = number * BLOCK
-        stop = min(start + BLOCK, self._known.size)
+        start = number * BLOCK_BYTES
+        stop = min(start + BLOCK_BYTES, self._known.size)
 
         future: Future[bytes] = object_client.begin(
             lambda s3: get_sure(s3, self.address, start, stop, self._known, hashed=self._hashed),

@@ -1,6 +1,5 @@
 """What is done with objects: stat, list, read a range, upload and check, put only if absent."""
 
-import asyncio
 import base64
 import hashlib
 import os
@@ -8,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tokenmill.base.retry import Transient
 from tokenmill.errors import DownloadError, LockedError, PrepareError
 from tokenmill.storage import object_client
 from tokenmill.storage.address import SCHEME, split
+from tokenmill.storage.object_client import code_and_status, within_timeout
 
 SINGLE_PUT = 64 << 20
 """Larger files are uploaded in pieces by s3fs."""
@@ -18,7 +19,7 @@ SINGLE_PUT = 64 << 20
 
 @dataclass(frozen=True)
 class ObjectStat:
-    """What tells whether an object is still the one that was planned for."""
+    """What shows whether an object is still the one that was planned for."""
 
     size: int
     etag: str
@@ -28,8 +29,8 @@ class ObjectStat:
     def stamp(self) -> int:
         """A number for the content, at most one second before the time of change.
 
-        S3 keeps whole seconds; what stands below them comes from the ETag, so that an object
-        replaced within a second is noticed.
+        S3 keeps whole seconds; what is below them comes from the ETag, so that an object replaced
+        within a second is noticed.
         """
         seconds = self.modified_ns // 10**9 * 10**9
         return seconds - int(hashlib.sha256(self.etag.encode()).hexdigest(), 16) % 10**9
@@ -47,16 +48,14 @@ def stat(address: str) -> ObjectStat:
 
 
 def find(address: str) -> ObjectStat | None:
-    """The same, or None where there is no such object."""
+    """Size, ETag and time of change, or None where there is no such object."""
     bucket, key = split(address)
 
     async def head(s3: Any) -> ObjectStat | None:
         try:
-            found = await asyncio.wait_for(
-                s3.head_object(Bucket=bucket, Key=key), object_client.TIMEOUT
-            )
+            found = await within_timeout(s3.head_object(Bucket=bucket, Key=key))
         except Exception as error:
-            if object_client._code(error)[1] == 404:
+            if code_and_status(error)[1] == 404:
                 return None
             raise
         modified = int(found["LastModified"].timestamp() * 10**9)
@@ -75,7 +74,7 @@ def list_below(address: str) -> list[str]:
         more: dict[str, str] = {}
         while True:
             request = s3.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=at_once, **more)
-            found = await asyncio.wait_for(request, object_client.TIMEOUT)
+            found = await within_timeout(request)
             keys += [entry["Key"] for entry in found.get("Contents", ())]
             if not found.get("IsTruncated"):
                 return keys
@@ -84,7 +83,7 @@ def list_below(address: str) -> list[str]:
     async def all_pages(s3: Any) -> list[str]:
         keys = await page(s3, 1000)
         if not object_client.is_encrypted(s3) and keys != await page(s3, 999):
-            raise object_client.TryAgain("two lists of the same objects differ")
+            raise Transient("two lists of the same objects differ")
         return keys
 
     keys = object_client.call(all_pages, "list", address)
@@ -103,9 +102,9 @@ async def get_sure(
     """The bytes start..stop, with every one of them checked.
 
     A whole object is compared with the MD5 that most stores name as its ETag. A range has no
-    checksum of its own: TLS vouches for its bytes, or a hash of the reader's (`hashed`). Where
-    nothing does, it is read twice, the second time in other pieces, so that whatever damages an
-    answer does not do it twice in one place.
+    checksum of its own: TLS protects its bytes, or a hash of the reader (`hashed`). Where nothing
+    does, it is read twice, the second time in other pieces, so that a fault that damages an answer
+    does not do it twice in one place.
     """
     data = await get_range(s3, address, start, stop, known)
     if known and len(data) == known.size:
@@ -113,7 +112,7 @@ async def get_sure(
     else:
         sure = hashed or object_client.is_encrypted(s3)
     if not sure and data != await _get_in_pieces(s3, address, start, stop, known):
-        raise object_client.TryAgain("two reads of the same bytes differ")
+        raise Transient("two reads of the same bytes differ")
     return data
 
 
@@ -134,18 +133,16 @@ async def get_range(
     bucket, key = split(address)
     match = {"IfMatch": known.etag} if known else {}
     request = s3.get_object(Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}", **match)
-    answer = await asyncio.wait_for(request, object_client.TIMEOUT)
+    answer = await within_timeout(request)
     async with answer["Body"] as body:
         given = answer.get("ContentRange") or ""
         if not given.startswith(f"bytes {start}-{stop - 1}/"):
-            raise object_client.TryAgain(
-                f"asked for bytes {start}-{stop - 1}, was sent {given or 'all'}"
-            )
+            raise Transient(f"asked for bytes {start}-{stop - 1}, was sent {given or 'all'}")
         blocks, left = [], stop - start
         while left > 0:
-            block = await asyncio.wait_for(body.read(min(left, 1 << 20)), object_client.TIMEOUT)
+            block = await within_timeout(body.read(min(left, 1 << 20)))
             if not block:
-                raise object_client.TryAgain(f"{left:,} of {stop - start:,} bytes are missing")
+                raise Transient(f"{left:,} of {stop - start:,} bytes are missing")
             blocks.append(block)
             left -= len(block)
     return b"".join(blocks)
@@ -184,13 +181,13 @@ def upload(path: Path, address: str) -> None:
 
 
 def put(address: str, data: bytes, **conditions: str) -> None:
-    """One request with all of `data`; the server is told its MD5."""
+    """One request with all of `data`; the server checks its MD5."""
     bucket, key = split(address)
     digest = base64.b64encode(hashlib.md5(data).digest()).decode()
 
     async def send(s3: Any) -> None:
         request = s3.put_object(Bucket=bucket, Key=key, Body=data, ContentMD5=digest, **conditions)
-        await asyncio.wait_for(request, object_client.TIMEOUT + len(data) / 2**18)
+        await within_timeout(request, len(data) / 2**18)  # at 256 kB/s or more
 
     object_client.call(send, "write", address)
 

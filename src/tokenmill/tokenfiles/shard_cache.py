@@ -119,7 +119,7 @@ class ShardCache:
 
     def _fetch(self, address: str, path: Path, size: int, digest: str) -> int | None:
         """Bring the file; None when what came is not what was asked for."""
-        from tokenmill.storage.object_file import RemoteFile
+        from tokenmill.storage.object_file import ObjectFile
 
         self.folder.mkdir(parents=True, exist_ok=True)
         temporary = temporary_beside(path)
@@ -129,7 +129,7 @@ class ShardCache:
             descriptor = os.open(temporary, flags, 0o600)
             os.truncate(descriptor, size)  # seen by whoever else makes room
         try:
-            with RemoteFile(address, hashed=True) as remote:
+            with ObjectFile(address, hashed=True) as remote:
                 while block := remote.read(_BLOCK):
                     _write(descriptor, block)
             if os.fstat(descriptor).st_size != size or hash_open(descriptor) != digest:

@@ -56,9 +56,9 @@ def stat(path: str) -> FileStat:
 def open_binary(path: str) -> BinaryIO:
     """The file for unbuffered reading; callers ask for large blocks."""
     if storage.is_remote(path):
-        from tokenmill.storage.object_file import RemoteFile
+        from tokenmill.storage.object_file import ObjectFile
 
-        return cast(BinaryIO, RemoteFile(path))
+        return cast(BinaryIO, ObjectFile(path))
     try:
         return open(path, "rb", buffering=0)
     except OSError as error:
