@@ -157,18 +157,13 @@ class TiktokenTokenizer(SpelledTokenizer):
         return state
 
 
-def gpt2(name: str = "gpt2") -> TiktokenTokenizer:
-    """The bundled tokenizer of GPT-2 and GPT-3: 50,257 ids, no network."""
-    return TiktokenTokenizer(name, "gpt2", dict(_GPT2.specials), END_OF_TEXT)
-
-
 def from_file(path: Path, *, pattern: str | None, end_of_text: int | None) -> TiktokenTokenizer:
     """A rank file; pattern and end-of-text id by its sha256, or stated."""
     data = path.read_bytes()
     sha256 = hashlib.sha256(data).hexdigest()
     known = next((name for name, e in ENCODINGS.items() if e.sha256 == sha256), None)
     if known is not None and pattern is None and end_of_text is None:
-        return _published(known, data)
+        return _published(known, data, str(path))
     if pattern is None or end_of_text is None:
         missing = "pattern" if pattern is None else "end-of-text id"
         raise FormatError(
@@ -187,7 +182,7 @@ def from_cache(name: str) -> TiktokenTokenizer:
     """A published encoding by name: bundled, or from the files tiktoken has fetched before."""
     encoding = ENCODINGS[name]
     if encoding is _GPT2:
-        return gpt2(name)
+        return _published(name, None)
     file_name = hashlib.sha1(encoding.url.encode(), usedforsecurity=False).hexdigest()
     path = _cache_folder() / file_name
     if path.is_file():
@@ -243,11 +238,12 @@ def parse_ranks(data: bytes, name: str) -> dict[int, bytes]:
     return spellings
 
 
-def _published(name: str, data: bytes, where: str = "") -> TiktokenTokenizer:
+def _published(name: str, data: bytes | None, where: str = "") -> TiktokenTokenizer:
     encoding = ENCODINGS[name]
-    _check_sha256(data, encoding.sha256, where or name)
+    if data is not None:
+        _check_sha256(data, encoding.sha256, where)
     if encoding is _GPT2:
-        return gpt2("gpt2")
+        data = None  # bundled: 50,257 ids, no network
     return TiktokenTokenizer(name, encoding.pattern, dict(encoding.specials), END_OF_TEXT, data)
 
 
