@@ -235,13 +235,13 @@ def list_differences(
 
 def choose_dtype(tokenizer: Tokenizer, wanted: str | None) -> np.dtype[Any]:
     """The smaller type that holds every id, or the one asked for when it does."""
-    smallest = dtype_for(tokenizer.vocab_size)
-    if wanted == "uint16" and smallest != "uint16":
+    dtype = np.dtype(wanted or dtype_for(tokenizer.vocab_size))
+    if tokenizer.vocab_size - 1 > np.iinfo(dtype).max:
         raise ValueError(
-            f"dtype is uint16, but ids of {tokenizer.name} go up to {tokenizer.vocab_size - 1:,}; "
+            f"dtype is {dtype}, but ids of {tokenizer.name} go up to {tokenizer.vocab_size - 1:,}; "
             'pass dtype="uint32"'
         )
-    return np.dtype(wanted or smallest).newbyteorder("<")
+    return dtype.newbyteorder("<")
 
 
 @remember

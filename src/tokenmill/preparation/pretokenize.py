@@ -8,7 +8,7 @@ separators get one each.
   plan     cut the text into units                                  plan.py
   encode   encode a unit at a time; count its characters            stages/encode.py
   join     encode the text between two units                        stages/join.py
-  write    copy the ids into one .npy, hash it, read it back        write_array
+  write    copy the ids into one .npy, hash it, read it back        stages/write_npy.py
 
 The work is in the hidden folder `.corpus.npy.work` until the array is complete; a run that was
 stopped resumes there, and the bytes are the same. Beside the array is
@@ -16,7 +16,6 @@ stopped resumes there, and the bytes are the same. Beside the array is
 One core. For many files, several cores, or a split for validation, use `prepare`.
 """
 
-import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,13 +25,11 @@ from typing import Any
 
 import numpy as np
 import orjson
-import xxhash
 
-from tokenmill.base.atomic import new_file, rename_durably, write_atomically
+from tokenmill.base.atomic import rename_durably, write_atomically
 from tokenmill.base.progress import Progress
 from tokenmill.errors import (
     BadInputError,
-    CorruptShardError,
     MismatchError,
     Stopped,
     TokenizerMismatchError,
@@ -40,16 +37,14 @@ from tokenmill.errors import (
 )
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.budget.disk_space import check_space, explain_bad_disk
-from tokenmill.preparation.plan import CHUNK_BYTES, UNIT_BYTES, Plan, begin, load_plan, make_plan
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, choose_dtype, make_plan
+from tokenmill.preparation.settings import Settings, one_of
 from tokenmill.preparation.stages.encode import encode_unit
-from tokenmill.preparation.stages.encoded import read_tokens
 from tokenmill.preparation.stages.join import join_units, load_joined
+from tokenmill.preparation.stages.write_npy import count_characters, write_npy
 from tokenmill.preparation.workspace.target import hold_workspace
-from tokenmill.preparation.workspace.work_folder import Workspace, bytes_and_tokens, leaves_receipt
-from tokenmill.shards.manifest import dtype_for
+from tokenmill.preparation.workspace.work_folder import Workspace, bytes_and_tokens
 from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.decompress import open_stream
 from tokenmill.text.inputs.file_kind import detect_kind, suffixes
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
@@ -113,12 +108,13 @@ def pretokenize(
     `chars` learns one vocabulary from all the texts together. `unit_bytes` is how much text a
     killed run can lose; it never changes the result.
     """
+    one_of("dtype", dtype, (None, *DTYPES))
     if separator == "":
         raise ValueError("separator is empty; leave it out to take a file as one document")
     sources = _find_texts([paths] if isinstance(paths, str | os.PathLike) else paths)
     with _own_hints():
         chosen = _choose_tokenizer(tokenizer, sources)
-        kind = _choose_dtype(dtype, chosen)
+        kind = choose_dtype(chosen, dtype)
         wanted = [Array(source, chosen, kind, separator) for source in sources]
         kept = [None if force else array.find_kept() for array in wanted]
         return [
@@ -155,11 +151,11 @@ class Array:
         with self._hold_work_folder() as workspace:
             plan = self._begin(workspace, unit_bytes)
             num_documents, num_characters = encode_text(plan, progress)
-            written = write_array(str(workspace.out_dir), self.dtype.name)
+            written = write_npy(str(workspace.out_dir), self.dtype.name)
             if not written["tokens"]:
                 raise BadInputError(f"{self.source.name} is empty: there is nothing to tokenize")
             check_unchanged(self.source)
-            self._publish(workspace.path("array", written["name"]))
+            self._publish(workspace.path("npy", written["name"]))
         size, _ = written["files"][written["name"]]
         num_documents = num_documents if self.separator else 0
         return self._outcome(written["tokens"], num_documents, num_characters, size)
@@ -273,59 +269,6 @@ def encode_text(plan: Plan, progress: Progress) -> tuple[int, int]:
     return num_documents - sum(load_joined(name).dropped.values()), num_characters
 
 
-@leaves_receipt(lambda _, unit: ("characters", str(unit)))
-def count_characters(out_dir: str, unit: int) -> dict[str, Any]:
-    """Task: how many characters (code points) the bytes of one unit hold, separators included."""
-    plan = load_plan(out_dir)
-    source, where = plan.sources[0], plan.units[unit]
-    left: float = float("inf") if source.compression else where.stop - where.start
-    found = 0
-    with open_stream(source.path, source.compression, source.name) as stream:
-        stream.skip(where.start)
-        while block := stream.read(int(min(left, CHUNK_BYTES))):
-            # A character has one byte that is not a continuation byte (10xxxxxx): its first.
-            found += int(np.count_nonzero(np.frombuffer(block, np.uint8) & 0xC0 != 0x80))
-            left -= len(block)
-    return plan.workspace.leave_receipt("characters", str(unit), [], {"characters": found})
-
-
-@leaves_receipt(lambda _, dtype: ("array", dtype))
-def write_array(out_dir: str, dtype: str) -> dict[str, Any]:
-    """Task: write the ids of the whole text as one `.npy`, exactly as NumPy saves them."""
-    plan, name, digest = load_plan(out_dir), f"{dtype}.npy", xxhash.xxh3_128()
-    parts = load_joined(out_dir).parts
-    num_tokens = sum(part["tokens"] for part in parts)
-    if num_tokens and plan.settings.separator is None:
-        num_tokens -= 1  # one document: the end-of-text id that closes it is left out
-    with new_file(plan.workspace.path("array", name), durable=True) as file:
-        for block in _npy_blocks(plan, parts, np.dtype(dtype).newbyteorder("<"), num_tokens):
-            file.write(block)
-            digest.update(block)
-    known = plan.workspace.sizes_and_hashes("array", [name])
-    if (found := known[name][1]) != digest.hexdigest():
-        raise CorruptShardError(
-            f"{out_dir} was written with hash {digest.hexdigest()} but reads back as {found}",
-            hint="the disk or the memory of this machine is failing; check it, then try again",
-        )
-    facts = {"name": name, "tokens": num_tokens}
-    return plan.workspace.leave_receipt("array", dtype, known, facts)
-
-
-def _npy_blocks(
-    plan: Plan, parts: list[dict[str, Any]], dtype: np.dtype[Any], num_tokens: int
-) -> Iterator[bytes | memoryview]:
-    """The header, then the first `num_tokens` ids of all parts."""
-    header = io.BytesIO()
-    shape = {"descr": dtype.str, "fortran_order": False, "shape": (num_tokens,)}
-    np.lib.format.write_array_header_1_0(header, shape)
-    yield header.getvalue()
-    for part in parts:
-        ids = read_tokens(plan.workspace, part, plan.dtype)[:num_tokens]
-        num_tokens -= len(ids)
-        for start in range(0, len(ids), CHUNK_BYTES):
-            yield np.ascontiguousarray(ids[start : start + CHUNK_BYTES], dtype).data
-
-
 def npy_beside(path: Path) -> Path:
     """`corpus.npy` for `corpus.txt` or `corpus.txt.gz`."""
     stem = path.name[: len(path.name) - len("".join(suffixes(path.name)))]
@@ -338,10 +281,10 @@ def _find_texts(paths: Sequence[str | os.PathLike[str]]) -> list[Source]:
         raise ValueError("no text file was given")
     owners: dict[Path, str] = {}
     for source in sources:
-        npy = npy_beside(Path(source.name))
-        owner = owners.setdefault(npy.resolve(), source.name)
-        if owner is not source.name:
-            raise ValueError(f"{owner} and {source.name} would both become {npy}")
+        npy = npy_beside(Path(source.name)).resolve()
+        if npy in owners:
+            raise ValueError(f"{owners[npy]} and {source.name} would both become {npy}")
+        owners[npy] = source.name
     return sources
 
 
@@ -371,19 +314,6 @@ def _choose_tokenizer(tokenizer: str | Tokenizer, sources: list[Source]) -> Toke
         for chunk in read_unit(source, Unit(0, 0, source.size), rules, cuts=AT_CHARACTERS):
             characters |= chars_of(chunk.texts)
     return CharsTokenizer.build(characters)
-
-
-def _choose_dtype(name: str | None, tokenizer: Tokenizer) -> np.dtype[Any]:
-    name = dtype_for(tokenizer.vocab_size) if name is None else name
-    if name not in DTYPES:
-        raise ValueError(f"dtype {name!r} is not one of {', '.join(DTYPES)}")
-    dtype = np.dtype(name)
-    if tokenizer.vocab_size - 1 > np.iinfo(dtype).max:
-        raise ValueError(
-            f"the ids of {tokenizer.name} go up to {tokenizer.vocab_size - 1:,} and do not fit "
-            f"into {name}; use uint32"
-        )
-    return dtype
 
 
 @contextmanager

@@ -70,16 +70,20 @@ class ShardWriter:
             self._hash.hexdigest(),
             Ends(index_file, len(ends), 8 * len(ends), xxhash.xxh3_128_hexdigest(index)),
         )
-        self._read_back(entry.file, entry.xxh3_128)
-        self._read_back(entry.ends.file, entry.ends.xxh3_128)
+        for file_name, expected in (
+            (entry.file, entry.xxh3_128),
+            (entry.ends.file, entry.ends.xxh3_128),
+        ):
+            if self.durable:
+                sync_file(self.folder / file_name)
+            check_read_back(self.folder / file_name, expected)
         return entry
 
-    def _read_back(self, file: str, expected: str) -> None:
-        path = self.folder / file
-        if self.durable:
-            sync_file(path)
-        if (found := hash_file(path)) != expected:
-            raise CorruptShardError(
-                f"{path} was written with hash {expected} but reads back as {found}",
-                hint="the disk or the memory of this machine is failing; check it, then go on",
-            )
+
+def check_read_back(path: Path, expected: str) -> None:
+    """Read a file that was just written, and compare its hash with what was meant."""
+    if (found := hash_file(path)) != expected:
+        raise CorruptShardError(
+            f"{path} was written with hash {expected} but reads back as {found}",
+            hint="the disk or the memory of this machine is failing; check it, then try again",
+        )

@@ -1,0 +1,65 @@
+"""The two tasks of `pretokenize.py` that `prepare` has not: count characters, write one `.npy`."""
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from tokenmill.base.atomic import new_file
+from tokenmill.preparation.plan import CHUNK_BYTES, Plan, load_plan
+from tokenmill.preparation.stages.encoded import read_tokens
+from tokenmill.preparation.stages.join import load_joined
+from tokenmill.preparation.workspace.work_folder import leaves_receipt
+from tokenmill.shards.writer import check_read_back
+from tokenmill.text.inputs.decompress import open_stream
+
+
+@leaves_receipt(lambda _, unit: ("characters", str(unit)))
+def count_characters(out_dir: str, unit: int) -> dict[str, Any]:
+    """Task: how many characters (code points) the bytes of one unit hold, separators included."""
+    plan = load_plan(out_dir)
+    source, where = plan.sources[0], plan.units[unit]
+    left: float = float("inf") if source.compression else where.stop - where.start
+    found = 0
+    with open_stream(source.path, source.compression, source.name) as stream:
+        stream.skip(where.start)
+        while block := stream.read(int(min(left, CHUNK_BYTES))):
+            # A character has one byte that is not a continuation byte (10xxxxxx): its first.
+            found += int(np.count_nonzero(np.frombuffer(block, np.uint8) & 0xC0 != 0x80))
+            left -= len(block)
+    return plan.workspace.leave_receipt("characters", str(unit), [], {"characters": found})
+
+
+@leaves_receipt(lambda _, dtype: ("npy", dtype))
+def write_npy(out_dir: str, dtype: str) -> dict[str, Any]:
+    """Task: write the ids of the whole text exactly as NumPy saves them, and read them back."""
+    plan, name, digest = load_plan(out_dir), f"{dtype}.npy", xxhash.xxh3_128()
+    path, parts = plan.workspace.path("npy", name), load_joined(out_dir).parts
+    num_tokens = sum(part["tokens"] for part in parts)
+    if num_tokens and plan.settings.separator is None:
+        num_tokens -= 1  # one document: the end-of-text id that closes it is left out
+    with new_file(path, durable=True) as file:
+        for block in _npy_blocks(plan, parts, np.dtype(dtype).newbyteorder("<"), num_tokens):
+            file.write(block)
+            digest.update(block)
+    check_read_back(path, digest.hexdigest())
+    known = {name: (path.stat().st_size, digest.hexdigest())}
+    facts = {"name": name, "tokens": num_tokens}
+    return plan.workspace.leave_receipt("npy", dtype, known, facts)
+
+
+def _npy_blocks(
+    plan: Plan, parts: list[dict[str, Any]], dtype: np.dtype[Any], num_tokens: int
+) -> Iterator[bytes | memoryview]:
+    """The header, then the first `num_tokens` ids of all parts."""
+    header = io.BytesIO()
+    shape = {"descr": dtype.str, "fortran_order": False, "shape": (num_tokens,)}
+    np.lib.format.write_array_header_1_0(header, shape)
+    yield header.getvalue()
+    for part in parts:
+        ids = read_tokens(plan.workspace, part, plan.dtype)[:num_tokens]
+        num_tokens -= len(ids)
+        for start in range(0, len(ids), CHUNK_BYTES):
+            yield np.ascontiguousarray(ids[start : start + CHUNK_BYTES], dtype).data
