@@ -139,9 +139,7 @@ def test_types_that_do_not_hold_the_vocabulary_are_refused(corpus, tmp_path):
 
     with pytest.raises(ValueError, match=r"dtype is uint16, but ids of .* pass dtype=.uint32"):
         pretokenize(corpus, tokenizer=large, dtype="uint16")
-    with pytest.raises(ValueError, match=r"dtype is .int8.; known are: .*uint16, uint32, int32, int64"):
-        ValueError, match="dtype is 'int8'; known are: .*uint16, uint32, int32, int64"
-    ):
+    with pytest.raises(ValueError, match=r"dtype is .int8.; known are: .*, int32, int64"):
         pretokenize(corpus, dtype="int8")
     assert names(tmp_path) == ["corpus.txt"]
 
