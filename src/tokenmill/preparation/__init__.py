@@ -1,1 +1,13 @@
-"""The stages of `prepare.py`, one a file, and what they share."""
+"""The offline half: text files become a dataset of token shards.
+
+prepare.py      the story: all stages in the order they run
+stage_table.py  the stages as a table, and the runner of their tasks
+settings.py     what may change a byte of the result
+inputs.py       which texts are read
+plan.py         inputs, settings and units, written down before the work begins
+stages/         the stages themselves
+workspace/      the folder of a preparation, and where its result goes
+budget/         memory, disk, and what to expect
+jobs.py         a preparation as numbered jobs, for Slurm and others
+pretokenize.py  one text file becomes one .npy: a preparation with another output
+"""

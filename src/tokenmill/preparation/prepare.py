@@ -33,8 +33,7 @@ from tokenmill.errors import BadInputError
 from tokenmill.executors.engines import check_engine, open_engine
 from tokenmill.executors.executor import Executor
 from tokenmill.preparation.budget.disk_space import check_space, explain_bad_disk
-from tokenmill.preparation.budget.document_limits import decide_limits
-from tokenmill.preparation.budget.memory_budget import Memory, fit_into_memory
+from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
 from tokenmill.preparation.inputs import Inputs
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
 from tokenmill.preparation.settings import Settings, SettingsKeywords

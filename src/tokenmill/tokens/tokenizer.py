@@ -46,6 +46,10 @@ class Tokenizer(Protocol):
     def cuts(self) -> re.Pattern[bytes] | None:
         """Where a text may be cut without changing its ids: at `match.end()`. None: nowhere."""
 
+    @property
+    def memory_per_byte(self) -> int:
+        """Bytes of memory that encoding takes for each byte of a text that may not be cut."""
+
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         """All ids in one array, and where each text ends in it (exclusive, one a text)."""
 

@@ -96,6 +96,10 @@ class SpelledTokenizer:
     def _vocabulary(self) -> Vocabulary:
         raise NotImplementedError
 
+    @property
+    def memory_per_byte(self) -> int:
+        return 0  # next to what reading the text takes
+
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         """As in `Tokenizer`."""
         raise NotImplementedError

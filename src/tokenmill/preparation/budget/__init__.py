@@ -1,1 +1,6 @@
-"""New room."""
+"""What a preparation needs, before it begins.
+
+memory_budget.py  workers, chunks and documents that fit into memory
+disk_space.py     room on the disk
+estimate.py       tokens, size and time, from one percent of the input
+"""

@@ -1,1 +1,12 @@
-"""New room."""
+"""The stages of a preparation, a task at a time; the order is in prepare.py.
+
+unit_text.py   the text of a unit, read and cleaned; its characters and its lines
+duplicates.py  which lines or documents were seen before
+encode.py      the documents of a unit become ids
+encoded.py     the encoder, and the parts that hold encoded documents
+join.py        documents that several units share; the list of all parts
+decide.py      train, val or dropped, for every document; the layout of the shards
+assemble.py    documents are copied into shards
+accounts.py    what went in and what became of it; the summary for people
+commit.py      tokenizer, card and manifest are written
+"""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import PrepareError, TokenmillError
-from tokenmill.preparation.budget.document_limits import OneAtATime, load_limits
+from tokenmill.preparation.budget.memory_budget import OneAtATime, load_limits
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import RunWriter
 from tokenmill.preparation.workspace.work_folder import leaves_receipt

@@ -1,6 +1,7 @@
 """Where a preparation goes: a new folder, a dataset that is added to, or one that is replaced."""
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 import orjson
 import xxhash
 
+from tokenmill.base.atomic import replace_folder
 from tokenmill.base.lock import hold_lock, is_held
 from tokenmill.base.progress import Progress
 from tokenmill.errors import (
@@ -28,13 +30,48 @@ from tokenmill.preparation.workspace.folder_contents import (
     recorded_settings,
     refuse_damaged,
 )
-from tokenmill.preparation.workspace.swap import Swap
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.storage import is_remote
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.load_tokenizer import from_state
 from tokenmill.tokens.tokenizer import Tokenizer
+
+
+class Swap:
+    """Replace one dataset by another: made beside it, then swapped by two renames.
+
+    `.NAME.tokenmill-new` is the new dataset while it is made; `.NAME.tokenmill-old` the old one,
+    for the moment of the swap (open readers keep their files). A process can be killed between the
+    two renames; the next one finishes the swap.
+    """
+
+    def __init__(self, out_dir: Path) -> None:
+        self.out_dir = Path(os.path.realpath(out_dir))  # also when it is "." or a link
+        self.new, self.old = (
+            self.out_dir.with_name(f".{self.out_dir.name}.tokenmill-{which}")
+            for which in ("new", "old")
+        )
+
+    def swap(self) -> None:
+        """Put the new dataset where the old one is, and remove the old one."""
+        shutil.rmtree(self.old, ignore_errors=True)
+        replace_folder(self.new, self.out_dir, self.old)
+        Workspace(self.out_dir).remove()
+
+    def recover(self) -> None:
+        """Finish a swap that was cut short; nothing to do, nearly always."""
+        if not self.old.exists() or self._is_under_way():
+            return
+        if self.out_dir.exists():
+            shutil.rmtree(self.old, ignore_errors=True)
+        elif self.new.exists():
+            self.swap()
+        else:
+            os.rename(self.old, self.out_dir)
+
+    def _is_under_way(self) -> bool:
+        return any(is_held(Workspace(at).lock_file) for at in (self.new, self.out_dir))
 
 
 @dataclass(frozen=True)
