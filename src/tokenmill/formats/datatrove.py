@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.errors import CorruptShardError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.formats.engine.writing import RollingWriter, write_file
@@ -22,7 +22,6 @@ from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 DTYPES = {"1": "<u1", "2": "<u2", "4": "<u4"}
 BUNDLED = {"gpt2": "gpt2", "openai-community/gpt2": "gpt2"}
-MIXED = "tokens and index are of different builds, or one was cut; fetch or write both again"
 
 
 class DatatroveWriter(RollingWriter):
@@ -72,11 +71,9 @@ class Datatrove(FileFormat):
         elif ask.dtype is not None:
             dtype = ask.dtype
         else:
-            raise FormatError(
-                f"{tokens} has no {tokens.name}.metadata beside it, so its token type is unknown",
-                hint=f'datatrove writes uint16 up to 65,536 ids: tokenmill.open("{tokens}", '
-                'dtype="uint16")',
-            )
+            why = f"has no {tokens.name}.metadata beside it"
+            usual = "datatrove writes uint16 up to 65,536 ids"
+            raise untrusted.unknown_dtype(tokens, why, usual, f'"{tokens}", dtype="uint16"')
         if count is not None:
             untrusted.expect_size(tokens, size, count * dtype.itemsize, f"{tokens.name}.metadata")
         num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
@@ -124,7 +121,6 @@ def _index(tokens: Path, num_tokens: int) -> Lazy | None:
         raise untrusted.too_short(path, size, size + 8 - size % 8, "a whole number of documents")
     [last] = untrusted.integers_at(path, (max(0, size - 8), 8))
     if last != num_tokens:
-        raise CorruptShardError(
-            f"{path} ends at token {last:,}, but {tokens.name} has {num_tokens:,}", hint=MIXED
-        )
+        what = f"ends at token {last:,}, but {tokens.name} has {num_tokens:,}"
+        raise untrusted.mixed(path, what)
     return untrusted.ends_file(path, size // 8)

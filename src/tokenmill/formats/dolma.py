@@ -81,20 +81,15 @@ class Dolma(FileFormat):
                 hint=f'leave format out, and the header is respected: tokenmill.open("{path}")',
             )
         if b"'descr'" in first_bytes[:64]:
-            raise CorruptShardError(
-                f"{path} starts with {first_bytes[:6]!r}, then continues like the header of a .npy "
-                "file",
-                hint="its first bytes are damaged; fetch or write it again",
-            )
+            what = f"starts with {first_bytes[:6]!r}, then continues like the header of a .npy file"
+            raise untrusted.damaged(path, what)
         if ask.dtype is None:
             if size == 0:
                 raise untrusted.empty(path)
-            raise FormatError(
-                f"{path} has no header (dolma's .npy files have none), so its token type is "
-                "unknown",
-                hint="dolma writes uint16 unless it is given another type: "
-                f'tokenmill.open("{path}", format="dolma", dtype="uint16")',
-            )
+            why = "has no header (dolma's .npy files have none)"
+            usual = "dolma writes uint16 unless it is given another type"
+            call = f'"{path}", format="dolma", dtype="uint16"'
+            raise untrusted.unknown_dtype(path, why, usual, call)
         num_tokens = untrusted.whole_tokens(path, size, ask.dtype.itemsize, ask.dtype.name)
         table = path.with_suffix(".csv.gz")
         ends = Lazy(load_ends, (str(table), num_tokens)) if table.is_file() else None
@@ -114,20 +109,17 @@ def load_ends(path: str, num_tokens: int) -> np.ndarray:
             for row, fields in enumerate(csv.reader(text)):
                 start, next_end = int(fields[0]), int(fields[1])
                 if start != end or not end <= next_end <= num_tokens or row > 2 * num_tokens:
-                    raise CorruptShardError(
-                        f"{path} has a document from token {start:,} to {next_end:,} in line "
-                        f"{row + 1:,}, after one that ended at {end:,} of {num_tokens:,}",
-                        hint="table and tokens are of different builds; fetch or write both again",
+                    raise untrusted.mixed(
+                        path,
+                        f"has a document from token {start:,} to {next_end:,} in line {row + 1:,}, "
+                        f"after one that ended at {end:,} of {num_tokens:,}",
                     )
                 ends.append(end := next_end)
                 if len(ends) == ROWS_AT_ONCE:
                     parts.append(np.array(ends, np.int64))
                     ends = []
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
-        raise CorruptShardError(
-            f"{path} cannot be read after line {row:,}: {error}",
-            hint="the table is damaged or cut; fetch it again",
-        ) from None
+        raise untrusted.damaged(path, f"cannot be read after line {row:,}: {error}") from None
     except (ValueError, IndexError):
         raise CorruptShardError(
             f"{path} has no `start,end` in line {row + 1:,}",

@@ -16,14 +16,12 @@ import numpy as np
 import orjson
 
 from tokenmill.base.strict_json import Reader
-from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData
-from tokenmill.formats.engine.held_out import take
+from tokenmill.formats.engine.format import INDEX, Ask, FoundData, SampleFormat
 from tokenmill.formats.engine.writing import SampleWriter, offset_table, write_file
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
-INDEX = "index.json"
 NUMPY_CODES = dict(enumerate(("i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8")))
 TORCH_CODES = {
     11: "u1", 12: "i1", 13: "<i2", 14: "<i2", 15: "<i4", 16: "<i4", 17: "<i8", 18: "<i8", 20: "<u2"
@@ -64,37 +62,24 @@ class LitdataWriter(SampleWriter):
         write_file(self.folder / INDEX, orjson.dumps(index))
 
 
-class Litdata(FolderFormat):
-    """Chunks that an index names."""
+class Litdata(SampleFormat):
+    """Chunks of items."""
 
     name = "litdata"
+    key = "chunks"
     writer = LitdataWriter
-    dtypes = ("uint16", "uint32", "int32", "uint8", "int64", "uint64")
-    tokens_per_shard = 1 << 25
-    max_tokens_per_shard = 1 << 28
-    is_indexed = True
-    documents_by_id = False
 
-    def claims_folder(self, folder: Path) -> bool:
-        return untrusted.index_has(folder / INDEX, "chunks")
-
-    def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
-        path = folder / INDEX
-        index = untrusted.read_json(path)
-        dtype = ask.agreed(_dtype(index.object("config"), path), path)
-        chunks = index.objects("chunks")
-        if not chunks:
-            raise FormatError(f"{path} names no chunks", hint="nothing was written; write it again")
-        root = untrusted.Root(folder, path)
-        shards = [_chunk(root, chunk, dtype) for chunk in chunks]
-        counts = [chunk.count("chunk_size") for chunk in chunks]
+    def read_shards(
+        self, root: untrusted.Root, index: Reader, entries: list[Reader], ask: Ask
+    ) -> FoundData:
+        dtype = ask.agreed(_dtype(index.object("config"), root.index), root.index)
+        shards = [_chunk(root, chunk, dtype) for chunk in entries]
+        counts = [chunk.count("chunk_size") for chunk in entries]
         lengths = np.diff(load_ends(shards[0].path, counts[0], 1), prepend=0)
         documents = untrusted.samples_are_documents(index, lengths)
         if documents:
             shards = [_with_ends(shard, n) for shard, n in zip(shards, counts, strict=True)]
-        return FoundData(
-            self.name, tuple(take(shards, split, folder)), details={"rows": not documents}
-        )
+        return FoundData(self.name, tuple(shards), details={"rows": not documents})
 
 
 def _dtype(config: Reader, path: Path) -> np.dtype[Any]:
@@ -131,10 +116,10 @@ def _chunk(root: untrusted.Root, chunk: Reader, dtype: np.dtype[Any]) -> TokenFi
     path = root.sized(name, size)
     found, first, last = untrusted.integers_at(path, (0, 4), (4, 4), (4 + 4 * count, 4))
     if (found, first, last) != (count, offset, size):
-        raise CorruptShardError(
-            f"{path} says {found:,} items from byte {first:,} to {last:,}; the index says "
-            f"{count:,} from {offset:,} to {size:,}",
-            hint="chunk and index are of different builds; fetch both again",
+        raise untrusted.mixed(
+            path,
+            f"says {found:,} items from byte {first:,} to {last:,}; the index says {count:,} from "
+            f"{offset:,} to {size:,}",
         )
     return TokenFile(str(path), name, dtype, num_tokens, size, offset)
 
@@ -149,9 +134,6 @@ def load_ends(path: str, count: int, itemsize: int) -> np.ndarray:
         table = np.frombuffer(file.read(4 * (count + 2))[4:], "<u4").astype(np.int64)
     sizes = np.diff(table)
     if len(table) != count + 1 or (sizes < 0).any() or (sizes % itemsize).any():
-        raise CorruptShardError(
-            f"{path} has items that go back, or are no whole number of tokens",
-            hint="the chunk is damaged; fetch it again",
-        )
+        raise untrusted.damaged(path, "has items that go back, or are no whole number of tokens")
     result: np.ndarray = (table[1:] - table[0]) // itemsize
     return result

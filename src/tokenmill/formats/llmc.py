@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from tokenmill.errors import FormatError, TruncatedShardError, UnsupportedVersionError
+from tokenmill.errors import FormatError, UnsupportedVersionError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.formats.engine.writing import RollingWriter
@@ -56,13 +56,11 @@ class LlmcWriter(RollingWriter):
     """One split as shards; documents continue in the next one."""
 
     whole_documents = False
+    header_bytes = HEADER_BYTES
 
     def path(self, number: int) -> Path:
         """Named as llm.c names them."""
         return self.folder / f"corpus_{self.target.split or 'train'}_{number:06d}.bin"
-
-    def begin(self, file: IO[bytes]) -> None:
-        file.write(bytes(HEADER_BYTES))
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         kind = _kind_for(self.target.dtype)
@@ -98,10 +96,7 @@ class Llmc(FileFormat):
         if kind is None:
             raise untrusted.known_other(path, first_bytes) or _not_llmc(path, first_bytes)
         if size < HEADER_BYTES:
-            raise TruncatedShardError(
-                f"{path} is {size:,} bytes; the header of llm.c alone has {HEADER_BYTES:,}",
-                hint="the file was cut short; fetch this file again",
-            )
+            raise untrusted.too_short(path, size, HEADER_BYTES, "the header of llm.c")
         header = np.frombuffer(first_bytes, "<i4")
         if header[1] != kind.version:
             raise UnsupportedVersionError(

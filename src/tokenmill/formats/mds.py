@@ -30,12 +30,11 @@ from tokenmill.base.hashing import BLOCK_BYTES, Hasher, hash_file
 from tokenmill.base.strict_json import Reader
 from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import INTEGERS, Ask, FolderFormat, FoundData
-from tokenmill.formats.engine.held_out import FOLDERS, take
+from tokenmill.formats.engine.format import INDEX, INTEGERS, Ask, FoundData, SampleFormat
+from tokenmill.formats.engine.held_out import FOLDERS
 from tokenmill.formats.engine.writing import SampleWriter, offset_table, write_file
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
-INDEX = "index.json"
 USUAL_NAMES = ("tokens", "input_ids")
 DTYPE_CODES = {8: "u1", 9: "i1", 16: "u2", 17: "i2", 32: "u4", 33: "i4", 64: "u8", 65: "i8"}
 
@@ -100,30 +99,20 @@ class Column:
     """Bytes of each column of a sample; None: a u32 in the sample says it."""
 
 
-class Mds(FolderFormat):
-    """Shards that an index names."""
+class Mds(SampleFormat):
+    """Shards of samples with columns."""
 
     name = "mds"
+    key = "shards"
     writer = MdsWriter
-    dtypes = ("uint16", "uint32", "int32", "uint8", "int64", "uint64")
-    tokens_per_shard = 1 << 25
-    max_tokens_per_shard = 1 << 28
-    is_indexed = True
-    documents_by_id = False
 
-    def claims_folder(self, folder: Path) -> bool:
-        return untrusted.index_has(folder / INDEX, "shards")
-
-    def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
-        path = folder / INDEX
-        index = untrusted.read_json(path)
+    def read_shards(
+        self, root: untrusted.Root, index: Reader, entries: list[Reader], ask: Ask
+    ) -> FoundData:
+        path = root.index
         if (version := index.count("version")) != 2:
             raise UnsupportedVersionError(f"{path} is of version {version}; known is 2")
-        entries = index.objects("shards")
-        if not entries:
-            raise FormatError(f"{path} names no shards", hint="nothing was written; write it again")
         column = _column(entries[0], path, ask)
-        root = untrusted.Root(folder, path)
         starts, _, code = _samples(root, entries[0], column, 0).read()
         dtype = column.dtype or ask.agreed(np.dtype(DTYPE_CODES[code]), path)
         documents = untrusted.samples_are_documents(index, np.diff(starts))
@@ -137,22 +126,17 @@ class Mds(FolderFormat):
             samples = _samples(root, entry, column, code)
             shards.append(_shard(root, entry, samples, dtype, documents))
         name = entries[0].fields["column_names"][column.number]
-        return FoundData(
-            self.name,
-            tuple(take(shards, split, folder)),
-            details={"column": name, "rows": not documents},
-        )
+        details = {"column": name, "rows": not documents}
+        return FoundData(self.name, tuple(shards), details=details)
 
     def unpack(self, source: Path, into: Path) -> bool:
         done = False
         for name in ["", *(name for names in FOLDERS.values() for name in names)]:
-            index = source / name / INDEX
-            if not untrusted.index_has(index, "shards"):
-                continue
-            shards = untrusted.read_json(index).objects("shards")
-            if any(shard.fields.get("zip_data") for shard in shards):
-                _unpack(source / name, into / name)
-                done = True
+            if self.claims_folder(source / name):
+                shards = untrusted.read_json(source / name / INDEX).objects(self.key)
+                if any(shard.fields.get("zip_data") for shard in shards):
+                    _unpack(source / name, into / name)
+                    done = True
         return done
 
 
@@ -272,9 +256,8 @@ class Samples:
         mapped = untrusted.map_file(Path(self.path), least=8 + 4 * count, why=why)
         found = int.from_bytes(mapped[:4], "little")
         if found != count:
-            raise CorruptShardError(
-                f"{self.path} says that it has {found:,} samples; the index says {count:,}",
-                hint="shard and index are of different builds; fetch both again",
+            raise untrusted.mixed(
+                self.path, f"says that it has {found:,} samples; the index says {count:,}"
             )
         offsets = np.frombuffer(mapped, "<u4", count + 1, 4).astype(np.int64)
         begins, lengths = offsets[:-1], np.diff(offsets)
@@ -331,7 +314,7 @@ class Samples:
         return starts, first_bytes + header, code
 
     def _damaged(self, what: str) -> CorruptShardError:
-        return CorruptShardError(f"{self.path} is damaged: {what}", hint="fetch this shard again")
+        return untrusted.damaged(self.path, f"is damaged: {what}")
 
 
 def _integers(data: np.ndarray, at: np.ndarray, width: int) -> np.ndarray:
@@ -363,17 +346,12 @@ def _copy(path: Path, codec: str, raw: Reader, target: Path) -> None:
                 found += len(block)
                 file.write(block)
     except damage as error:
-        raise CorruptShardError(
-            f"{path} cannot be unpacked: {error}", hint="fetch this shard again"
-        ) from None
+        raise untrusted.damaged(path, f"cannot be unpacked: {error}") from None
     untrusted.expect_size(target, found, expected, "its index")
     for name, stated in hashes.items() if isinstance(hashes, dict) else ():
         hasher = _hasher(name)
         if hasher is not None and hash_file(target, hasher) != stated:
-            raise CorruptShardError(
-                f"{path} does not have the {name} that its index states",
-                hint="fetch this shard again",
-            )
+            raise untrusted.damaged(path, f"does not have the {name} that its index states")
 
 
 def _hasher(name: str) -> Hasher | None:

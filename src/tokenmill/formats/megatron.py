@@ -23,7 +23,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
+from tokenmill.errors import FormatError, UnsupportedVersionError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.formats.engine.writing import RollingWriter, close
@@ -33,7 +33,6 @@ MAGIC = b"MMIDIDX\x00\x00"
 HEADER_BYTES = 34
 DTYPES = {1: "<u1", 2: "<i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2"}
 CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
-MIXED = "the .bin and the .idx are of different builds, or one was cut; fetch or write both again"
 
 
 class MegatronWriter(RollingWriter):
@@ -118,10 +117,7 @@ def _header(index: Path, first_bytes: bytes) -> tuple[np.dtype[Any], int, int]:
     sequences = int.from_bytes(first_bytes[18:26], "little")
     documents = int.from_bytes(first_bytes[26:34], "little")
     if documents < 1:
-        raise CorruptShardError(
-            f"{index} has {documents} document bounds; even an empty one has 1",
-            hint="the index is damaged; fetch or write it again",
-        )
+        raise untrusted.damaged(index, f"has {documents} document bounds; an empty one has 1")
     return dtype, sequences, documents
 
 
@@ -161,16 +157,14 @@ def _check_edges(
         )
         end = last_begin + last_length * itemsize
     if (first_bound, last_bound) != (0, sequences):
-        raise CorruptShardError(
-            f"{index} has bounds {first_bound:,} to {last_bound:,}, not 0 to {sequences:,}",
-            hint="the index is damaged; fetch or write it again",
-        )
+        what = f"has bounds {first_bound:,} to {last_bound:,}, not 0 to {sequences:,}"
+        raise untrusted.damaged(index, what)
     if begin != 0:
-        raise CorruptShardError(
-            f"{index} has its first sequence at byte {begin:,} of {tokens.name}, not at 0",
-            hint=MIXED,
-        )
-    untrusted.expect_size(tokens, size, end, f"{index.name} (its last sequence)", hint=MIXED)
+        what = f"has its first sequence at byte {begin:,} of {tokens.name}, not at 0"
+        raise untrusted.mixed(index, what)
+    untrusted.expect_size(
+        tokens, size, end, f"{index.name} (its last sequence)", hint=untrusted.MIXED
+    )
 
 
 def load_ends(index: str, sequences: int, documents: int, itemsize: int, size: int) -> np.ndarray:
@@ -185,15 +179,14 @@ def load_ends(index: str, sequences: int, documents: int, itemsize: int, size: i
     gaps = np.diff(pointers) != lengths.astype(np.int64) * itemsize
     if gaps.any() or (lengths < 0).any():
         at = int(np.argmax(gaps | (lengths < 0)))
-        raise CorruptShardError(
-            f"{index} has sequence {at:,} at byte {int(pointers[at]):,} with {int(lengths[at]):,} "
-            f"tokens, but the next at byte {int(pointers[at + 1]):,}",
-            hint=MIXED,
+        raise untrusted.mixed(
+            index,
+            f"has sequence {at:,} at byte {int(pointers[at]):,} with {int(lengths[at]):,} tokens, "
+            f"but the next at byte {int(pointers[at + 1]):,}",
         )
     if (np.diff(bounds) < 0).any():
         at = int(np.argmax(np.diff(bounds) < 0)) + 1
-        raise CorruptShardError(
-            f"{index} has documents that go back, at bound {at:,}: {int(bounds[at]):,}", hint=MIXED
-        )
+        what = f"has documents that go back, at bound {at:,}: {int(bounds[at]):,}"
+        raise untrusted.mixed(index, what)
     result: np.ndarray = pointers[bounds[1:]] // itemsize
     return result

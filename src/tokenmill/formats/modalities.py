@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from tokenmill.errors import CorruptShardError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.tokenfiles.token_file import TokenFile
@@ -37,10 +36,8 @@ class Modalities(FileFormat):
         num_bytes = int.from_bytes(first_bytes[:8], "little")
         width = int.from_bytes(first_bytes[8:12], "little")
         if width not in DTYPES:
-            raise CorruptShardError(
-                f"{path} says that a token has {width:,} bytes; known are 1, 2 and 4",
-                hint="the file is damaged, or not one of Modalities; fetch it again",
-            )
+            what = f"says that a token has {width:,} bytes; known are 1, 2 and 4"
+            raise untrusted.damaged(path, what)
         # After the tokens comes a pickle of unknown length, and at least one byte of it.
         if HEADER_BYTES + num_bytes >= size:
             raise untrusted.too_short(path, size, HEADER_BYTES + num_bytes + 1, "its header")

@@ -26,6 +26,8 @@ from tokenmill.formats.engine.format import (
 from tokenmill.formats.engine.writing import RollingWriter, write_file
 from tokenmill.tokenfiles.token_file import TokenFile
 
+META_FIELDS = ("dtype", "vocab_size", "end_of_text_id")
+
 
 class NanogptWriter(RollingWriter):
     """One split as one file; the first split also writes meta.json."""
@@ -34,13 +36,12 @@ class NanogptWriter(RollingWriter):
 
     def __init__(self, folder: Path, target: WriteTarget) -> None:
         super().__init__(folder, target)
-        meta: dict[str, object] = {"dtype": target.dtype.name}
-        if target.vocab_size is not None:
-            meta["vocab_size"] = target.vocab_size
-        if target.end_of_text_id is not None:
-            meta["end_of_text_id"] = target.end_of_text_id
-        if not (folder / "meta.json").exists():
-            write_file(folder / "meta.json", orjson.dumps(meta, option=orjson.OPT_APPEND_NEWLINE))
+        path = folder / "meta.json"
+        known = (target.dtype.name, target.vocab_size, target.end_of_text_id)
+        meta = dict(zip(META_FIELDS, known, strict=True))
+        meta = {field: value for field, value in meta.items() if value is not None}
+        if not path.exists():
+            write_file(path, orjson.dumps(meta, option=orjson.OPT_APPEND_NEWLINE))
 
     def path(self, number: int) -> Path:
         """Named as nanoGPT names them."""
@@ -92,7 +93,7 @@ def _meta(beside: Path) -> dict[str, Any]:
     meta: dict[str, Any] = {}
     if "dtype" in fields.names():
         meta["dtype"] = fields.text("dtype", among=INTEGERS)
-    for name in ("vocab_size", "end_of_text_id"):
+    for name in META_FIELDS[1:]:
         if name in fields.names():
             meta[name] = fields.count(name)
     return meta

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tokenmill.errors import CorruptShardError, FormatError, TruncatedShardError
+from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import INTEGERS, Ask, FileFormat, FoundData
 from tokenmill.formats.engine.writing import RollingWriter
@@ -31,12 +31,10 @@ class NpyWriter(RollingWriter):
     """One split as one file, named for the split."""
 
     whole_documents = False
+    header_bytes = HEADER_BYTES
 
     def path(self, number: int) -> Path:
         return self.folder / f"{self.target.split or 'tokens'}.npy"
-
-    def begin(self, file: IO[bytes]) -> None:
-        file.write(bytes(HEADER_BYTES))
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         text = f"{{'descr': '{self.target.dtype.str}', 'fortran_order': False, "
@@ -108,10 +106,7 @@ def _header(path: Path, size: int) -> tuple[int, dict[str, Any]]:
         length = int.from_bytes(start[8 : 8 + width], "little")
         offset = 8 + width + length
         if length > HEADER_CAP or offset > size:
-            raise TruncatedShardError(
-                f"{path} claims a header of {length:,} bytes in a file of {size:,}",
-                hint="the file is damaged; fetch or write it again",
-            )
+            raise untrusted.too_short(path, size, offset, "its header")
         file.seek(8 + width, os.SEEK_SET)
         text = file.read(length)
     try:
@@ -120,10 +115,7 @@ def _header(path: Path, size: int) -> tuple[int, dict[str, Any]]:
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         complete = False
     if not complete:
-        raise CorruptShardError(
-            f"{path} has a .npy header that cannot be read: {text[:80]!r}",
-            hint="the file is damaged; fetch or write it again",
-        )
+        raise untrusted.damaged(path, f"has a .npy header that cannot be read: {text[:80]!r}")
     return offset, header
 
 

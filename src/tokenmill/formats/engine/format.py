@@ -1,7 +1,7 @@
 """What a format is: a class that claims files, reads them and, for most, writes them.
 
 `TokenFormat` is the Protocol that mypy checks. A format of single files is a `FileFormat`; one
-whose index names the files of a folder is a `FolderFormat`. Both inherit the answers that most
+whose index names the files of a folder is a `FolderFormat`. They inherit the answers that most
 formats give, so that a format states only what is special. Code outside formats/ asks these
 attributes and never compares the name of a format. All formats are listed in engine/detect.py.
 """
@@ -14,11 +14,15 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from tokenmill.errors import MismatchError
+from tokenmill.base.strict_json import Reader
+from tokenmill.errors import FormatError, MismatchError
+from tokenmill.formats.engine import untrusted
+from tokenmill.formats.engine.held_out import take
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
 NO_LIMIT = 2**62  # tokens
+INDEX = "index.json"
 
 
 def token_dtype(value: object) -> np.dtype[Any]:
@@ -184,3 +188,36 @@ class FolderFormat(TokenFormat, Protocol):
     @abstractmethod
     def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
         """The shards of a split, by the index."""
+
+
+class SampleFormat(FolderFormat, Protocol):
+    """A format of samples (documents, or rows of one length) in shards that `index.json` lists."""
+
+    key: str
+    """The field of the index that lists the shards."""
+    dtypes: tuple[str, ...] = ("uint16", "uint32", "int32", "uint8", "int64", "uint64")
+    tokens_per_shard: int = 1 << 25
+    max_tokens_per_shard: int = 1 << 28
+    is_indexed: bool = True
+    documents_by_id: bool = False
+
+    @abstractmethod
+    def read_shards(
+        self, root: untrusted.Root, index: Reader, entries: list[Reader], ask: Ask
+    ) -> FoundData:
+        """All shards, by their entries in the index."""
+
+    def claims_folder(self, folder: Path) -> bool:
+        path = folder / INDEX
+        return path.is_file() and self.key in untrusted.read_json(path).names()
+
+    def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
+        path = folder / INDEX
+        index = untrusted.read_json(path)
+        entries = index.objects(self.key)
+        if not entries:
+            raise FormatError(
+                f"{path} names no {self.key}", hint="nothing was written; write it again"
+            )
+        found = self.read_shards(untrusted.Root(folder, path), index, entries, ask)
+        return found.with_files(take(found.files, split, folder))

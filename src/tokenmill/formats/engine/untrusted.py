@@ -20,6 +20,7 @@ from tokenmill.shards.manifest import FILE_NAME
 from tokenmill.tokenfiles.token_file import Lazy
 
 JSON_CAP = 64 << 20
+MIXED = "tokens and index are of different builds, or one was cut; fetch or write both again"
 OUR_KEY = "tokenmill"  # in the index of other formats, when we wrote them
 
 # first bytes -> name of the format that reads it
@@ -182,11 +183,6 @@ def samples_are_documents(index: Reader, lengths: np.ndarray) -> bool:
     return len(lengths) < 2 or bool((lengths != lengths[0]).any())
 
 
-def index_has(path: Path, key: str) -> bool:
-    """Whether this is a JSON index with such a field."""
-    return path.is_file() and key in read_json(path).names()
-
-
 class Root:
     """The folder of a dataset, and the files that its index names in it.
 
@@ -274,6 +270,23 @@ def too_short(
         f"{path} is {found:,} bytes; {why} promises {expected:,}",
         hint=hint or "the file was cut short, or its header is wrong; fetch this file again",
     )
+
+
+def unknown_dtype(path: Path, why: str, usual: str, call: str) -> FormatError:
+    """The error for tokens whose type nothing states; `usual` and `call` say what to try."""
+    return FormatError(
+        f"{path} {why}, so its token type is unknown", hint=f"{usual}: tokenmill.open({call})"
+    )
+
+
+def damaged(path: Path | str, what: str) -> CorruptShardError:
+    """The error for a file that contradicts itself."""
+    return CorruptShardError(f"{path} {what}", hint="the file is damaged; fetch or write it again")
+
+
+def mixed(path: Path | str, what: str) -> CorruptShardError:
+    """The error for a file that contradicts the one beside it."""
+    return CorruptShardError(f"{path} {what}", hint=MIXED)
 
 
 def empty(path: Path) -> FormatError:

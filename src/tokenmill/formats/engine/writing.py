@@ -27,6 +27,8 @@ class RollingWriter:
     whole_documents = True
     folder_per_split = False
     """Whether each split has a folder of its own."""
+    header_bytes = 0
+    """Room that is left before the tokens, for `finish` to fill."""
 
     def __init__(self, folder: Path, target: WriteTarget) -> None:
         self.folder = _folder_of(folder, target) if self.folder_per_split else folder
@@ -41,16 +43,13 @@ class RollingWriter:
         """The file of this shard."""
         raise NotImplementedError
 
-    def begin(self, file: IO[bytes]) -> None:
-        """Write what comes before the tokens."""
-
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         """Write what is known only now: counts, and the documents of this shard."""
 
     def open_shard(self) -> None:
         """Open the next shard."""
         self._file = self.path(self.number).open("xb")
-        self.begin(self._file)
+        self._file.write(bytes(self.header_bytes))
 
     def write(self, tokens: np.ndarray) -> None:
         """Tokens of the open shard."""
