@@ -2,10 +2,7 @@
 
 import pytest
 
-from tokenmill.base.human import human_bytes
 from tokenmill.base.progress import Bars
-from tokenmill.base.redact import redact
-from tokenmill.base.retry import seconds_asked_for
 from tokenmill.errors import DownloadError
 from tokenmill.hub.remote_files import RemoteFile, choose
 from tokenmill.hub.transfers import Transfers
@@ -57,53 +54,6 @@ def test_a_repository_without_shards_says_what_it_holds():
 def test_a_pattern_without_a_match_is_repeated_in_the_error():
     with pytest.raises(DownloadError, match=r"no file of ann/x matches \['\*\.bim'\]"):
         choose(listing("a.bin"), patterns=["*.bim"], where="ann/x")
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("token hf_AbCdEfGh12345678 sent", "token *** sent"),
-        ("Authorization: Bearer abc.def-1", "Authorization: ***"),
-        ("https://ann:secret@hub.example/x", "https://hub.example/x"),
-        ("at 'https://s3.example/x?X-Amz-Signature=ab&b=c' no", "at 'https://s3.example/x' no"),
-        ("https://cdn.example/x?Policy=ab~&Key-Pair-Id=K", "https://cdn.example/x"),
-        ("nothing to hide: 3 files at 10:30", "nothing to hide: 3 files at 10:30"),
-    ],
-)
-def test_secrets_are_cut_out_of_messages(text, expected):
-    assert redact(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("headers", "expected"),
-    [
-        ({"retry-after": "12"}, 12.0),
-        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
-        ({"retry-after": "soon"}, None),
-        ({"ratelimit": '"api";r=0;t=57'}, 57.0),
-        ({"ratelimit": '"api";r=3;t=57'}, None),
-        ({}, None),
-    ],
-)
-def test_the_server_is_understood_when_it_asks_to_wait(headers, expected):
-    assert seconds_asked_for(headers) == expected
-
-
-def test_sizes_read_as_people_say_them():
-    sizes = [0, 999, 1000, 9_949, 9_951, 99_999, 999_499, 999_600, 200_001_024, 10**12]
-
-    assert [human_bytes(n) for n in sizes] == [
-        "0 bytes",
-        "999 bytes",
-        "1.0 kB",
-        "9.9 kB",
-        "10 kB",
-        "100 kB",
-        "999 kB",
-        "1.0 MB",
-        "200 MB",
-        "1.0 TB",
-    ]
 
 
 def test_the_bars_add_up_when_a_file_starts_again():

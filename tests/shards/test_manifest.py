@@ -2,14 +2,11 @@
 
 import copy
 import json
-import resource
-from contextlib import contextmanager
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenmill.base.atomic import write_atomically
 from tokenmill.base.strict_json import check_name
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
 from tokenmill.shards.manifest import (
@@ -323,36 +320,3 @@ class TestNoManifest:
             Manifest.load(tmp_path)
 
         assert "goes on from there" in caught.value.hint
-
-
-class TestWritingAtomically:
-    """All of the new bytes or all of the old."""
-
-    def test_a_link_in_the_way_is_replaced_and_not_followed(self, tmp_path):
-        (tmp_path / "target").write_bytes(b"precious")
-        (tmp_path / "file").symlink_to(tmp_path / "target")
-
-        write_atomically(tmp_path / "file", b"new")
-
-        assert (tmp_path / "target").read_bytes() == b"precious"
-        assert (tmp_path / "file").read_bytes() == b"new"
-
-    def test_a_failure_leaves_the_old_file_and_nothing_beside_it(self, tmp_path):
-        (tmp_path / "file").write_bytes(b"old")
-
-        with files_of_at_most(1000), pytest.raises(OSError, match="File too large"):
-            write_atomically(tmp_path / "file", b"new" * 1000)
-
-        assert (tmp_path / "file").read_bytes() == b"old"
-        assert len(list(tmp_path.iterdir())) == 1
-
-
-@contextmanager
-def files_of_at_most(num_bytes):
-    """The kernel cuts what this process writes: first a short write, then an error."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

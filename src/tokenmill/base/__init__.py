@@ -1,1 +1,14 @@
-"""New room."""
+"""What every room may use; nothing here knows of text, tokens or datasets.
+
+atomic.py        files that are whole or not there at all, and durable where asked for
+hashing.py       hashes of whole files
+lock.py          one writer at a time; whether a process is alive
+retry.py         how long to wait before the next try, and when to give up
+signals.py       SIGTERM and Ctrl-C end the work in order
+progress.py      bars on a terminal, a line now and then elsewhere, or nothing
+human.py         sizes, counts, rates and durations as people read them
+suggest.py       "did you mean"
+signatures.py    keyword arguments that are written down once and shown everywhere
+strict_json.py   JSON and file names from strangers
+redact.py        no secret in a message
+"""

@@ -1,8 +1,8 @@
 """One writer at a time: a lock file that names its holder, not a lock that file systems may ignore.
 
 `flock` succeeds for every caller on some network file systems. So correctness does not rest on
-this lock (tasks are harmless if run twice, and the manifest is written once); it is here to tell
-people that somebody else is at work.
+this lock (tasks are harmless if run twice, and the manifest is written once); it is here to say
+that somebody else is at work.
 """
 
 import os
@@ -70,7 +70,7 @@ def _take(path: Path, me: Holder) -> bool:
 
 
 def _take_without_links(path: Path, me: Holder) -> bool:
-    """The same on file systems that know no links; there the lock is empty for a moment."""
+    """For file systems without links; there the lock is empty for a moment."""
     try:
         with open(path, "xb") as file:
             file.write(orjson.dumps(me))

@@ -1,7 +1,7 @@
-"""JSON from strangers: no duplicate keys, no NaN, no depth, and each field of the type promised.
+"""JSON from strangers: no duplicate keys, no NaN, bounded depth, each field of the right type.
 
-A reader knows where it stands, so an error names the field (`splits.train.shards[3].bytes`), what
-it holds and what it should hold.
+A reader knows its place in the tree, so an error names the field (`splits.train.shards[3].bytes`),
+what it holds and what it should hold.
 """
 
 import json
@@ -55,7 +55,6 @@ class Reader:
         self._asked: set[str] = set()
 
     def wrong(self, key: str, found: object, expected: str) -> FormatError:
-        """The error for this field."""
         return FormatError(f"{self._where}: {self._path}{key} is {found!r:.100}, not {expected}")
 
     def text(self, key: str, among: Collection[str] | None = None) -> str:
@@ -75,7 +74,6 @@ class Reader:
         return value
 
     def hex128(self, key: str) -> str:
-        """32 hex digits."""
         value = self._get(key)
         if not isinstance(value, str) or _HEX128.fullmatch(value) is None:
             raise self.wrong(key, value, "32 hex digits")
@@ -93,7 +91,6 @@ class Reader:
         return key
 
     def object(self, key: str) -> "Reader":
-        """An object inside this one."""
         value = self._get(key)
         if not isinstance(value, dict):
             raise self.wrong(key, value, "an object")
@@ -106,7 +103,6 @@ class Reader:
         return value
 
     def objects(self, key: str) -> list["Reader"]:
-        """A list of objects."""
         value = self._get(key)
         if not isinstance(value, list):
             raise self.wrong(key, value, "a list")
@@ -119,7 +115,6 @@ class Reader:
         ]
 
     def names(self) -> list[str]:
-        """The names of the fields."""
         return list(self.fields)
 
     def no_more(self) -> None:

@@ -1,0 +1,145 @@
+"""What work shows: bars on a terminal, lines elsewhere, nothing when quiet."""
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tokenmill.base import progress as progress_module
+from tokenmill.base.progress import Bars, Lines, Progress, open_progress
+
+
+class Clock:
+    """Time that moves when it is told to."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(progress_module, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def log():
+    return io.StringIO()
+
+
+def test_a_line_says_how_much_how_fast_and_how_long_still(clock, log):
+    meter = Lines(log).begin("encode", 90_000_000, in_bytes=True)
+    clock.now += 10
+    meter.advance(30_000_000, "4,000 tokens")
+
+    assert log.getvalue() == ("  encode       30 MB of 90 MB, 4,000 tokens, 3.0 MB/s, 0:20 left\n")
+
+
+def test_lines_come_every_ten_seconds_and_no_more(clock, log):
+    meter = Lines(log).begin("shards", 100)
+    for _ in range(95):
+        clock.now += 1
+        meter.advance(1)
+
+    assert [line.split()[1] for line in log.getvalue().splitlines()] == [
+        "10", "20", "30", "40", "50", "60", "70", "80", "90",
+    ]  # fmt: skip
+
+
+def test_what_was_there_before_is_not_counted_as_speed(clock, log):
+    meter = Lines(log).begin("a.bin", 100_000, in_bytes=True)
+    meter.skip(50_000)
+    clock.now += 10
+    meter.advance(10_000)
+
+    assert "60 kB of 100 kB, 1.0 kB/s, 0:40 left" in log.getvalue()
+
+
+def test_a_move_can_be_shown_at_once_and_a_total_may_be_unknown(clock, log):
+    meter = Lines(log).begin("a.gz", None, in_bytes=True)
+    clock.now += 1
+    meter.move_to(5000, now=True)
+
+    assert log.getvalue() == "  a.gz         5.0 kB, 5.0 kB/s\n"
+
+
+def test_details_are_not_for_logs(clock, log):
+    meter = Lines(log).begin("one of many", 100, detail=True)
+    clock.now += 100
+    meter.advance(50)
+
+    assert log.getvalue() == ""
+
+
+@pytest.mark.parametrize("kind", [Progress, lambda: Lines(io.StringIO()), Bars])
+def test_results_pass_through_unchanged(kind):
+    with kind() as progress:
+        assert list(progress.follow("work", iter("abc"), total=3)) == ["a", "b", "c"]
+
+
+def test_tokens_add_up_over_results(clock, log):
+    def measure(result):
+        clock.now += 10
+        return result
+
+    results = [(1000, 300), (2000, 700)]
+    assert list(Lines(log).follow("encode", results, total=3000, measure=measure)) == results
+
+    assert "1.0 kB of 3.0 kB, 300 tokens" in log.getvalue()
+    assert "3.0 kB of 3.0 kB, 1,000 tokens" in log.getvalue()
+
+
+PROGRAM = """if True:
+    import sys
+    from tokenmill.base import progress
+    progress.SECONDS_BETWEEN_MOVES = 0.0
+    with progress.open_progress(quiet=len(sys.argv) > 1) as shown:
+        shown.say("a [bold]sentence")
+        meter = shown.begin("shards", 4)
+        for _ in range(4):
+            meter.advance(1)
+    print("result")
+"""
+
+
+def test_on_a_terminal_there_is_a_bar_and_it_goes_to_stderr():
+    main, side = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=side, check=True,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    )  # fmt: skip
+    os.close(side)
+    shown = os.read(main, 1 << 16).decode()
+    os.close(main)
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
+
+    assert done.stdout == b"result\n"
+    assert "a [bold]sentence" in plain
+    assert "shards" in plain
+    assert "4 of 4" in plain
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [([], b"a [bold]sentence\n"), (["-q"], b"")])
+def test_elsewhere_there_are_lines_and_nothing_when_quiet(arguments, expected):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, check=True
+    )
+
+    assert (done.stdout, done.stderr) == (b"result\n", expected)
+
+
+def test_rich_is_not_imported_off_a_terminal():
+    code = "import sys; from tokenmill.base.progress import open_progress; open_progress();"
+    code += "print('rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+    assert done.stdout == b"False\n"
+    assert type(open_progress(quiet=True)) is Progress
