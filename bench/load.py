@@ -89,10 +89,10 @@ def against_the_bare_gather(
     folder: Path, options: argparse.Namespace
 ) -> dict[str, dict[str, float]]:
     """All in turns, stretch by stretch, so that a busy moment of the machine hits each."""
-    known = {"split": None, "dtype": "uint16", "end_of_text_id": END_OF_TEXT}
+    known = {"split": "all", "dtype": "uint16", "end_of_text_id": END_OF_TEXT}
     one = tokenmill.open(folder / "train.bin", **known)
     many = tokenmill.open(folder / "shards", **known)
-    indexed = tokenmill.open(folder / "indexed.ds", split=None, dtype="uint16")
+    indexed = tokenmill.open(folder / "indexed.ds", split="all", dtype="uint16")
     shape = {"batch_size": options.batch_size, "block_size": options.block_size}
     loaders: dict[str, tokenmill.BatchLoader] = {
         "one file": tokenmill.BatchLoader(one, **shape),

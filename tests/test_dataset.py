@@ -35,8 +35,8 @@ class TestOpening:
     def test_a_glob_and_a_list_are_the_files_in_order(self, tmp_path):
         raw(tmp_path, b__bin=[2], a__bin=[1], c__bin=[3])
 
-        assert ids_of(tmp_path / "*.bin", None) == [1, 2, 3]
-        assert ids_of([tmp_path / "c.bin", tmp_path / "a.bin"], None) == [3, 1]
+        assert ids_of(tmp_path / "*.bin", "all") == [1, 2, 3]
+        assert ids_of([tmp_path / "c.bin", tmp_path / "a.bin"], "all") == [3, 1]
 
     def test_a_megatron_pair_opens_by_either_name_or_none(self):
         stem = Path(__file__).parent / "data" / "megatron" / "corpus"
@@ -77,7 +77,7 @@ class TestOpening:
             tokenmill.open(path)
         call = f'tokenmill.open("{path}", format="nanogpt", dtype="uint16")'
         assert call in caught.value.hint
-        assert eval(call, {"tokenmill": tokenmill}).num_tokens == 1
+        assert eval(call, {"tokenmill": tokenmill}).num_tokens == 2
 
     def test_a_meta_json_beside_raw_files_says_what_they_hold(self, tmp_path):
         raw(tmp_path, train__bin=[1, 9, 2, 3, 9], val__bin=[4])
@@ -123,9 +123,9 @@ class TestOpening:
         path = raw(tmp_path, x__bin=[72, 105]) / "x.bin"
 
         with pytest.raises(tokenmill.TokenmillError, match="names the tokenizer"):
-            tokenmill.open(path, None, dtype="uint16").decode([72])
+            tokenmill.open(path, "all", dtype="uint16").decode([72])
         assert (
-            tokenmill.open(path, None, dtype="uint16", tokenizer="bytes").decode([72, 105]) == "Hi"
+            tokenmill.open(path, "all", dtype="uint16", tokenizer="bytes").decode([72, 105]) == "Hi"
         )
 
     def test_a_dataset_whose_preparation_was_stopped_is_refused(self, tmp_path):
@@ -141,7 +141,7 @@ class TestOpening:
         (tmp_path / "a.txt").write_text("Hello world")
         tokenmill.pretokenize(tmp_path / "a.txt", tokenizer="gpt2")
 
-        data = tokenmill.open(tmp_path / "a.npy", None)
+        data = tokenmill.open(tmp_path / "a.npy", "all")
 
         assert data.decode(data.tokens(0, data.num_tokens)) == "Hello world"
         assert data.vocab_size == 50257
@@ -233,7 +233,7 @@ class TestDocuments:
 class TestBackends:
     def test_a_file_cut_short_while_open_is_an_error_with_pread(self, tmp_path):
         path = raw(tmp_path, x__bin=list(range(5000))) / "x.bin"
-        data = tokenmill.open(path, None, dtype="uint16", backend="pread")
+        data = tokenmill.open(path, "all", dtype="uint16", backend="pread")
         data.tokens(0, 5000)
 
         os.truncate(path, 4000)
@@ -246,18 +246,18 @@ class TestBackends:
     def test_a_file_changed_before_its_first_use_is_an_error(self, tmp_path, backend):
         path = raw(tmp_path, x__bin=list(range(50))) / "x.bin"
         for size, error in [(40, TruncatedShardError), (160, CorruptShardError)]:
-            data = tokenmill.open(path, None, dtype="uint16", backend=backend)
+            data = tokenmill.open(path, "all", dtype="uint16", backend=backend)
             os.truncate(path, size)
             with pytest.raises(error, match=r"x\.bin"):
                 data.tokens(0, 1)
-        data = tokenmill.open(path, None, dtype="uint16", backend=backend)
+        data = tokenmill.open(path, "all", dtype="uint16", backend=backend)
         path.unlink()
         with pytest.raises(NotADatasetError, match="is gone"):
             data.tokens(0, 1)
 
     def test_reads_outside_are_refused(self, tmp_path):
         path = raw(tmp_path, x__bin=list(range(5))) / "x.bin"
-        for data in (tokenmill.open(path, None, dtype="uint16"), from_array(np.arange(5))):
+        for data in (tokenmill.open(path, "all", dtype="uint16"), from_array(np.arange(5))):
             for start, stop in [(-1, 2), (3, 6), (4, 3)]:
                 with pytest.raises(IndexError):
                     data.tokens(start, stop)
@@ -274,7 +274,7 @@ class TestBackends:
     def test_threads_may_read_while_shards_come_and_go(self, tmp_path, backend):
         for i in range(100):
             np.full(64, i, "<u2").tofile(tmp_path / f"{i:03d}.bin")
-        data = tokenmill.open(tmp_path, None, dtype="uint16", backend=backend)
+        data = tokenmill.open(tmp_path, "all", dtype="uint16", backend=backend)
         data._reader.max_open = 2
         wrong = []
 
@@ -296,7 +296,7 @@ class TestBackends:
         path = raw(tmp_path, x__bin=list(range(50))) / "x.bin"
         code = (
             "import sys, tokenmill;"
-            "data = tokenmill.open(sys.argv[1], None, dtype='uint16', backend='pread');"
+            "data = tokenmill.open(sys.argv[1], 'all', dtype='uint16', backend='pread');"
             "assert data.tokens(0, 50).tolist() == list(range(50))"
         )
         log = tmp_path / "log"
@@ -325,7 +325,7 @@ class TestBounds:
                     np.full(4, i, "<u2").tofile(name)
                 else:
                     os.link(f"{{sys.argv[1]}}/{{i % 10:05d}}.bin", name)
-            data = tokenmill.open(sys.argv[1], None, dtype="uint16", backend="{backend}")
+            data = tokenmill.open(sys.argv[1], "all", dtype="uint16", backend="{backend}")
             for i in np.random.default_rng(0).permutation(10_000)[:3000]:
                 assert (data.tokens(4 * i, 4 * i + 4) == i % 10).all()
             assert data.tokens(0, 40_000).sum() == 4 * 45 * 1000
@@ -357,7 +357,7 @@ class TestBounds:
     def test_own_memory_does_not_grow_with_reading(self, tmp_path):
         for i in range(200):
             np.full(50_000, i, "<u2").tofile(tmp_path / f"{i:03d}.bin")
-        data = tokenmill.open(tmp_path, None, dtype="uint16", backend="pread")
+        data = tokenmill.open(tmp_path, "all", dtype="uint16", backend="pread")
         out = np.empty(50_000, np.int64)
         for i in range(50):
             data.read_into(i, 0, out)

@@ -10,7 +10,7 @@ import tokenmill  # noqa: E402
 folder, batch_size, block_size, where = sys.argv[1], *map(int, sys.argv[2:4]), sys.argv[4]
 
 opened = time.perf_counter()
-data = tokenmill.open(folder, split=None, dtype="uint16")
+data = tokenmill.open(folder, split="all", dtype="uint16")
 loader = tokenmill.BatchLoader(data, batch_size=batch_size, block_size=block_size, epochs=1)
 if where == "last":
     state = loader.state_dict()

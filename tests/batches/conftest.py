@@ -16,6 +16,6 @@ def in_shards(tmp_path):
             paths.append(tmp_path / f"part_{i:03}.bin")
             ids[start : start + length].tofile(paths[-1])
             start += length
-        return tokenmill.open(paths, split=None, dtype=ids.dtype.name, **options)
+        return tokenmill.open(paths, split="all", dtype=ids.dtype.name, **options)
 
     return make

@@ -95,7 +95,7 @@ def test_the_source_of_a_mixture_that_holds_such_an_id_is_named(tmp_path):
     sources = {}
     for name, largest in (("good", 9), ("bad", 70_000)):
         np.save(tmp_path / f"{name}.npy", np.array([1, 2, largest] * 20, np.uint32))
-        sources[name] = tokenmill.open(tmp_path / f"{name}.npy", None, tokenizer="gpt2")
+        sources[name] = tokenmill.open(tmp_path / f"{name}.npy", "all", tokenizer="gpt2")
     mixture = Mixture(sources, weights={"good": 1, "bad": 1})
 
     with pytest.raises(FormatError, match=r"bad\.npy holds the id 70,000, which uint16 cannot"):

@@ -81,7 +81,7 @@ def test_any_format_becomes_any_other(tmp_path, sample, options, to):
     convert(source, tmp_path / "out", to=to, tokenizer="gpt2", **small(to), **options)
 
     how = {"end_of_text_id": 50256, **OPTIONS.get(to, {})}
-    data = tokenmill.open(tmp_path / "out", None, **how)
+    data = tokenmill.open(tmp_path / "out", "all", **how)
     expected = DOCUMENTS
     if to == "llmc":
         expected = [[50256, *document[:-1]] for document in DOCUMENTS]
@@ -108,7 +108,7 @@ def test_no_size_of_shard_chunk_or_document_matters(tmp_path_factory, lengths, s
         shards = {} if to in ONE_FILE else {"tokens_per_shard": size}
         convert(folder / "ours", folder / "there", to=to, **shards)
 
-    data = tokenmill.open(folder / "there", None, **OPTIONS.get(to, {"end_of_text_id": None}))
+    data = tokenmill.open(folder / "there", "all", **OPTIONS.get(to, {"end_of_text_id": None}))
     turned = [[50256, *document[:-1]] for document in documents]
     assert documents_of(data) == (turned if to == "llmc" else documents)
 
@@ -135,7 +135,7 @@ def test_more_than_ten_shards_stay_in_order(tmp_path, to):
 
     convert(tmp_path / "ours", tmp_path / "out", to=to, tokens_per_shard=2)
 
-    data = tokenmill.open(tmp_path / "out", None, **OPTIONS.get(to, {}))
+    data = tokenmill.open(tmp_path / "out", "all", **OPTIONS.get(to, {}))
     assert len(data.shards) == 111
     ids = data.tokens(0, data.num_tokens)
     assert ids[ids != 50256].tolist() == list(range(1, 112))
@@ -149,7 +149,7 @@ class TestCompressedMds:
 
         convert(DATA / "mds_zstd", tmp_path / "out", to="mds")
 
-        assert documents_of(tokenmill.open(tmp_path / "out", None)) == DOCUMENTS
+        assert documents_of(tokenmill.open(tmp_path / "out", "all")) == DOCUMENTS
         assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
     @pytest.mark.parametrize("fault", ["bomb", "cut", "flip", "hash", "codec"])
@@ -189,7 +189,7 @@ class TestRefusals:
         assert "uint32" in caught.value.hint
         assert not (tmp_path / "out").exists()
         convert(tmp_path / "x.npy", tmp_path / "out", to="nanogpt")
-        assert tokenmill.open(tmp_path / "out", None).dtype == np.dtype("uint32")
+        assert tokenmill.open(tmp_path / "out", "all").dtype == np.dtype("uint32")
 
     def test_negative_ids(self, tmp_path):
         np.save(tmp_path / "x.npy", np.array([1, -100, 2], "<i8"))
@@ -215,7 +215,7 @@ class TestRefusals:
             convert(DATA / "megatron", tmp_path / "out", to=to)
         assert "--allow-lost-documents" in caught.value.hint
         convert(DATA / "megatron", tmp_path / "out", to=to, allow_lost_documents=True)
-        data = tokenmill.open(tmp_path / "out", None)
+        data = tokenmill.open(tmp_path / "out", "all")
         flat = [token for document in DOCUMENTS for token in document]
         assert data.tokens(0, data.num_tokens).tolist() == flat
 
@@ -258,7 +258,7 @@ class TestRefusals:
         with pytest.raises(FormatError, match="4 empty documents"):
             convert(source, tmp_path / "out", to="datatrove")
         convert(source, tmp_path / "out", to="datatrove", allow_lost_documents=True)
-        assert documents_of(tokenmill.open(tmp_path / "out", None)) == [[1, 50256], [2, 50256]]
+        assert documents_of(tokenmill.open(tmp_path / "out", "all")) == [[1, 50256], [2, 50256]]
 
     def test_ours_without_a_tokenizer(self, tmp_path):
         with pytest.raises(TokenmillError, match="names its tokenizer") as caught:

@@ -36,7 +36,7 @@ class AdapterTests:
         """A copy: nothing may depend on where the files lie."""
         return Path(shutil.copytree(DATA / self.sample, tmp_path / "somewhere"))
 
-    def open(self, path, split=None, **options) -> TokenDataset:
+    def open(self, path, split="all", **options) -> TokenDataset:
         return tokenmill.open(path, split, **{**self.options, **options})
 
     @property
@@ -101,7 +101,7 @@ class AdapterTests:
         options = {key: value for key, value in self.options.items() if key != "end_of_text_id"}
 
         with pytest.raises(tokenmill.TokenmillError, match="end_of_text_id=50256"):
-            tokenmill.open(path, None, **options).document(0)
+            tokenmill.open(path, "all", **options).document(0)
 
     def test_train_and_val_are_all_tokens_and_share_none(self, path):
         train, val = self.open(path, "train"), self.open(path, "val")

@@ -173,7 +173,7 @@ def build(tmp_path):
 
 def use(folder: Path, case: Case) -> np.ndarray:
     """All that a program may ask of a dataset."""
-    data = tokenmill.open(folder, None, **case.options)
+    data = tokenmill.open(folder, "all", **case.options)
     tokens = data.tokens(0, data.num_tokens)
     if data.knows_documents:
         data.document_ends(0, data.num_tokens)
@@ -339,7 +339,7 @@ def test_an_empty_file_is_called_empty_before_its_type_is_asked_for(tmp_path, na
     (tmp_path / name).touch()
 
     with pytest.raises(FormatError, match=rf"{name} is empty: 0 bytes") as caught:
-        tokenmill.open(tmp_path / name, None)
+        tokenmill.open(tmp_path / name, "all")
     assert "write it again or remove it" in caught.value.hint
 
 

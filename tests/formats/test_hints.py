@@ -47,7 +47,7 @@ def test_text_is_to_be_prepared_first(tmp_path, name):
     hint = hint_for(tmp_path / name)
 
     run(hint, OUTPUT=tmp_path / "out")
-    assert tokenmill.open(tmp_path / "out", None).num_tokens
+    assert tokenmill.open(tmp_path / "out", "all").num_tokens
     assert "uint16" not in hint
 
 
@@ -82,7 +82,7 @@ def test_a_dataset_without_val_says_how_to_hold_some_out(tmp_path):
 def test_binary_files_of_no_format_are_not_called_text(tmp_path):
     (tmp_path / "ids.dat").write_bytes(bytes([72, 0, 105, 0]))
 
-    assert evaluate(hint_for(tmp_path / "ids.dat")).num_tokens == 1
+    assert evaluate(hint_for(tmp_path / "ids.dat")).num_tokens == 2
 
 
 def test_tokenizer_files_name_the_flags_of_the_command_line_too(tmp_path):

@@ -19,7 +19,7 @@ class TestSplits:
 
         assert ids_of(tmp_path, "train") == [3, 4, 5]
         assert ids_of(tmp_path, "val") == [1, 2]
-        assert ids_of(tmp_path, None) == [3, 4, 5, 1, 2]
+        assert ids_of(tmp_path, "all") == [3, 4, 5, 1, 2]
 
     @pytest.mark.parametrize("word", ["val", "valid", "validation"])
     def test_train_bin_and_val_bin_are_whole_splits(self, tmp_path, word):
@@ -34,7 +34,7 @@ class TestSplits:
 
         assert ids_of(tmp_path, "train") == [1, 2, 3]
         assert ids_of(tmp_path, "val") == [4]
-        assert ids_of(tmp_path, None) == [1, 2, 3, 4]
+        assert ids_of(tmp_path, "all") == [1, 2, 3, 4]
 
     def test_without_names_the_last_shard_is_held_out(self, tmp_path):
         raw(tmp_path, a__bin=[1, 2], b__bin=[3], c__bin=[4, 5])
@@ -120,6 +120,80 @@ class TestSplits:
         assert val.document(0).tolist() == [50256]
 
 
+class TestDefault:
+    """Data without splits of its own opens whole; data with splits opens its train split."""
+
+    @pytest.mark.parametrize(
+        "files",
+        [
+            {"x__bin": [1, 2, 3]},
+            {"a__bin": [1], "b__bin": [2], "c__bin": [3]},
+            {"train__bin": [1, 2, 3]},
+            {"val__bin": [1, 2, 3]},
+            {"e_train_000001__bin": [1], "e_train_000002__bin": [2, 3]},
+        ],
+        ids=lambda files: " ".join(files),
+    )
+    def test_files_of_one_kind_are_the_whole_data(self, tmp_path, files):
+        raw(tmp_path, **files)
+
+        assert ids_of(tmp_path, None) == ids_of(tmp_path, "all") == [1, 2, 3]
+        assert tokenmill.open(tmp_path, dtype="uint16").split is None
+
+    @pytest.mark.parametrize("name", ["train", "val"])
+    def test_one_folder_is_the_whole_data(self, tmp_path, name):
+        raw(tmp_path / name, a__bin=[1, 2], b__bin=[3])
+
+        assert ids_of(tmp_path, None) == ids_of(tmp_path / name, None) == [1, 2, 3]
+
+    @pytest.mark.parametrize("other", ["val", "valid", "test"])
+    def test_names_of_splits_mean_train(self, tmp_path, other):
+        raw(tmp_path, **{"a_train__bin": [1, 2], f"a_{other}__bin": [3]})
+
+        assert ids_of(tmp_path, None) == [1, 2]
+        assert ids_of(tmp_path / f"a_{other}.bin", None) == [3]
+        assert tokenmill.open(tmp_path, dtype="uint16").split == "train"
+
+    @pytest.mark.parametrize("other", ["val", "validation", "test"])
+    def test_folders_of_splits_mean_train(self, tmp_path, other):
+        raw(tmp_path / "train", a__bin=[1], b__bin=[2])
+        raw(tmp_path / other, c__bin=[3])
+
+        data = tokenmill.open(tmp_path, dtype="uint16")
+
+        assert data[:].tolist() == [1, 2]
+        assert data.split == "train"
+        assert data.fingerprint == tokenmill.open(tmp_path, "train", dtype="uint16").fingerprint
+
+    def test_splits_without_train_are_named(self, tmp_path):
+        raw(tmp_path / "val", a__bin=[1])
+        raw(tmp_path / "test", b__bin=[2])
+
+        with pytest.raises(FormatError, match="has no train split") as caught:
+            ids_of(tmp_path, None)
+        assert 'split="val"' in caught.value.hint
+        assert 'split="all"' in caught.value.hint
+
+    def test_a_dataset_of_ours_opens_train_or_its_only_split(self, tmp_path):
+        both = write_ours(tmp_path / "b", {"train": [[1, 50256]], "val": [[2, 50256]]}, 100)
+        only = write_ours(tmp_path / "o", {"val": [[2, 50256]]}, 100)
+
+        assert tokenmill.open(both)[:].tolist() == [1, 50256]
+        assert tokenmill.open(both).split == "train"
+        assert tokenmill.open(both, "all")[:].tolist() == [1, 50256, 2, 50256]
+        assert tokenmill.open(both, "all").split is None
+        assert tokenmill.open(only)[:].tolist() == [2, 50256]
+        assert tokenmill.open(only).split == "val"
+        with pytest.raises(FormatError, match="has no train split; it has val"):
+            tokenmill.open(only, "train")
+
+    def test_a_split_that_is_asked_for_is_held_out(self, tmp_path):
+        raw(tmp_path, x__bin=range(10))
+
+        assert ids_of(tmp_path, "train") == list(range(9))
+        assert ids_of(tmp_path, "val") == [9]
+
+
 class TestSplitFolders:
     """What a file belongs to does not depend on how it was named."""
 
@@ -139,7 +213,7 @@ class TestSplitFolders:
 
         assert sorted(ids_of(where, "train")) == [0, 1]
         assert sorted(ids_of(where, "val")) == [2, 3]
-        assert sorted(ids_of(where, None)) == [0, 1, 2, 3]
+        assert sorted(ids_of(where, "all")) == [0, 1, 2, 3]
 
     def test_files_further_down_belong_to_the_split_above_them(self, tv):
         raw(tv / "train" / "more", s4__bin=[4], s5__bin=[5])
@@ -197,7 +271,7 @@ class TestSplitFolders:
         for split in ("train", "val"):
             shutil.copytree(data, tmp_path / split)
 
-        whole = tokenmill.open(tmp_path, None).num_tokens // 2
+        whole = tokenmill.open(tmp_path, "all").num_tokens // 2
 
         assert tokenmill.open(tmp_path / "train", "train").num_tokens == whole
         with pytest.raises(FormatError, match="has no train split"):

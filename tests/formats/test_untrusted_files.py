@@ -47,7 +47,7 @@ def test_a_meta_pkl_beside_nanogpt_files_is_not_read(tmp_path, trap):
     with pytest.raises(FormatError, match="token type is unknown") as caught:
         tokenmill.open(tmp_path / "train.bin")
     assert "meta.pkl is a pickle and is never read" in caught.value.hint
-    assert tokenmill.open(tmp_path / "train.bin", None, dtype="uint16").num_tokens == 100
+    assert tokenmill.open(tmp_path / "train.bin", "all", dtype="uint16").num_tokens == 100
 
 
 def test_the_pickled_index_of_a_pbin_is_not_read(tmp_path, trap):
@@ -55,7 +55,7 @@ def test_the_pickled_index_of_a_pbin_is_not_read(tmp_path, trap):
     data = struct.pack("<QI", len(tokens), 2) + tokens + pickle.dumps(trap)
     (tmp_path / "x.pbin").write_bytes(data)
 
-    assert tokenmill.open(tmp_path / "x.pbin", None).tokens(0, 10).tolist() == list(range(10))
+    assert tokenmill.open(tmp_path / "x.pbin", "all").tokens(0, 10).tolist() == list(range(10))
 
 
 def test_a_pickled_mds_column_is_refused(tmp_path, trap):
@@ -148,7 +148,7 @@ def test_a_name_that_leaves_the_dataset_is_refused(tmp_path, kind):
         INDEXES[kind](folder, name)
 
         with pytest.raises(FormatError) as caught:
-            tokenmill.open(folder, None)
+            tokenmill.open(folder, "all")
         assert "names the file" in caught.value.message, name
 
 
@@ -168,7 +168,7 @@ def test_a_link_out_of_the_dataset_is_refused(tmp_path, kind, file):
     (folder / file).symlink_to(tmp_path / "outside")
 
     with pytest.raises(FormatError, match="link out of"):
-        tokenmill.open(folder, None)
+        tokenmill.open(folder, "all")
 
 
 def test_a_link_to_the_dataset_and_links_inside_it_are_followed(tmp_path):
@@ -177,7 +177,7 @@ def test_a_link_to_the_dataset_and_links_inside_it_are_followed(tmp_path):
     (folder / "train/shard_00000.bin").symlink_to("../elsewhere")
     (tmp_path / "link").symlink_to(folder)
 
-    assert tokenmill.open(tmp_path / "link", None).tokens(0, 8).tolist() == DOCUMENTS[0]
+    assert tokenmill.open(tmp_path / "link", "all").tokens(0, 8).tolist() == DOCUMENTS[0]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_an_index_that_is_not_the_json_it_should_be_is_refused(tmp_path, text):
     (tmp_path / "index.json").write_text(text)
 
     with pytest.raises(FormatError):
-        tokenmill.open(tmp_path, None)
+        tokenmill.open(tmp_path, "all")
 
 
 def test_a_huge_index_is_refused_unread(tmp_path):
@@ -211,7 +211,7 @@ def test_a_huge_index_is_refused_unread(tmp_path):
         file.truncate(1 << 40)
 
     with pytest.raises(FormatError, match="1,099,511,627,776 bytes"):
-        tokenmill.open(tmp_path, None)
+        tokenmill.open(tmp_path, "all")
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,7 @@ def test_a_dataset_of_ours_is_fetched_whole_and_its_manifest_comes_last(hub, tmp
 def test_what_was_fetched_opens_with_the_last_shard_held_out(hub, shards, tmp_path):
     folder = download_tokenized_data(tmp_path / "d", retry=QUICK, progress=False)
 
-    train, val = tokenmill.open(folder), tokenmill.open(folder, "val")
+    train, val = tokenmill.open(folder, "train"), tokenmill.open(folder, "val")
 
     assert [shard.file for shard in train.shards] == FIRST_THREE[:2]
     assert [shard.file for shard in val.shards] == FIRST_THREE[2:]

@@ -17,7 +17,7 @@ def test_other_tokens_in_files_of_the_same_name_and_size_are_other_data(tmp_path
     ids = np.full(50_000, 7, "<u2")
     ids[at] = 8
     ids.tofile(there / "x.bin")
-    opened = [tokenmill.open(folder, None, dtype="uint16") for folder in (here, there)]
+    opened = [tokenmill.open(folder, "all", dtype="uint16") for folder in (here, there)]
     mine, other = (tokenmill.BatchLoader(data, batch_size=2, block_size=8) for data in opened)
 
     with pytest.raises(OrderMismatchError, match="the saved data"):
@@ -28,28 +28,28 @@ def test_a_copy_elsewhere_is_the_same_data(tmp_path):
     folders = [raw(tmp_path / name, x__bin=range(9), y__bin=range(5)) for name in ("a", "b")]
     os.utime(folders[0] / "x.bin", (1, 1))
 
-    prints = {tokenmill.open(f, None, dtype="uint16").fingerprint for f in folders}
+    prints = {tokenmill.open(f, "all", dtype="uint16").fingerprint for f in folders}
 
     assert len(prints) == 1
 
 
 def test_two_files_that_changed_places_are_other_data(tmp_path):
     folder = raw(tmp_path, a__bin=[1, 2], b__bin=[3, 4])
-    before = tokenmill.open(folder, None, dtype="uint16").fingerprint
+    before = tokenmill.open(folder, "all", dtype="uint16").fingerprint
     raw(tmp_path, a__bin=[3, 4], b__bin=[1, 2])
 
-    assert tokenmill.open(folder, None, dtype="uint16").fingerprint != before
+    assert tokenmill.open(folder, "all", dtype="uint16").fingerprint != before
 
 
 def test_opening_reads_no_tokens_and_a_fingerprint_few_files(tmp_path):
     raw(tmp_path, **{f"s{i:04d}__bin": [i] for i in range(300)})
-    data = tokenmill.open(tmp_path, None, dtype="uint16")
+    data = tokenmill.open(tmp_path, "all", dtype="uint16")
     sampled = np.linspace(0, 299, 64).astype(int).tolist()
     for i in set(range(300)) - set(sampled):
         (tmp_path / f"s{i:04d}.bin").unlink()
     _ = data.fingerprint
 
-    data = tokenmill.open(tmp_path, None, dtype="uint16")
+    data = tokenmill.open(tmp_path, "all", dtype="uint16")
     (tmp_path / "s0299.bin").unlink()
     with pytest.raises(NotADatasetError, match="is gone"):
         _ = data.fingerprint  # so it was not read when the dataset was opened

@@ -86,7 +86,7 @@ class TorchSource:
     def __init__(self, path):
         from tokenmill.dataset import open as open_tokens
 
-        self.data = open_tokens(path, None)
+        self.data = open_tokens(path, "all")
 
 
 def test_the_module_is_built_on_the_lightning_that_was_imported(monkeypatch):

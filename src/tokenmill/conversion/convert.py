@@ -80,7 +80,7 @@ def convert(
     try:
         if isinstance(src, (str, os.PathLike)) and _unpack(Path(src), unpacked):
             src = unpacked
-        whole = dataset.open(src, None, **how_to_open)
+        whole = dataset.open(src, "all", **how_to_open)
         conversion = Conversion(
             whole, target_format, to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents
         )
@@ -188,7 +188,7 @@ class Conversion:
         """Read everything back: the same tokens, the same documents."""
         written = dataset.open(
             folder,
-            None,
+            "all",
             format=self.to.name,
             dtype=None if self.to.states_dtype else self.dtype,
             end_of_text_id=self.rules.end_of_text_id,

@@ -227,7 +227,9 @@ def _shard(
         size,
         pieces=Lazy(samples.pieces, ()),
         ends=Lazy(samples.ends, (), samples.count) if documents else None,
-        digest=str(sorted(hashes.items()))[:400] if isinstance(hashes, dict) and hashes else "",
+        stated_hash=str(sorted(hashes.items()))[:400]
+        if isinstance(hashes, dict) and hashes
+        else "",
     )
 
 

@@ -19,6 +19,7 @@ import xxhash
 from tokenmill.errors import FormatError, NotADatasetError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData, WriteTarget
+from tokenmill.formats.engine.held_out import ALL
 from tokenmill.formats.engine.writing import RollingWriter
 from tokenmill.shards.layout import shard_name
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, PREPARATION_FOLDER, Manifest, Shard
@@ -26,7 +27,7 @@ from tokenmill.shards.manifest import Split as SplitRecord
 from tokenmill.shards.writer import ShardWriter
 from tokenmill.storage import check_address, join
 from tokenmill.tokenfiles.shard_cache import ShardCache
-from tokenmill.tokenfiles.token_file import Lazy, TokenFile, not_the_same
+from tokenmill.tokenfiles.token_file import Lazy, ManifestHashes, TokenFile, check_hash
 
 
 class OursWriter(RollingWriter):
@@ -66,12 +67,12 @@ class Ours(FolderFormat):
     def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
         manifest = Manifest.load(folder)
         ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), folder)
-        _check_split(manifest, split, folder)
+        splits = _choose_splits(manifest, split, folder)
         root = _Folder(folder, folder / FILE_NAME)
         state = manifest.tokenizer.state
         path = str(root.sized(state.file, state.bytes))
         lazy_state = Lazy(read_hashed, (path, state.xxh3_128), file=path)
-        return _found(manifest, split, root, lazy_state)
+        return _found(manifest, splits, root, lazy_state)
 
     def finish(self, folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
         """What makes a folder of shards a dataset; the manifest last."""
@@ -111,27 +112,32 @@ def read_bucket(
         )
     manifest = Manifest.parse(data, where=where)
     ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), where)
-    _check_split(manifest, split, address)
+    splits = _choose_splits(manifest, split, address)
     state = manifest.tokenizer.state
     path = join(address, state.file)
     lazy_state = Lazy(fetch, (cache, path, state.bytes, state.xxh3_128), file=path)
-    return _found(manifest, split, _Bucket(address, cache), lazy_state)
+    return _found(manifest, splits, _Bucket(address, cache), lazy_state)
 
 
-def _check_split(manifest: Manifest, split: str | None, where: object) -> None:
-    if split is None or split in manifest.splits:
-        return
+def _choose_splits(manifest: Manifest, asked: str | None, where: object) -> list[str]:
+    """The split that was asked for; without one, train, or the only split there is."""
+    names = list(manifest.splits)
+    if asked == ALL or (asked is None and len(names) < 2):
+        return names
+    split = asked or "train"
+    if split in names:
+        return [split]
     raise FormatError(
-        f"{where} has no {split} split; it has {', '.join(manifest.splits)}",
+        f"{where} has no {split} split; it has {', '.join(names)}",
         hint="to hold out a hundredth of its documents, prepare it again: "
         "tokenmill prepare INPUT... -o OUTPUT --val_fraction 0.01"
         if split == "val"
-        else f'open split="{next(iter(manifest.splits))}"',
+        else f'open split="{names[0]}"',
     )
 
 
 def _found(
-    manifest: Manifest, split: str | None, where: "_Folder | _Bucket", tokenizer_state: Lazy
+    manifest: Manifest, splits: list[str], where: "_Folder | _Bucket", tokenizer_state: Lazy
 ) -> FoundData:
     dtype = np.dtype(manifest.dtype).newbyteorder("<")
     files = [
@@ -142,10 +148,10 @@ def _found(
             shard.tokens,
             shard.bytes,
             ends=where.ends(shard),
-            digest=shard.xxh3_128 + shard.ends.xxh3_128,
+            hashes=ManifestHashes(shard.xxh3_128, shard.ends.xxh3_128),
             split=name,
         )
-        for name in (manifest.splits if split is None else [split])
+        for name in splits
         for shard in manifest.splits[name].shards
     ]
     # A split without shards is one file without tokens.
@@ -194,9 +200,7 @@ class _Bucket:
 def read_hashed(path: str, digest: str) -> bytes:
     """All bytes of a small file, which must have this hash."""
     data = untrusted.read_whole(Path(path))
-    found = xxhash.xxh3_128_hexdigest(data)
-    if found != digest:
-        raise not_the_same(path, digest, found)
+    check_hash(path, digest, xxhash.xxh3_128_hexdigest(data))
     return data
 
 

@@ -61,7 +61,7 @@ def check(
     if (Path(path) / FILE_NAME).is_file():
         return _check_ours(Path(path), full, subset, progress)
     try:
-        data = open_dataset(path, None, **open_options)
+        data = open_dataset(path, "all", **open_options)
     except (TruncatedShardError, CorruptShardError) as error:
         finding = Finding(
             os.fspath(path), "size", "whole files", error.message, error.hint or _FETCH

@@ -28,9 +28,8 @@ SAMPLE_TOKENS = 4096  # at each place
 @takes_keywords_of(open_dataset, but=("split",))
 def open_splits(path: str | os.PathLike[str], **open_options: Any) -> dict[str, TokenDataset]:
     """Every split that the path has, by the rule of its format."""
-    whole = open_dataset(
-        path, None, **open_options
-    )  # every file is looked at: what fails fails here
+    # Every file is looked at: what fails fails here.
+    whole = open_dataset(path, "all", **open_options)
     splits = {}
     for name in SPLITS:
         try:

@@ -1,1 +1,11 @@
-"""New room."""
+"""Anybody's token files as arrays of ids: where they are, reading them, where documents end.
+
+Nothing here knows a format: `formats/` describes files as `TokenFile`, this room reads them.
+
+ token_file.py        one file of ids as a format describes it, and what can be wrong with it
+ shard_reader.py      the tokens of many files, mapped or read when first asked for
+ shard_cache.py       the same for shards in a bucket: fetched into a folder of bounded size
+ token_axis.py        many files as one axis: by position, by slice, by document
+ document_index.py    where documents end: from an index, or by scanning for an id
+ data_fingerprint.py  which data a saved state belongs to
+"""

@@ -2,8 +2,8 @@
 
 Names, sizes and, where a manifest has them, hashes of the files; no path and no time of change.
 Files without a hash are sampled: 4,096 tokens from the start, the middle and the end of each, of at
-most 64 files spread over the dataset. That is at most 192 reads, however many shards there are, and
-tells other data from this; it is no check of every byte. Data of up to 64 files of 12,288 tokens is
+most 64 files spread over the dataset. That is at most 192 reads, however many shards there are. It
+detects other data, but is no check of every byte. Data of up to 64 files of 12,288 tokens is
 sampled whole.
 """
 
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tokenmill.tokenfiles.token_file import ShardReader, TokenFile
+from tokenmill.tokenfiles.shard_reader import ShardReader
+from tokenmill.tokenfiles.token_file import TokenFile
 
 FILES = 64
 TOKENS = 4096
@@ -24,13 +25,13 @@ def fingerprint(format: str, dtype: np.dtype[Any], files: Sequence[TokenFile]) -
     """The hash of a dataset, as hex; reads a sample where no manifest has hashes."""
     # Read and not mapped: a page fault brings more than is asked for, and the map would stay.
     reader = ShardReader(files, backend="pread", max_open=1)
-    unknown = [i for i, file in enumerate(files) if not file.digest and file.num_tokens]
+    unknown = [i for i, file in enumerate(files) if not file.known_contents and file.num_tokens]
     chosen = np.linspace(0, len(unknown) - 1, min(FILES, len(unknown))).astype(int).tolist()
     sampled = {unknown[k]: _sample(reader, unknown[k]) for k in chosen}
     lines: list[Any] = [format, dtype.str]
     for i, file in enumerate(files):
-        digest = sampled.get(i, file.digest)
-        lines.append([file.name, file.file_bytes, file.offset, file.first, file.num_tokens, digest])
+        known = sampled.get(i, file.known_contents)
+        lines.append([file.name, file.file_bytes, file.offset, file.first, file.num_tokens, known])
     return hashlib.blake2b(orjson.dumps(lines), digest_size=16).hexdigest()
 
 

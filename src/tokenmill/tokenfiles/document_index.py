@@ -2,7 +2,7 @@
 
 A position e is an end when token e - 1 is the last of a document. With an index (`ends` of every
 file) ends are looked up; without one they are found by scanning for the end-of-text id, which
-stands `after` each document (ours, nanoGPT, datatrove) or `before` it (llm.c). Scans are
+comes `after` each document (ours, nanoGPT, datatrove) or `before` it (llm.c). Scans are
 vectorised, in blocks, and the number of ends in each block is remembered, so that a second
 question is cheap.
 
@@ -17,7 +17,8 @@ import numpy as np
 import xxhash
 
 from tokenmill.errors import CorruptShardError, FormatError
-from tokenmill.tokenfiles.token_file import MAX_OPEN, Cache, ShardReader, TokenFile, not_the_same
+from tokenmill.tokenfiles.shard_reader import MAX_OPEN, RecentlyUsed, ShardReader
+from tokenmill.tokenfiles.token_file import TokenFile, check_hash
 
 BLOCK = 1 << 22  # tokens a scan looks at in one go: 8 MB of uint16
 
@@ -28,13 +29,12 @@ class IndexedDocuments:
     def __init__(self, reader: ShardReader, shard_starts: np.ndarray) -> None:
         self._files = reader.files
         self._starts = shard_starts
-        self._tables = Cache(self._load, MAX_OPEN)
+        self._tables = RecentlyUsed(self._load, MAX_OPEN)
         self._checked = np.zeros(len(self._files), bool)
         self._first_documents: np.ndarray | None = None
 
     @property
     def count(self) -> int:
-        """Documents on the axis."""
         ends = int(self._documents_before()[-1])
         return ends + (self._last_end(ends) < int(self._starts[-1]))
 
@@ -84,7 +84,7 @@ class IndexedDocuments:
         lows = table.searchsorted(starts - origin, side="right")
         counts = table.searchsorted(stops - origin, side="right") - lows
         which = np.arange(len(starts)).repeat(counts)
-        # Runs low, low + 1, ..., one behind the other.
+        # Runs low, low + 1, ..., one after the other.
         before = counts.cumsum() - counts
         entries = np.arange(len(which)) + (lows - before)[which]
         return table[entries] + origin, which
@@ -242,12 +242,11 @@ def _check_sorted(table: np.ndarray, path: str) -> None:
 
 
 def _check_hash(table: np.ndarray, file: TokenFile) -> None:
-    """An end that moved a little is in order still; only the manifest knows better."""
+    """Ends that were changed may still be sorted: only the hash in the manifest detects it."""
     if file.hashes is None or file.ends is None:
         return
     found = xxhash.xxh3_128_hexdigest(table.data)
-    if found != file.hashes[1]:
-        raise not_the_same(file.ends.file or file.path, file.hashes[1], found)
+    check_hash(file.ends.file or file.path, file.hashes.ends, found)
 
 
 def unknown_documents(path: object) -> FormatError:

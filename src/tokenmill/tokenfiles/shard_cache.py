@@ -1,9 +1,9 @@
-"""Shards of a dataset in a bucket, kept in a folder of bounded size.
+"""Shards of a dataset in a bucket: fetched when first needed, into a folder of bounded size.
 
-A file in the cache is named by its hash, so datasets and processes can share the folder. It comes
-under a name of its own, is compared with the hash that the manifest gives, and only then takes its
-name: a name in the cache stands for a whole file. When room is needed, the file that was used least
-recently goes. Whoever has it open keeps it: its bytes last until they are closed.
+A file in the cache is named by its hash, so datasets and processes can share the folder. It is
+written under a temporary name, compared with the hash that the manifest gives, and only then gets
+its name: a name in the cache is a whole file. When room is needed, the file that was used least
+recently is removed. Whoever has it open keeps it until it is closed.
 
 Several processes that want the same file wait for the first of them, where `flock` works; where it
 does not, each fetches it, and the last rename wins with the same bytes.
@@ -15,17 +15,21 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tokenmill.base.atomic import temporary_beside
 from tokenmill.base.hashing import hash_open
 from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
+from tokenmill.tokenfiles.shard_reader import MAX_OPEN, Descriptor, ShardReader
+from tokenmill.tokenfiles.token_file import TokenFile
 
 CACHE_BYTES = 16 << 30
 ABANDONED = 3600.0
 """Seconds without a write after which a half fetched file belongs to nobody."""
+AHEAD = 2
+"""Shards that are fetched ahead of the one that is opened, when nobody says which come next."""
 _BLOCK = 4 << 20
 
 
@@ -185,6 +189,56 @@ class ShardCache:
             os.close(descriptor)
 
 
+class CachedReader(ShardReader):
+    """A reader of files in a bucket: their paths are addresses. Each is cached when touched."""
+
+    is_remote = True
+
+    def __init__(
+        self, files: Sequence[TokenFile], cache: ShardCache, *, backend: str = "mmap"
+    ) -> None:
+        # A file that was evicted uses the disk while it is open, so what is open is bounded too.
+        largest = max((file.file_bytes for file in files), default=1) or 1
+        super().__init__(
+            files,
+            backend=backend,
+            max_open=max(1, min(MAX_OPEN, cache.max_bytes // (2 * largest))),
+        )
+        self.cache = cache
+        self._knows_what_comes = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopen, (self.files, self.cache, self.backend)
+
+    def of(self, files: Sequence[TokenFile]) -> "CachedReader":
+        return CachedReader(files, self.cache, backend=self.backend)
+
+    def expect(self, shards: Sequence[int]) -> None:
+        """Fetch as many of these as there is room for."""
+        self._knows_what_comes = True
+        self._fetch_ahead(shards)
+
+    def _fetch_ahead(self, shards: Sequence[int]) -> None:
+        room, wanted = self.cache.max_bytes // 2, []
+        for i in shards:
+            room -= self.files[i].file_bytes
+            if room < 0:
+                break
+            wanted.append(self._wanted(i))
+        self.cache.fetch_ahead(wanted)
+
+    def _open(self, i: int) -> Descriptor:
+        descriptor = Descriptor(self.cache.open(*self._wanted(i)))
+        if not self._knows_what_comes:
+            self._fetch_ahead(range(i + 1, min(i + 1 + AHEAD, len(self.files))))
+        return descriptor
+
+    def _wanted(self, i: int) -> tuple[str, int, str]:
+        file = self.files[i]
+        assert file.hashes is not None
+        return file.path, file.file_bytes, file.hashes.tokens
+
+
 def usual_folder() -> Path:
     """`$XDG_CACHE_HOME/tokenmill`, usually ~/.cache/tokenmill."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -195,3 +249,7 @@ def _write(descriptor: int, block: bytes) -> None:
     view = memoryview(block)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def _reopen(files: Sequence[TokenFile], cache: ShardCache, backend: str) -> CachedReader:
+    return CachedReader(files, cache, backend=backend)

@@ -1,51 +1,21 @@
-"""A range of a file seen as tokens: mapped or read when first touched, and never written.
+"""One file of token ids as a format describes it: where its tokens are, and where documents end.
 
-Opening ten thousand shards costs a stat of each. A shard is mapped (or its file opened) when it is
-first asked for, and at most `max_open` are kept (a quarter of `ulimit -n`, so that 256 is enough
-for any dataset). Shuffled reading of more shards than that maps one anew for nearly every row.
-Every (re)open compares the size of the file with the one found when the dataset was opened; with
-`verify`, the first open of a file (or of another that took its place) reads it all and compares its
-hash with the manifest: 4 GB/s from the page cache on one core, else the speed of the disk.
-
-Two backends, same bytes:
-
-  mmap    pages come and go with the page cache and are no memory of ours; a file that is cut short
-          while it is mapped kills the process (SIGBUS), as it does every program that maps it
-  pread   each read is a system call; a file cut short is a TruncatedShardError. For network
-          filesystems, and for files that something else may rewrite
-
-What is open belongs to one process: a fork or a pickle carries the paths and opens again.
+Only a description: it is picklable, holds nothing open, and is all that a fork or another process
+needs. shard_reader.py reads the tokens.
 """
 
-import errno
-import mmap
-import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenmill.base.hashing import hash_open
-from tokenmill.errors import CorruptShardError, NotADatasetError, TruncatedShardError
-
-try:
-    import resource
-except ImportError:  # not on Windows
-    resource = None  # type: ignore[assignment]
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-MAX_OPEN = 64
-BACKENDS = ("mmap", "pread")
+from tokenmill.errors import CorruptShardError, TruncatedShardError
 
 
 @dataclass(frozen=True, slots=True)
 class Lazy:
-    """A table worked out when it is first needed: a function of a module and its arguments."""
+    """A table that is loaded when first needed: a function of a module and its arguments."""
 
     load: Callable[..., Any]
     args: tuple[Any, ...]
@@ -55,13 +25,19 @@ class Lazy:
     """Where it is read from, for errors."""
 
     def __call__(self) -> Any:
-        """The table."""
         return self.load(*self.args)
+
+
+class ManifestHashes(NamedTuple):
+    """xxh3-128 of a file and of its index as hex, as a manifest names them."""
+
+    tokens: str
+    ends: str
 
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """Where the tokens of one shard lie."""
+    """Where the tokens of one shard are."""
 
     path: str
     name: str
@@ -73,239 +49,56 @@ class TokenFile:
     offset: int = 0
     """Byte of the first token of the file."""
     first: int = 0
-    """Tokens of the file that come before ours, when a split takes a part of it."""
+    """Tokens of the file that come before ours, when only a part of it is used."""
     partial: bool = False
-    """Whether a split takes only a part of the file."""
+    """Whether only a part of the file is used."""
     ends: Lazy | None = None
     """Loads where documents end in the file: sorted int64, in tokens, exclusive."""
     pieces: Lazy | None = None
-    """Loads (starts, bytes) where headers lie between the tokens: piece k holds the tokens
+    """Loads (starts, bytes) where headers are between the tokens: piece k holds the tokens
     starts[k] .. starts[k + 1] of the file, from byte bytes[k] on. None: one run."""
-    digest: str = ""
-    """What tells its contents from others: by a manifest, the xxh3-128 of the tokens and then of
-    the index, as hex; of an array in memory, a hash of its own; of anything else, nothing."""
+    hashes: ManifestHashes | None = None
+    """What a manifest of ours promises; None without one."""
+    stated_hash: str = ""
+    """What else identifies the contents: the hash of an array in memory, or the hashes that an
+    index of another project states (never compared with the bytes). Empty: nothing does."""
     split: str | None = None
     """The split it belongs to by its manifest, if there is one."""
 
     @property
-    def hashes(self) -> tuple[str, str] | None:
-        """xxh3-128 of the file and of its index, by the manifest; None without one."""
-        return (self.digest[:32], self.digest[32:]) if len(self.digest) == 64 else None
+    def known_contents(self) -> str:
+        """What a fingerprint takes for the contents; empty where they must be sampled."""
+        return self.stated_hash if self.hashes is None else "".join(self.hashes)
 
+    def part(self, start: int, stop: int) -> "TokenFile":
+        """The tokens [start, stop) of ours."""
+        if (start, stop) == (0, self.num_tokens):
+            return self
+        return replace(self, first=self.first + start, num_tokens=stop - start, partial=True)
 
-class Cache(Generic[K, V]):
-    """The last `size` things made by `make`, for one process."""
-
-    def __init__(self, make: Callable[[K], V], size: int) -> None:
-        self._make = make
-        self._size = size
-        self._forget()
-
-    def _forget(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[K, V] = OrderedDict()
-
-    def __getitem__(self, key: K) -> V:
-        if self._pid != os.getpid():
-            self._forget()
-        with self._lock:
-            value = self._kept.get(key)
-            if value is None:
-                value = self._kept[key] = self._make(key)
-                if len(self._kept) > self._size:
-                    self._kept.popitem(last=False)
-            else:
-                self._kept.move_to_end(key)
-            return value
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def drop(self, key: K) -> None:
-        """Forget one entry, so that the next use makes it again."""
-        with self._lock:
-            self._kept.pop(key, None)
-
-
-class _Descriptor:
-    """An open file that closes when nobody uses it any more (another thread may still read)."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __del__(self) -> None:
-        os.close(self.number)
-
-
-class ShardReader:
-    """The tokens of many files, opened when touched."""
-
-    def __init__(
-        self,
-        files: Sequence[TokenFile],
-        *,
-        backend: str = "mmap",
-        max_open: int | None = None,
-        verify: bool = False,
-    ) -> None:
-        self.files = files
-        self.backend = backend
-        self.verify = verify
-        self._verified: dict[int, tuple[int, int]] = {}
-        self.max_open = max_open = max_open or most_open()
-        self._maps = Cache(self._map, max_open)
-        self._descriptors = Cache(self._open, max_open)
-        self._pieces = Cache(self._load_pieces, max_open)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _reopen, (self.files, self.backend, self.max_open, self.verify)
-
-    def of(self, files: Sequence[TokenFile]) -> "ShardReader":
-        """A reader of other files, in the same way."""
-        return ShardReader(files, backend=self.backend, verify=self.verify)
-
-    def array(self, i: int) -> np.ndarray:
-        """The tokens of file i: a read-only view of its map, or a copy where it cannot be one."""
-        file = self.files[i]
-        if file.num_tokens and self.backend == "mmap" and file.pieces is None:
-            return self._maps[i]
-        out = np.empty(file.num_tokens, file.dtype)
-        self.read_into(i, 0, out)
-        out.flags.writeable = False
-        return out
-
-    def read_into(self, i: int, offset: int, out: np.ndarray) -> None:
-        """Copy tokens of file i, from `offset` on, until the 1-D array `out` is full."""
-        file = self.files[i]
-        if offset < 0 or offset + len(out) > file.num_tokens:
-            raise IndexError(
-                f"tokens {offset} to {offset + len(out)} of {file.name}, which has "
-                f"{file.num_tokens}"
+    def check_size(self, found: int) -> None:
+        """The file must still have the size that it had when the dataset was opened."""
+        if found < self.file_bytes:
+            raise self.cut_short(found)
+        if found != self.file_bytes:
+            raise CorruptShardError(
+                f"{self.path} is {found:,} bytes; at opening it had {self.file_bytes:,}",
+                hint="something writes to this file; open the dataset again when it is finished",
             )
-        if len(out) == 0:
-            return
-        if self.backend == "mmap" and file.pieces is None:
-            np.copyto(out, self._maps[i][offset : offset + len(out)], casting="same_kind")
-        elif out.dtype == file.dtype and out.flags.c_contiguous:
-            self._read(i, file.first + offset, out)
-        else:
-            stored = np.empty(len(out), file.dtype)
-            self._read(i, file.first + offset, stored)
-            np.copyto(out, stored, casting="same_kind")
 
-    def _read(self, i: int, token: int, out: np.ndarray) -> None:
-        file = self.files[i]
-        if file.pieces is None:
-            self._pread(i, file.offset + token * file.dtype.itemsize, out)
-            return
-        starts, first_bytes = self._pieces[i]
-        piece = int(np.searchsorted(starts, token, side="right")) - 1
-        done = 0
-        while done < len(out):
-            inside = token + done - int(starts[piece])
-            take = min(len(out) - done, int(starts[piece + 1]) - int(starts[piece]) - inside)
-            byte = int(first_bytes[piece]) + inside * file.dtype.itemsize
-            if take:
-                self._pread(i, byte, out[done : done + take])
-            done += take
-            piece += 1
-
-    def _pread(self, i: int, byte: int, out: np.ndarray) -> None:
-        view = memoryview(out.data).cast("B")
-        done = 0
-        stale = False
-        while done < len(view):
-            descriptor = self._descriptors[i]
-            try:
-                got = os.preadv(descriptor.number, [view[done:]], byte + done)
-            except OSError as error:
-                # A network filesystem lost the file that we had open: once more, size compared.
-                if error.errno != errno.ESTALE or stale:
-                    raise
-                stale = True
-                self._descriptors.drop(i)
-                continue
-            if got == 0:
-                found = os.fstat(descriptor.number).st_size
-                self._descriptors.drop(i)
-                raise cut_short(self.files[i], found)
-            done += got
-
-    def _open(self, i: int) -> _Descriptor:
-        file = self.files[i]
-        try:
-            descriptor = _Descriptor(os.open(file.path, os.O_RDONLY | os.O_CLOEXEC))
-        except FileNotFoundError:
-            raise NotADatasetError(
-                f"{file.path} is gone; it was there when the dataset was opened",
-                hint="put the file back, or open the dataset again",
-            ) from None
-        found = os.fstat(descriptor.number)
-        check_size(file, found.st_size)
-        known = (found.st_ino, found.st_mtime_ns)
-        if self.verify and self._verified.get(i) != known:
-            _check_hash(file, descriptor.number)
-            self._verified[i] = known
-        return descriptor
-
-    def _map(self, i: int) -> np.ndarray:
-        file = self.files[i]
-        # The map keeps a descriptor of its own: ours closes when this function ends.
-        descriptor = self._open(i)
-        mapped = mmap.mmap(descriptor.number, 0, access=mmap.ACCESS_READ)
-        start = file.offset + file.first * file.dtype.itemsize
-        return np.frombuffer(mapped, file.dtype, count=file.num_tokens, offset=start)
-
-    def _load_pieces(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        pieces = self.files[i].pieces
-        assert pieces is not None
-        table: tuple[np.ndarray, np.ndarray] = pieces()
-        return table
-
-
-def most_open() -> int:
-    """How many files to keep open: a quarter of what this process may, between 64 and 4096."""
-    if resource is None:
-        return MAX_OPEN
-    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 4096 if allowed == resource.RLIM_INFINITY else min(4096, max(MAX_OPEN, allowed // 4))
-
-
-def _reopen(files: Sequence[TokenFile], backend: str, max_open: int, verify: bool) -> ShardReader:
-    return ShardReader(files, backend=backend, max_open=max_open, verify=verify)
-
-
-def _check_hash(file: TokenFile, descriptor: int) -> None:
-    assert file.hashes is not None
-    found = hash_open(descriptor)
-    if found != file.hashes[0]:
-        raise not_the_same(file.path, file.hashes[0], found)
-
-
-def check_size(file: TokenFile, found: int) -> None:
-    """The file must still have the size that it had when the dataset was opened."""
-    if found < file.file_bytes:
-        raise cut_short(file, found)
-    if found != file.file_bytes:
-        raise CorruptShardError(
-            f"{file.path} is {found:,} bytes; at opening it had {file.file_bytes:,}",
-            hint="something writes to this file; open the dataset again when it is finished",
+    def cut_short(self, found: int) -> TruncatedShardError:
+        """The error for a file that is shorter than it was."""
+        return TruncatedShardError(
+            f"{self.path} is {found:,} bytes; at opening it had {self.file_bytes:,}",
+            hint="the file was cut short while in use; fetch it again, then open the dataset again",
         )
 
 
-def not_the_same(file: str, expected: str, found: str) -> CorruptShardError:
-    """The error for a file whose bytes are not those that its manifest names."""
-    return CorruptShardError(
-        f"{file} has the hash {found}; its manifest promises {expected} (xxh3-128)",
-        hint="the file is damaged or of another build; fetch it again, then run "
-        "`tokenmill verify --full` on the dataset",
-    )
-
-
-def cut_short(file: TokenFile, found: int) -> TruncatedShardError:
-    """The error for a file that is shorter than it was."""
-    return TruncatedShardError(
-        f"{file.path} is {found:,} bytes; at opening it had {file.file_bytes:,}",
-        hint="the file was cut short while in use; fetch it again, then open the dataset again",
-    )
+def check_hash(file: str, expected: str, found: str) -> None:
+    """The bytes of a file must be those that its manifest names."""
+    if found != expected:
+        raise CorruptShardError(
+            f"{file} has the hash {found}; its manifest promises {expected} (xxh3-128)",
+            hint="the file is damaged or of another build; fetch it again, then run "
+            "`tokenmill verify --full` on the dataset",
+        )

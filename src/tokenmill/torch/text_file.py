@@ -40,7 +40,7 @@ def open_text(
             )
         say(f"Using memory-mapped file: {npy}")
         say("   (This uses ~0MB RAM regardless of dataset size!)")
-        say(f"   Total tokens in file: {dataset.open(npy, None).num_tokens:,}")
+        say(f"   Total tokens in file: {dataset.open(npy).num_tokens:,}")
         return [_open_npy(npy, split, known, say) for split in splits]
     if not path.exists():
         raise FileNotFoundError(f"no file {path} (looked in {Path.cwd()})")

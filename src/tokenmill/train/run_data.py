@@ -111,15 +111,15 @@ def _open_splits(config: TrainConfig, say: Say) -> tuple[TokenDataset, TokenData
         )
         return train, held_out[0] if held_out else None
     path = val_path = config.dataset_dir or config.train_data_path
-    splits: tuple[str | None, str | None] = "train", "val"
+    splits = ("train", "val")
     if config.val_data_path is not None:  # then both files are used whole
-        val_path, splits = config.val_data_path, (None, None)
+        val_path, splits = config.val_data_path, ("all", "all")
     train = _open(config, path, splits[0], say)
     # What there is to say about the files was said with the first split.
     return train, _open(config, val_path, splits[1], lambda _: None) if wants_val else None
 
 
-def _open(config: TrainConfig, path: str | None, split: str | None, say: Say) -> TokenDataset:
+def _open(config: TrainConfig, path: str | None, split: str, say: Say) -> TokenDataset:
     """Open token files; ids of an unnamed tokenizer are read as those of gpt2, with a message."""
     assert path is not None
     options: dict[str, Any] = {"dtype": config.dtype}

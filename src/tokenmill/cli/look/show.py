@@ -80,7 +80,7 @@ def command(
     how = {"format": format, "dtype": dtype, "tokenizer": tokenizer}
     data = tokenmill.open(
         path,
-        None if split == "all" else split,
+        split,
         **given({**how, "end_of_text_id": end_of_text_id}),
     )
     excerpts = _excerpts(data, limit=limit, order=options, **what)

@@ -20,7 +20,7 @@ from tokenmill.formats.datatrove import Datatrove
 from tokenmill.formats.dolma import Dolma
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FolderFormat, FoundData, TokenFormat
-from tokenmill.formats.engine.held_out import folder_of, take
+from tokenmill.formats.engine.held_out import ALL, folder_of, in_split, take
 from tokenmill.formats.litdata import Litdata
 from tokenmill.formats.litpkds import Litpkds
 from tokenmill.formats.llmc import Llmc
@@ -160,17 +160,21 @@ def _of_split_folders(
 ) -> FoundData:
     """`train/` and `val/`: each is a whole split. With train/ alone, its end is held out."""
     here = {name: path for name, path in folders.items() if path is not None}
-    if split is None:
-        parts = [_renamed(_of_folder(path, None, format, ask), path.name) for path in here.values()]
+    if split == ALL or (split is None and len(here) == 1):
+        parts = [_renamed(_of_folder(path, ALL, format, ask), path.name) for path in here.values()]
         return join(parts, str(folder))
+    if split is None and "train" in here:
+        found = _renamed(_of_folder(here["train"], ALL, format, ask), here["train"].name)
+        return found.with_files(in_split(found.files, "train"))
+    split = split or "train"
     if split in here:
-        whole = split if list(here) == ["train"] else None
+        whole = split if list(here) == ["train"] else ALL
         return _renamed(_of_folder(here[split], whole, format, ask), here[split].name)
     if split == "val" and list(here) == ["train"]:
         return _renamed(_of_folder(here["train"], "val", format, ask), here["train"].name)
     raise FormatError(
         f"{folder} has no {split} split; it has the folders {', '.join(map(str, here))}",
-        hint=f'open split="{next(iter(here))}", or split=None for everything',
+        hint=f'open split="{next(iter(here))}", or split="all" for everything',
     )
 
 

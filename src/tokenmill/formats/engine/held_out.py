@@ -20,6 +20,7 @@ FOLDERS = {
     "test": ("test",),
 }
 SPLITS = tuple(FOLDERS)
+ALL = "all"
 _SPLIT_OF_FOLDER = {name: split for split in SPLITS for name in FOLDERS[split]}
 # A word of its own in a file name: _train_, train.bin, -val., but not "trained" or "interval".
 _WORDS = {
@@ -29,10 +30,8 @@ _WORDS = {
 
 def check_split(split: object) -> None:
     """Refuse a split that no rule can give."""
-    if split is not None and split not in SPLITS:
-        raise ValueError(
-            f"unknown split {split!r}; known are: 'train', 'val', 'test', or None for all"
-        )
+    if split not in (None, ALL, *SPLITS):
+        raise ValueError(f"unknown split {split!r}; known are: 'train', 'val', 'test', 'all'")
 
 
 def mark(name: str) -> str | None:
@@ -53,10 +52,14 @@ def folder_of(root: Path, split: str) -> Path | None:
 
 
 def take(files: Sequence[TokenFile], split: str | None, where: object) -> list[TokenFile]:
-    """The part of these files that belongs to a split."""
-    if split is None:
+    """The part of these files that belongs to a split; None: train, if they have splits."""
+    if split == ALL:
         return list(files)
     marks = _marks(files)
+    if split is None:
+        if len(set(marks)) == 1 or not {"val", "test"} & set(marks):
+            return list(files)
+        return in_split(_by_mark(files, marks, "train", where), "train")
     if "val" in marks or "test" in marks:
         return _by_mark(files, marks, split, where)
     if all(word == "train" for word in marks) and (other := _other_beside(files)):
@@ -69,9 +72,14 @@ def take(files: Sequence[TokenFile], split: str | None, where: object) -> list[T
     if split == "test":
         raise FormatError(
             f"{where} has no test split: no folder or file name says test",
-            hint='open split="val", which is held out by rule, or split=None for everything',
+            hint='open split="val", which is held out by rule, or split="all" for everything',
         )
     return _held_out(files, split)
+
+
+def in_split(files: Sequence[TokenFile], split: str) -> list[TokenFile]:
+    """These files, each with the split that it belongs to."""
+    return [replace(file, split=split) for file in files]
 
 
 def stated(files: Sequence[TokenFile], where: object) -> dict[str | None, Sequence[TokenFile]]:
@@ -142,11 +150,11 @@ def _by_mark(
         if "train" in marks and unmarked:
             raise FormatError(
                 f"{where} has files for train and val by name, but {unmarked[0]} says neither",
-                hint="pass the files by name or glob, and split=None",
+                hint='pass the files by name or glob, and split="all"',
             )
     if not chosen:
         said = ", ".join(sorted({word or "nothing" for word in marks}))
-        hint = f'open split="{next(filter(None, marks))}", or split=None for everything'
+        hint = f'open split="{next(filter(None, marks))}", or split="all" for everything'
         if other := _folder_beside(files, split, of=SPLITS):
             hint = f'tokenmill.open("{other}", split="{split}"), or {hint}'
         raise FormatError(
@@ -190,12 +198,5 @@ def _held_out(files: Sequence[TokenFile], split: str) -> list[TokenFile]:
     only = files[full[0]]
     kept = only.num_tokens * 9 // 10
     if split == "val":
-        return [part(only, kept, only.num_tokens)]
-    return [part(only, 0, kept)]
-
-
-def part(file: TokenFile, start: int, stop: int) -> TokenFile:
-    """A range of the tokens of a file."""
-    return replace(
-        file, first=file.first + start, num_tokens=stop - start, partial=True, digest=file.digest
-    )
+        return [only.part(kept, only.num_tokens)]
+    return [only.part(0, kept)]

@@ -34,7 +34,7 @@ def check(sample: SplitSample) -> Iterator[Trap]:
 
 def _cut(sample: SplitSample) -> Iterator[Trap]:
     files = sample.data.files
-    if len(files) < 4 or any(file.partial or file.digest or file.ends for file in files):
+    if len(files) < 4 or any(file.partial or file.known_contents or file.ends for file in files):
         return
     sizes = Counter(file.num_tokens for file in files[:-1])  # the last may be shorter
     usual, count = sizes.most_common(1)[0]

@@ -27,7 +27,7 @@ class LocalTokenizedDatasetFixed(WindowsDataset):
 
     @OPEN_OPTIONS
     def __init__(self, data_path: str | Path, max_length: int = 1024, **open_options: Any) -> None:
-        data = dataset.open(data_path, None, **open_options)
+        data = dataset.open(data_path, "all", **open_options)
         super().__init__(data, block_size=max_length, order="sequential", items="dict")
         self.max_length = max_length
 
@@ -56,7 +56,7 @@ class LocalTokenizedDataset(IterableDataset[Any]):
         self.ranks = find_ranks(rank, world_size)
         self.max_length, self.batch_size = max_length, batch_size
         self.windows = WindowsDataset(
-            dataset.open(data_path, None, **open_options),
+            dataset.open(data_path, "all", **open_options),
             block_size=max_length,
             seed=seed,
             order="shuffle" if shuffle else "sequential",
@@ -144,7 +144,7 @@ def create_dataloaders(
         if not Path(path).exists():
             raise FileNotFoundError(f"token file not found: {path} (looked in {Path.cwd()})")
         return StatefulTokenLoader(
-            dataset.open(path, None, **open_options),
+            dataset.open(path, "all", **open_options),
             batch_size=batch_size,
             block_size=max_length,
             num_workers=num_workers,

@@ -1,0 +1,209 @@
+"""Many files as one axis of tokens: by position, by slice, by document.
+
+Positions run over all files in order. Nothing here knows where the files came from, or what the
+ids mean: `tokenmill.dataset.TokenDataset` adds the format, the split and the tokenizer.
+"""
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tokenmill.tokenfiles.document_index import (
+    IndexedDocuments,
+    ScannedDocuments,
+    unknown_documents,
+)
+from tokenmill.tokenfiles.shard_reader import ShardReader
+from tokenmill.tokenfiles.token_file import TokenFile
+
+BLOCK = 1 << 20  # tokens read at a time by an iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One file (or the part of it in this dataset) and where it is on the axis."""
+
+    file: str
+    num_tokens: int
+    start: int
+    """Position of its first token in the dataset."""
+
+
+class TokenAxis:
+    """The tokens of some files, and where documents end among them."""
+
+    def __init__(
+        self,
+        reader: ShardReader,
+        *,
+        path: str,
+        end_of_text_id: int | None,
+        end_of_text_comes: str | None,
+    ) -> None:
+        self.path = path
+        self.files: Sequence[TokenFile] = reader.files
+        self.backend = reader.backend
+        self.dtype: np.dtype[Any] = reader.files[0].dtype
+        self.end_of_text_id = end_of_text_id
+        self.end_of_text_comes = end_of_text_comes
+        self.shard_starts: np.ndarray = np.cumsum(
+            [0, *(file.num_tokens for file in reader.files)], dtype=np.int64
+        )
+        self.num_tokens = int(self.shard_starts[-1])
+        self.shards: Sequence[Shard] = [
+            Shard(file.name, file.num_tokens, start)
+            for file, start in zip(reader.files, self.shard_starts.tolist(), strict=False)
+        ]
+        self._reader = reader
+        self._documents: IndexedDocuments | ScannedDocuments | None = None
+
+    def __len__(self) -> int:
+        return self.num_tokens
+
+    def __bool__(self) -> bool:
+        return True  # a dataset is a thing, also where a part of it is empty
+
+    def __getitem__(self, key: int | slice) -> Any:
+        """`data[i]` is an int; `data[a:b]` and `data[a:b:step]` are copies, as of a NumPy array."""
+        if not isinstance(key, slice):
+            return int(self._at(operator.index(key)))
+        start, stop, step = key.indices(self.num_tokens)
+        if step > 0:
+            return self.tokens(start, max(start, stop))[::step]
+        # From `start` down to the one after `stop`: read forwards, then turned round.
+        return self.tokens(min(start, stop) + 1, start + 1)[::-1][::-step]
+
+    def _at(self, i: int) -> Any:
+        position = i + self.num_tokens if i < 0 else i
+        if not 0 <= position < self.num_tokens:
+            raise IndexError(f"token {i} of a dataset of {self.num_tokens} tokens")
+        return self.tokens(position, position + 1)[0]
+
+    def __iter__(self) -> Iterator[int]:
+        for start in range(0, self.num_tokens, BLOCK):
+            yield from self.tokens(start, min(start + BLOCK, self.num_tokens)).tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """All tokens: what `np.asarray(data)` gives. A copy, whatever is asked for."""
+        if copy is False:
+            raise ValueError("the tokens of a dataset cannot be an array without a copy")
+        return self.tokens(0, self.num_tokens).astype(dtype or self.dtype, copy=False)
+
+    @property
+    def max_open(self) -> int:
+        """How many shards are kept mapped or open at a time."""
+        return self._reader.max_open
+
+    def array(self, i: int) -> np.ndarray:
+        """Shard i as a read-only 1-D array: a view of its map (a copy with `pread`)."""
+        return self._reader.array(i)
+
+    def read_into(self, i: int, offset: int, out: np.ndarray) -> None:
+        """Copy tokens of shard i, from `offset` on, until the 1-D array `out` is full."""
+        self._reader.read_into(i, offset, out)
+
+    def expect(self, positions: np.ndarray) -> None:
+        """Tokens at these positions will be asked for soon, in this order: fetch remote shards."""
+        if not self._reader.is_remote:
+            return
+        shards = np.searchsorted(self.shard_starts, positions, side="right") - 1
+        self._reader.expect(list(dict.fromkeys(shards.tolist())))
+
+    def tokens(self, start: int, stop: int) -> np.ndarray:
+        """The same as `data[start:stop]`; a range that is not inside the data is an IndexError."""
+        self._check_range(start, stop)
+        out = np.empty(stop - start, self.dtype)
+        i = int(np.searchsorted(self.shard_starts, start, side="right")) - 1
+        done = 0
+        while done < len(out):
+            inside = start + done - int(self.shard_starts[i])
+            take = min(len(out) - done, self.shards[i].num_tokens - inside)
+            self._reader.read_into(i, inside, out[done : done + take])
+            done += take
+            i += 1
+        return out
+
+    def files_between(self, start: int, stop: int) -> list[TokenFile]:
+        """The files, or parts of them, that hold the tokens from start to stop; at least one."""
+        self._check_range(start, stop)
+        found = []
+        for file, shard in zip(self.files, self.shards, strict=True):
+            low = max(0, start - shard.start)
+            high = min(shard.num_tokens, stop - shard.start)
+            if low < high:
+                found.append(file.part(low, high))
+        return found or [self.files[0].part(0, 0)]
+
+    def _check_range(self, start: int, stop: int) -> None:
+        if not 0 <= start <= stop <= self.num_tokens:
+            raise IndexError(f"tokens {start} to {stop} of a dataset of {self.num_tokens} tokens")
+
+    @property
+    def num_documents(self) -> int | None:
+        """Documents in this data, or None where only a scan of all tokens could count them."""
+        return self._index().count if self.has_index else None
+
+    @property
+    def num_empty_documents(self) -> int:
+        """Documents without a token, which only an index can hold. Reads the whole index."""
+        index = self._index() if self.has_index else None
+        return index.num_empty() if isinstance(index, IndexedDocuments) else 0
+
+    def document(self, i: int) -> np.ndarray:
+        """The tokens of document i, in the stored dtype."""
+        return self.tokens(*self.document_range(i))
+
+    def document_range(self, i: int) -> tuple[int, int]:
+        """First token of document i, and the one after its last."""
+        count = self.num_documents
+        if i < 0 or (count is not None and i >= count):
+            raise IndexError(f"document {i} of a dataset of {count} documents")
+        return self._index().range(i)
+
+    def document_at(self, position: int) -> int:
+        """The document that holds the token at this position."""
+        if not 0 <= position < self.num_tokens:
+            raise IndexError(f"token {position} of a dataset of {self.num_tokens} tokens")
+        return self._index().at(position)
+
+    def document_ends(self, start: int, stop: int) -> np.ndarray:
+        """Positions e with start < e <= stop where a document ends: int64, sorted, each once."""
+        self._check_range(start, stop)
+        return self._index().ends(start, stop)
+
+    def document_ends_in_rows(
+        self, starts: np.ndarray, length: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same by the index, for rows of start .. start+length-1: numbers of rows, and ends.
+
+        Ends are such that start < e < start + length; rows come in no order.
+        """
+        index = self._index()
+        assert isinstance(index, IndexedDocuments)
+        return index.ends_in_rows(starts, length)
+
+    @property
+    def knows_documents(self) -> bool:
+        """Whether anything says where documents end."""
+        return self.has_index or self.end_of_text_id is not None
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the files say where documents end, without a scan of the tokens."""
+        return all(file.ends is not None for file in self.files)
+
+    def _index(self) -> IndexedDocuments | ScannedDocuments:
+        if self._documents is None:
+            if self.has_index:
+                self._documents = IndexedDocuments(self._reader, self.shard_starts)
+            elif self.end_of_text_id is not None:
+                assert self.end_of_text_comes is not None
+                self._documents = ScannedDocuments(
+                    self.tokens, self.num_tokens, self.end_of_text_id, self.end_of_text_comes
+                )
+            else:
+                raise unknown_documents(self.path)
+        return self._documents
