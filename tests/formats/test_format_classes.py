@@ -142,7 +142,7 @@ def test_what_was_written_has_the_suffixes_and_states_what_the_class_says(name, 
     format.finish(tmp_path, {"train": writer}, None)
 
     options = {} if format.states_dtype else {"dtype": dtype}
-    data = tokenmill.open(tmp_path, None, **options)
+    data = tokenmill.open(tmp_path, "all", **options)
 
     assert data.tokens(0, 3).tolist() == [1, 2, 50256]
     assert (data.format, data.has_index) == (name, format.is_indexed)
@@ -150,7 +150,7 @@ def test_what_was_written_has_the_suffixes_and_states_what_the_class_says(name, 
         assert Path(data.files[0].path).suffix in format.suffixes
     if not format.states_dtype:
         with pytest.raises(tokenmill.TokenmillError, match="type is unknown"):
-            tokenmill.open(tmp_path, None)
+            tokenmill.open(tmp_path, "all")
     for other in FILE_FORMATS.values():
         first_bytes = Path(data.files[0].path).read_bytes()
         assert (other.header_bytes(first_bytes) is not None) <= (other is format)
@@ -159,7 +159,7 @@ def test_what_was_written_has_the_suffixes_and_states_what_the_class_says(name, 
 @pytest.mark.parametrize("name", ["llmc", "npy"])
 def test_the_length_of_a_header_is_where_its_tokens_begin(name):
     format = FORMATS[name]
-    file = tokenmill.open(DATA / name, None).files[0]
+    file = tokenmill.open(DATA / name, "all").files[0]
     first_bytes = Path(file.path).read_bytes()[:1024]
 
     assert format.header_bytes(first_bytes) == file.offset
