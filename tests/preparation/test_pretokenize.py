@@ -29,7 +29,7 @@ from tokenmill.errors import (
     PrepareError,
     TokenizerMismatchError,
 )
-from tokenmill.preparation.pretokenize import Array, pretokenize
+from tokenmill.preparation.pretokenize import TextArray, pretokenize
 from tokenmill.preparation.workspace.target import hold_workspace
 from tokenmill.shards import writer
 from tokenmill.text.reading import cut_pieces
@@ -260,7 +260,7 @@ class TestStopping:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(Array, "_publish", stop)
+            patch.setattr(TextArray, "_publish", stop)
             with pytest.raises(KeyboardInterrupt):
                 pretokenize(corpus, tokenizer=gpt2, unit_bytes=3000)
         watch = Watch(corpus.parent)

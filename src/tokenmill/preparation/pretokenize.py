@@ -115,7 +115,7 @@ def pretokenize(
     with _own_hints():
         chosen = _choose_tokenizer(tokenizer, sources)
         kind = choose_dtype(chosen, dtype)
-        wanted = [Array(source, chosen, kind, separator) for source in sources]
+        wanted = [TextArray(source, chosen, kind, separator) for source in sources]
         kept = [None if force else array.find_kept() for array in wanted]
         return [
             found or array.write(progress or Progress(), unit_bytes)
@@ -124,7 +124,7 @@ def pretokenize(
 
 
 @dataclass(frozen=True)
-class Array:
+class TextArray:
     """The array that is wanted for one text."""
 
     source: Source
