@@ -202,5 +202,5 @@ def _made_lines(made: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     rows = [("made from", f"{names}{more}: {made['source_bytes']:,} bytes")] if count else []
     rows += [("made with", f"{k}={one_line(str(v))}") for k, v in made["settings"].items()]
     for name, value in made["books"].items():
-        rows.append(("books", f"{name}: {one_line(str(value))}"))
+        rows.append(("accounts", f"{name}: {one_line(str(value))}"))
     return rows

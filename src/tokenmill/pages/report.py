@@ -64,7 +64,9 @@ def report(path: str, *, sample: int = report_numbers.BUDGET, **open_options: An
             class_="grid2",
         ),
         tag("div", _splits(known), _compression(splits, tokenizer, manifest), class_="grid2"),
-        tag("div", _books(known), _repeated(splits, known), class_="grid2") if manifest else None,
+        tag("div", _accounts(known), _repeated(splits, known), class_="grid2")
+        if manifest
+        else None,
         _samples(splits, tokenizer),
         tag("footer", _footer(known, counts, health)),
     )
@@ -269,7 +271,7 @@ def _compression(
     return _section(f"Bytes a token, by {kind}", plots.bars(rows), tag("p", words, class_="note"))
 
 
-def _books(known: dict[str, Any]) -> Html:
+def _accounts(known: dict[str, Any]) -> Html:
     made = known["made"]
     rows: list[tuple[object, ...]] = []
     for name, value in made["books"].items():
@@ -284,20 +286,20 @@ def _books(known: dict[str, Any]) -> Html:
         tag("summary", "Settings"),
         table((), [(k, v) for k, v in settings], class_="facts"),
     )
-    return _section("Books", table((), rows, class_="facts"), more)
+    return _section("Accounts", table((), rows, class_="facts"), more)
 
 
 def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any]) -> Html:
-    books = known["made"]["books"]
-    dropped = books.get("dropped")
+    accounts = known["made"]["books"]
+    dropped = accounts.get("dropped")
     parts: list[object] = []
-    if isinstance(dropped, dict) and isinstance(books.get("documents_in"), int):
+    if isinstance(dropped, dict) and isinstance(accounts.get("documents_in"), int):
         many = sum(n for reason, n in dropped.items() if "duplicate" in reason)
-        read = max(1, books["documents_in"])
-        words = f"{many:,} of {books['documents_in']:,} documents dropped as duplicates"
+        read = max(1, accounts["documents_in"])
+        words = f"{many:,} of {accounts['documents_in']:,} documents dropped as duplicates"
         parts.append(plots.meter(many / read, words))
-    if isinstance(books.get("lines_dropped"), int):
-        parts.append(tag("p", f"{books['lines_dropped']:,} repeated lines dropped."))
+    if isinstance(accounts.get("lines_dropped"), int):
+        parts.append(tag("p", f"{accounts['lines_dropped']:,} repeated lines dropped."))
     found = report_numbers.repeated_documents(splits)
     if found is not None:
         repeated, compared = found

@@ -27,10 +27,10 @@ def hash_all(texts: Iterable[bytes | memoryview]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Run:
-    """What one unit has to say: its first occurrences, sorted, and its repetitions."""
+    """The hashes of one unit: its first occurrences, sorted, and its repetitions."""
 
     hashes: np.ndarray  # HASH, sorted by (high, low), each once
-    ordinals: np.ndarray  # uint32, where in the unit each stands first
+    ordinals: np.ndarray  # uint32, where in the unit each is first
     repeated: np.ndarray  # uint32, ordinals of what the unit itself had before
 
 
@@ -74,7 +74,7 @@ def partition_bounds(partition: int, num_partitions: int) -> tuple[int, int]:
 
 
 def slice_of(hashes: np.ndarray, bounds: tuple[int, int]) -> slice:
-    """Where the values of a partition stand in a sorted run, by bisection."""
+    """Where the values of a partition are in a sorted run, by bisection."""
     low, high = bounds
     start = int(np.searchsorted(hashes["high"], np.uint64(low)))
     if high == 1 << 64:
@@ -114,7 +114,7 @@ def _same_as_before(hashes: np.ndarray) -> np.ndarray:
 
 
 def _values_that_repeat(values: np.ndarray) -> np.ndarray:
-    """A mask that holds at least every value that stands more than once.
+    """A mask that holds at least every value that is there more than once.
 
     Plain sorting is several times faster than sorting with positions, so positions are only
     sorted for values whose last bits are those of a repeated value.

@@ -1,4 +1,4 @@
-"""The lines of many texts at once: where they are, which can be duplicates, and how they go.
+"""The lines of many texts at once: where they are, which can be duplicates, and the texts without some of them.
 
 A text of n newlines has n + 1 lines. The texts of a chunk are joined by newlines, so that the lines
 of all of them are found in one pass, and numbered through.
@@ -34,7 +34,7 @@ class Lines:
 
     @cached_property
     def first_of_text(self) -> np.ndarray:
-        """The number of the first line of each text; behind them, the number of all lines."""
+        """The number of the first line of each text; at the end, the number of all lines."""
         sizes = np.fromiter(map(len, self.texts), np.int64, len(self.texts))
         begins = np.concatenate(([0], np.cumsum(sizes + 1)))
         return np.searchsorted(self.starts, begins)
@@ -79,14 +79,14 @@ def lines_that_count(lines: Lines, min_chars: int, max_bytes: int) -> np.ndarray
 def without_lines(lines: Lines, dropped: np.ndarray) -> list[bytes]:
     """The texts without the lines of these numbers, each going with its own newline.
 
-    The last line of a text has none, and what stands before it stays.
+    The last line of a text has none, and the newline before it stays.
     """
     texts = list(lines.texts)
     if not len(dropped):
         return texts
     firsts = lines.first_of_text
     text_of = firsts.searchsorted(dropped, side="right") - 1
-    # Lines that stand together, within one text, go in one piece.
+    # Neighbouring lines of one text are cut out in one piece.
     apart = (np.diff(dropped) != 1) | (np.diff(text_of) != 0)
     first, last = dropped[np.append(True, apart)], dropped[np.append(apart, True)]
     cuts = zip(
@@ -107,10 +107,10 @@ def without_lines(lines: Lines, dropped: np.ndarray) -> list[bytes]:
 
 
 def with_surplus_empty_lines(lines: Lines, dropped: np.ndarray, *, continues: bool) -> np.ndarray:
-    """These numbers, and those of empty lines that come to stand behind another empty line.
+    """These numbers, and those of empty lines that then follow another empty line.
 
     So at most one in a row is left where there was at most one before (rule 7 of cleaning).
-    `continues`: the first text does, so what stands before its first line is not known.
+    `continues`: the first text does, so what is before its first line is not known.
     """
     firsts = lines.first_of_text
     left = np.ones(len(lines), np.bool_)
@@ -120,7 +120,7 @@ def with_surplus_empty_lines(lines: Lines, dropped: np.ndarray, *, continues: bo
     empty[firsts[1:] - 1] = False  # the last line of a text has no newline to give
     if continues and len(kept) and kept[0] < firsts[1]:
         empty[kept[0]] = False
-    behind = empty[kept][:-1] & empty[kept][1:]
-    behind &= np.diff(firsts.searchsorted(kept, side="right")) == 0  # in the same text
-    left[kept[1:][behind]] = False
+    follows = empty[kept][:-1] & empty[kept][1:]
+    follows &= np.diff(firsts.searchsorted(kept, side="right")) == 0  # in the same text
+    left[kept[1:][follows]] = False
     return np.flatnonzero(~left)

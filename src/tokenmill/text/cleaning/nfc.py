@@ -28,7 +28,7 @@ def nfc(text: bytes) -> bytes:
     done = 0
     for place in places.tolist():
         if place >= done:
-            # A space is safe to cut at: it joins nothing before or behind it.
+            # A space is safe to cut at: it joins nothing before or after it.
             start = max(done, text.rfind(b" ", done, place))
             stop = text.find(b" ", place)
             stop = len(text) if stop < 0 else stop

@@ -1,7 +1,7 @@
 """Where a unit of text really begins: one answer for the unit that ends there and the next.
 
 A unit is planned as a range of bytes without looking at them. `align` moves a planned place to
-the first good one at or behind it:
+the first good one at or after it:
 
     1. a document end, if there is one within `long_line` bytes (the end of the file is one);
     2. else a line end, if there is one within `long_line` bytes;
@@ -30,7 +30,7 @@ _LARGEST_READ = 1 << 22
 # U+8FFF). None of them is a blank, is removed by cleaning, or joins the character before it.
 _SEEN = bytes(range(0x21, 0x7F))
 _MAY_FOLLOW_CUT = frozenset(_SEEN + bytes(range(0xE5, 0xE9)))
-# The same, and a space behind what is seen, as a pattern; one that begins with a set is quicker.
+# The same, and a space after what is seen, as a pattern; one that begins with a set is quicker.
 _PLACE = re.compile(rb"[\x20-\x7e\xe5-\xe8](?:(?<!\x20)|(?<=[\x21-\x7e]\x20))")
 
 Find = Callable[[bytes, int, int], int]
@@ -68,7 +68,7 @@ def first_inside(
         return -1
     best = -1
     match = cuts.search(window, max(0, low - CUT_CONTEXT))
-    # From every start, not only behind the last match: so the answer is the same for all `low`.
+    # From every start, not only after the last match: so the answer is the same for all `low`.
     while match and match.start() <= high and (best < 0 or match.start() < best):
         at = match.end()
         allowed = low <= at <= high and may_cut_inside(window, at) and documents.clear(window, at)
@@ -92,8 +92,8 @@ class Aligner:
     ) -> None:
         self._path, self._name, self._size = path, name, size
         self._documents, self._cuts, self._long_line = documents, cuts, long_line
-        self._behind = max(documents.behind, CUT_CONTEXT)
-        self._ahead = max(documents.ahead, CUT_CONTEXT)
+        self._bytes_before = max(documents.bytes_before, CUT_CONTEXT)
+        self._bytes_after = max(documents.bytes_after, CUT_CONTEXT)
 
     def align(self, place: int) -> tuple[int, Edge]:
         """The real place for a planned one, and how a document is left open there."""
@@ -105,7 +105,7 @@ class Aligner:
         place = self._first(documents.settled, place, self._size)
         if place < 0:
             return self._size, Edge.NONE
-        # What ends a document stands before the place where it has ended, and so does a newline.
+        # What ends a document is before the place where it has ended, and so is a newline.
         limit = place + self._long_line + documents.end_bytes if cuts else self._size
         if (at := self._first(documents.first_end, place, limit)) >= 0:
             return at, Edge.NONE
@@ -154,8 +154,8 @@ class Aligner:
         step = _FIRST_READ
         while start <= stop:
             end = min(start + step, stop)
-            base = max(0, start - self._behind)
-            window = open_input.read_range(self._path, base, end + self._ahead)
+            base = max(0, start - self._bytes_before)
+            window = open_input.read_range(self._path, base, end + self._bytes_after)
             yield base, window, start - base, end - base
             start = end + 1
             step = min(4 * step, _LARGEST_READ)

@@ -1,8 +1,8 @@
-"""A run of bytes becomes pieces of documents: the streaming heart of reading text.
+"""A unit of a text file becomes pieces of documents, block by block.
 
-Blocks are read and split at document ends; what is left waits for the next block. When the rest
-has outgrown `long_line` it is given away as an open piece, cut at its last line end, or inside
-its line where `cuts` allow. So memory stays near one block plus `long_line`, and text is touched
+Blocks are read and split at document ends; the rest waits for the next block. When the rest is
+longer than `long_line` it is returned as an open piece, cut at its last line end, or inside its
+line where `cuts` allow. So memory stays near one block plus `long_line`, and text is touched
 a few times only, always as whole buffers.
 """
 
@@ -27,9 +27,8 @@ from tokenmill.text.reading.chunks import Edge, ReadRules
 from tokenmill.text.reading.document_rules import DocumentRule
 
 _TAIL_BYTES = 1 << 12  # bytes at the end of a rest in which a place to cut is looked for first
-_LARGEST_SEARCH_BYTES = (
-    1 << 18
-)  # then: every byte may be a place to look at, at 100 bytes of memory each
+# Then: every byte may be a place to look at, at 100 bytes of memory each.
+_LARGEST_SEARCH_BYTES = 1 << 18
 
 
 @dataclass
@@ -46,33 +45,29 @@ class DocumentPieces:
     size: int = 0
     """Bytes that they cover, separators included."""
     too_large: list[int] = field(default_factory=list)
-    """Where documents began that were left out here since they had more than `max_bytes`."""
+    """Where documents began that were left out here since they had more than `max_document_bytes`."""
 
 
-@dataclass
 class Splitter:
-    """Splits runs of bytes; memory is bounded by `long_line`, or without `cuts` by `max_bytes`."""
+    """Splits runs of bytes of one source.
 
-    documents: DocumentRule
-    cuts: re.Pattern[bytes] | None
-    name: str
-    """Of the source, for errors."""
-    long_line: int
-    max_bytes: int
-    on_too_large: Callable[[int], None]
-    """Called with the offset of a document of more than `max_bytes`; if it returns, the document
-    is left out."""
-    large_bytes: int
-    on_large: Callable[[bool], None]
-    """As in `ReadRules`."""
+    Memory is bounded by `long_line`, or without `cuts` by `max_document_bytes`.
+    """
 
-    def __post_init__(self) -> None:
-        self._ahead = max(self.documents.ahead, CUT_CONTEXT)
+    def __init__(
+        self,
+        source: Source,
+        rules: ReadRules,
+        documents: DocumentRule,
+        cuts: re.Pattern[bytes] | None,
+    ) -> None:
+        self._source, self._rules, self._documents, self._cuts = source, rules, documents, cuts
+        self._bytes_after = max(documents.bytes_after, CUT_CONTEXT)
         # A rest of more than this is surely of a line, or a document, that is longer than allowed.
-        if self.cuts:
-            self._hold = self.long_line + self._ahead
+        if cuts:
+            self._hold = rules.long_line + self._bytes_after
         else:
-            self._hold = self.max_bytes + self.documents.end_bytes
+            self._hold = rules.max_document_bytes + documents.end_bytes
 
     def pieces(
         self, read: Callable[[int], bytes], block: int, offset: int, first: Edge, last: Edge
@@ -82,15 +77,15 @@ class Splitter:
         searched = 0  # bytes of the rest that are known to hold no place to cut
         text, out = b"", None
         while True:
-            if len(rest) <= self.large_bytes < len(text):
+            if len(rest) <= self._rules.large_document_bytes < len(text):
                 text, out = b"", None
-                self.on_large(False)
+                self._rules.on_large(False)
             if not (data := read(self._read_size(block, len(rest)))):
                 break
             text = rest + data if rest else data
             out = DocumentPieces([], edge, Edge.NONE, offset, text)
             fresh = edge is Edge.NONE and not skipping
-            out.texts, rest = self.documents.split(text, fresh=fresh)
+            out.texts, rest = self._documents.split(text, fresh=fresh)
             if len(rest) < len(text):
                 searched = 0
             if out.texts:
@@ -99,21 +94,20 @@ class Splitter:
                     del out.texts[0]
                     skipping = False
                 self._leave_out_large(out)
-            if self.cuts is None and len(rest) > self.large_bytes and not skipping:
-                self.on_large(True)
+            if self._cuts is None and len(rest) > self._rules.large_document_bytes and not skipping:
+                self._rules.on_large(True)
             if len(rest) > self._hold and not skipping:
-                if self.cuts is None:
-                    out.too_large.append(offset + len(text) - len(rest))
-                    self.on_too_large(out.too_large[-1])
+                if self._cuts is None:
+                    self._too_large(out, offset + len(text) - len(rest))
                     skipping = True
                 elif place := self._place_to_cut(rest, searched, offset + len(text) - len(rest)):
                     at, edge = place
                     out.texts.append(rest[:at])
                     out.open, rest, searched = edge, rest[at:], 0
                 else:
-                    searched = len(rest) - self._ahead
+                    searched = len(rest) - self._bytes_after
             if skipping:
-                rest = rest[-self.documents.behind :]
+                rest = rest[-self._documents.bytes_before :]
             out.size = len(text) - len(rest)
             offset += out.size
             if out.size or out.too_large:
@@ -133,45 +127,56 @@ class Splitter:
             if rest or edge is not last:
                 out.texts = [rest]
         elif not skipping:
-            text = self.documents.last(rest, fresh=edge is Edge.NONE)
+            text = self._documents.last(rest, fresh=edge is Edge.NONE)
             out.texts = [] if text is None else [text]
             self._leave_out_large(out)
         if out.texts or out.size:
             yield out
 
     def _leave_out_large(self, out: DocumentPieces) -> None:
-        if self.cuts is None and len(out.run) > self.max_bytes:
+        most = self._rules.max_document_bytes
+        if self._cuts is None and len(out.run) > most:
             for text in out.texts:
-                if len(text) > self.max_bytes:
-                    out.too_large.append(out.offset + out.run.find(text))
-                    self.on_too_large(out.too_large[-1])
-            out.texts = [text for text in out.texts if len(text) <= self.max_bytes]
+                if len(text) > most:
+                    self._too_large(out, out.offset + out.run.find(text))
+            out.texts = [text for text in out.texts if len(text) <= most]
+
+    def _too_large(self, out: DocumentPieces, offset: int) -> None:
+        """Leave out the document that begins here, or raise the error that it is too large."""
+        if self._rules.on_bad_input == "error":
+            most = self._rules.max_document_bytes
+            what = f"the document from here has more than {most:,} bytes"
+            size = _size_of_document(self._source, self._documents, offset)
+            raise TooLargeError(self._source, f" at byte {offset:,}", what, size)
+        out.too_large.append(offset)
 
     def _place_to_cut(self, rest: bytes, low: int, offset: int) -> tuple[int, Edge] | None:
-        """Where to cut an over-long rest, behind `low`; None when more of it must be seen."""
-        high = len(rest) - self._ahead
+        """Where to cut an over-long rest, after `low`; None when more of it must be seen."""
+        high = len(rest) - self._bytes_after
         at = newline = rest.rfind(b"\n", 0, high)
         while at >= 0:
-            if self.documents.clear(rest, at + 1):
+            if self._documents.clear(rest, at + 1):
                 return at + 1, Edge.LINE
             at = rest.rfind(b"\n", 0, at)
         if newline < 0 and (at := self._last_inside(rest, low, high)) > 0:
             return at, Edge.INSIDE
         if len(rest) > self._hold + CUT_BOUND:
-            raise no_place_to_cut(self.name, offset, len(rest))
+            raise no_place_to_cut(self._source.name, offset, len(rest))
         return None
 
     def _last_inside(self, rest: bytes, low: int, high: int) -> int:
         """The last place in low..high that `cuts` allow, or 0."""
-        assert self.cuts is not None
+        assert self._cuts is not None
         stop, size = high, _TAIL_BYTES
         while stop > low:
             start = max(low, stop - size)
             places: list[int] = []
             if may_cut_between(rest, start, stop):
-                places = [m.end() for m in self.cuts.finditer(rest, start, stop + self._ahead)]
+                places = [
+                    m.end() for m in self._cuts.finditer(rest, start, stop + self._bytes_after)
+                ]
             for at in reversed(places):
-                if at <= stop and may_cut_inside(rest, at) and self.documents.clear(rest, at):
+                if at <= stop and may_cut_inside(rest, at) and self._documents.clear(rest, at):
                     return at
             stop, size = start, min(4 * size, _LARGEST_SEARCH_BYTES)
         return 0
@@ -186,23 +191,7 @@ def pieces_of(
     chunk_bytes: int,
 ) -> Iterator[tuple[DocumentPieces, int]]:
     """Pieces of one unit with the bytes of the file that each covers."""
-
-    def too_large(offset: int) -> None:
-        if rules.on_bad_input == "error":
-            what = f"the document from here has more than {rules.max_document_bytes:,} bytes"
-            size = _size_of_document(source, documents, offset)
-            raise TooLargeError(source, f" at byte {offset:,}", what, size)
-
-    splitter = Splitter(
-        documents,
-        cuts,
-        source.name,
-        rules.long_line,
-        rules.max_document_bytes,
-        too_large,
-        rules.large_document_bytes,
-        rules.on_large,
-    )
+    splitter = Splitter(source, rules, documents, cuts)
     if source.compression:
         with Stream(source.path, source.compression, source.name) as stream:
             seen = 0
@@ -242,6 +231,6 @@ def _size_of_document(source: Source, documents: DocumentRule, offset: int) -> i
             found, rest = documents.split(text, fresh=not before)
             if found:
                 return before + len(found[0])
-            rest = rest[-documents.behind :]
+            rest = rest[-documents.bytes_before :]
             before += len(text) - len(rest)
         return before + len(rest)

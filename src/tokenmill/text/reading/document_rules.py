@@ -7,11 +7,11 @@
     paragraph   consecutive lines that are not blank, without the last newline; a blank line is
                 empty or holds up to 1,000 spaces, tabs and CRs; blank lines are in no document
 
-All questions are put to a window of bytes and are answered from at most `behind` bytes before and
-`ahead` bytes after a place, so that two readers who see different windows agree.
+All questions are put to a window of bytes and are answered from at most `bytes_before` bytes before
+and `bytes_after` bytes after a place, so that two readers who see different windows agree.
 
-`clear(window, at)` tells whether a document may be left open at a place: not inside a separator or
-before one, and not before a blank line (whose newline would then have been given away).
+`clear(window, at)` says whether a document may be left open at a place: not inside a separator or
+before one, and not before a blank line (whose newline would then be in the piece before).
 """
 
 import re
@@ -29,13 +29,13 @@ _NO_BLANK = re.compile(_BLANK + rb"[^ \t\r\n]|[ \t\r]{%d}" % (BLANK_LIMIT + 1))
 class DocumentRule(Protocol):
     """One rule for documents."""
 
-    behind: int
-    ahead: int
+    bytes_before: int
+    bytes_after: int
     end_bytes: int
-    """At most so many bytes stand between a document and the place where it has ended."""
+    """At most so many bytes are between a document and the place where it has ended."""
 
     def first_end(self, window: bytes, low: int, high: int) -> int:
-        """The first document end in low..high that can be told from its surroundings, or -1."""
+        """The first document end in low..high that can be seen from its surroundings, or -1."""
 
     def settled(self, window: bytes, low: int, high: int) -> int:
         """The first place in low..high that is not inside a separator, or -1."""
@@ -47,14 +47,14 @@ class DocumentRule(Protocol):
         """The documents that end in the text, and the rest; `fresh`: none is open before it."""
 
     def last(self, rest: bytes, *, fresh: bool) -> bytes | None:
-        """What the rest is when the file ends behind it: the last document's end, or None."""
+        """What the rest is when the file ends after it: the last document's end, or None."""
 
 
 class _Plain:
     """What most rules share: no place is inside a separator, each is clear."""
 
-    behind = 1
-    ahead = 1
+    bytes_before = 1
+    bytes_after = 1
     end_bytes = 1
 
     def settled(self, window: bytes, low: int, high: int) -> int:
@@ -71,11 +71,9 @@ class ByFile(_Plain):
     """The whole file is one document; only the end of the file ends it."""
 
     def first_end(self, window: bytes, low: int, high: int) -> int:
-        """-1: no place inside a file is one."""
         return -1
 
     def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
-        """All of it is rest."""
         return [], text
 
 
@@ -83,7 +81,6 @@ class ByLine(_Plain):
     """Every line is a document."""
 
     def first_end(self, window: bytes, low: int, high: int) -> int:
-        """Right after the first newline."""
         at = window.find(b"\n", max(0, low - 1), high)
         return at + 1 if at >= 0 else -1
 
@@ -97,7 +94,7 @@ class BySeparator(_Plain):
     """Text between separators.
 
     A separator like "\\n\\n" can overlap itself, and which of the overlapping ones count depends
-    on where the run of them begins. Only the first of such a run can be told locally, so units
+    on where the run of them begins. Only the first of such a run can be found locally, so units
     are cut there and nowhere else in it; inside a unit the order of reading settles it.
     """
 
@@ -105,11 +102,11 @@ class BySeparator(_Plain):
         self._separator = separator
         self._size = size = len(separator)
         self._overlaps = any(separator[:n] == separator[-n:] for n in range(1, size))
-        self.behind = 2 * size
-        self.ahead = self.end_bytes = size
+        self.bytes_before = 2 * size
+        self.bytes_after = self.end_bytes = size
 
     def first_end(self, window: bytes, low: int, high: int) -> int:
-        """Behind the first separator that no earlier one overlaps."""
+        """After the first separator that no earlier one overlaps."""
         at = window.find(self._separator, max(0, low - self._size), high)
         while at >= 0:
             if not self._overlaps or not self._before(window, at):
@@ -122,7 +119,7 @@ class BySeparator(_Plain):
         return window.find(self._separator, start, at + self._size - 1) >= 0
 
     def settled(self, window: bytes, low: int, high: int) -> int:
-        """Behind the run of overlapping separators that `low` is in."""
+        """After the run of overlapping separators that `low` is in."""
         at = low
         while at <= high:
             straddling = self._straddling(window, at)
@@ -140,7 +137,6 @@ class BySeparator(_Plain):
         return self._straddling(window, at) < 0 and not window.startswith(self._separator, at)
 
     def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
-        """As bytes.split does: from left to right, not overlapping."""
         parts = text.split(self._separator)
         return parts, parts.pop()
 
@@ -148,13 +144,13 @@ class BySeparator(_Plain):
 class ByParagraph(_Plain):
     """Text between blank lines."""
 
-    behind = BLANK_LIMIT + 2
-    ahead = BLANK_LIMIT + 2
+    bytes_before = BLANK_LIMIT + 2
+    bytes_after = BLANK_LIMIT + 2
     end_bytes = BLANK_LIMIT + 2
 
     def first_end(self, window: bytes, low: int, high: int) -> int:
         """Right after the first blank line that follows another line."""
-        for match in _BLANK_END.finditer(window, max(0, low - self.behind)):
+        for match in _BLANK_END.finditer(window, max(0, low - self.bytes_before)):
             end = match.end(1)
             if end > high:
                 return -1
@@ -175,7 +171,7 @@ class ByParagraph(_Plain):
 
     def last(self, rest: bytes, *, fresh: bool) -> bytes | None:
         """The paragraph without its last newline; a blank rest is no document."""
-        blank = _BLANK_LAST_LINE.search(rest, max(0, len(rest) - self.behind))
+        blank = _BLANK_LAST_LINE.search(rest, max(0, len(rest) - self.bytes_before))
         if blank and (fresh or blank.start() or rest[:1] == b"\n"):
             rest = rest[: blank.start()]
         return rest if rest or not fresh else None

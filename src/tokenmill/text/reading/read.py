@@ -1,7 +1,7 @@
 """One unit of one source becomes chunks of documents, in bounded memory.
 
-`read_unit` is the door: it finds the reader for the kind of source, and makes sure that the file
-is the one that was planned, before and after. The law it keeps: whatever the units, whatever
+`read_unit` chooses the reader for the kind of source, and makes sure that the file is the one that
+was planned, before and after. The law it keeps: whatever the units, whatever
 `chunk_bytes`, joining pieces over open edges gives the same documents in the same order.
 
 A document is left open (cut between two chunks or units) only when it has more than `long_line`
@@ -9,14 +9,14 @@ bytes, and a line is cut inside only when it has; a chunk holds about `chunk_byt
 `long_line` bytes at most. Without `cuts` nothing is left open, and a document of more than
 `max_document_bytes` is bad input.
 
-What bad input leads to is `on_bad_input`:
+`on_bad_input` decides what happens to bad input:
     error     BadInputError with file and line or byte
     skip      the document is dropped and counted by reason; but a document of more than
               `long_line` bytes that is not UTF-8 is an error all the same: it may be the whole
-              corpus, and parts of it may already have been given away
-    replace   what is not UTF-8 becomes U+FFFD; what cannot be mended so is dropped and counted
-A file that is gone or closed to us counts as one document that was dropped. A truncated or damaged
-archive is always an error.
+              corpus, and parts of it may already have been returned
+    replace   what is not UTF-8 becomes U+FFFD; what cannot be repaired so is dropped and counted
+A file that is missing or not readable counts as one document that was dropped. A truncated or
+damaged archive is always an error.
 """
 
 import re
@@ -52,27 +52,17 @@ def read_unit(
         return
     check_unchanged(source)
     try:
-        yield from _read(source, unit, rules, cuts, chunk_bytes)
+        if source.kind == "parquet":
+            yield from read_parquet(source, unit, rules, chunk_bytes)
+        elif source.kind == "csv":
+            yield from read_csv(source, rules, chunk_bytes)
+        elif source.kind == "jsonl":
+            yield from read_jsonl(source, unit, rules, chunk_bytes)
+        else:
+            yield from read_text(source, unit, rules, cuts, chunk_bytes)
     except OSError as error:
         raise open_input.cannot_read(source.path, error) from error
     check_unchanged(source)
-
-
-def _read(
-    source: Source,
-    unit: Unit,
-    rules: ReadRules,
-    cuts: re.Pattern[bytes] | None,
-    chunk_bytes: int,
-) -> Iterator[Chunk]:
-    if source.kind == "parquet":
-        return read_parquet(source, unit, rules, chunk_bytes)
-    elif source.kind == "csv":
-        return read_csv(source, rules, chunk_bytes)
-    elif source.kind == "jsonl":
-        return read_jsonl(source, unit, rules, chunk_bytes)
-    else:
-        return read_text(source, unit, rules, cuts, chunk_bytes)
 
 
 def check_unchanged(source: Source) -> None:

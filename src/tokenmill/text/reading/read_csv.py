@@ -102,8 +102,6 @@ class _RowReader:
             lines.begin_row()
             try:
                 values = next(parsed)
-                if lines.may_be_too_large:
-                    lines.check_size()
             except StopIteration:
                 return
             except csv.Error as error:
@@ -112,13 +110,15 @@ class _RowReader:
                 self._bad(NOT_CSV, f"not CSV: {error}")
                 parsed = lines.parse()
             except _RowTooLargeError:
-                row_bytes = lines.skip_row()
-                if row_bytes is None:
+                if not lines.skip_row():
                     return self._unclosed()
-                self._too_large(row_bytes)
+                self._too_large()
                 parsed = lines.parse()
             else:
-                yield values
+                if lines.is_too_large():
+                    self._too_large()
+                else:
+                    yield values
 
     def add(self, values: list[str], column: int) -> int:
         """Put the text of a row into the chunk; returns its size. An empty line is no row."""
@@ -134,7 +134,7 @@ class _RowReader:
             if self._rules.on_bad_input != "replace":
                 self._bad(NOT_UTF8, f"column {self._rules.text_field!r} is not UTF-8")
                 return 0
-            text = replace_not_utf8(values[column].encode("utf-8", "surrogateescape"))
+            text = replace_not_utf8(_encode(values[column]))
             self.chunk.repaired(NOT_UTF8, "row", self.row)
         if text:
             self.chunk.texts.append(text)
@@ -145,10 +145,10 @@ class _RowReader:
     def _bad(self, reason: str, what: str) -> None:
         bad_row(self.chunk, self._source, self._rules, self.row, reason, what)
 
-    def _too_large(self, row_bytes: int) -> None:
+    def _too_large(self) -> None:
         if self._rules.on_bad_input == "error":
             what = f"the row has more than {self._rules.max_document_bytes:,} bytes"
-            raise TooLargeError(self._source, f", row {self.row:,}", what, row_bytes)
+            raise TooLargeError(self._source, f", row {self.row:,}", what, self._lines.row_bytes)
         self.chunk.leave_out(TOO_LARGE, "row", self.row)
 
     def _unclosed(self) -> None:
@@ -166,9 +166,8 @@ class _RowTooLargeError(Exception):
 class _CsvLines:
     """The lines of a file as the parser takes them; what is not UTF-8 is surrogate escapes.
 
-    The lines of the row that is being parsed are held, up to a limit. What is done for each line
-    costs as much as parsing it, so it is little: the size of a row is checked only when the row
-    continues in the next block.
+    What is done for each line costs as much as parsing it, so it is little: the size of a row is
+    counted only when the row continues in the next block, or is in a block with a large line.
     """
 
     def __init__(self, source: Source, rules: ReadRules) -> None:
@@ -177,9 +176,10 @@ class _CsvLines:
         self._stream = open_stream(source.path, source.compression, source.name)
         self._rest = b""  # read from the stream, not yet part of a block
         self._block = io.StringIO()  # whole lines
-        self._large_block = self.may_be_too_large = False
-        self._held: list[str] = []  # the lines of the row that is being parsed
-        self._counted = self._size = 0  # the first `_counted` of them have `_size` bytes
+        self._large_block = False
+        self._held: list[str] = []  # lines of the row that are not yet in `row_bytes`
+        self._num_lines = 0  # of those that are
+        self.row_bytes = 0
         self.line = 1
         """On which the row that is being parsed begins."""
 
@@ -196,7 +196,7 @@ class _CsvLines:
     @property
     def spans_lines(self) -> bool:
         """Whether the row that is being parsed has more than one line so far."""
-        return len(self._held) > 1
+        return self._num_lines + len(self._held) > 1
 
     def parse(self) -> Iterator[list[str]]:
         """Parse from here on; to be called again after an error."""
@@ -208,13 +208,13 @@ class _CsvLines:
             for line in self._block:
                 held.append(line)
                 yield line
-            if held:
-                self.check_size()
+            self._count()
+            if self.row_bytes > self._max_bytes:
+                raise _RowTooLargeError
             if not (data := self._next_block()):
                 return
             self._large_block = len(data) > self._max_bytes
-            self.may_be_too_large = bool(held) or self._large_block
-            if self._size + len(data) > self._large:
+            if self.row_bytes + len(data) > self._large:
                 self._on_large(True)
             self._block = io.StringIO(data.decode("utf-8", "surrogateescape"), newline="\n")
 
@@ -238,49 +238,47 @@ class _CsvLines:
 
     def begin_row(self) -> None:
         """The lines given so far are done with."""
-        if self._size > self._large:
+        if self.row_bytes > self._large:
             self._on_large(False)
-        self.line += len(self._held)
+        self.line += self._num_lines + len(self._held)
         self._held.clear()
-        self._counted = self._size = 0
+        self._num_lines = self.row_bytes = 0
 
-    def check_size(self) -> None:
-        """Raise if the row is too large; to be called only if it may be."""
-        self._size += len(_encode(self._held[self._counted :]))
-        self._counted = len(self._held)
-        if self._size > self._max_bytes:
-            raise _RowTooLargeError
-        self.may_be_too_large = self._large_block
+    def _count(self) -> None:
+        self._num_lines += len(self._held)
+        self.row_bytes += len(_encode("".join(self._held)))
+        self._held.clear()
 
-    def skip_row(self) -> int | None:
+    def is_too_large(self) -> bool:
+        """For a row that was parsed; one within a block of small lines is not even counted."""
+        if self.row_bytes or self._large_block:
+            self._count()
+        return self.row_bytes > self._max_bytes
+
+    def skip_row(self) -> bool:
         """Read to the end of a row that is too large, without holding it.
 
-        Returns its size; None if a quote in it is not closed as it should be.
+        False if a quote in it is not closed as it should be.
         """
-        data = _encode([*self._held, self._block.read()]) + self._rest
-        self._size = max(self._size, len(data))
-        self._held.clear()
-        self._block = io.StringIO()
-        state, size = "begin", 0
-        while data:
+        data, self._rest = self._rest, b""
+        # Between two lines of a row, a quote is open.
+        state = "quoted" if self._num_lines else "begin"
+        while data or (data := self._stream.read(_BLOCK_BYTES)):
             state, at = _walk(state, data)
-            if state == "broken":
-                return None
-            if state == "end":
+            self.row_bytes += at
+            if state in ("end", "broken"):
                 self._rest = data[at:]
-                return size + at
-            size += len(data)
-            data = self._stream.read(_BLOCK_BYTES)
-        self._rest = b""
-        return None if state == "quoted" else size
+                return state == "end"
+            data = b""
+        return state != "quoted"
 
 
-def _encode(lines: list[str]) -> bytes:
-    return "".join(lines).encode("utf-8", "surrogateescape")
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _walk(state: str, data: bytes) -> tuple[str, int]:
-    """The state of the strict parser after these bytes of a row; for `end`, also where that is."""
+    """The state of the strict parser after these bytes of a row, and how many of them are its."""
     at = 0
     while at < len(data):
         if state == "quoted":
@@ -302,4 +300,4 @@ def _walk(state: str, data: bytes) -> tuple[str, int]:
             return "broken", at
         else:
             state = "plain"
-    return state, 0
+    return state, len(data)
