@@ -24,11 +24,15 @@ from tokenmill.pages.elements.html import (
     Html,
     cards,
     coloured,
+    facts,
     inline,
     join,
+    note,
     packaged_file,
     table,
     tag,
+    text,
+    whole_page,
 )
 from tokenmill.pages.elements.open_splits import open_for_looking
 from tokenmill.shards.manifest import FILE_NAME, Manifest
@@ -55,7 +59,7 @@ def report(path: str, *, sample: int = report_numbers.BUDGET, **open_options: An
         tag("h1", name),
         _lead(known),
         _figures(known, counts, health),
-        tag("section", tag("h2", "Health"), health_list(health), class_="card"),
+        _section("Health", health_list(health)),
         _lengths(splits, sample),
         tag(
             "div",
@@ -80,24 +84,15 @@ def _document(name: str, body: Html) -> str:
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
+    head = join(
         tag("meta", http_equiv="Content-Security-Policy", content=Html(policy)),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{name} - tokenmill report"),
         tag("link", rel="icon", href=f"data:image/svg+xml;base64,{icon}"),
         tag("style", Html(style)),
     )
-    page = tag(
-        "body",
-        tag("main", body),
-        tag("output", id="inspector", hidden=True),
-        tag("script", Html(script)),
-        class_="report",
-    )
-    return f"<!doctype html>\n{tag('html', head, page, lang='en')}\n"
+    inspector = tag("output", id="inspector", hidden=True)
+    scripts = tag("script", Html(script))
+    page = tag("body", tag("main", body), inspector, scripts, class_="report")
+    return whole_page(f"{name} - tokenmill report", head, page)
 
 
 def _hash(inside: str) -> str:
@@ -137,48 +132,44 @@ def _section(title: str, *children: object) -> Html:
     return tag("section", tag("h2", title), *children, class_="card")
 
 
+def _pair(left: Html, right: Html) -> Html:
+    return tag("div", left, right, class_="grid2")
+
+
 def _sampled(what: str, is_whole: bool) -> Html | None:
     if is_whole:
         return None
-    return tag("p", f"From an evenly spaced sample: {what}.", class_="note")
+    return note(f"From an evenly spaced sample: {what}.")
 
 
 def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
     found = report_numbers.lengths_of(splits, sample)
     if found is None or not len(found.values):
         words = "Nothing in this data says where documents end; name it with --end-of-text-id."
-        return _section("Document lengths", tag("p", words, class_="note"))
+        return _section("Document lengths", note(words))
     values = found.values
     places = np.percentile(values, [5, 50, 95], method="nearest").astype(int).tolist()
     order = np.sort(values)[::-1]
     half = int(order[np.searchsorted(np.cumsum(order), order.sum() / 2)])
-    figures = [
-        ("shortest", int(values.min())),
-        ("5 %", places[0]),
-        ("median", places[1]),
-        ("mean", round(float(values.mean()))),
-        ("95 %", places[2]),
-        ("longest", int(values.max())),
-    ]
-    key = tag(
-        "p",
+    figures = {
+        "shortest": int(values.min()),
+        "5 %": places[0],
+        "median": places[1],
+        "mean": round(float(values.mean())),
+        "95 %": places[2],
+        "longest": int(values.max()),
+    }
+    key = note(
         tag("i", class_="key"),
         "documents of a length ",
         tag("i", class_="key line"),
         "share of all tokens that are in documents up to that length",
-        class_="note",
     )
     words = f"Half of all tokens are in documents of {half:,} tokens or more."
-    head, row = tuple(name for name, _ in figures), tuple(value for _, value in figures)
+    numbers = table(tuple(figures), [tuple(figures.values())])
     sampled = _sampled(f"{len(values):,} documents", found.is_whole)
-    return _section(
-        "Document lengths",
-        plots.histogram(values),
-        key,
-        table(head, [row]),
-        tag("p", words),
-        sampled,
-    )
+    plot = plots.histogram(values)
+    return _section("Document lengths", plot, key, numbers, tag("p", words), sampled)
 
 
 def _top_tokens(
@@ -200,7 +191,7 @@ def _top_tokens(
     total = sum(amount for _, amount, _ in rows) / max(1, counts.looked_at)
     words = f"The {len(rows)} most frequent tokens are {total:.0%} of the data."
     sampled = _sampled(f"{counts.looked_at:,} of {counts.num_tokens:,} tokens", counts.is_whole)
-    return _section("Top tokens", plots.bars(rows), tag("p", words, class_="note"), sampled)
+    return _section("Top tokens", plots.bars(rows), note(words), sampled)
 
 
 def _vocabulary(known: dict[str, Any], counts: report_numbers.Counts) -> Html:
@@ -213,23 +204,18 @@ def _vocabulary(known: dict[str, Any], counts: report_numbers.Counts) -> Html:
         inside = counts.by_id[:size]
         by_id[: len(inside)] = inside
         within = int((by_id > 0).sum())
-        parts.append(
-            plots.meter(within / size, f"{within:,} of {size:,} ids occur ({within / size:.1%})")
-        )
-        parts.append(plots.vocabulary_map(by_id, size))
-        parts.append(
-            tag(
-                "p",
-                "Each cell is some neighbouring ids, in full colour where all occur.",
-                class_="note",
-            )
-        )
+        words = f"{within:,} of {size:,} ids occur ({within / size:.1%})"
+        parts += [
+            plots.meter(within / size, words),
+            plots.vocabulary_map(by_id, size),
+            note("Each cell is some neighbouring ids, in full colour where all occur."),
+        ]
     else:
         parts.append(tag("p", f"{used:,} different ids; the size of the vocabulary is not known."))
     parts += [
         tag("h2", "Occurrences by rank"),
         plots.rank_frequency(counts.by_id),
-        tag("p", f"{plural(once, 'id')} came once only. Both axes are logarithmic.", class_="note"),
+        note(f"{plural(once, 'id')} came once only. Both axes are logarithmic."),
         _sampled(f"{counts.looked_at:,} of {counts.num_tokens:,} tokens", counts.is_whole),
     ]
     return _section("Vocabulary", *parts)
@@ -242,51 +228,37 @@ def _splits(known: dict[str, Any]) -> Html:
     ]
     tokenizer = {f"tokenizer {key}": value for key, value in (known["tokenizer"] or {}).items()}
     said = {k: v for k, v in known["details"].items() if k not in ("splits", "tokenizer")}
-    details = [(key.replace("_", " "), str(value)) for key, value in (tokenizer | said).items()]
-    return _section(
-        "Splits",
-        table(("split", "tokens", "documents", "shards"), rows),
-        table((), [(k, v) for k, v in details], class_="facts"),
-    )
+    counts = table(("split", "tokens", "documents", "shards"), rows)
+    return _section("Splits", counts, facts(tokenizer | said))
 
 
 def _compression(
     splits: dict[str, TokenDataset], tokenizer: Any, manifest: Manifest | None
 ) -> Html:
     if tokenizer is None:
-        words = "Not known without the tokenizer."
-        return _section("Bytes a token", tag("p", words, class_="note"))
+        return _section("Bytes a token", note("Not known without the tokenizer."))
     kind, found, total = report_numbers.compression(splits, tokenizer, manifest)
-    rows = [
-        (
-            tag("span", part.name, class_="place"),
-            part.bytes_per_token,
-            f"{part.bytes_per_token:.2f}",
-        )
-        for part in found
-    ]
+    rows = []
+    for part in found:
+        name, ratio = tag("span", part.name, class_="place"), part.bytes_per_token
+        rows.append((name, ratio, f"{ratio:.2f}"))
     words = f"Bytes of decoded text by token, from {sum(p.num_tokens for p in found):,} tokens."
     if len(found) < total:
         words += f" {len(found):,} of {total:,} {kind}s, evenly spaced."
-    return _section(f"Bytes a token, by {kind}", plots.bars(rows), tag("p", words, class_="note"))
+    return _section(f"Bytes a token, by {kind}", plots.bars(rows), note(words))
 
 
 def _accounts(known: dict[str, Any]) -> Html:
     made = known["made"]
-    rows: list[tuple[object, ...]] = []
+    rows: dict[str, object] = {}
     for name, value in made["books"].items():
         if isinstance(value, dict):
-            rows += [(f"{name}: {reason}", amount) for reason, amount in value.items()]
+            rows |= {f"{name}: {reason}": amount for reason, amount in value.items()}
         else:
-            rows.append((name.replace("_", " "), value))
-    rows.append(("source files", made["sources"]))
-    settings = [(key.replace("_", " "), str(value)) for key, value in made["settings"].items()]
-    more = tag(
-        "details",
-        tag("summary", "Settings"),
-        table((), [(k, v) for k, v in settings], class_="facts"),
-    )
-    return _section("Accounts", table((), rows, class_="facts"), more)
+            rows[name] = value
+    rows["source files"] = made["sources"]
+    more = tag("details", tag("summary", "Settings"), facts(made["settings"]))
+    return _section("Accounts", facts(rows), more)
 
 
 def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any]) -> Html:
@@ -322,7 +294,7 @@ def _samples(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:
         shown = min(stop, start + SAMPLE_TOKENS)
         tokens = show_ids(data.tokens(start, shown), tokenizer, end_of_text_id=data.end_of_text_id)
         rest = f"; {stop - shown:,} more" if shown < stop else ""
-        words = tag("p", f"{name}, tokens {start:,} to {stop:,}{rest}", class_="note")
+        words = note(f"{name}, tokens {start:,} to {stop:,}{rest}")
         parts.append(tag("div", words, coloured(tokens), class_="sample"))
     return tag("section", tag("h2", "Samples"), *parts)
 
@@ -332,7 +304,7 @@ def _footer(known: dict[str, Any], counts: report_numbers.Counts, health: Health
     exact = (
         "all tokens" if counts.is_whole else f"{counts.looked_at:,} of {counts.num_tokens:,} tokens"
     )
-    return join(
+    return text(
         f"Made by tokenmill {__version__} from {exact}; the checks looked at {health.looked_at:,}. "
         f"Fingerprints: {prints}."
     )

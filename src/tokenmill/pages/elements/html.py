@@ -57,7 +57,7 @@ def tag(element: str, /, *children: object, **attributes: Any) -> Html:
     )
 
 
-def table(head: tuple[object, ...], rows: list[tuple[object, ...]], **attributes: Any) -> Html:
+def table(head: tuple[object, ...], rows: Sequence[tuple[object, ...]], **attributes: Any) -> Html:
     """A table; numbers are on the right."""
     first = rows[0] if rows else head
     top = tag(
@@ -76,6 +76,33 @@ def _cell(value: object) -> Html:
     if isinstance(value, int) and not isinstance(value, bool):
         return tag("td", f"{value:,}", class_="number")
     return tag("td", value)
+
+
+def note(*words: object) -> Html:
+    """A sentence in small letters."""
+    return tag("p", *words, class_="note")
+
+
+def facts(known: Mapping[str, object]) -> Html:
+    """Names and values as a table."""
+    rows = [(name.replace("_", " "), _value(value)) for name, value in known.items()]
+    return table((), rows, class_="facts")
+
+
+def _value(value: object) -> object:
+    return value if isinstance(value, int | Html) else str(value)
+
+
+def whole_page(title: str, head: Html, body: Html) -> str:
+    """An HTML document; `head` is what is in its head besides the usual."""
+    usual = join(
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+    )
+    page = tag("html", tag("head", usual, head), body, lang="en")
+    return f"<!doctype html>\n{page}\n"
 
 
 def cards(*entries: tuple[object, object]) -> Html:

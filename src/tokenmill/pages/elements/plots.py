@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from tokenmill.base.human import human_count
-from tokenmill.pages.elements.html import Html, join, tag
+from tokenmill.pages.elements.html import Html, join, note, tag
 
 WIDE, NARROW, HEIGHT = 1080, 520, 270  # of a whole card, of half of one
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 12, 40
@@ -57,7 +57,7 @@ def histogram(lengths: np.ndarray) -> Html:
     """Lengths in bins of half an octave; a line shows how many tokens are in documents so short."""
     lengths = lengths[lengths > 0]
     if not len(lengths):
-        return tag("p", "No documents to plot.", class_="note")
+        return note("No documents to plot.")
     bins = np.floor(2 * np.log2(lengths)).astype(int)
     first, last = int(bins.min()), int(bins.max())
     counts = np.bincount(bins - first, minlength=last - first + 1)
@@ -97,7 +97,7 @@ def rank_frequency(counts: np.ndarray) -> Html:
     """How often the token of each rank occurs, both axes logarithmic."""
     counts = np.sort(counts[counts > 0])[::-1]
     if len(counts) < 2:
-        return tag("p", "Too few different tokens to plot.", class_="note")
+        return note("Too few different tokens to plot.")
     ranks = np.unique(np.geomspace(1, len(counts), 200).astype(int))
     low, high = HEIGHT - BOTTOM, TOP
     top, right = np.log10(counts[0]), np.log10(len(counts))

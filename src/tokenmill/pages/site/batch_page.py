@@ -5,10 +5,10 @@ import numpy as np
 from tokenmill.base.human import plural
 from tokenmill.batches.batch import Batch
 from tokenmill.pages.elements.find_documents import Extent
-from tokenmill.pages.elements.html import Html, coloured, join, tag
+from tokenmill.pages.elements.html import Html, coloured, join, note, tag
 from tokenmill.pages.elements.plots import strip
 from tokenmill.pages.site.frame import Page, pager
-from tokenmill.pages.site.query import MAX_STEP, OrderSettings, address, number_field
+from tokenmill.pages.site.query import MAX_STEP, OrderSettings, address, form, number_field
 from tokenmill.pages.site.routes import View
 
 ROWS = 16
@@ -21,20 +21,13 @@ def batch(view: View) -> Page:
     step = query.number("step", 0, most=MAX_STEP)
     row = query.optional("row", most=settings.batch_size - 1)
     title = f"Batch of step {step:,}" + ("" if row is None else f", row {row:,}")
-    form = tag(
-        "form",
-        number_field("step", step),
-        *settings.fields(),
-        tag("input", type="hidden", name="split", value=view.split),
-        tag("button", "show"),
-        action="batch",
-        class_="settings",
-    )
+    fields = [number_field("step", step), *settings.fields(), tag("button", "show")]
+    asked = form("batch", view.split, *fields, class_="settings")
     try:
         loader = settings.loader(view.data)
         made = loader.batch(step)
     except (ValueError, TypeError) as error:
-        return Page(title, join(form, tag("p", str(error), class_="card bad")), 400)
+        return Page(title, join(asked, tag("p", str(error), class_="card bad")), 400)
     rows = BatchRows(view, settings, made)
     first = query.number("first", 0, most=settings.batch_size - 1)
     chosen = range(first, min(first + ROWS, settings.batch_size)) if row is None else [row]
@@ -46,7 +39,7 @@ def batch(view: View) -> Page:
     )
     shown = [rows.row(number, whole=row is not None) for number in chosen]
     return Page(
-        title, join(form, steps, rows.summary(), *shown, _more(view, settings, step, chosen))
+        title, join(asked, steps, rows.summary(), *shown, _more(view, settings, step, chosen))
     )
 
 
@@ -81,7 +74,7 @@ class BatchRows:
         """How many documents and masked targets the batch has."""
         made = self.made
         if made.document_ids is None or made.loss_mask is None:
-            return tag("p", "Nothing in this data says where documents end.", class_="note")
+            return note("Nothing in this data says where documents end.")
         documents = int((made.document_ids.max(axis=1) + 1).sum())
         masked = int((~made.loss_mask).sum())
         words = (
@@ -89,7 +82,7 @@ class BatchRows:
             f"{plural(documents, 'document part')}; {masked:,} of {made.loss_mask.size:,} targets "
             "begin another document (masked when documents are kept apart). No padding."
         )
-        return tag("p", words, class_="note")
+        return note(words)
 
     def row(self, number: int, *, whole: bool) -> Html:
         """One row: its place, its packing, its tokens."""

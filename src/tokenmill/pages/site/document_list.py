@@ -1,12 +1,13 @@
 """Pages: the overview, the list of documents, the longest and shortest ones, and a random one."""
 
 import secrets
+from typing import Any
 
 from tokenmill.base.human import human_bytes, human_count, plural
 from tokenmill.pages.elements.find_documents import Extent, extremes, survey
-from tokenmill.pages.elements.html import Html, cards, join, preview, table, tag
+from tokenmill.pages.elements.html import Html, cards, facts, join, note, preview, table, tag
 from tokenmill.pages.site.frame import Page, pager
-from tokenmill.pages.site.query import address, number_field
+from tokenmill.pages.site.query import address, form, number_field
 from tokenmill.pages.site.routes import View
 
 FIRST = 12  # documents on the overview
@@ -51,21 +52,13 @@ def overview(view: View) -> Page:
     )
 
 
-def _made(known: dict[str, object]) -> object:
-    made = known.get("made")
-    facts: list[tuple[object, ...]] = [("format", known["format"]), ("ids", known["dtype"])]
-    details = known["details"]
-    if isinstance(details, dict):
-        facts += [
-            (name.replace("_", " "), str(value))
-            for name, value in details.items()
-            if name != "splits"
-        ]
-    if isinstance(made, dict):
-        facts.append(("sources", f"{made['sources']:,} files, {made['source_bytes']:,} bytes"))
-        for part in ("settings", "books"):
-            facts += [(name.replace("_", " "), str(value)) for name, value in made[part].items()]
-    return table((), facts, class_="facts")
+def _made(known: dict[str, Any]) -> Html:
+    rows = {"format": known["format"], "ids": known["dtype"]}
+    rows |= {name: str(value) for name, value in known["details"].items() if name != "splits"}
+    if made := known.get("made"):
+        rows["sources"] = f"{made['sources']:,} files, {made['source_bytes']:,} bytes"
+        rows |= {name: str(value) for name, value in (made["settings"] | made["books"]).items()}
+    return facts(rows)
 
 
 def documents(view: View) -> Page:
@@ -74,14 +67,8 @@ def documents(view: View) -> Page:
     listed = finder.page(PAGE_SIZE, n=query.optional("n"), at=query.optional("at"))
     before = None if listed.before is None else address("documents", view.here, listed.before)
     after = None if listed.after is None else address("documents", view.here, listed.after)
-    jump = tag(
-        "form",
-        number_field("n" if finder.count is not None else "at", None, placeholder="number"),
-        tag("input", type="hidden", name="split", value=view.split),
-        tag("button", "go"),
-        action="documents",
-        class_="jump",
-    )
+    field = number_field("n" if finder.count is not None else "at", None, placeholder="number")
+    jump = form("documents", view.split, field, tag("button", "go"), class_="jump")
     pages = pager(before, after, join(_range(view, listed.extents), jump))
     return Page(f"{finder.noun.capitalize()}s", join(pages, rows(view, listed.extents), pages))
 
@@ -131,23 +118,19 @@ def shortest(view: View) -> Page:
 def _extremes(view: View, *, longest: bool) -> Page:
     title = f"{'Longest' if longest else 'Shortest'} documents"
     if not view.data.knows_documents:
-        return Page(
-            title, tag("p", "Nothing in this data says where documents end.", class_="note")
-        )
+        return Page(title, note("Nothing in this data says where documents end."))
     looked_at = survey(view.data)
     found = extremes(looked_at, PAGE_SIZE, longest=longest)
     extents = [_extent(view, start, stop) for start, stop in found]
-    note = None
+    part = None
     if not looked_at.is_whole:
         tokens = sum(stop - start for start, stop in looked_at.ranges)
-        note = tag(
-            "p",
+        part = note(
             f"Of {len(looked_at.ranges):,} evenly spaced parts, {tokens:,} of "
             f"{view.data.num_tokens:,} tokens in all: a bounded look, so that the page comes at "
-            "once.",
-            class_="note",
+            "once."
         )
-    return Page(title, join(note, rows(view, extents)))
+    return Page(title, join(part, rows(view, extents)))
 
 
 def _extent(view: View, start: int, stop: int) -> Extent:

@@ -4,9 +4,9 @@ import numpy as np
 
 from tokenmill.base.human import plural
 from tokenmill.pages.elements.find_documents import Extent
-from tokenmill.pages.elements.html import Html, coloured, join, table, tag
+from tokenmill.pages.elements.html import Html, coloured, join, note, table, tag
 from tokenmill.pages.site.frame import Page, pager
-from tokenmill.pages.site.query import OrderSettings, address, number_field
+from tokenmill.pages.site.query import OrderSettings, address, form, number_field
 from tokenmill.pages.site.routes import View
 
 PAGE_TOKENS = 2000
@@ -136,22 +136,15 @@ def _when(view: View, extent: Extent) -> Html:
     """The steps that train on this document, by the settings of a form."""
     settings = OrderSettings.read(view.query)
     epoch = view.query.number("epoch", 0, most=1 << 20)
-    form = tag(
-        "form",
-        *(tag("input", type="hidden", name=k, value=v) for k, v in extent.query.items()),
-        tag("input", type="hidden", name="split", value=view.split),
-        number_field("epoch", epoch),
-        *settings.fields()[1:],
-        tag("button", "when?"),
-        action="document",
-        class_="settings",
-    )
+    named = [tag("input", type="hidden", name=k, value=v) for k, v in extent.query.items()]
+    fields = [number_field("epoch", epoch), *settings.fields()[1:], tag("button", "when?")]
+    asked = form("document", view.split, *named, *fields, class_="settings")
     try:
         visits = _visits(view, extent, settings, epoch)
     except (ValueError, TypeError) as error:
-        visits = tag("p", str(error), class_="note")
+        visits = note(str(error))
     heading = tag("h2", f"When it is trained on, in epoch {epoch:,}")
-    return tag("section", heading, form, visits, id="when")
+    return tag("section", heading, asked, visits, id="when")
 
 
 def _visits(view: View, extent: Extent, settings: OrderSettings, epoch: int) -> Html:
@@ -159,7 +152,7 @@ def _visits(view: View, extent: Extent, settings: OrderSettings, epoch: int) -> 
     if settings.order == "random":
         draws = view.data.num_tokens // settings.block_size
         if draws * (epoch + 1) > MAX_WINDOWS_OF_RANDOM:
-            return tag("p", f"{draws:,} random draws are too many to look through.", class_="note")
+            return note(f"{draws:,} random draws are too many to look through.")
     visits = loader.when(tokens=(extent.start, extent.stop), epochs=[epoch])
     lines: list[tuple[object, ...]] = []
     for visit in visits[:MAX_VISITS]:
@@ -168,7 +161,7 @@ def _visits(view: View, extent: Extent, settings: OrderSettings, epoch: int) -> 
         step = tag("a", f"{visit.step:,}", href=f"{link}#row-{visit.row}", class_="number")
         lines.append((step, visit.rank, visit.row))
     if not lines:
-        return tag("p", "In no step: it is after the last whole window.", class_="note")
+        return note("In no step: it is after the last whole window.")
     more = len(visits) - len(lines)
     words = f"{plural(len(visits), 'row')} with tokens of it as targets"
     if more:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from tokenmill.pages.elements.html import Html, join, tag
-from tokenmill.pages.site.query import address
+from tokenmill.pages.elements.html import Html, join, tag, whole_page
+from tokenmill.pages.site.query import address, form
 
 PAGES = (
     ("", "Overview"),
@@ -27,9 +27,7 @@ class Page:
     """Another address to go to instead."""
 
 
-def framed(
-    page: Page, *, name: str, splits: list[str], split: str, route: str, q: str = ""
-) -> Html:
+def framed(page: Page, *, name: str, splits: list[str], split: str, route: str, q: str = "") -> str:
     """The whole document."""
     here = {"split": split if split != splits[0] else None}
     tabs = (
@@ -52,15 +50,8 @@ def framed(
         )
         for target, label in PAGES
     )
-    box = tag(
-        "form",
-        tag(
-            "input", type="search", name="q", value=q, placeholder="Find text  ( / )", data_key="/"
-        ),
-        tag("input", type="hidden", name="split", value=split),
-        action="search",
-        role="search",
-    )
+    entry = {"type": "search", "name": "q", "value": q, "placeholder": "Find text  ( / )"}
+    box = form("search", split, tag("input", **entry, data_key="/"), role="search")
     top = tag(
         "header",
         tag("a", tag("b", "tokenmill"), " ", name, href=address(".", here), class_="name"),
@@ -68,20 +59,14 @@ def framed(
         tag("nav", *tabs, class_="splits", aria_label="Splits") if len(splits) > 1 else None,
         box,
     )
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{page.title} - {name}"),
+    head = join(
         tag("link", rel="icon", href="icon.svg", type="image/svg+xml"),
         tag("link", rel="stylesheet", href="style.css"),
         tag("script", src="script.js", defer=True),
     )
     main = tag("main", tag("h1", page.title), page.body)
     aside = tag("output", id="inspector", hidden=True)
-    body = tag("body", top, main, aside, class_="site")
-    return join(Html("<!doctype html>\n"), tag("html", head, body, lang="en"))
+    return whole_page(f"{page.title} - {name}", head, tag("body", top, main, aside, class_="site"))
 
 
 def message(title: str, words: str, *, status: int) -> Page:
@@ -92,12 +77,11 @@ def message(title: str, words: str, *, status: int) -> Page:
 
 def pager(before: str | None, after: str | None, between: object) -> Html:
     """Links to the pages before and after."""
+    back, on = "< before", "after >"
     return tag(
         "div",
-        tag("a", "< before", href=before, rel="prev", data_key="p")
-        if before
-        else tag("i", "< before"),
+        tag("a", back, href=before, rel="prev", data_key="p") if before else tag("i", back),
         tag("span", between),
-        tag("a", "after >", href=after, rel="next", data_key="n") if after else tag("i", "after >"),
+        tag("a", on, href=after, rel="next", data_key="n") if after else tag("i", on),
         class_="pager",
     )

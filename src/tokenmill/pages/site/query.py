@@ -116,6 +116,12 @@ class OrderSettings:
         ]
 
 
+def form(action: str, split: str, *fields: object, **attributes: Any) -> Html:
+    """A form for a page of this split."""
+    hidden = tag("input", type="hidden", name="split", value=split)
+    return tag("form", *fields, hidden, action=action, **attributes)
+
+
 def number_field(name: str, value: int | None, **attributes: Any) -> Html:
     """A labelled field for a whole number."""
     entry = tag(

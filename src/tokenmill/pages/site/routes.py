@@ -16,7 +16,6 @@ from tokenmill.errors import TokenmillError
 from tokenmill.look.inspect import inspect
 from tokenmill.look.shown_tokens import ShownToken, show_ids
 from tokenmill.pages.elements.find_documents import DocumentFinder
-from tokenmill.pages.elements.html import Html
 from tokenmill.pages.elements.open_splits import OpenedSplits, open_for_looking
 from tokenmill.pages.site.frame import Page, framed, message
 from tokenmill.pages.site.query import Query
@@ -43,7 +42,7 @@ class Site:
         """What `tokenmill inspect` says."""
         return inspect(self._opened.path, **self._opened.open_options)
 
-    def render(self, route: str, encoded: str) -> tuple[Page, Html]:
+    def render(self, route: str, encoded: str) -> tuple[Page, str]:
         """The page of an address: what it is, and the whole document."""
         first = next(iter(self.splits))
         split, asked = first, ""

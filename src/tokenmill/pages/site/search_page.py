@@ -7,7 +7,7 @@ from itertools import islice
 from tokenmill.base.human import plural
 from tokenmill.dataset import TokenDataset
 from tokenmill.look.find_text import Match, find
-from tokenmill.pages.elements.html import Html, coloured, join, tag
+from tokenmill.pages.elements.html import Html, coloured, join, note, tag
 from tokenmill.pages.site.frame import Page
 from tokenmill.pages.site.query import address
 from tokenmill.pages.site.routes import View
@@ -35,7 +35,7 @@ def search(view: View) -> Page:
     """Hits from a place on, with a link to continue where the scan stopped."""
     asked, start = view.query.text("q"), view.query.number("at", 0)
     if not asked:
-        return Page("Search", tag("p", "Type a text into the field above.", class_="note"))
+        return Page("Search", note("Type a text into the field above."))
     if view.site.tokenizer is None:
         words = view.site.tokenizer_error or "nothing names the tokenizer; give --tokenizer"
         raise ValueError(f"searching needs the tokenizer: {words}")

@@ -13,7 +13,7 @@ from tokenmill.preparation.stages.encoded import read_tokens
 from tokenmill.preparation.stages.join import load_joined
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.shards.writer import check_read_back
-from tokenmill.text.inputs.decompress import open_stream
+from tokenmill.text.inputs.decompress import InputStream
 
 
 @leaves_receipt(lambda _, unit: ("characters", str(unit)))
@@ -23,7 +23,7 @@ def count_characters(out_dir: str, unit: int) -> dict[str, Any]:
     source, where = plan.sources[0], plan.units[unit]
     left: float = float("inf") if source.compression else where.stop - where.start
     found = 0
-    with open_stream(source.path, source.compression, source.name) as stream:
+    with InputStream(source.path, source.compression, source.name) as stream:
         stream.skip(where.start)
         while block := stream.read(int(min(left, CHUNK_BYTES))):
             # A character has one byte that is not a continuation byte (10xxxxxx): its first.

@@ -1,4 +1,4 @@
-"""The lines of many texts at once: where they are, which can be duplicates, and the texts without some of them.
+"""The lines of many texts at once: where they are, which can be duplicates, which to cut out.
 
 A text of n newlines has n + 1 lines. The texts of a chunk are joined by newlines, so that the lines
 of all of them are found in one pass, and numbered through.

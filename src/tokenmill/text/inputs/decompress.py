@@ -58,50 +58,60 @@ def _decompressor(kind: str) -> Any:
         return _Gzip()
     if kind == "xz":
         return lzma.LZMADecompressor(format=lzma.FORMAT_XZ)
-    if kind == "bzip2":
-        return bz2.BZ2Decompressor()
-    return _zstd().ZstdDecompressor()
+    return bz2.BZ2Decompressor() if kind == "bzip2" else _zstd().ZstdDecompressor()
 
 
-def _faults(kind: str) -> tuple[type[BaseException], ...]:
-    common: tuple[type[BaseException], ...] = (OSError, EOFError, ValueError, zlib.error)
-    if kind == "zstd":
-        return (*common, _zstd().ZstdError)
-    return (*common, lzma.LZMAError)
+def _faults(kind: str | None) -> tuple[type[BaseException], ...]:
+    of_kind = _zstd().ZstdError if kind == "zstd" else lzma.LZMAError
+    return (OSError, EOFError, ValueError, zlib.error, of_kind)
 
 
-class Stream:
-    """The decompressed bytes of one file, in order; `raw_position` counts those of the file."""
+class InputStream:
+    """The bytes of one file in order, decompressed where `compression` is not None."""
 
-    def __init__(self, path: str, kind: str, name: str) -> None:
+    def __init__(self, path: str, compression: str | None, name: str) -> None:
         self._file: BinaryIO = open_input.open_binary(path)
-        self._kind = kind
-        self._name = name
-        self._faults = _faults(kind)
-        self._inner: Any = None
+        self._kind, self._name = compression, name
+        self._faults = _faults(compression)
+        self._inner: Any = None  # the decompressor of the member that is being read
         self._pending = b""  # read from the file, not yet given to a decompressor
         self._members = 0
         self.raw_position = 0
+        """Bytes of the file that were read."""
         self.position = 0
+        """Bytes of the text that were returned."""
+
+    def __enter__(self) -> "InputStream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
     def read(self, size: int) -> bytes:
-        """`size` decompressed bytes; fewer only at the end of the data."""
-        parts = []
-        left = size
-        while left and (part := self._some(left)):
-            parts.append(part)
-            left -= len(part)
-        out = parts[0] if len(parts) == 1 else b"".join(parts)
+        """`size` bytes of the text; fewer only at the end of the data."""
+        if self._kind is None:
+            out = self._block(size)
+        else:
+            parts = []
+            left = size
+            while left and (part := self._some(left)):
+                parts.append(part)
+                left -= len(part)
+            out = parts[0] if len(parts) == 1 else b"".join(parts)
         self.position += len(out)
         return out
 
     def skip(self, size: int) -> None:
-        """Read so many decompressed bytes and forget them."""
+        """Go to a later place of the text."""
+        if self._kind is None:
+            self.position = self.raw_position = self.position + size
+            self._file.seek(self.position)
+            return
         while size > 0 and (data := self.read(min(size, BLOCK_BYTES))):
             size -= len(data)
 
     def _some(self, size: int) -> bytes:
-        """At least one byte, or none at the true end of the data."""
+        """At least one decompressed byte, or none at the true end of the data."""
         while True:
             if self._inner is None and not self._next_member():
                 return b""
@@ -125,6 +135,7 @@ class Stream:
                 return out
 
     def _next_member(self) -> bool:
+        assert self._kind is not None
         if self._members:
             # Padding: tar and tape write zeros after a gzip member, xz allows them by its format.
             self._pending = self._pending.lstrip(b"\0")
@@ -139,8 +150,8 @@ class Stream:
         self._inner = _decompressor(self._kind)
         return True
 
-    def _block(self) -> bytes:
-        block = open_input.read_full(self._file, BLOCK_BYTES)
+    def _block(self, size: int = BLOCK_BYTES) -> bytes:
+        block = open_input.read_full(self._file, size)
         self.raw_position += len(block)
         return block
 
@@ -150,40 +161,3 @@ class Stream:
             hint="fetch or make this file again; a part of it would be a short corpus",
             source=self._name,
         )
-
-    def __enter__(self) -> "Stream":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-
-class Plain:
-    """An uncompressed file with the interface of `Stream`."""
-
-    def __init__(self, path: str) -> None:
-        self._file = open_input.open_binary(path)
-        self.position = self.raw_position = 0
-
-    def read(self, size: int) -> bytes:
-        """`size` bytes; fewer only at the end of the file."""
-        data = open_input.read_full(self._file, size)
-        self.position += len(data)
-        self.raw_position = self.position
-        return data
-
-    def skip(self, size: int) -> None:
-        self.position += size
-        self.raw_position = self.position
-        self._file.seek(self.position)
-
-    def __enter__(self) -> "Plain":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-
-def open_stream(path: str, compression: str | None, name: str) -> "Plain | Stream":
-    """The text of a file from its start, decompressed when need be."""
-    return Stream(path, compression, name) if compression else Plain(path)

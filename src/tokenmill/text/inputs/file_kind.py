@@ -19,7 +19,7 @@ import orjson
 
 from tokenmill.errors import BadInputError
 from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.decompress import open_stream
+from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
 
 COMPRESSION_SUFFIXES = {
@@ -96,12 +96,12 @@ def _ends_with(path: str, size: int, magic: bytes) -> bool:
 
 
 def _holds_parquet(path: str, shown: str, compression: str) -> bool:
-    with open_stream(path, compression, shown) as stream:
+    with InputStream(path, compression, shown) as stream:
         return stream.read(len(_PARQUET)) == _PARQUET
 
 
 def _look_inside(path: str, shown: str, compression: str | None, *, must_be_json: bool) -> str:
-    with open_stream(path, compression, shown) as stream:
+    with InputStream(path, compression, shown) as stream:
         head = stream.read(_HEAD_BYTES)
     if compression and not must_be_json and head.startswith(_PARQUET):
         return "parquet"
@@ -133,7 +133,7 @@ def lookalikes(sources: list[Source], text_field: str) -> list[str]:
 
 
 def _looks_like(source: Source, text_field: str) -> str:
-    with open_stream(source.path, source.compression, source.name) as stream:
+    with InputStream(source.path, source.compression, source.name) as stream:
         head = stream.read(_LOOKALIKE_BYTES)
     lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     whole = [

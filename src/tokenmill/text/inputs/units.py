@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from tokenmill.errors import BadInputError, MissingExtraError, PrepareError
 from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.decompress import open_stream
+from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
 
 _BLOCK_BYTES = 1 << 20  # unpacked at a time
@@ -93,7 +93,7 @@ def _unpacked(source: Source, spool_dir: str | None) -> IO[bytes]:
         return open_input.open_binary(source.path)
     spooled = tempfile.TemporaryFile(dir=spool_dir)  # noqa: SIM115 - the caller closes it
     try:
-        with open_stream(source.path, source.compression, source.name) as stream:
+        with InputStream(source.path, source.compression, source.name) as stream:
             while data := stream.read(_BLOCK_BYTES):
                 spooled.write(data)
         spooled.seek(0)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.decompress import Stream, open_stream
+from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.align import (
@@ -45,7 +45,7 @@ class DocumentPieces:
     size: int = 0
     """Bytes that they cover, separators included."""
     too_large: list[int] = field(default_factory=list)
-    """Where documents began that were left out here since they had more than `max_document_bytes`."""
+    """Where documents began that were left out: they had more than `max_document_bytes`."""
 
 
 class Splitter:
@@ -193,7 +193,7 @@ def pieces_of(
     """Pieces of one unit with the bytes of the file that each covers."""
     splitter = Splitter(source, rules, documents, cuts)
     if source.compression:
-        with Stream(source.path, source.compression, source.name) as stream:
+        with InputStream(source.path, source.compression, source.name) as stream:
             seen = 0
             for pieces in splitter.pieces(stream.read, chunk_bytes, 0, Edge.NONE, Edge.NONE):
                 yield pieces, stream.raw_position - seen
@@ -223,7 +223,7 @@ def pieces_of(
 
 def _size_of_document(source: Source, documents: DocumentRule, offset: int) -> int:
     """How large the document is that begins here; the file is read again, for errors only."""
-    with open_stream(source.path, source.compression, source.name) as stream:
+    with InputStream(source.path, source.compression, source.name) as stream:
         stream.skip(offset)
         rest, before = b"", 0
         while data := stream.read(1 << 20):

@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from tokenmill.text.inputs.decompress import open_stream
+from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading.bad_input import (
     EMPTY_FILE,
@@ -173,7 +173,7 @@ class _CsvLines:
     def __init__(self, source: Source, rules: ReadRules) -> None:
         self._max_bytes = rules.max_document_bytes
         self._large, self._on_large = rules.large_document_bytes, rules.on_large
-        self._stream = open_stream(source.path, source.compression, source.name)
+        self._stream = InputStream(source.path, source.compression, source.name)
         self._rest = b""  # read from the stream, not yet part of a block
         self._block = io.StringIO()  # whole lines
         self._large_block = False

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import orjson
 
-from tokenmill.text.inputs.decompress import open_stream
+from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.bad_input import (
@@ -163,7 +163,7 @@ def _shape(value: Any) -> str:
 def _lines_before(source: Source, offset: int) -> int:
     """How many lines end before a byte; the file is read again, since only errors ask."""
     lines = 0
-    with open_stream(source.path, source.compression, source.name) as stream:
+    with InputStream(source.path, source.compression, source.name) as stream:
         while offset and (data := stream.read(min(offset, 1 << 20))):
             lines += data.count(b"\n")
             offset -= len(data)
