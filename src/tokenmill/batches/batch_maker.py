@@ -14,6 +14,7 @@ import functools
 import operator
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -37,31 +38,25 @@ _EPOCHS_AT_ONCE = 32  # a tiny dataset has many epochs in few steps, and each ha
 _KEPT_UP_TO = 16 << 20  # bytes; glibc learns up to 32 MiB
 
 
+@dataclass(eq=False)
 class BatchMaker:
     """Everything a batch is made from."""
 
-    def __init__(
-        self,
-        datasets: Sequence[TokenDataset],
-        order: SampleOrder,
-        share: StepShare,
-        dtype: np.dtype[Any],
-        *,
-        documents: bool = False,
-        max_documents: int | None = None,
-    ) -> None:
-        """`documents`: whether batches say where documents are; see `mark_documents`."""
-        self.datasets = datasets
-        self.order = order
-        self.share = share
-        self.dtype = dtype
-        self.documents = documents
-        self.max_documents = max_documents
-        self._readers = [RowReader(data, order.block_size + 1) for data in datasets]
-        widths = {data.dtype for data in datasets}
-        self._stored_dtype = widths.pop() if len(widths) == 1 else dtype
-        self._narrows = [not np.can_cast(data.dtype, dtype, "safe") for data in datasets]
-        self._most_together = max(1, TOKENS_AT_ONCE // (share.batch_size * order.block_size))
+    datasets: Sequence[TokenDataset]
+    order: SampleOrder
+    share: StepShare
+    dtype: np.dtype[Any]
+    documents: bool
+    """Whether batches say where documents are; see `mark_documents`."""
+    max_documents: int | None
+
+    def __post_init__(self) -> None:
+        length, stored = self.order.block_size + 1, {data.dtype for data in self.datasets}
+        self._readers = [RowReader(data, length) for data in self.datasets]
+        self._stored_dtype = stored.pop() if len(stored) == 1 else self.dtype
+        self._narrows = [not np.can_cast(d.dtype, self.dtype, "safe") for d in self.datasets]
+        tokens = self.share.batch_size * self.order.block_size
+        self._most_together = max(1, TOKENS_AT_ONCE // tokens)
 
     def batch(self, step: int) -> Batch:
         """The batch of one step."""

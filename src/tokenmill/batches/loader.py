@@ -84,18 +84,15 @@ class BatchLoader:
         dtype: npt.DTypeLike = "int64",
     ) -> None:
         self.data = data
-        mixed = isinstance(data, Mixture)
-        self.datasets = data.datasets if isinstance(data, Mixture) else (data,)
-        self.names = data.names if isinstance(data, Mixture) else ("data",)
-        if epochs is not None and (mixed or epochs < 1):
-            raise ValueError(
-                f"epochs is {epochs}; "
-                + (
-                    "a mixture has no epochs of its own, stop after a number of steps instead"
-                    if mixed
-                    else "it must be at least 1, or None for an endless loader"
-                )
-            )
+        self.datasets: tuple[TokenDataset, ...]
+        if isinstance(data, Mixture):
+            self.datasets, self.names, stages = data.datasets, data.names, data.stages
+            wrong = "a mixture has no epochs of its own, stop after a number of steps instead"
+        else:
+            self.datasets, self.names, stages = (data,), ("data",), None
+            wrong = "it must be at least 1, or None for an endless loader"
+        if epochs is not None and (stages is not None or epochs < 1):
+            raise ValueError(f"epochs is {epochs}; {wrong}")
         if prefetch < 0:
             raise ValueError(f"prefetch is {prefetch}; it must be 0 or more")
         if max_documents is not None and max_documents < 1:
@@ -108,7 +105,7 @@ class BatchLoader:
             seed=seed,
             order=order,
             phase=phase,
-            stages=data.stages if isinstance(data, Mixture) else None,
+            stages=stages,
         )
         for each in self.datasets:
             check_dtype(each, dtype)
@@ -257,14 +254,14 @@ class BatchLoader:
         """
         self._check_step(step)
         share = self._maker.share
+        rank = self.rank if rank is None else rank
         for name, value, stop in (
             ("row", row, share.batch_size),
             ("column", column, self.block_size + 1),
-            ("rank", self.rank if rank is None else rank, share.world_size),
+            ("rank", rank, share.world_size),
         ):
             if not 0 <= value < stop:
                 raise IndexError(f"{name} is {value}; it must be 0 to {stop - 1}")
-        rank = self.rank if rank is None else rank
         sample = share.first_sample(step) + rank * share.batch_size + row
         sources, starts = self._order.locate(np.array([sample]))
         source = int(sources[0])

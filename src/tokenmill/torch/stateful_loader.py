@@ -17,8 +17,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.batches.loader import BatchLoader, LoaderKeywords
-from tokenmill.torch.torch_batch import batch_as, check_items
-from tokenmill.torch.world import find_ranks
+from tokenmill.torch.torch_batch import ITEMS_OF_BATCHES, batch_as, check_items
+from tokenmill.torch.world import find_ranks, loader_of
 
 _Position = tuple[int, int]  # samples consumed before a batch, and the pass it is in
 
@@ -52,18 +52,11 @@ class StatefulTokenLoader:
         workers: dict[str, Any] | None = None,
         **options: Unpack[LoaderKeywords],
     ) -> None:
-        check_items(items, also="batch")
+        check_items(items, ITEMS_OF_BATCHES)
         self.data, self.num_workers, self.from_start = data, num_workers, from_start
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
-        self._loader = BatchLoader(
-            data,
-            batch_size=batch_size,
-            block_size=block_size,
-            rank=self.ranks.rank,
-            world_size=self.ranks.world_size,
-            epochs=epochs,
-            prefetch=0,  # workers ask for single steps
-            **options,
+        self._loader = loader_of(
+            self.ranks, data, batch_size=batch_size, block_size=block_size, epochs=epochs, **options
         )
         if epochs is not None and len(self._loader) == 0:
             raise ValueError(

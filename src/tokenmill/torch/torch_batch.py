@@ -1,6 +1,6 @@
 """A batch as tensors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from tokenmill.batches.batch import Batch
 
 ITEMS = ("pair", "dict", "hugging_face")
+ITEMS_OF_BATCHES = (*ITEMS, "batch")
 IGNORED = -100  # the label that cross-entropy leaves out, here and in Hugging Face models
 
 
@@ -83,9 +84,8 @@ class TorchBatch:
         return {"input_ids": whole, "labels": labels}
 
 
-def check_items(items: str, *, also: str = "") -> None:
+def check_items(items: str, known: Sequence[str] = ITEMS) -> None:
     """Refuse a form of items that does not exist."""
-    known = (*ITEMS, also) if also else ITEMS
     if items not in known:
         raise ValueError(f"items of kind {items!r}; known are: {', '.join(known)}")
 

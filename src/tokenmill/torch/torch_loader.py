@@ -21,7 +21,7 @@ from tokenmill.batches.loader import BatchLoader, LoaderKeywords
 from tokenmill.errors import MismatchError
 from tokenmill.torch.device_copy import CudaCopier
 from tokenmill.torch.torch_batch import TorchBatch, from_arrays
-from tokenmill.torch.world import find_ranks
+from tokenmill.torch.world import find_ranks, loader_of
 
 
 class _Coming(NamedTuple):
@@ -64,12 +64,11 @@ class TorchLoader:
         on_gpu = self.device.type == "cuda"
         if on_gpu and hasattr(data, "dtype"):  # a mixture may hold several widths
             options.setdefault("dtype", data.dtype)
-        self.loader = BatchLoader(
+        self.loader = loader_of(
+            self.ranks,
             data,
             batch_size=batch_size,
             block_size=block_size,
-            rank=self.ranks.rank,
-            world_size=self.ranks.world_size,
             epochs=epochs,
             prefetch=prefetch,
             **options,

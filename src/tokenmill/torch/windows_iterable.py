@@ -19,9 +19,9 @@ from torch.utils.data import IterableDataset, get_worker_info
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.batches.loader import BatchLoader, LoaderKeywords
 from tokenmill.errors import MismatchError, OrderMismatchError
-from tokenmill.torch.torch_batch import batch_as, check_items
+from tokenmill.torch.torch_batch import ITEMS_OF_BATCHES, batch_as, check_items
 from tokenmill.torch.windows_dataset import shared_number
-from tokenmill.torch.world import find_ranks
+from tokenmill.torch.world import find_ranks, loader_of
 
 
 class WindowsIterable(IterableDataset[Any]):
@@ -40,26 +40,19 @@ class WindowsIterable(IterableDataset[Any]):
         *,
         batch_size: int,
         block_size: int,
+        rank_aware: bool = True,
         items: str = "pair",
         rank: int | None = None,
         world_size: int | None = None,
         mesh: Any = None,
-        rank_aware: bool = True,
         epochs: int | None = None,
         **options: Unpack[LoaderKeywords],
     ) -> None:
-        check_items(items, also="batch")
+        check_items(items, ITEMS_OF_BATCHES)
         self.items = items
         self.ranks = find_ranks(*((rank, world_size) if rank_aware else (0, 1)), mesh=mesh)
-        self._loader = BatchLoader(
-            data,
-            batch_size=batch_size,
-            block_size=block_size,
-            rank=self.ranks.rank,
-            world_size=self.ranks.world_size,
-            epochs=epochs,
-            prefetch=0,  # single steps are asked for
-            **options,
+        self._loader = loader_of(
+            self.ranks, data, batch_size=batch_size, block_size=block_size, epochs=epochs, **options
         )
         self._epoch: torch.Tensor = shared_number(-1)
         self._resume: dict[str, Any] | None = None  # a loaded state, used by the next pass

@@ -20,6 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tokenmill.batches.loader import BatchLoader
+
 log = logging.getLogger("tokenmill")
 
 # (name of the launcher, variable of the rank, variable of the world size, variable required)
@@ -62,6 +64,13 @@ def find_ranks(
     found = found or Ranks(0, 1, "nothing set: one process")
     log.info("data share: %s", found)
     return found
+
+
+def loader_of(ranks: Ranks, data: Any, *, prefetch: int = 0, **options: Any) -> BatchLoader:
+    """The loader of a rank's share; without a thread where only single steps are asked for."""
+    return BatchLoader(
+        data, rank=ranks.rank, world_size=ranks.world_size, prefetch=prefetch, **options
+    )
 
 
 def _given(rank: int | None, world_size: int | None) -> Ranks | None:
