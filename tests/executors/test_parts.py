@@ -16,7 +16,7 @@ import tokenmill
 from tokenmill.base.lock import hold_lock
 from tokenmill.cli import main
 from tokenmill.errors import LockedError, NotADatasetError, SettingsMismatchError
-from tokenmill.executors.numbered import Part, to_array
+from tokenmill.executors.numbered import JobPart, to_array
 from tokenmill.preparation import jobs
 from tokenmill.preparation.workspace.work_folder import Workspace
 
@@ -62,8 +62,8 @@ def test_an_array_of_3_finished_as_an_array_of_5(corpus, expected, tmp_path):
     assert len(plan.units) > 10
 
     for number in range(3):
-        jobs.work(tmp_path / "out", Part(number, 3))
-    run_rounds(tmp_path / "out", [Part(number, 5) for number in range(5)])
+        jobs.work(tmp_path / "out", JobPart(number, 3))
+    run_rounds(tmp_path / "out", [JobPart(number, 5) for number in range(5)])
     jobs.finish(tmp_path / "out", workers=1)
 
     assert files_of(tmp_path / "out") == expected
@@ -71,7 +71,7 @@ def test_an_array_of_3_finished_as_an_array_of_5(corpus, expected, tmp_path):
 
 def test_parts_run_twice_at_once_and_out_of_order(corpus, expected, tmp_path):
     jobs.plan(corpus, tmp_path / "out", **SETTINGS)
-    numbers = [Part(number, 4) for number in range(4)] * 2
+    numbers = [JobPart(number, 4) for number in range(4)] * 2
     random.Random(7).shuffle(numbers)
     source = os.path.join(os.path.dirname(tokenmill.__file__), "..")
 
@@ -85,7 +85,7 @@ def test_parts_run_twice_at_once_and_out_of_order(corpus, expected, tmp_path):
 
     with ThreadPoolExecutor(4) as at_once:
         assert set(at_once.map(work, numbers)) == {0}
-    run_rounds(tmp_path / "out", [Part(1, 2), Part(0, 2)])
+    run_rounds(tmp_path / "out", [JobPart(1, 2), JobPart(0, 2)])
     jobs.finish(tmp_path / "out", workers=1)
 
     assert files_of(tmp_path / "out") == expected
@@ -95,7 +95,7 @@ def test_parts_that_run_at_the_same_time_can_wait_for_each_other(corpus, expecte
     jobs.plan(corpus, tmp_path / "out", **SETTINGS)
 
     with ThreadPoolExecutor(2) as at_once:
-        reports = at_once.map(lambda k: jobs.work(tmp_path / "out", Part(k, 2), wait=60), (0, 1))
+        reports = at_once.map(lambda k: jobs.work(tmp_path / "out", JobPart(k, 2), wait=60), (0, 1))
 
     assert all(report.complete for report in reports)
     jobs.finish(tmp_path / "out", workers=1)
@@ -104,7 +104,7 @@ def test_parts_that_run_at_the_same_time_can_wait_for_each_other(corpus, expecte
 
 def test_finish_alone_does_everything_that_is_missing(corpus, expected, tmp_path):
     jobs.plan(corpus, tmp_path / "out", **SETTINGS)
-    jobs.work(tmp_path / "out", Part(1, 3))
+    jobs.work(tmp_path / "out", JobPart(1, 3))
 
     jobs.finish(tmp_path / "out", workers=2)
 
@@ -116,7 +116,7 @@ def test_every_kind_of_deduplication_can_be_shared(corpus, tmp_path, dedup):
     tokenmill.prepare(corpus, tmp_path / "expected", dedup=dedup, workers=1, **SETTINGS)
 
     jobs.plan(corpus, tmp_path / "out", dedup=dedup, **SETTINGS)
-    run_rounds(tmp_path / "out", [Part(1, 2), Part(0, 2)])
+    run_rounds(tmp_path / "out", [JobPart(1, 2), JobPart(0, 2)])
     jobs.finish(tmp_path / "out", workers=1)
 
     assert files_of(tmp_path / "out") == files_of(tmp_path / "expected")
@@ -130,14 +130,14 @@ def test_adding_and_replacing_can_be_shared(corpus, tmp_path):
     tokenmill.prepare(more, tmp_path / "expected", append=True, workers=1, unit_bytes=15_000)
 
     jobs.plan(more, tmp_path / "out", append=True, unit_bytes=15_000)
-    run_rounds(tmp_path / "out", [Part(0, 2), Part(1, 2)])
+    run_rounds(tmp_path / "out", [JobPart(0, 2), JobPart(1, 2)])
     jobs.finish(tmp_path / "out", workers=1)
 
     assert files_of(tmp_path / "out") == files_of(tmp_path / "expected")
 
     tokenmill.prepare(more, tmp_path / "alone", workers=1, **SETTINGS)
     jobs.plan(more, tmp_path / "out", overwrite=True, **SETTINGS)
-    run_rounds(tmp_path / "out", [Part(0, 1)])
+    run_rounds(tmp_path / "out", [JobPart(0, 1)])
     assert files_of(tmp_path / "out") == files_of(tmp_path / "expected")  # until it is finished
     jobs.finish(tmp_path / "out", workers=1)
     assert files_of(tmp_path / "out") == files_of(tmp_path / "alone")
@@ -183,7 +183,7 @@ def test_work_after_the_end_has_nothing_to_do(corpus, tmp_path, capsys):
 def test_status_names_what_is_missing(corpus, tmp_path, capsys):
     jobs.plan(corpus, tmp_path / "out", **SETTINGS)
     for number in (0, 2, 3):
-        jobs.work(tmp_path / "out", Part(number, 6))
+        jobs.work(tmp_path / "out", JobPart(number, 6))
 
     assert command("prepare", "status", tmp_path / "out", "--parts", "6") == 0
 
@@ -199,15 +199,15 @@ def test_a_part_does_not_work_under_the_hands_of_a_local_run(corpus, tmp_path):
         hold_lock(Workspace(tmp_path / "out").lock_file),
         pytest.raises(LockedError, match="is being written"),
     ):
-        jobs.work(tmp_path / "out", Part(0, 1))
+        jobs.work(tmp_path / "out", JobPart(0, 1))
 
 
 def test_what_cannot_be_is_refused_in_words(corpus, tmp_path, capsys):
     with pytest.raises(NotADatasetError, match="no plan"):
-        jobs.work(tmp_path / "nothing", Part(0, 1))
+        jobs.work(tmp_path / "nothing", JobPart(0, 1))
     for wrong in ("3/3", "x/2", "1", "-1/2", "1/0"):
         with pytest.raises(ValueError, match=r"part"):
-            Part.parse(wrong)
+            JobPart.parse(wrong)
     jobs.plan(corpus, tmp_path / "out", **SETTINGS)
     with pytest.raises(SettingsMismatchError, match="val_fraction"):
         jobs.plan(corpus, tmp_path / "out", val_fraction=0.3, **SETTINGS)

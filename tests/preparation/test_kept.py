@@ -8,7 +8,7 @@ import pytest
 from small_corpus import files_of, write_corpus
 
 import tokenmill
-from tokenmill.executors.numbered import Part
+from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
 from tokenmill.preparation.budget.disk_space import has_room_for_text
 from tokenmill.preparation.plan import load_plan
@@ -41,7 +41,7 @@ def first_pass(corpus, out, *, keep_text):
 
 def second_pass(out):
     while not jobs.status(out).complete:
-        jobs.work(out, Part(0, 1))
+        jobs.work(out, JobPart(0, 1))
     jobs.finish(out, workers=1)
     return files_of(out)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tokenmill.base.progress import Progress
-from tokenmill.executors.numbered import Part
+from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs, prepare
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stage_table import STAGES, stage_of, stages_for
@@ -54,7 +54,7 @@ def test_status_and_the_slurm_script_use_the_words_of_the_table(corpus, tmp_path
     assert "; ".join(f"{n} {name}" for n, name in enumerate(expected, 1)) in script
     assert f"for stage in {' '.join(str(n) for n in range(1, len(expected) + 1))};" in script
 
-    jobs.work(out, Part(0, 1))
+    jobs.work(out, JobPart(0, 1))
     assert [stage.name for stage in jobs.status(out).stages] == expected
 
 

@@ -12,7 +12,7 @@ from storage.proxy import Proxy
 
 import tokenmill
 from tokenmill.errors import DownloadError, LockedError, PrepareError, SettingsMismatchError
-from tokenmill.executors.numbered import Part
+from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
 from tokenmill.storage import object_client, objects
 from tokenmill.storage.object_file import BLOCK_BYTES
@@ -81,7 +81,7 @@ def test_numbered_jobs_share_the_way_to_a_bucket(corpus, bucket, expected, tmp_p
 
     while not jobs.status(work).complete:
         for number in (1, 0):
-            jobs.work(work, Part(number, 2))
+            jobs.work(work, JobPart(number, 2))
     assert f"{bucket}/data/dataset_metadata.json" not in objects.list_below(f"{bucket}/data")
     jobs.finish(work, workers=1)
 

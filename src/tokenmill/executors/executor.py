@@ -1,9 +1,16 @@
-"""What an executor is: something that runs tasks. It never sees text or tokens."""
+"""What an executor is: something that runs tasks. And which there are, by name."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import PrepareError
+
+if TYPE_CHECKING:
+    from tokenmill.executors.local import LocalExecutor
+    from tokenmill.executors.ray import RayExecutor
+
+ENGINES = ("local", "ray")
 
 Task = tuple[Any, ...]
 
@@ -14,7 +21,7 @@ class TaskFunction(Protocol):
     __name__: str
 
     def __call__(self, *task: Any) -> Any:
-        """Run a task, or find what it left when it was run before."""
+        """Run a task, or return what it left when it was run before."""
 
     def find(self, *task: Any) -> Any | None:
         """What the task left when it was run before, or None; it is never run."""
@@ -27,13 +34,49 @@ class Executor(Protocol):
         """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
 
 
+class ClosedAtExit:
+    """An executor that a `with` statement closes."""
+
+    def close(self) -> None:
+        """End or leave what runs the tasks."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 class WorkerDiedError(PrepareError):
     """The process that ran a task died, again and again; `task` is the number of the task."""
 
     def __init__(self, what: str, *, task: int) -> None:
         super().__init__(
             what,
-            hint="SIGKILL is usually memory: lower --workers or --max_ram; the same command goes "
-            "on where it stopped",
+            hint=f"SIGKILL is usually memory: lower --workers or --max_ram; {RESUME_HINT}",
         )
         self.task = task
+
+
+def check_engine(engine: str, ray_address: str | None) -> None:
+    """Refuse what cannot be meant, before any file is touched."""
+    if engine not in ENGINES:
+        raise ValueError(f"engine is {engine!r}; known are: {', '.join(ENGINES)}")
+    if ray_address is not None and engine != "ray":
+        raise ValueError(f'ray_address is {ray_address!r}, but engine is {engine!r}, not "ray"')
+
+
+def open_engine(
+    engine: str, *, processes: int, at_once: int | None, ray_address: str | None, shared: str
+) -> "LocalExecutor | RayExecutor":
+    """The executor; the caller closes it.
+
+    `processes` run on this machine; or, on Ray, up to `at_once` tasks on machines that all see the
+    path `shared`.
+    """
+    from tokenmill.executors.local import LocalExecutor
+    from tokenmill.executors.ray import RayExecutor
+
+    if engine == "ray":
+        return RayExecutor(ray_address, at_once=at_once, shared=shared)
+    return LocalExecutor(processes)

@@ -6,9 +6,9 @@ script is not imported again (no `if __name__ == "__main__"` needed), and a work
 noticed at once, together with the task it had. Tasks must be harmless if run twice: a task whose
 worker died is given to a new one, up to `ATTEMPTS` times.
 
-A worker that hangs (in a network filesystem that does not answer) is waited for: a task may rightly
-take hours, since a compressed file is one. SIGTERM or Ctrl-C ends it with the run, and the same
-command goes on.
+A worker that hangs (in a network filesystem that does not answer) is waited for: a task may take
+hours, since a compressed file is one. SIGTERM or Ctrl-C ends it with the run, and the same command
+resumes.
 """
 
 import os
@@ -21,9 +21,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-from tokenmill.executors.executor import Task, TaskFunction, WorkerDiedError
+from tokenmill.executors.executor import ClosedAtExit, Task, TaskFunction, WorkerDiedError
 
 ATTEMPTS = 3
 
@@ -35,7 +35,7 @@ KEEP_FREED_MEMORY = {
 }
 
 
-class LocalExecutor:
+class LocalExecutor(ClosedAtExit):
     """A fixed number of worker processes; with one worker, tasks run in this process."""
 
     def __init__(self, workers: int) -> None:
@@ -43,12 +43,6 @@ class LocalExecutor:
             raise ValueError(f"workers is {workers}, but at least 1 is needed")
         self.workers = workers
         self._pool: list[_Worker] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
@@ -90,7 +84,7 @@ class LocalExecutor:
                 yield job.number, value
 
     def close(self) -> None:
-        """End all workers at once; what they had half written is theirs to lose."""
+        """End all workers at once; what they had half written is lost."""
         for worker in self._pool:
             worker.stop()
         self._pool.clear()

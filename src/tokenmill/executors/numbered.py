@@ -1,8 +1,8 @@
 """Run a share of the tasks: part K of N, as numbered jobs do that never talk to each other.
 
 Part K runs the tasks K, K + N, K + 2N, ... of a stage. The results of the others are looked up
-where those left them; if some are not there yet (nor come while it is told to wait), the stage ends
-here with `NotReady`, and the part is run again later. N may be another number each time, and two
+where those left them. If some are missing, also after `wait` seconds, the stage ends here with
+`NotReady`, and the part is run again later. N may be another number each time, and two
 parts may run the same task.
 """
 
@@ -18,14 +18,14 @@ LONGEST_PAUSE = 5.0
 
 
 @dataclass(frozen=True)
-class Part:
+class JobPart:
     """One of `of` equal shares, counted from 0."""
 
     number: int
     of: int
 
     @classmethod
-    def parse(cls, text: str) -> "Part":
+    def parse(cls, text: str) -> "JobPart":
         """`3/16` is the fourth of sixteen."""
         number, _, of = text.partition("/")
         if not (number.isdecimal() and of.isdecimal()):
@@ -69,7 +69,7 @@ class PartExecutor:
     `wait` is how many seconds it waits for other parts, each time it needs them.
     """
 
-    def __init__(self, executor: Executor, part: Part | None, *, wait: float = 0.0) -> None:
+    def __init__(self, executor: Executor, part: JobPart | None, *, wait: float = 0.0) -> None:
         self.executor, self.part, self.wait = executor, part, wait
         self.stages: list[StageReport] = []
 

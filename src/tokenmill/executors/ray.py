@@ -10,15 +10,16 @@ import site
 import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from tokenmill.errors import MismatchError, MissingExtraError, PrepareError
-from tokenmill.executors.executor import Task, TaskFunction, WorkerDiedError
+from tokenmill.executors.executor import ClosedAtExit, Task, TaskFunction, WorkerDiedError
+from tokenmill.version import __version__
 
 RETRIES = 3
 
 
-class RayExecutor:
+class RayExecutor(ClosedAtExit):
     """Tasks of one CPU each on the nodes of a cluster.
 
     `address` is that of `ray.init`: "auto" for the cluster this machine belongs to, None for a new
@@ -39,7 +40,7 @@ class RayExecutor:
         if self._ours:
             options: dict[str, Any] = {} if address else {"num_cpus": at_once}
             try:
-                _knock(address)
+                _check_reachable(address)
                 ray.init(
                     address or "local",
                     runtime_env=_runtime_env(),
@@ -58,21 +59,14 @@ class RayExecutor:
             run_here
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
         waiting = enumerate(tasks)
         under_way = self._under_way
-        version = _version()
         try:
             while True:
                 for number, task in waiting:
-                    reference = self._run.remote(version, self._shared, function, task)
+                    reference = self._run.remote(__version__, self._shared, function, task)
                     under_way[reference] = number
                     if len(under_way) >= self._limit():
                         break
@@ -103,12 +97,12 @@ class RayExecutor:
             ) from e
 
     def _cancel(self) -> None:
-        # Once only, and never after the end: Ray would start itself anew to cancel a task.
+        # Once only, and never after the end: Ray would start itself again to cancel a task.
         while self._under_way:
             self._ray.cancel(self._under_way.popitem()[0], force=True)
 
     def close(self) -> None:
-        """Leave the cluster, if it was us who joined it."""
+        """Leave the cluster, unless it was joined before."""
         self._cancel()
         if self._ours:
             self._ray.shutdown()
@@ -117,33 +111,24 @@ class RayExecutor:
 
 def run_here(version: str, shared: str, function: TaskFunction, task: Task) -> Any:
     """On a node: run one task."""
-    if version != _version():
+    if version != __version__:
         raise MismatchError(
-            f"the node {socket.gethostname()} runs tokenmill {_version()}, the driver {version}",
+            f"the node {socket.gethostname()} runs tokenmill {__version__}, the driver {version}",
             hint="install the same version on every node",
         )
     if shared and not os.path.exists(shared):
         raise PrepareError(
             f"the node {socket.gethostname()} does not see {shared}",
-            hint="the folder must lie on a file system that all nodes share, under one path",
+            hint="the folder must be on a file system that all nodes share, under one path",
         )
     return function(*task)
 
 
-def _knock(address: str | None) -> None:
-    """OSError where nobody listens at HOST:PORT; Ray itself would try for minutes."""
+def _check_reachable(address: str | None) -> None:
+    """OSError where nothing listens at HOST:PORT; Ray itself would try for minutes."""
     host, _, port = (address or "").rpartition(":")
     if host and port.isdecimal() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=20).close()
-
-
-def _version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version("tokenmill")
-    except metadata.PackageNotFoundError:
-        return "of a source tree"
 
 
 def _runtime_env() -> dict[str, Any]:

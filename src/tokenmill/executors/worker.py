@@ -14,7 +14,7 @@ def main() -> None:
     """Serve tasks from the socket whose number is the first argument."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     if sys.platform == "linux":
-        # A parent that was killed cannot tell us; the kernel can.
+        # A parent that was killed cannot say so; the kernel can.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     connection = Connection(int(sys.argv[1]))
     while True:

@@ -25,7 +25,7 @@ from tokenmill.base.signals import stop_on_signals
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import NotADatasetError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
-from tokenmill.executors.numbered import NotReady, Part, PartExecutor, StageReport
+from tokenmill.executors.numbered import JobPart, NotReady, PartExecutor, StageReport
 from tokenmill.preparation.budget.disk_space import explain_bad_disk
 from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
 from tokenmill.preparation.inputs import Inputs
@@ -131,7 +131,7 @@ def plan(
 
 def work(
     run: Run,
-    part: Part,
+    part: JobPart,
     *,
     workers: int | None = 1,
     wait: float = 0.0,

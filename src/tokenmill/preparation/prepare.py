@@ -30,8 +30,7 @@ from tokenmill.base.progress import Progress
 from tokenmill.base.signals import stop_on_signals
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import BadInputError
-from tokenmill.executors.engines import check_engine, open_engine
-from tokenmill.executors.executor import Executor
+from tokenmill.executors.executor import Executor, check_engine, open_engine
 from tokenmill.preparation.budget.disk_space import check_space, explain_bad_disk
 from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
 from tokenmill.preparation.inputs import Inputs

@@ -31,10 +31,10 @@ def work_command(run: str, part: str, workers: int, wait: float, quiet: bool) ->
 
     N may be another number each time; parts may run twice, at once and in any order.
     """
-    from tokenmill.executors.numbered import Part
+    from tokenmill.executors.numbered import JobPart
     from tokenmill.preparation import jobs
 
-    which = Part.parse(part)
+    which = JobPart.parse(part)
     with open_progress(quiet=quiet) as progress:
         report = jobs.work(run, which, workers=workers, wait=wait, progress=progress)
     lines = []
