@@ -8,7 +8,7 @@ files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py
 
  errors.py       our few exceptions; each carries what, where, and what to do
  base/           what every room may use: atomic files, locks, retry, signals, progress
- storage/        local paths and object stores behind one door
+ storage/        local paths and object stores with one interface
  text/           files become documents: find, cut into units, read, clean, deduplicate
  tokens/         documents become ids: the tokenizer protocol, one file a kind
  shards/         our format: manifest, writer, layout, card, verify
@@ -37,43 +37,90 @@ from tokenmill.version import __version__
 if TYPE_CHECKING:
     from tokenmill.batches.loader import BatchLoader
     from tokenmill.batches.mixture import Mixture
+    from tokenmill.conversion.convert import convert
     from tokenmill.dataset import TokenDataset, from_array, open
-    from tokenmill.errors import TokenmillError
+    from tokenmill.errors import (
+        BadInputError,
+        CorruptShardError,
+        DownloadError,
+        FormatError,
+        LockedError,
+        MismatchError,
+        MissingExtraError,
+        NotADatasetError,
+        OrderMismatchError,
+        PrepareError,
+        SettingsMismatchError,
+        Stopped,
+        TokenizerMismatchError,
+        TokenmillError,
+        TruncatedShardError,
+        UnsupportedVersionError,
+        UploadError,
+    )
     from tokenmill.hub import download_tokenized_data
+    from tokenmill.look.check import verify
+    from tokenmill.look.inspect import inspect
+    from tokenmill.preparation.budget.estimate import estimate
     from tokenmill.preparation.prepare import prepare
     from tokenmill.preparation.pretokenize import pretokenize
 
 __all__ = [
+    "BadInputError",
     "BatchLoader",
+    "CorruptShardError",
+    "DownloadError",
+    "FormatError",
+    "LockedError",
+    "MismatchError",
+    "MissingExtraError",
     "Mixture",
+    "NotADatasetError",
+    "OrderMismatchError",
+    "PrepareError",
+    "SettingsMismatchError",
+    "Stopped",
     "TokenDataset",
+    "TokenizerMismatchError",
     "TokenmillError",
+    "TruncatedShardError",
+    "UnsupportedVersionError",
+    "UploadError",
     "__version__",
+    "convert",
     "download_tokenized_data",
+    "estimate",
     "from_array",
+    "inspect",
     "open",
     "prepare",
     "pretokenize",
+    "verify",
 ]
 
-# Loaded when first asked for, so that `import tokenmill` and the command start at once.
+# Loaded when first asked for, so that `import tokenmill` and the command start at once. A name
+# that is not here is an error of ours.
 _HOME_OF = {
     "BatchLoader": "tokenmill.batches.loader",
     "Mixture": "tokenmill.batches.mixture",
     "TokenDataset": "tokenmill.dataset",
-    "TokenmillError": "tokenmill.errors",
+    "convert": "tokenmill.conversion.convert",
     "download_tokenized_data": "tokenmill.hub",
+    "estimate": "tokenmill.preparation.budget.estimate",
     "from_array": "tokenmill.dataset",
+    "inspect": "tokenmill.look.inspect",
     "open": "tokenmill.dataset",
     "prepare": "tokenmill.preparation.prepare",
     "pretokenize": "tokenmill.preparation.pretokenize",
+    "verify": "tokenmill.look.check",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
+    if name not in __all__:
         raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    home = _HOME_OF.get(name, "tokenmill.errors")
+    value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
 

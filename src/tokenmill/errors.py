@@ -1,5 +1,4 @@
-"""
-Everything tokenmill raises on purpose:
+"""Everything tokenmill raises on purpose; all of it is also `tokenmill.NAME`.
 
 TokenmillError
   FormatError             a file is not what it should be
@@ -17,14 +16,14 @@ TokenmillError
   DownloadError           a file could not be fetched whole
   UploadError             a dataset could not be pushed
   MissingExtraError       an optional package is not installed (also an ImportError)
-  Stopped                 a signal ended the work; the same command goes on
+  Stopped                 a signal ended the work; the same command resumes it
 
 Wrong arguments raise ValueError or TypeError; both happen before any file is touched.
 """
 
 
 class TokenmillError(Exception):
-    """What is so (with the value), and, as `hint`, what to do about it."""
+    """`message` says what is wrong, with the value; `hint` what to do about it."""
 
     exit_code = 1
 
@@ -126,6 +125,6 @@ class MissingExtraError(TokenmillError, ImportError):
 
 
 class Stopped(TokenmillError):  # noqa: N818 - an event, not a fault
-    """A signal ended the work; the same command goes on where it stopped."""
+    """A signal ended the work; the same command resumes it."""
 
     exit_code = 75

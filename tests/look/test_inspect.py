@@ -9,7 +9,7 @@ from look.build import ALL_FORMATS, EOT
 
 from tokenmill.cli import main
 from tokenmill.errors import NotADatasetError
-from tokenmill.look.check import check
+from tokenmill.look.check import verify
 from tokenmill.look.inspect import inspect, lines
 
 INDEXED = {"tokenmill", "megatron", "datatrove", "dolma", "mds", "litdata"}
@@ -99,7 +99,7 @@ def test_nothing_here_exits_10(tmp_path, capsys):
 def test_sound_data_of_every_format_is_sound(tmp_path, few, format, how):
     write, settings = ALL_FORMATS[format]
 
-    result = check(write(tmp_path / "d", few), **how, **settings)
+    result = verify(write(tmp_path / "d", few), **how, **settings)
 
     assert result.damaged == []
     assert result.format == format
@@ -167,8 +167,8 @@ def test_ids_beyond_the_vocabulary_are_found_by_full_in_other_formats(tmp_path, 
     path = tmp_path / "corpus_train_000001.bin"
     path.write_bytes(build.llmc_bytes(ids))
 
-    assert check(path).damaged == []
-    [damage] = check(path, full=True).damaged
+    assert verify(path).damaged == []
+    [damage] = verify(path, full=True).damaged
     assert (damage.what, damage.found) == ("ids", "id 60,000")
 
 
@@ -179,7 +179,7 @@ def test_an_index_that_does_not_fit_is_found_by_full(tmp_path, few):
     table[3], table[4] = table[4], table[3]
     index.write_bytes(table.tobytes())
 
-    [damage] = check(path, full=True).damaged
+    [damage] = verify(path, full=True).damaged
     assert "goes back" in damage.found
 
 
@@ -189,17 +189,17 @@ def test_a_subset_that_is_no_percentage_is_misuse(tmp_path, few, subset, format)
     path = ALL_FORMATS[format][0](tmp_path / "d", few)
 
     with pytest.raises(ValueError, match="not a percentage"):
-        check(path, subset=subset)
+        verify(path, subset=subset)
 
 
 def test_full_and_subset_together_are_misuse(tmp_path):
     with pytest.raises(ValueError, match="give one of them"):
-        check(tmp_path, full=True, subset="5%")
+        verify(tmp_path, full=True, subset="5%")
 
 
 def test_an_empty_folder_is_no_dataset(tmp_path):
     with pytest.raises(NotADatasetError):
-        check(tmp_path)
+        verify(tmp_path)
 
 
 def test_end_of_text_given_by_hand_is_shown(tmp_path, few):

@@ -10,19 +10,48 @@ import tokenmill
 def test_the_public_names_are_these():
     """A name that goes, or comes, is a change users notice: it needs a line in the changelog."""
     assert tokenmill.__all__ == [
+        "BadInputError",
         "BatchLoader",
+        "CorruptShardError",
+        "DownloadError",
+        "FormatError",
+        "LockedError",
+        "MismatchError",
+        "MissingExtraError",
         "Mixture",
+        "NotADatasetError",
+        "OrderMismatchError",
+        "PrepareError",
+        "SettingsMismatchError",
+        "Stopped",
         "TokenDataset",
+        "TokenizerMismatchError",
         "TokenmillError",
+        "TruncatedShardError",
+        "UnsupportedVersionError",
+        "UploadError",
         "__version__",
+        "convert",
         "download_tokenized_data",
+        "estimate",
         "from_array",
+        "inspect",
         "open",
         "prepare",
         "pretokenize",
+        "verify",
     ]
     for name in tokenmill.__all__:
         assert getattr(tokenmill, name) is not None
+
+
+def test_every_error_of_ours_is_public():
+    """So that `except tokenmill.TruncatedShardError` needs no second import."""
+    from tokenmill import errors
+
+    for name, value in vars(errors).items():
+        if inspect.isclass(value) and issubclass(value, tokenmill.TokenmillError):
+            assert getattr(tokenmill, name) is value
 
 
 def test_open_takes_these_arguments():

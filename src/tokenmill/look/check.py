@@ -18,7 +18,8 @@ from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, NotADatasetError, TruncatedShardError
 from tokenmill.hub.remote_files import OUR_FOLDER
 from tokenmill.shards.manifest import FILE_NAME, Manifest
-from tokenmill.shards.verify import Finding, verify
+from tokenmill.shards.verify import Finding
+from tokenmill.shards.verify import verify as verify_ours
 
 BLOCK_TOKENS = 1 << 22
 _FETCH = "fetch this file again, or write it again"
@@ -43,7 +44,7 @@ class Check:
 
 
 @takes_keywords_of(open_dataset, but=("split",))
-def check(
+def verify(
     path: str | os.PathLike[str],
     *,
     full: bool = False,
@@ -80,7 +81,7 @@ def _check_ours(
         if progress is not None:
             progress(file, num_bytes)
 
-    findings = verify(folder, full=full, subset=subset, progress=count)
+    findings = verify_ours(folder, full=full, subset=subset, progress=count)
     extra = [f.file for f in findings if not f.is_error]
     shards = sum(len(split.shards) for split in Manifest.load(folder).splits.values())
     return Check(

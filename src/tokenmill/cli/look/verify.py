@@ -32,10 +32,10 @@ def command(path: str, full: bool, subset: str | None, quiet: bool, **options: A
         tokenmill verify data/corpus --full
         tokenmill verify data/corpus --subset 5%
     """
-    from tokenmill.look.check import check
+    from tokenmill.look.check import verify
     from tokenmill.look.shown_tokens import one_line
 
-    result = check(path, full=full, subset=subset, **given(options))
+    result = verify(path, full=full, subset=subset, **given(options))
     return Outcome(
         result.to_json(),
         results=[

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tokenmill.look.check import check
+from tokenmill.look.check import verify
 from tokenmill.look.doctor import Examination, Trap, examine
 from tokenmill.pages.elements.html import Html, join, tag
 from tokenmill.pages.elements.open_splits import OpenedSplits
@@ -76,7 +76,7 @@ def health_of(opened: OpenedSplits, sample: int) -> Health:
 
 def _files(path: str, open_options: dict[str, Any]) -> tuple[str, str, list[Trap]]:
     """Sizes against the manifest, the headers and the indices."""
-    found = check(path, **open_options)
+    found = verify(path, **open_options)
     findings = [
         Trap(f.what, f.file, f"expected {f.expected}, found {f.found}", f.remedy)
         for f in found.damaged
