@@ -98,14 +98,7 @@ class Trainer:
         )
         self.validation: Validation | None = None
         if data.val is not None and config.eval_interval:
-            self.validation = Validation(
-                data.val,
-                block_size=config.block_size,
-                batch_size=config.eval_batch_size,
-                num_batches=config.eval_batches,
-                vocab_size=data.vocab_size,
-                documents=data.documents,
-            )
+            self.validation = Validation(data, config)
         self.record = RunRecord(config, is_main=self.is_main)
 
     def _rows_per_rank(self) -> int:
@@ -297,10 +290,7 @@ class Trainer:
         began = time.perf_counter()
         self.model.eval()
         self.val_loss = self.validation.loss(
-            lambda batch: self._sum_of_losses(self.model, batch),
-            rank=self.ranks.rank,
-            world_size=self.ranks.world_size,
-            device=self.device,
+            lambda batch: self._sum_of_losses(self.model, batch.to(self.device)), self.ranks
         )
         self.model.train()
         values: dict[str, Any] = {"val_loss": self.val_loss}

@@ -9,11 +9,13 @@ from collections.abc import Callable
 
 import torch
 
-from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader
+from tokenmill.torch.world import Ranks
 from tokenmill.train.collectives import sum_over_ranks
+from tokenmill.train.config import TrainConfig
+from tokenmill.train.run_data import TrainingData
 
 SEED = 0  # of the fixed shuffle; not the run's seed, so that runs can be compared
 
@@ -21,50 +23,36 @@ SEED = 0  # of the fixed shuffle; not the run's seed, so that runs can be compar
 class Validation:
     """Fixed batches of held-out data."""
 
-    def __init__(
-        self,
-        data: TokenDataset,
-        *,
-        block_size: int,
-        batch_size: int,
-        num_batches: int,
-        vocab_size: int,
-        documents: bool,
-    ) -> None:
-        num_windows = max(0, data.num_tokens - 1) // block_size
+    def __init__(self, data: TrainingData, config: TrainConfig) -> None:
+        assert data.val is not None
+        block_size, num_tokens = config.block_size, data.val.num_tokens
+        num_windows = max(0, num_tokens - 1) // block_size
         if num_windows == 0:
             raise FormatError(
-                f"the validation split has {data.num_tokens:,} tokens; "
+                f"the validation split has {num_tokens:,} tokens; "
                 f"one window of block_size {block_size} needs {block_size + 1:,}",
                 hint="a smaller --block_size, more held-out data, or --eval_interval 0",
             )
-        batch_size = min(batch_size, num_windows)
+        batch_size = min(config.eval_batch_size, num_windows)
         loader = TorchLoader(
-            data,
+            data.val,
             batch_size=batch_size,
             block_size=block_size,
             seed=SEED,
-            device="cpu",
             rank=0,
             world_size=1,
-            vocab_size=vocab_size,
-            documents=documents,
+            vocab_size=data.vocab_size,
+            documents=data.documents,
             prefetch=0,
         )
-        self.batches = [next(loader) for _ in range(min(num_batches, num_windows // batch_size))]
+        num_batches = min(config.eval_batches, num_windows // batch_size)
+        self.batches = [next(loader) for _ in range(num_batches)]
 
-    def loss(
-        self,
-        sum_of_losses: Callable[[TorchBatch], torch.Tensor],
-        *,
-        rank: int,
-        world_size: int,
-        device: torch.device,
-    ) -> float:
+    def loss(self, sum_of_losses: Callable[[TorchBatch], torch.Tensor], ranks: Ranks) -> float:
         """Mean loss over all targets of the fixed batches, the same on every rank."""
         sums = torch.zeros(len(self.batches), dtype=torch.float64)
         with torch.no_grad():
-            for i in range(rank, len(self.batches), world_size):
-                sums[i] = sum_of_losses(self.batches[i].to(device)).double().cpu()
+            for i in range(ranks.rank, len(self.batches), ranks.world_size):
+                sums[i] = sum_of_losses(self.batches[i]).double().cpu()
         sum_over_ranks(sums)  # every other rank adds zero, which is exact
         return float(sums.sum()) / sum(batch.num_targets for batch in self.batches)
