@@ -29,6 +29,7 @@ from tokenmill.errors import (
     PrepareError,
     TokenizerMismatchError,
 )
+from tokenmill.preparation.budget import memory_budget
 from tokenmill.preparation.pretokenize import TextArray, pretokenize
 from tokenmill.preparation.workspace.target import hold_workspace
 from tokenmill.shards import writer
@@ -468,6 +469,44 @@ class TestInputs:
 
         assert "--separator" in refused.value.hint
         assert names(tmp_path) == ["a.txt"]
+
+
+class TestATokenizerThatAllowsNoCut:
+    """Each document is encoded in one piece, up to a size."""
+
+    @pytest.fixture
+    def words(self, tmp_path):
+        tokenizers = pytest.importorskip("tokenizers")
+        vocabulary = {"one": 0, "two": 1, "three": 2, "[UNK]": 3, "</s>": 4}
+        model = tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]")
+        tokenizer = tokenizers.Tokenizer(model)
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+        tokenizer.add_special_tokens(["</s>"])
+        tokenizer.save(str(tmp_path / "words.json"))
+        found = load(str(tmp_path / "words.json"))
+        assert found.cuts is None
+        return found
+
+    def test_documents_are_encoded_whole_whatever_the_unit(self, tmp_path, words):
+        documents = ["one two", "three " * 50, "two", "one four"]
+        (tmp_path / "a.txt").write_text("|".join(documents))
+
+        pretokenize(tmp_path / "a.txt", tokenizer=words, separator="|", unit_bytes=9)
+
+        expected = [0, 1, 4, *[2] * 50, 4, 1, 4, 0, 3, 4]
+        assert np.load(tmp_path / "a.npy").tolist() == expected
+
+    def test_one_that_is_too_large_is_refused_and_names_the_separator(
+        self, tmp_path, words, monkeypatch
+    ):
+        monkeypatch.setattr(memory_budget, "MAX_DOCUMENT_BYTES", 100)
+        (tmp_path / "a.txt").write_text("one two " * 50)
+
+        with pytest.raises(BadInputError, match="has more than 100 bytes") as refused:
+            pretokenize(tmp_path / "a.txt", tokenizer=words)
+
+        assert refused.value.hint == "name what is between documents: --separator"
+        assert names(tmp_path) == ["a.txt", "words.json"]
 
 
 def test_chars_learns_one_vocabulary_from_all_texts_and_stores_it(tmp_path):

@@ -215,7 +215,7 @@ class TestTokenizerJson:
             (normalizers.Strip(), False),
         ],
     )
-    def test_a_long_text_behind_a_normalizer_is_encoded_in_pieces_where_that_is_safe(
+    def test_a_long_text_after_a_normalizer_is_encoded_in_pieces_where_that_is_safe(
         self, tmp_path, train_bpe, normalizer, cuttable
     ):
         path = tmp_path / "tokenizer.json"

@@ -9,4 +9,5 @@ decide.py      train, val or dropped, for every document; the layout of the shar
 assemble.py    documents are copied into shards
 accounts.py    what went in and what became of it; the summary for people
 commit.py      tokenizer, card and manifest are written
+write_npy.py   for pretokenize: all ids of a text in one .npy, in place of shards
 """
