@@ -3,7 +3,11 @@
 import re
 import unicodedata
 
-from tokenmill.text import Edge, Source, cut_into_units, find_sources, read_unit
+from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.sources import find_sources
+from tokenmill.text.inputs.units import cut_into_units
+from tokenmill.text.reading.chunks import Edge
+from tokenmill.text.reading.read import read_unit
 
 LETTERS = re.compile(rb"[a-z](?= [a-z])")
 ANYWHERE = re.compile(rb"[\x00-\xff]")

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from text.naive import ANYWHERE, LETTERS, naive_documents, read_all
 
 from tokenmill.errors import BadInputError
-from tokenmill.text import Edge, ReadRules, Unit, cut_into_units, find_sources, read_unit
+from tokenmill.text.inputs.sources import find_sources
+from tokenmill.text.inputs.units import Unit, cut_into_units
+from tokenmill.text.reading.chunks import Edge, ReadRules
+from tokenmill.text.reading.read import read_unit
 
 SETTINGS = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

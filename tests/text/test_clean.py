@@ -10,10 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from text.naive import naive_clean
 
-from tokenmill.text import Edge, join_edge
-from tokenmill.text.cleaning.clean import clean
-from tokenmill.text.cleaning.nfc import may_change
+from tokenmill.text.cleaning.clean import clean, join_edge, may_change
 from tokenmill.text.reading.align import may_cut_inside
+from tokenmill.text.reading.chunks import Edge
 
 SETTINGS = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

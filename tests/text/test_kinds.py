@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from text.naive import one_source, read_all
 
 from tokenmill.errors import BadInputError, MissingExtraError
-from tokenmill.text import ReadRules, Unit, cut_into_units, read_unit
+from tokenmill.text.inputs.units import Unit, cut_into_units
+from tokenmill.text.reading.chunks import ReadRules
+from tokenmill.text.reading.read import read_unit
 
 SETTINGS = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -321,7 +323,10 @@ def test_parquet_files_are_closed_however_reading_ends(tmp_path):
         import os
         from tokenmill.errors import BadInputError
         from tokenmill.preparation.budget.estimate import estimate
-        from tokenmill.text import ReadRules, cut_into_units, find_sources, read_unit
+        from tokenmill.text.inputs.sources import find_sources
+        from tokenmill.text.inputs.units import cut_into_units
+        from tokenmill.text.reading.chunks import ReadRules
+        from tokenmill.text.reading.read import read_unit
 
         def read(name, **rules):
             (source,) = find_sources(name)

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from text.naive import ANYWHERE, LETTERS, naive_clean, naive_documents, read_all
 
-from tokenmill.text import Edge, ReadRules, join_edge
-from tokenmill.text.cleaning.clean import clean
+from tokenmill.text.cleaning.clean import clean, join_edge
+from tokenmill.text.reading.chunks import Edge, ReadRules
 
 SETTINGS = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

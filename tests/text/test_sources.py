@@ -8,8 +8,8 @@ import os
 import pytest
 
 from tokenmill.errors import BadInputError, PrepareError
-from tokenmill.text import cut_into_units, find_sources
-from tokenmill.text.inputs.sources import search
+from tokenmill.text.inputs.sources import find_sources, search
+from tokenmill.text.inputs.units import cut_into_units
 
 
 def fill(folder, files):

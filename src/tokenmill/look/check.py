@@ -18,7 +18,7 @@ from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, NotADatasetError, TruncatedShardError
 from tokenmill.hub.remote_files import OUR_FOLDER
 from tokenmill.shards.manifest import FILE_NAME, Manifest
-from tokenmill.shards.verify import Finding
+from tokenmill.shards.verify import Finding, share_of
 from tokenmill.shards.verify import verify as verify_ours
 
 BLOCK_TOKENS = 1 << 22
@@ -102,7 +102,7 @@ def _check_foreign(
     progress: Callable[[str, int], None] | None,
 ) -> Check:
     count = len(data.shards)
-    share = 1.0 if full else 0.0 if subset is None else _share(subset)
+    share = 1.0 if full else 0.0 if subset is None else share_of(subset)
     chosen = np.unique(np.linspace(0, count - 1, int(np.ceil(share * count))).astype(int)).tolist()
     damaged = []
     for i in chosen:
@@ -133,13 +133,3 @@ def _check_shard(data: TokenDataset, i: int) -> list[Finding]:
     except (TruncatedShardError, CorruptShardError) as error:
         return [Finding(file.name, "index", "a sound file", error.message, error.hint or _FETCH)]
     return []
-
-
-def _share(subset: str) -> float:
-    try:
-        percent = float(subset.removesuffix("%")) if subset.endswith("%") else -1.0
-    except ValueError:
-        percent = -1.0
-    if not 0 < percent <= 100:
-        raise ValueError(f"subset={subset!r} is not a percentage between 0 and 100 such as '5%'")
-    return percent / 100

@@ -82,21 +82,24 @@ def verify(
     return findings + _check_extra(folder, manifest)
 
 
+def share_of(subset: str) -> float:
+    """The share that a percentage such as "5%" is."""
+    try:
+        percent = float(subset.removesuffix("%")) if subset.endswith("%") else -1.0
+    except ValueError:
+        percent = -1.0
+    if not 0 < percent <= 100:
+        raise ValueError(f"subset={subset!r} is not a percentage between 0 and 100 such as '5%'")
+    return percent / 100
+
+
 def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:
     names = [s.file for split in manifest.splits.values() for s in split.shards]
     if subset is None:
         return set(names) if full else set()
-    if not subset.endswith("%"):
-        raise ValueError(f"subset={subset!r} is not a percentage such as '5%'")
-    try:
-        percent = float(subset[:-1])
-    except ValueError:
-        percent = -1.0
-    if not 0 < percent <= 100:
-        raise ValueError(f"subset={subset!r} is not a percentage between 0 and 100")
     # In the order of a hash: spread over the dataset, and the same shards every time.
     names.sort(key=lambda name: xxhash.xxh3_128_digest(name.encode()))
-    return set(names[: math.ceil(len(names) * percent / 100)])
+    return set(names[: math.ceil(len(names) * share_of(subset))])
 
 
 def _check_tokenizer(folder: Path, manifest: Manifest) -> list[Finding]:
