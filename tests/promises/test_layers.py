@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "executors": set(),
     "preparation": {"text", "tokens", "shards", "executors"},
     "conversion": {"tokenfiles", "shards", "formats", "dataset", "tokens"},
-    "hub": {"shards", "dataset"},
+    "hub": {"shards", "formats", "dataset"},
     "look": {"tokenfiles", "shards", "formats", "dataset", "batches", "hub"},
     "pages": {"look", "tokenfiles", "shards", "formats", "dataset", "batches", "order"},
 }

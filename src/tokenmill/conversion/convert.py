@@ -29,11 +29,6 @@ from tokenmill.formats.engine.format import TokenFormat, Writer, WriteTarget, to
 from tokenmill.formats.engine.held_out import stated
 from tokenmill.formats.engine.writing import fitting
 
-# what the formats write, and what is written beside it
-TOKEN_FILES = {
-    *(".bin", ".ends", ".json", ".npy", ".idx", ".gz", ".ds", ".index", ".metadata", ".mds"),
-}
-
 
 @dataclass(frozen=True)
 class Converted:
@@ -109,9 +104,10 @@ def _refuse_to_replace(target: Path, src: Where | list[Where]) -> None:
                 f"{target} is to be replaced, but {source} is read from there",
                 hint="write to another folder",
             )
+    suffixes = {suffix for format in FORMATS.values() for suffix in format.written_suffixes}
     files = (path for path in sorted(target.rglob("*")) if path.is_file())
     for path in files if target.is_dir() else [target] if target.exists() else []:
-        if path.suffix not in TOKEN_FILES and path.name != "README.md":
+        if path.suffix not in suffixes and path.name != "README.md":
             raise FormatError(
                 f"{target} is not replaced: it holds {path.name}, which is no file of tokens",
                 hint="write to another folder, or move that file away",

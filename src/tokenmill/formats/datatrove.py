@@ -48,6 +48,7 @@ class Datatrove(FileFormat):
     name = "datatrove"
     suffixes = (".ds",)
     writer = DatatroveWriter
+    written_suffixes = (".ds", ".index", ".metadata")
     dtypes = ("uint16", "uint32")
     tokens_per_shard = 100_000_000
     is_indexed = True

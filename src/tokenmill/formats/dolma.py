@@ -58,6 +58,7 @@ class Dolma(FileFormat):
     name = "dolma"
     suffixes = (".npy",)
     writer = DolmaWriter
+    written_suffixes = (".npy", ".gz")
     dtypes = ("uint16", "uint32", "uint8", "uint64")
     tokens_per_shard = 500_000_000
     is_indexed = True

@@ -68,6 +68,7 @@ class Litdata(SampleFormat):
     name = "litdata"
     key = "chunks"
     writer = LitdataWriter
+    written_suffixes = (".bin", ".json")
 
     def read_shards(
         self, root: untrusted.Root, index: Reader, entries: list[Reader], ask: Ask

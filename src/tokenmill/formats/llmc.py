@@ -52,6 +52,15 @@ def _kind_for(dtype: np.dtype[Any]) -> Kind:
     return next(kind for kind in KINDS if np.dtype(kind.dtype) == dtype)
 
 
+def promised(first_bytes: bytes) -> tuple[int, int] | None:
+    """How many tokens, and bytes of the whole file, a header promises; None if it is not one."""
+    kind = _kind_of(first_bytes)
+    if kind is None or len(first_bytes) < 12:
+        return None
+    num_tokens = int.from_bytes(first_bytes[8:12], "little", signed=True)
+    return num_tokens, HEADER_BYTES + num_tokens * np.dtype(kind.dtype).itemsize
+
+
 class LlmcWriter(RollingWriter):
     """One split as shards; documents continue in the next one."""
 
@@ -75,6 +84,7 @@ class Llmc(FileFormat):
     suffixes = (".bin",)
     header_marks = tuple(np.array(kind[:2], "<i4").tobytes() for kind in KINDS)
     writer = LlmcWriter
+    written_suffixes = (".bin",)
     dtypes = ("uint16", "uint32")
     tokens_per_shard = 100_000_000
     max_tokens_per_shard = 2**31 - 1

@@ -105,6 +105,7 @@ class Mds(SampleFormat):
     name = "mds"
     key = "shards"
     writer = MdsWriter
+    written_suffixes = (".mds", ".json")
 
     def read_shards(
         self, root: untrusted.Root, index: Reader, entries: list[Reader], ask: Ask

@@ -67,6 +67,7 @@ class Megatron(FileFormat):
     name = "megatron"
     suffixes = (".bin",)
     writer = MegatronWriter
+    written_suffixes = (".bin", ".idx")
     dtypes = ("uint16", "int32", "uint8", "int64")
     is_indexed = True
     documents_by_id = False

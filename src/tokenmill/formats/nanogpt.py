@@ -54,6 +54,7 @@ class Nanogpt(FileFormat):
     name = "nanogpt"
     suffixes = (".bin", ".raw")
     writer = NanogptWriter
+    written_suffixes = (".bin", ".json")
     dtypes = ("uint16", "uint32", "uint8", "int32", "int64")
 
     def claims(self, path: Path, first_bytes: bytes) -> bool:

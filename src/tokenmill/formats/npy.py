@@ -51,6 +51,7 @@ class Npy(FileFormat):
     suffixes = (".npy",)
     header_marks = (MAGIC + b"\x01\x00",)
     writer = NpyWriter
+    written_suffixes = (".npy",)
     dtypes = ("uint16", "uint32", "uint8", "int32", "int64", "uint64")
 
     def claims(self, path: Path, first_bytes: bytes) -> bool:

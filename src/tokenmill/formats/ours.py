@@ -55,6 +55,7 @@ class Ours(FolderFormat):
 
     name = "tokenmill"
     writer = OursWriter
+    written_suffixes = (".bin", ".ends", ".json")
     dtypes = ("uint16", "uint32")
     tokens_per_shard = 10_000_000
     is_indexed = True

@@ -1,22 +1,18 @@
 """One file from the hub: resume, retry, check, and only then its final name."""
 
 import re
-import struct
 from pathlib import Path
 from typing import Any
 
 from tokenmill.base.retry import RetryClock, Transient
 from tokenmill.errors import DownloadError
+from tokenmill.formats.llmc import promised
 from tokenmill.hub.hub_client import Hub
 from tokenmill.hub.partial import Partial, out_of_space
 from tokenmill.hub.remote_files import RemoteFile
 from tokenmill.hub.transfers import Transfers
 
 _WRONG_CONTENT_TRIES = 2  # a file that arrived whole but wrong is fetched once more
-
-# llm.c's headers: magic -> bytes a token. 256 int32; the third is the number of tokens.
-_LLMC_TOKEN_BYTES = {20240520: 2, 20240801: 4}
-_LLMC_HEADER_BYTES = 1024
 
 
 def fetch(
@@ -118,10 +114,10 @@ def _check_llmc_header(partial: Partial, hub: Hub) -> None:
     file = partial.file
     if not file.path.endswith(".bin") or file.bytes < 12:
         return
-    magic, _, num_tokens = struct.unpack("<3i", partial.head(12))
-    if magic not in _LLMC_TOKEN_BYTES:
+    header = promised(partial.head(12))
+    if header is None:
         return
-    expected = _LLMC_HEADER_BYTES + _LLMC_TOKEN_BYTES[magic] * num_tokens
+    num_tokens, expected = header
     if file.bytes != expected:
         partial.discard()
         raise DownloadError(

@@ -123,6 +123,8 @@ class TokenFormat(Protocol):
 
     writer: type[Writer] | None = None
     """Writes one split. None: this format is only read."""
+    written_suffixes: tuple[str, ...] = ()
+    """How the names of all files end that it writes; nothing else is ever overwritten."""
     dtypes: tuple[str, ...] = ()
     """Types of token ids that can be written."""
     tokens_per_shard: int = NO_LIMIT
