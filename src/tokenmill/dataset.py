@@ -14,7 +14,7 @@ each shard; tokens are mapped or read when they are asked for, documents likewis
 import hashlib
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,20 @@ from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 __all__ = ["Shard", "TokenDataset", "from_array", "open"]
 
 Where = str | os.PathLike[str]
+
+
+class OpenKeywords(TypedDict, total=False):
+    """Keywords that other functions pass on to `open`; a test compares the two."""
+
+    format: str | None
+    dtype: npt.DTypeLike | None
+    backend: str
+    tokenizer: Any
+    end_of_text_id: int | None
+    end_of_text_comes: str | None
+    cache_dir: Where | None
+    cache_bytes: int | None
+    verify: bool
 
 
 def open(

@@ -1,5 +1,6 @@
 """convert(): nothing is lost on the way, and the real projects read what was written."""
 
+import inspect
 import itertools
 import json
 import os
@@ -21,7 +22,7 @@ from system_faults import injecting, needs_strace
 import tokenmill
 from tokenmill.cli import main
 from tokenmill.conversion.convert import convert
-from tokenmill.dataset import TokenDataset
+from tokenmill.dataset import OpenKeywords, TokenDataset
 from tokenmill.errors import CorruptShardError, FormatError, TokenizerMismatchError, TokenmillError
 from tokenmill.formats.engine.detect import writable_formats
 from tokenmill.shards.verify import verify
@@ -442,3 +443,14 @@ def test_only_token_files_are_replaced(tmp_path):
 
     assert (tmp_path / "out" / "notes.txt").read_text() == "months of work"
     assert (tmp_path / "ids.npy").exists()
+
+
+def test_help_shows_every_argument_and_a_mistyped_one_is_named(tmp_path):
+    shown = inspect.signature(convert).parameters
+    how_to_open = set(inspect.signature(tokenmill.open).parameters) - {"path", "split"}
+
+    assert {"to", "tokens_per_shard", *how_to_open} <= set(shown)
+    assert how_to_open == set(OpenKeywords.__annotations__)
+    assert all(p.kind is not p.VAR_KEYWORD for p in shown.values())
+    with pytest.raises(TypeError, match="did you mean 'tokenizer'"):
+        convert(DATA / "megatron", tmp_path / "out", to="npy", tokeniser="gpt2")

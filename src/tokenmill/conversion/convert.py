@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from tokenmill import dataset
 from tokenmill.base.atomic import replace_folder, sync_folder, temporary_beside
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.conversion.document_stream import DocumentStream, StreamRules, id_first, stream
-from tokenmill.dataset import TokenDataset, Where
+from tokenmill.dataset import OpenKeywords, TokenDataset, Where
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
 from tokenmill.formats.engine.detect import FORMATS, format_to_write
 from tokenmill.formats.engine.format import TokenFormat, Writer, WriteTarget, token_dtype
@@ -52,7 +52,7 @@ def convert(
     add_end_of_text: bool = False,
     allow_lost_documents: bool = False,
     overwrite: bool = False,
-    **how_to_open: Any,
+    **how_to_open: Unpack[OpenKeywords],
 ) -> Converted:
     """Write the dataset at `src` to the new folder `dst` in the format `to`.
 
