@@ -78,7 +78,7 @@ def test_a_write_error_names_the_disk_and_the_run_goes_on(corpus, untouched, tmp
 
     assert code == 1
     assert f"the disk that holds {out} is failing: Input/output error" in errors
-    assert "the same command goes on" in errors
+    assert "the same command resumes" in errors
     prepare(corpus, out, **SETTINGS)
     assert hashes_of_files(out) == untouched
 
@@ -118,7 +118,7 @@ def test_a_disk_that_fills_up_while_shards_are_written(corpus, tmp_path):
 
         assert process.returncode == 1
         assert f"cannot write to {out}: No space left on device (" in errors
-        assert "the same command goes on" in errors
+        assert "the same command resumes" in errors
         assert not [path for path in out.rglob("*.tmp")]
         found = hashes_of_files(out)
         shards = {name: found[name] for name in found if name.startswith(("train/", "val/"))}

@@ -83,7 +83,7 @@ def test_asked_to_stop(arguments, untouched, tmp_path, number, workers):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 75
     assert f"stopped by {number.name}" in errors
-    assert "the same command goes on" in errors
+    assert "the same command resumes" in errors
     check_goes_on(out, arguments, untouched)
 
 
@@ -113,7 +113,7 @@ def test_a_worker_that_hangs_is_waited_for_until_the_run_is_stopped(arguments, u
 
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 75
-    assert "the same command goes on" in errors
+    assert "the same command resumes" in errors
     assert not Path(f"/proc/{hung}").exists()
     check_goes_on(out, arguments, untouched)
 
@@ -127,7 +127,7 @@ def test_no_room_for_a_file(arguments, untouched, tmp_path):
     code, errors = run({"out_dir": out, "workers": 1, **arguments}, preexec_fn=limit)
     assert code == 1
     assert "bytes are free" in errors
-    assert "the same command goes on" in errors
+    assert "the same command resumes" in errors
     check_goes_on(out, arguments, untouched)
 
 

@@ -231,7 +231,7 @@ def test_a_worker_that_dies_names_the_file(tmp_path):
     assert process.returncode == 1
     assert len(killed) == 3
     assert re.search(r"died 3 times \(signal SIGKILL\) .*, reading b\.txt\.gz from 0 to", errors)
-    assert "the same command goes on" in errors
+    assert "the same command resumes" in errors
     assert run(arguments) == (0, "")
 
 

@@ -61,7 +61,7 @@ def test_an_input_inside_the_output_is_refused(corpus, tmp_path, how):
     before = hashes_of_files(out)
     for given in (out / "more.txt", tmp_path / "link" / "more.txt"):
         for to in (out, tmp_path / "link"):
-            with pytest.raises(SettingsMismatchError, match=r"more\.txt lies inside the output"):
+            with pytest.raises(SettingsMismatchError, match=r"more\.txt is inside the output"):
                 prepare([corpus, given], to, **BYTES, **how)
             assert hashes_of_files(out) == before
     assert sorted(os.listdir(tmp_path)) == ["corpus", "link", "out"]

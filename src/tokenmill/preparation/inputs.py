@@ -69,21 +69,21 @@ def _with_standard_input(sources: list[Source], out: Path, workspace: Workspace)
 def hash_standard_input(workspace: Workspace, sources: Sequence[Source]) -> str | None:
     """The hash of what came from standard input, if that is among the sources.
 
-    It comes without a name or a time of its own: nothing else can tell it from another one.
+    It comes without a name or a time of its own: nothing else distinguishes it from another one.
     """
     kept = os.path.abspath(workspace.root / STANDARD_INPUT)
     return hash_file(Path(kept)) if any(source.path == kept for source in sources) else None
 
 
 def _refuse_inside(out: Path, sources: list[Source]) -> None:
-    """A dataset may be replaced as a whole: no text that is still wanted may lie in it."""
+    """A dataset may be replaced as a whole: no text that is still wanted may be in it."""
     folder = os.path.realpath(out)
     for source in sources:
         if is_remote(source.path):
             continue
         if os.path.commonpath([folder, os.path.realpath(source.path)]) == folder:
             raise SettingsMismatchError(
-                f"the input {printable(source.path)} lies inside the output {printable(str(out))}",
+                f"the input {printable(source.path)} is inside the output {printable(str(out))}",
                 hint="name an output that is apart from the text; nothing was written or removed",
             )
 
@@ -105,7 +105,7 @@ def _keep_standard_input(out: Path, workspace: Workspace) -> Path:
     if hash_file(arriving) == hash_file(kept):
         arriving.unlink()
     elif workspace.failed_file.exists():
-        os.replace(arriving, kept)  # what could not be read was mended
+        os.replace(arriving, kept)  # what could not be read was fixed
     else:
         arriving.unlink()
         raise SettingsMismatchError(

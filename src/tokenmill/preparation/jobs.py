@@ -111,17 +111,9 @@ def plan(
 ) -> Plan | Summary:
     """Write the plan of a preparation; or say that it was done before. Arguments of `prepare`."""
     memory = fit_into_memory(1, max_ram)
-    with (
-        stop_on_signals(),
-        explain_bad_disk(Path(work_dir or out_dir)),
-        open_target(
-            out_dir,
-            append=append,
-            overwrite=overwrite,
-            break_lock=break_lock,
-            work_dir=work_dir,
-        ) as target,
-    ):
+    with open_target(
+        out_dir, work_dir, append=append, overwrite=overwrite, break_lock=break_lock
+    ) as target:
         made = start(target, inputs, settings, memory, unit_bytes, Progress())
         if isinstance(made, Summary):
             return made

@@ -44,7 +44,6 @@ class Plan:
     """Where shards are uploaded to, such as s3://bucket/corpus; None: they stay where they are."""
 
     def to_json(self) -> dict[str, Any]:
-        """What stands in plan.json."""
         return {
             "version": PLAN_VERSION,
             "settings": self.settings.to_json(),
@@ -62,12 +61,11 @@ class Plan:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """How wide an id is on disk."""
         return choose_dtype(self.tokenizer, self.settings.dtype)
 
     @property
     def bytes_in(self) -> int:
-        """Bytes to be read, as they lie on disk."""
+        """Bytes to be read, compressed where the files are."""
         return sum(source.size for source in self.sources)
 
 
@@ -111,7 +109,7 @@ def begin(
             plan.workspace.failed_file.unlink(missing_ok=True)
         elif restart:
             plan.workspace.clear(keep=_kept_inputs(plan))
-        elif _was_mended(plan, found, tokenizer):
+        elif _was_fixed(plan, found, tokenizer):
             say("an input could not be read, and the inputs changed since: starting again")
             plan.workspace.clear_work(keep=_kept_inputs(plan))  # no shard was made yet
         else:
@@ -124,13 +122,13 @@ def begin(
 
 
 def _kept_inputs(plan: Plan) -> list[str]:
-    """The inputs that lie in the workspace itself, by name: standard input."""
+    """The inputs that are in the workspace itself, by name: standard input."""
     root = os.path.abspath(plan.workspace.root)
     paths = [source.path for source in plan.sources]
     return [os.path.basename(path) for path in paths if os.path.dirname(path) == root]
 
 
-def _was_mended(wanted: Plan, found: Plan, tokenizer: Tokenizer | None) -> bool:
+def _was_fixed(wanted: Plan, found: Plan, tokenizer: Tokenizer | None) -> bool:
     """Whether a preparation failed on an input, and nothing but the inputs is different now."""
     same_inputs = replace(wanted, sources=found.sources)
     return found.workspace.failed_file.exists() and not _list_all_differences(
@@ -162,7 +160,7 @@ def load_plan(out_dir: str) -> Plan:
 
 
 def read_plan(workspace: Workspace) -> Plan | None:
-    """The plan that stands in the workspace, or None."""
+    """The plan in the workspace, or None."""
     return _load(workspace.plan_file) if workspace.plan_file.exists() else None
 
 
@@ -201,7 +199,7 @@ def _list_all_differences(wanted: Plan, found: Plan, tokenizer: Tokenizer | None
 
 
 def _other_preparation(wanted: Plan, differences: list[str]) -> SettingsMismatchError:
-    hint = "use another folder, repeat the first command, or pass --overwrite to start anew"
+    hint = "use another folder, repeat the first command, or pass --overwrite to start again"
     if wanted.previous is not None:
         hint = f"repeat the first command, or remove {wanted.workspace.root} to forget it"
     return SettingsMismatchError(

@@ -23,21 +23,24 @@ Which of these a preparation needs, and what their tasks are, is a table: stage_
 
 import os
 import time
-from pathlib import Path
 from typing import Unpack
 
 from tokenmill.base.progress import Progress
-from tokenmill.base.signals import stop_on_signals
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import BadInputError
 from tokenmill.executors.executor import Executor, check_engine, open_engine
-from tokenmill.preparation.budget.disk_space import check_space, explain_bad_disk
+from tokenmill.preparation.budget.disk_space import check_space
 from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
 from tokenmill.preparation.inputs import Inputs
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
 from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stage_table import Preparation, StageRunner
-from tokenmill.preparation.stages.accounts import Outcome, Summary, check_accounts, summarize
+from tokenmill.preparation.stages.accounts import (
+    PreparationOutcome,
+    Summary,
+    check_accounts,
+    summarize,
+)
 from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
 from tokenmill.preparation.stages.duplicates import Searched
@@ -78,17 +81,9 @@ def prepare(
     started, progress = time.monotonic(), progress or Progress()
     memory = fit_into_memory(workers, max_ram)
     check_engine(engine, ray_address)
-    with (
-        stop_on_signals(),
-        explain_bad_disk(Path(work_dir or out_dir)),
-        open_target(
-            out_dir,
-            append=append,
-            overwrite=overwrite,
-            break_lock=break_lock,
-            work_dir=work_dir,
-        ) as target,
-    ):
+    with open_target(
+        out_dir, work_dir, append=append, overwrite=overwrite, break_lock=break_lock
+    ) as target:
         begun = start(target, inputs, settings, memory, unit_bytes, progress)
         if isinstance(begun, Summary):
             return begun
@@ -147,7 +142,9 @@ def start(
     return plan, decide_limits(plan, memory, tokenizer)
 
 
-def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progress) -> Outcome:
+def run_stages(
+    plan: Plan, target: Target, executor: Executor, progress: Progress
+) -> PreparationOutcome:
     """All stages but the last, in order; one that the plan does not need has no receipts.
 
     Finished tasks are known by their receipts and not repeated. Numbered jobs come through here
@@ -179,10 +176,10 @@ def run_stages(plan: Plan, target: Target, executor: Executor, progress: Progres
     )
     this.layout = make_layout(plan, decision, decided, first=len(this.existing))
     shards = run("assemble")
-    return Outcome.of(plan, units, load_joined(this.out_dir), decision, decided, shards)
+    return PreparationOutcome.of(plan, units, load_joined(this.out_dir), decision, decided, shards)
 
 
-def publish(plan: Plan, target: Target, outcome: Outcome) -> Summary:
+def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:
     """Commit: nothing is published unless the accounts balance, and the manifest goes last."""
     check_accounts(plan, outcome)
     manifest = commit(plan, target.previous, outcome)

@@ -104,7 +104,6 @@ class Settings:
 
     @classmethod
     def names(cls) -> set[str]:
-        """All settings there are."""
         return {field.name for field in fields(cls)}
 
 

@@ -33,7 +33,6 @@ from tokenmill.preparation.workspace.work_folder import Receipt, TaskWithReceipt
 from tokenmill.shards.manifest import Manifest
 
 Tasks = list[tuple[Any, ...]]
-UNIT = "unit of input"
 FIXED = "when the file is fixed, the same command starts again"
 
 
@@ -52,12 +51,8 @@ class Preparation:
 
     def __post_init__(self) -> None:
         self.out_dir = str(self.plan.workspace.out_dir.absolute())  # tasks may run elsewhere
+        self.units = range(len(self.plan.units))
         self.existing = shards_of(self.previous)
-
-    @property
-    def units(self) -> range:
-        """The numbers of the units of input."""
-        return range(len(self.plan.units))
 
     @property
     def parts(self) -> range:
@@ -70,29 +65,12 @@ class Preparation:
         return Decision(by_hash=True, documents=self.documents, first_run=len(self.existing))
 
 
-@dataclass(frozen=True)
-class Stage:
-    """One row of the table."""
-
-    name: str
-    task: TaskWithReceipt
-    per: str
-    """What there is one task for."""
-    tasks: Callable[[Preparation], Tasks]
-    """The arguments of all tasks, as far as they differ; the first is always the folder."""
-    needed: Callable[[Settings, bool], bool] = lambda settings, adds: True
-    """Whether these settings need the stage; `adds` is whether a dataset is added to."""
-    in_bytes: bool = False
-    """Whether progress is counted in bytes of input, not in tasks."""
+def _units(run: Preparation) -> Tasks:
+    return [(unit,) for unit in run.units]
 
 
 def _existing(run: Preparation) -> Tasks:
     return [(*shard, number) for number, shard in enumerate(run.existing)]
-
-
-def _partitions(found: Searched | None) -> Tasks:
-    assert found is not None
-    return [(at, found.partitions, found.runs) for at in range(found.partitions)]
 
 
 def _lines(run: Preparation) -> Tasks:
@@ -100,87 +78,85 @@ def _lines(run: Preparation) -> Tasks:
     return [(unit, len(run.existing) + unit, keep_text) for unit in run.units]
 
 
+def _line_partitions(run: Preparation) -> Tasks:
+    return run.lines.partition_tasks() if run.lines else []
+
+
+def _encode(run: Preparation) -> Tasks:
+    return [(unit, run.lines, len(run.existing) + unit) for unit in run.units]
+
+
+def _join(run: Preparation) -> Tasks:
+    return [()]
+
+
+def _documents(run: Preparation) -> Tasks:
+    return [(part, len(run.existing) + part) for part in run.parts]
+
+
+def _document_partitions(run: Preparation) -> Tasks:
+    return run.documents.partition_tasks() if run.documents else []
+
+
+def _decisions(run: Preparation) -> Tasks:
+    return [(part, run.first_decision) for part in run.parts]
+
+
 def _shards(run: Preparation) -> Tasks:
-    assert run.layout is not None
-    return [(number,) for number in range(len(run.layout.shards))]
+    return [(number,) for number in range(len(run.layout.shards))] if run.layout else []
 
 
+@dataclass(frozen=True)
+class Stage:
+    """One row of the table."""
+
+    name: str
+    task: TaskWithReceipt
+    tasks: Callable[[Preparation], Tasks]
+    """The arguments of all tasks; before them always comes the folder."""
+    per: str
+    """What there is one task for."""
+    dedup: str | None = None
+    """Needed only where this is the setting `dedup`."""
+    tokenizer: str | None = None
+    """Needed only for a new dataset with this tokenizer."""
+    adds: bool = False
+    """Needed only where a dataset is added to."""
+    in_bytes: bool = False
+    """Whether progress is counted in bytes of input, not in tasks."""
+
+    def needed(self, settings: Settings, adds: bool) -> bool:
+        """Whether a preparation runs this stage; `adds` is whether a dataset is added to."""
+        return (
+            self.dedup in (None, settings.dedup)
+            and (self.tokenizer is None or (self.tokenizer == settings.tokenizer and not adds))
+            and (adds or not self.adds)
+        )
+
+
+UNIT, PART = "unit of input", "part of encoded documents"
+OLD_SHARD = "shard of the dataset that is added to"
+LINES, DOCUMENTS = "lines", "documents"
 STAGES = (
+    Stage("characters", find_characters, _units, UNIT, tokenizer="chars"),
+    Stage("existing-lines", hash_existing_lines, _existing, OLD_SHARD, LINES, adds=True),
+    Stage("lines", hash_lines, _lines, UNIT, LINES, in_bytes=True),
+    Stage("line-duplicates", search_lines, _line_partitions, "million lines", LINES),
+    Stage("encode", encode_unit, _encode, UNIT, in_bytes=True),
+    Stage("join", join_units, _join, "preparation"),
     Stage(
-        name="characters",
-        task=find_characters,
-        per=UNIT,
-        tasks=lambda run: [(unit,) for unit in run.units],
-        needed=lambda settings, adds: settings.tokenizer == "chars" and not adds,
+        "existing-documents", hash_existing_documents, _existing, OLD_SHARD, DOCUMENTS, adds=True
     ),
+    Stage("documents", hash_documents, _documents, PART, DOCUMENTS),
     Stage(
-        name="existing-lines",
-        task=hash_existing_lines,
-        per="shard of the dataset that is added to",
-        tasks=_existing,
-        needed=lambda settings, adds: settings.dedup == "lines" and adds,
+        "document-duplicates",
+        search_documents,
+        _document_partitions,
+        "million documents",
+        DOCUMENTS,
     ),
-    Stage(
-        name="lines",
-        task=hash_lines,
-        per=UNIT,
-        tasks=_lines,
-        needed=lambda settings, adds: settings.dedup == "lines",
-        in_bytes=True,
-    ),
-    Stage(
-        name="line-duplicates",
-        task=search_lines,
-        per="million lines",
-        tasks=lambda run: _partitions(run.lines),
-        needed=lambda settings, adds: settings.dedup == "lines",
-    ),
-    Stage(
-        name="encode",
-        task=encode_unit,
-        per=UNIT,
-        tasks=lambda run: [(unit, run.lines, len(run.existing) + unit) for unit in run.units],
-        in_bytes=True,
-    ),
-    Stage(
-        name="join",
-        task=join_units,
-        per="preparation",
-        tasks=lambda run: [()],
-    ),
-    Stage(
-        name="existing-documents",
-        task=hash_existing_documents,
-        per="shard of the dataset that is added to",
-        tasks=_existing,
-        needed=lambda settings, adds: settings.dedup == "documents" and adds,
-    ),
-    Stage(
-        name="documents",
-        task=hash_documents,
-        per="part of encoded documents",
-        tasks=lambda run: [(part, len(run.existing) + part) for part in run.parts],
-        needed=lambda settings, adds: settings.dedup == "documents",
-    ),
-    Stage(
-        name="document-duplicates",
-        task=search_documents,
-        per="million documents",
-        tasks=lambda run: _partitions(run.documents),
-        needed=lambda settings, adds: settings.dedup == "documents",
-    ),
-    Stage(
-        name="decide",
-        task=count_decisions,
-        per="part of encoded documents",
-        tasks=lambda run: [(part, run.first_decision) for part in run.parts],
-    ),
-    Stage(
-        name="assemble",
-        task=assemble_shard,
-        per="shard",
-        tasks=_shards,
-    ),
+    Stage("decide", count_decisions, _decisions, PART),
+    Stage("assemble", assemble_shard, _shards, "shard"),
 )
 
 

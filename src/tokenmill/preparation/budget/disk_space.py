@@ -38,7 +38,7 @@ def _text_bytes(plan: Plan, compression: float) -> int:
 
 
 def check_space(plan: Plan) -> None:
-    """Refuse to begin what cannot end: tokens lie on disk twice while shards are assembled."""
+    """Refuse to begin what cannot end: tokens are on disk twice while shards are assembled."""
     there = sum(path.stat().st_size for path in _files(plan))
     copies = 2 if plan.destination is None else 1  # uploaded shards are removed here
     needed = copies * expected_bytes(plan) - there
@@ -69,13 +69,13 @@ def explain_bad_disk(folder: Path) -> Iterator[None]:
         if error.errno in FULL:
             raise PrepareError(
                 f"cannot write to {folder}: {error.strerror} ({_free(folder)})",
-                hint="free some space; then the same command goes on where it stopped",
+                hint="free some space; then the same command resumes where it stopped",
             ) from error
         if error.errno in FAILING:
             raise PrepareError(
                 f"the disk that holds {folder} is failing: {error.strerror}"
                 + (f" at {error.filename}" if error.filename else ""),
-                hint="once it is mended, the same command goes on where it stopped",
+                hint="once it is repaired, the same command resumes where it stopped",
             ) from error
         raise
 

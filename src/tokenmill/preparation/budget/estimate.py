@@ -49,11 +49,9 @@ class Estimate:
     workers: int
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         return asdict(self)
 
     def to_text(self) -> str:
-        """For people."""
         return "\n".join(
             [
                 f"input       {plural(self.files, 'file')}, {human_bytes(self.bytes_in)} "

@@ -21,7 +21,7 @@ from tokenmill.text.reading.bad_input import DUPLICATE, MOST_PLACES
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PreparationOutcome:
     """What the stages made, ready to be published."""
 
     splits: dict[str, Split]
@@ -42,8 +42,7 @@ class Outcome:
         decision: Decision,
         decided: list[Receipt],
         shards: list[Receipt],
-    ) -> "Outcome":
-        """From the receipts of the stages."""
+    ) -> "PreparationOutcome":
         documents: Counter[int] = Counter()
         for unit, receipt in zip(plan.units, units, strict=True):
             documents[unit.source] += receipt["counts"].get("documents_in", 0)
@@ -68,7 +67,6 @@ class Outcome:
         return any(source.kind == "text" and documents > 1 for source, documents in counted)
 
     def notes(self, plan: Plan) -> list[str]:
-        """Sentences for people."""
         found, settings = [], plan.settings
         if settings.separator is not None and not self._were_cut(plan):
             found.append(
@@ -136,7 +134,7 @@ def places_of_bad_input(plan: Plan, units: list[Receipt]) -> list[str]:
     return found
 
 
-def check_accounts(plan: Plan, outcome: Outcome) -> None:
+def check_accounts(plan: Plan, outcome: PreparationOutcome) -> None:
     """Raise unless there is something to publish, and every document and token is accounted for."""
     accounts, splits = outcome.accounts, outcome.splits
     if not accounts["documents_written"]:

@@ -52,8 +52,8 @@ def _write_tokens(
     ends = [np.empty(0, np.int64)]
     for part in parts_between(layout.part_starts[shard.axis], shard.start, shard.stop):
         begins = int(layout.part_starts[shard.axis][part]) - shard.start
-        rows, fates, tokens = _part(plan, layout, part)
-        kept = fates == shard.axis
+        rows, decisions, tokens = _part(plan, layout, part)
+        kept = decisions == shard.axis
         for run in _runs_of_tokens(rows, kept, begins, shard.stop - shard.start):
             writer.write(tokens[run])
         stops = begins + np.cumsum(rows["length"][kept], dtype=np.int64)
@@ -69,9 +69,9 @@ def _write_tokens(
 
 def _part(plan: Plan, layout: Layout, part: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     described = load_joined(str(plan.workspace.out_dir)).parts[part]
-    fates = decisions_on(plan, part, layout.decision)
+    decisions = decisions_on(plan, part, layout.decision)
     rows = read_rows(plan.workspace, described)
-    return rows, fates, read_tokens(plan.workspace, described, plan.dtype)
+    return rows, decisions, read_tokens(plan.workspace, described, plan.dtype)
 
 
 def _runs_of_tokens(
@@ -79,7 +79,7 @@ def _runs_of_tokens(
 ) -> Iterator[slice]:
     """Stretches of a part's tokens that belong into [0, length) of the shard, in order.
 
-    `begins` is where the first kept token of the part stands, relative to the shard.
+    `begins` is where the first kept token of the part is, relative to the shard.
     """
     stops = np.cumsum(rows["length"], dtype=np.int64)
     starts = stops - rows["length"]

@@ -12,14 +12,14 @@ from tokenmill.base.atomic import new_file, sync_file, sync_folder
 from tokenmill.preparation.inputs import hash_standard_input
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
-from tokenmill.preparation.stages.accounts import Outcome
+from tokenmill.preparation.stages.accounts import PreparationOutcome
 from tokenmill.preparation.workspace.target import manifest_hash
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
 from tokenmill.shards.manifest import Manifest, SourceRecord, Split
 from tokenmill.shards.manifest_maker import make_manifest, write_tokenizer_and_card
 
 
-def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
+def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -> Manifest:
     """Write tokenizer, card and manifest, the last one last."""
     out = plan.workspace.out_dir
     state = (plan.workspace.root / "tokenizer.json").read_bytes()
@@ -42,8 +42,8 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
     write_tokenizer_and_card(out, manifest, state, _command(plan))
     for name, split in outcome.splits.items() if plan.destination is None else ():
         for shard in split.shards:
-            _make_last(out / shard.file)
-            _make_last(out / shard.ends.file)
+            _sync(out / shard.file)
+            _sync(out / shard.ends.file)
         sync_folder(out / name)
     with new_file(plan.workspace.published_file) as file:
         file.write(manifest_hash(manifest).encode())
@@ -51,7 +51,7 @@ def commit(plan: Plan, previous: Manifest | None, outcome: Outcome) -> Manifest:
     return manifest
 
 
-def _record(plan: Plan, outcome: Outcome) -> dict[str, Any]:
+def _record(plan: Plan, outcome: PreparationOutcome) -> dict[str, Any]:
     """What the result depends on: the settings, and which of many standard inputs it was."""
     record = {**plan.settings.to_record(), "split": outcome.split(plan.settings)}
     if piped := hash_standard_input(plan.workspace, plan.sources):
@@ -59,7 +59,7 @@ def _record(plan: Plan, outcome: Outcome) -> dict[str, Any]:
     return record
 
 
-def _make_last(path: Path) -> None:
+def _sync(path: Path) -> None:
     """Sync a file. One that does not reach the disk is removed, for the next run to make again:
     asked a second time, the kernel would say that all is well."""
     try:

@@ -107,6 +107,10 @@ class Searched:
         total = sum(sum(receipt["runs"]) for receipt in receipts)
         return cls(stage, len(receipts), max(1, -(-total // HASHES_PER_PARTITION)))
 
+    def partition_tasks(self) -> list[tuple[int, int, int]]:
+        """The arguments of the tasks that search."""
+        return [(at, self.partitions, self.runs) for at in range(self.partitions)]
+
     def repeated(self, workspace: Workspace, number: int) -> np.ndarray:
         """All ordinals of one run that repeat something earlier, in the run or before it."""
         receipt = workspace.receipt(self.stage, str(number))

@@ -28,7 +28,7 @@ from tokenmill.preparation.stages.encoded import (
 )
 from tokenmill.preparation.workspace.work_folder import Workspace, leaves_receipt, remember
 
-Part = dict[str, Any]
+EncodedPart = dict[str, Any]
 JOINED_FILE = "joined.json"
 
 
@@ -36,7 +36,7 @@ JOINED_FILE = "joined.json"
 class JoinedParts:
     """All parts in input order, and the documents that are in several of them."""
 
-    parts: list[Part] = field(default_factory=list)
+    parts: list[EncodedPart] = field(default_factory=list)
     spans: list[dict[str, Any]] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
     """Documents dropped while joining, by reason."""
@@ -76,7 +76,7 @@ def join_units(out_dir: str) -> dict[str, Any]:
 
 def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedParts:
     """Walk over the units in order; memory is that of one edge."""
-    parts: list[Part] = []
+    parts: list[EncodedPart] = []
     encoder = TextEncoder(plan)
     document: OpenDocument | None = None
     for unit, receipt in enumerate(receipts):
@@ -111,7 +111,9 @@ def _texts(plan: Plan, unit: int, receipt: dict[str, Any]) -> tuple[bytes, bytes
     return data[: receipt["head"]], data[receipt["head"] :]
 
 
-def _encode_edge(plan: Plan, encoder: TextEncoder, unit: int, text: bytes, flags: int) -> Part:
+def _encode_edge(
+    plan: Plan, encoder: TextEncoder, unit: int, text: bytes, flags: int
+) -> EncodedPart:
     ids, ends = encoder.encode([text])
     end_of_text = plan.tokenizer.end_of_text_id
     with PartWriter(plan.workspace, f"{unit}.edge", plan.dtype, end_of_text) as part:
@@ -119,7 +121,7 @@ def _encode_edge(plan: Plan, encoder: TextEncoder, unit: int, text: bytes, flags
     return part.facts()
 
 
-def _spans(plan: Plan, parts: list[Part]) -> list[dict[str, Any]]:
+def _spans(plan: Plan, parts: list[EncodedPart]) -> list[dict[str, Any]]:
     """Documents that are in several parts, each with the hash of all its ids."""
     spans: list[dict[str, Any]] = []
     at = 0
@@ -138,7 +140,7 @@ def _spans(plan: Plan, parts: list[Part]) -> list[dict[str, Any]]:
     return spans
 
 
-def _hash_ids(plan: Plan, part: Part, row: int, state: "xxhash.xxh3_128") -> None:
+def _hash_ids(plan: Plan, part: EncodedPart, row: int, state: "xxhash.xxh3_128") -> None:
     """Feed the ids of the first (0) or last (-1) row of a part, without end-of-text."""
     rows = read_rows(plan.workspace, part)
     length = int(rows["length"][row])

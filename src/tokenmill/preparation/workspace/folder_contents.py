@@ -53,12 +53,12 @@ def refuse_damaged(
     raise FormatError(
         f"the dataset {name} is damaged: {len(damaged):,} of {len(sizes):,} files are not as its "
         "manifest says\n" + "\n".join(f"       {line}" for line in shown),
-        hint=f"{remedy}; `tokenmill verify {name}` tells more",
+        hint=f"{remedy}; `tokenmill verify {name}` says more",
     )
 
 
 def recorded_settings(manifest: Manifest) -> dict[str, Any]:
-    """The settings that a dataset was made with, without what else stands beside them."""
+    """The settings that a dataset was made with, without what else is recorded with them."""
     return {k: v for k, v in manifest.settings.items() if k in Settings.names()}
 
 

@@ -2,8 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,12 +13,14 @@ import xxhash
 from tokenmill.base.atomic import replace_folder
 from tokenmill.base.lock import hold_lock, is_held
 from tokenmill.base.progress import Progress
+from tokenmill.base.signals import stop_on_signals
 from tokenmill.errors import (
     LockedError,
     SettingsMismatchError,
     TokenizerMismatchError,
     TokenmillError,
 )
+from tokenmill.preparation.budget.disk_space import explain_bad_disk
 from tokenmill.preparation.inputs import Inputs, find_inputs, hash_standard_input
 from tokenmill.preparation.plan import list_differences, load_tokenizer, read_plan
 from tokenmill.preparation.settings import Settings, SettingsKeywords
@@ -89,7 +91,6 @@ class Target:
 
     @property
     def name(self) -> str:
-        """What people call it."""
         return str(self.out_dir)
 
     @property
@@ -111,16 +112,14 @@ class Target:
     @property
     def remedy(self) -> str:
         """What to do about a dataset that is damaged."""
-        return "pass --overwrite to make it anew, or bring the files back"
+        return "pass --overwrite to make it again, or bring the files back"
 
     @property
     def previous(self) -> Manifest | None:
-        """The dataset that is added to, when one is."""
         return self.found if self.append else None
 
     @property
     def previous_hash(self) -> str | None:
-        """What names that dataset in the plan."""
         return None if self.previous is None else manifest_hash(self.previous)
 
     @property
@@ -168,7 +167,7 @@ class Target:
         return stored
 
     def sources(self, inputs: Inputs, settings: Settings, progress: Progress) -> list[Source]:
-        """The inputs, none of which may lie where the dataset goes."""
+        """The inputs, none of which may be where the dataset goes."""
         count = settings.on_bad_input != "error"
         return find_inputs(inputs, self.out_dir, self.workspace, progress, count_unreadable=count)
 
@@ -251,22 +250,36 @@ def manifest_hash(manifest: Manifest) -> str:
 @contextmanager
 def open_target(
     out_dir: str | os.PathLike[str],
+    work_dir: str | os.PathLike[str] | None,
     *,
     append: bool,
     overwrite: bool,
-    break_lock: bool = False,
-    work_dir: str | os.PathLike[str] | None = None,
+    break_lock: bool,
 ) -> Iterator[Target]:
     """Look at the output and lock it before anything is done; where nothing was begun, leave
-    nothing behind."""
+    nothing there. What goes wrong inside with the disk is explained."""
+    open_it: Callable[..., AbstractContextManager[Target]] = _open_folder
     if isinstance(out_dir, str) and is_remote(out_dir):
         from tokenmill.preparation.workspace.upload_shards import open_remote_target
 
-        with open_remote_target(
-            out_dir, work_dir, append=append, overwrite=overwrite, break_lock=break_lock
-        ) as target:
-            yield target
-        return
+        open_it = open_remote_target
+    with (
+        stop_on_signals(),
+        explain_bad_disk(Path(work_dir or out_dir)),
+        open_it(out_dir, work_dir, append=append, overwrite=overwrite, break_lock=break_lock) as t,
+    ):
+        yield t
+
+
+@contextmanager
+def _open_folder(
+    out_dir: str | os.PathLike[str],
+    work_dir: str | os.PathLike[str] | None,
+    *,
+    append: bool,
+    overwrite: bool,
+    break_lock: bool,
+) -> Iterator[Target]:
     if work_dir is not None:
         raise ValueError(
             f"work_dir is {os.fspath(work_dir)}, but the work on a dataset in a folder is done in "
@@ -295,7 +308,7 @@ def open_target(
 
 @contextmanager
 def hold_workspace(folder: Path, *, break_lock: bool) -> Iterator[Workspace]:
-    """Make the workspace and lock it; where nothing was begun, leave nothing behind."""
+    """Make the workspace and lock it; where nothing was begun, leave nothing there."""
     workspace, existed = Workspace(folder), folder.exists()
     with ExitStack() as held:
         try:

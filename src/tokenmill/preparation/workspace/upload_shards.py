@@ -30,12 +30,10 @@ class RemoteTarget(Target):
 
     @property
     def name(self) -> str:
-        """What people call it."""
         return self.address
 
     @property
     def destination(self) -> str | None:
-        """Where shards are uploaded to."""
         return self.address
 
     def finished_at(self) -> int:
@@ -45,7 +43,6 @@ class RemoteTarget(Target):
         return objects.stat(join(self.address, FILE_NAME)).modified_ns + 10**9 - 1
 
     def size_of(self, file: str) -> int | None:
-        """How large an object of the dataset that is there is; None where it is gone."""
         from tokenmill.storage import objects
 
         found = objects.find(join(self.address, file))
@@ -53,7 +50,6 @@ class RemoteTarget(Target):
 
     @property
     def remedy(self) -> str:
-        """What to do about a dataset that is damaged."""
         return "prepare into a new prefix, or bring the objects back"
 
     def already_done(self, wanted: Settings, sources: list[Source]) -> Summary | None:

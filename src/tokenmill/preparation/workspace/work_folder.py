@@ -1,9 +1,9 @@
-"""The folder `.preparation/` inside the output: everything a stopped preparation needs to go on.
+"""The folder `.preparation/` inside the output: everything that is needed to resume.
 
     plan.json            inputs, settings, units; written first
     lock                 who is writing
     shared               several machines work here
-    failed               an input could not be read: it may be mended before the next run
+    failed               an input could not be read: it may be fixed before the next run
     standard-input       what came from standard input
     published            hash of the manifest, written right before the manifest itself
     lines/N.runs         hashes of the lines of unit N (only with line deduplication)
@@ -49,26 +49,10 @@ class Workspace:
     def __init__(self, out_dir: str | Path) -> None:
         self.out_dir = Path(out_dir)
         self.root = self.out_dir / PREPARATION_FOLDER
-
-    @property
-    def plan_file(self) -> Path:
-        """The plan: its presence says that a preparation was started."""
-        return self.root / "plan.json"
-
-    @property
-    def lock_file(self) -> Path:
-        """Who is writing."""
-        return self.root / "lock"
-
-    @property
-    def failed_file(self) -> Path:
-        """Says that an input could not be read, and waits to be mended."""
-        return self.root / "failed"
-
-    @property
-    def published_file(self) -> Path:
-        """The hash of the manifest that this preparation wrote, or was about to write."""
-        return self.root / "published"
+        self.plan_file = self.root / "plan.json"
+        self.lock_file = self.root / "lock"
+        self.failed_file = self.root / "failed"
+        self.published_file = self.root / "published"
 
     def has_published(self, manifest_hash: str) -> bool:
         """Whether this preparation wrote the manifest, and was only kept from cleaning up."""
@@ -78,7 +62,7 @@ class Workspace:
             return False
 
     def path(self, stage: str, name: str) -> Path:
-        """A file of a stage, such as `parts/12.part`."""
+        """A file of a stage, such as `units/12.edges`."""
         return self.root / stage / name
 
     def receipt(self, stage: str, name: str) -> dict[str, Any] | None:
@@ -118,7 +102,7 @@ class Workspace:
     def share(self) -> None:
         """From now on several machines work here: receipts are left for synced files only.
 
-        What one machine wrote before is checked once more; later, nobody can tell whether one of
+        What one machine wrote before is checked once more; later, nobody can know whether one of
         them stopped.
         """
         if not (self.root / "shared").exists():
