@@ -1,0 +1,62 @@
+"""What the pages take for granted: small files under the names that they use."""
+
+import json
+import pydoc_data.topics
+import shutil
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+import tokenmill
+from tokenmill.tokens.load_tokenizer import load
+
+ROOT = Path(__file__).parents[2]
+TINY = {
+    "n_layer": 1, "n_head": 1, "n_embd": 8, "block_size": 16, "batch_size": 2, "max_iters": 2,
+    "eval_batches": 1, "eval_interval": 2, "sample_tokens": 4, "device": "cpu", "compile": "off",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of somebody who reads our pages; copied before a page is run."""
+    folder = tmp_path_factory.mktemp("reader")
+    topics = list(pydoc_data.topics.topics.values())
+    (folder / "corpus").mkdir()
+    for number in range(2):
+        rows = [orjson.dumps({"text": topic}) for topic in topics[number::2]]
+        (folder / "corpus" / f"{number}.jsonl").write_bytes(b"\n".join(rows))
+    for name in ("input.txt", "corpus.txt", "a.txt", "book.txt"):
+        (folder / name).write_text("\n".join(topics[:9]))
+    (folder / "configs").mkdir()
+    for config in (ROOT / "configs").glob("*.json"):
+        (folder / "configs" / config.name).write_text(json.dumps(TINY))
+    tokenmill.prepare(folder / "corpus", folder / "data" / "corpus", tokenizer="gpt2", workers=1)
+    write_token_files(folder, topics)
+    return folder
+
+
+def write_token_files(folder: Path, topics: list[str]) -> None:
+    """Token files of other people: .npy, raw .bin, dolma, llm.c."""
+    ids, ends = load("gpt2").encode_batch([topic.encode() for topic in topics])
+    tokens = np.insert(ids, ends, 50256).astype("<u2")
+    np.save(folder / "train.npy", tokens[:-20_000])
+    np.save(folder / "val.npy", tokens[-20_000:])
+    for name in ("train.bin", "old.bin", "part-0.npy", "part-1.npy"):
+        tokens.tofile(folder / name)
+    tokens.astype("<u4").tofile(folder / "u32-tokens.bin")
+    header = np.zeros(256, "<i4")
+    header[:3] = 20240520, 1, len(tokens)
+    for name in ("edu_fineweb_train_000001.bin", "edu_fineweb_val_000000.bin"):
+        (folder / name).write_bytes(header.tobytes() + np.roll(tokens, 1).tobytes())
+
+
+@pytest.fixture
+def folder(reader: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy to work in."""
+    place = tmp_path / "reader"
+    shutil.copytree(reader, place)
+    monkeypatch.chdir(place)
+    return place

@@ -1,0 +1,114 @@
+"""What our pages show runs as it is shown there, and what they link to exists."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import click
+import pytest
+from docs_blocks import PAGES, ROOT, blocks_of, words_of
+
+from tokenmill.cli import tokenmill
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+# Programs that pages name and tests do not have; what they are given is not checked.
+OTHERS = {"pip", "less", "sbatch", "parallel", "torchrun", "hf"}
+MAY_FAIL = {"doctor": 12}  # shown because it finds a fault
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_run_in_order(page, folder):
+    if page == "README.md":
+        shutil.rmtree(folder / "data")  # it shows how to make it
+    names = {}
+    for block in blocks_of(page):
+        where = f"{page}:{block.line}"
+        if block.language == "python":
+            code = compile(block.code, where, "exec")
+            if not block.not_run:
+                exec(compile(block.first, where, "exec"), names)
+                exec(code, names)
+            continue
+        for command, shown in block.commands:
+            if block.not_run or words_of(command)[0] in OTHERS:
+                check_command(command, where)
+            else:
+                check_output(where, command, shown, run(command, where))
+
+
+def run(command, where):
+    """What a command prints, on both streams, in the shell of a reader."""
+    assert words_of(command)[0] == "tokenmill", where
+    shell = f'tokenmill() {{ "{sys.executable}" -m tokenmill "$@"; }}\n{command}'
+    done = subprocess.run(
+        ["bash", "-c", shell], env=ENVIRONMENT, capture_output=True, text=True, timeout=120
+    )
+    expected = MAY_FAIL.get(words_of(command)[1], 0)
+    assert done.returncode in (0, expected), f"{where}: {command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def check_output(where, command, shown, printed):
+    """Each line that is shown was printed, but for its numbers."""
+    lines = {without_numbers(line) for line in printed.splitlines()}
+    for line in shown:
+        if line.strip() not in ("", "..."):
+            assert without_numbers(line) in lines, (
+                f"{where}: {command}\n{line}\n\nnot in\n{printed}"
+            )
+
+
+def without_numbers(line):
+    return " ".join(re.sub(r"[\d][\d,.]*", "N", line).split())
+
+
+def check_command(command, where):
+    """A command that is not run still has only flags that exist."""
+    program, *words = words_of(command)
+    if program == "make":
+        makefile = (ROOT / "Makefile").read_text()
+        assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in words), where
+    elif program == "python":
+        assert (ROOT / words[0]).exists(), where
+    elif program not in OTHERS:
+        assert program == "tokenmill", f"{where}: {command}"
+        words = [word for word in words if not word.startswith((">", "|"))]
+        with click.Context(tokenmill, info_name="tokenmill", **tokenmill.context_settings) as ctx:
+            name, *rest = words
+            tokenmill.get_command(ctx, name).make_context(name, rest, parent=ctx)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    text = (ROOT / page).read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        if not target.startswith("https://"):
+            assert ((ROOT / page).parent / target).exists(), target
+
+
+def test_few_blocks_are_not_run_and_each_says_why():
+    blocks = [block for page in PAGES for block in blocks_of(page)]
+    left_out = [block for block in blocks if block.not_run]
+
+    assert len(blocks) >= 30
+    assert len(left_out) <= len(blocks) // 3
+    assert all(len(block.not_run) > 10 for block in left_out)
+
+
+def test_every_block_of_the_pages_is_of_a_known_kind():
+    """A fence without a language, or with a typing error in it, would not be run."""
+    for page in PAGES:
+        fences = re.findall(r"^```(\w*)$", (ROOT / page).read_text(), re.MULTILINE)
+        assert set(fences[::2]) <= {"python", "console", "json", ""}, page
+        assert set(fences[1::2]) <= {""}, page
+
+
+def test_a_block_that_is_wrong_is_found(folder):
+    with pytest.raises(AssertionError, match="no such line"):
+        check_output("page:1", "tokenmill x", ["no such line"], "another line\n")
+    with pytest.raises(click.NoSuchOption):
+        check_command("tokenmill verify data/corpus --fully", "page:1")
+    with pytest.raises(AssertionError, match="page:1"):
+        run("tokenmill verify nowhere", "page:1")
