@@ -2,12 +2,12 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# pip for torch, because it finds a CPU build where one lies on the machine; uv for all else,
+# pip for torch, because it finds a CPU build where there is one on the machine; uv for all else,
 # because it takes seconds for what takes pip minutes.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
 
-.PHONY: demo test lint types unit format bench clean
+.PHONY: demo test lint types unit format docs bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/demo.py
@@ -27,6 +27,15 @@ unit: $(VENV)/dev.stamp
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/dev.stamp
+	$(BIN)/python scripts/make_api_page.py
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/python bench/load.py
+	$(BIN)/python bench/prepare.py
+	$(BIN)/python bench/engines.py
+	$(BIN)/python bench/train.py
 
 $(VENV)/torch.stamp: constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -222,7 +222,7 @@ def first_batches(folder: Path, options: argparse.Namespace) -> dict[str, object
             with (sparse / f"train_{i:05}.bin").open("wb") as file:
                 file.truncate(tokens // 100 * 2)
         for where in ("first", "last"):
-            command = [sys.executable, str(RIVALS / "load_first_batch.py"), str(sparse)]
+            command = [sys.executable, str(HERE / "first_batch.py"), str(sparse)]
             done = run([*command, str(options.batch_size), str(options.block_size), where])
             told = json.loads(done.output.splitlines()[-1])
             found[f"{tokens:.0e} tokens, {where} step"] = told

@@ -1,7 +1,6 @@
 """Does data ever hold up training, and does it cost memory? A toy GPT on small and huge data.
 
-    python bench/train.py                     # writes bench/results/train.json
-    python bench/train.py --steps 200
+    python bench/train.py --steps 100         # writes bench/results/train.json
 
 Two runs of `train.py` on random tokens, the same model and steps: one on 10 million tokens, one on
 10 billion (a sparse file). Printed for each: the share of the time of a step spent waiting for

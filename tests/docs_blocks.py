@@ -3,7 +3,7 @@
 An HTML comment before a block, which readers do not see, says what differs in the tests:
 
     <!-- not run: needs a network -->                   only checked: it compiles, its flags exist
-    <!-- run with: device="cpu" for device="cuda" -->   texts to replace, separated by `;`
+    <!-- run with: device="cuda" -> device="cpu" -->    texts to replace, separated by `;`
     <!-- run first: model = make_model() -->            Python that the page takes for granted
 """
 
@@ -17,10 +17,10 @@ PAGES = ["README.md", "CONTRIBUTING.md", "bench/README.md"]
 PAGES += sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
 
 BLOCK = re.compile(
-    r"(?:<!--\s*(?P<what>not run|run with|run first):(?P<note>.*?)-->\s*)?"
-    r"^```(?P<language>\w+)\n(?P<code>.*?)^```$",
-    re.DOTALL | re.MULTILINE,
+    r"^```(?P<language>python|console)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
 )
+COMMENTS = re.compile(r"(?:<!--(?:(?!-->).)*-->\s*)+\Z", re.DOTALL)
+COMMENT = re.compile(r"<!--\s*(not run|run with|run first):(.*?)-->", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -53,23 +53,23 @@ def blocks_of(page: str) -> list[Block]:
     text = (ROOT / page).read_text(encoding="utf-8")
     found = []
     for match in BLOCK.finditer(text):
-        what, note = match["what"], " ".join((match["note"] or "").split())
+        before = COMMENTS.search(text, 0, match.start())
+        notes = dict(COMMENT.findall(before[0])) if before else {}
         code = match["code"]
-        if what == "run with":
-            for new, old in (pair.strip().split(" for ", 1) for pair in note.split(";")):
-                assert old in code, f"{page} does not show {old!r}, which the test replaces"
-                code = code.replace(old, new)
-        if match["language"] in ("python", "console"):
-            found.append(
-                Block(
-                    page=page,
-                    line=text.count("\n", 0, match.start("code")),
-                    language=match["language"],
-                    code=code,
-                    not_run=note if what == "not run" else "",
-                    first=match["note"].strip() if what == "run first" else "",
-                )
+        for pair in filter(None, notes.get("run with", "").split(";")):
+            shown, run = (part.strip() for part in pair.split(" -> "))
+            assert shown in code, f"{page} does not show {shown!r}, which the test replaces"
+            code = code.replace(shown, run)
+        found.append(
+            Block(
+                page=page,
+                line=text.count("\n", 0, match.start("code")),
+                language=match["language"],
+                code=code,
+                not_run=notes.get("not run", "").strip(),
+                first=notes.get("run first", "").strip(),
             )
+        )
     return found
 
 
