@@ -139,9 +139,7 @@ def test_a_sample_of_a_large_file_shows_the_same_as_the_whole(tmp_path, docs):
 
 
 @pytest.mark.parametrize(("written", "expected"), [("<u2", "uint16"), ("<u4", "uint32")])
-def test_a_dtype_that_no_file_states_is_told_by_the_look_of_the_data(
-    tmp_path, docs, written, expected
-):
+def test_a_dtype_that_no_file_states_is_guessed_from_the_data(tmp_path, docs, written, expected):
     path = one_file(tmp_path, stream(docs, written).tobytes())
 
     result = examine(path)

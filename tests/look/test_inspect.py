@@ -50,7 +50,7 @@ def test_bytes_per_token_are_those_of_the_text(tmp_path, few):
     assert known["bytes_per_token"] == pytest.approx(exact, rel=0.02)
 
 
-def test_how_it_was_made_is_told(tmp_path, few):
+def test_how_it_was_made_is_shown(tmp_path, few):
     known = inspect(build.ours(tmp_path / "d", few))
 
     assert known["made"]["settings"] == {"dedup": "lines", "normalize": True}

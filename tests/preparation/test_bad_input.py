@@ -408,7 +408,7 @@ def test_a_line_longer_than_everything(tmp_path, small):
 
 @pytest.mark.parametrize("dedup", ["lines", "none"])
 @pytest.mark.parametrize("policy", ["skip", "replace"])
-def test_a_file_that_cannot_be_read_is_dropped_and_told(tmp_path, policy, dedup):
+def test_a_file_that_cannot_be_read_is_dropped_and_reported(tmp_path, policy, dedup):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("some text that can be read\n")
     (tmp_path / "in" / "b.txt").symlink_to(tmp_path / "gone")

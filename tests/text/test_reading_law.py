@@ -189,7 +189,7 @@ def test_every_place_of_a_cut_gives_the_same_documents(tmp_path, text, way, cuts
         assert documents == expected, (unit_bytes, chunk_bytes)
 
 
-def test_a_paragraph_ends_behind_a_line_longer_than_is_looked_at(tmp_path):
+def test_a_paragraph_ends_after_a_line_longer_than_is_looked_at(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes((b"x" * 1300 + b"\n\n" + b"b c\n \n") * 2)
     rules = ReadRules(documents="paragraph", long_line=4)

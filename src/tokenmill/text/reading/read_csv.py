@@ -47,7 +47,8 @@ def read_csv(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chu
 
 
 def _read(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
-    with _CsvLines(source, rules) as lines:
+    with InputStream(source.path, source.compression, source.name) as stream:
+        lines = _CsvLines(stream, rules)
         try:
             column = _find_column(lines.parse(), rules)
         except BadHeaderError as bad:
@@ -58,7 +59,7 @@ def _read(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]
         for values in reader.rows():
             size += reader.add(values, column)
             if size >= chunk_bytes:
-                reader.chunk.bytes_in, seen = lines.raw_position - seen, lines.raw_position
+                reader.chunk.bytes_in, seen = stream.raw_position - seen, stream.raw_position
                 yield reader.chunk
                 reader.chunk, size = Chunk([], offset=reader.row + 1), 0
         reader.chunk.bytes_in = source.size - seen
@@ -170,10 +171,10 @@ class _CsvLines:
     counted only when the row continues in the next block, or is in a block with a large line.
     """
 
-    def __init__(self, source: Source, rules: ReadRules) -> None:
+    def __init__(self, stream: InputStream, rules: ReadRules) -> None:
+        self._stream = stream
         self._max_bytes = rules.max_document_bytes
         self._large, self._on_large = rules.large_document_bytes, rules.on_large
-        self._stream = InputStream(source.path, source.compression, source.name)
         self._rest = b""  # read from the stream, not yet part of a block
         self._block = io.StringIO()  # whole lines
         self._large_block = False
@@ -182,16 +183,6 @@ class _CsvLines:
         self.row_bytes = 0
         self.line = 1
         """On which the row that is being parsed begins."""
-
-    def __enter__(self) -> "_CsvLines":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stream.__exit__(*error)
-
-    @property
-    def raw_position(self) -> int:
-        return self._stream.raw_position
 
     @property
     def spans_lines(self) -> bool:

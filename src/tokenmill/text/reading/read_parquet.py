@@ -39,11 +39,14 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int)
             return
         row = 1 + sum(metadata.row_group(i).num_rows for i in range(unit.start))
         for group in range(unit.start, unit.stop):
-            about = metadata.row_group(group)
-            bytes_per_row = max(1, about.total_byte_size // max(1, about.num_rows))
-            batch_rows = max(1, min(1 << 16, chunk_bytes // bytes_per_row))
+            # Each row group counts for an equal share of the file; its first chunk has all of it.
             covered = source.size * (group + 1) // groups - source.size * group // groups
-            batches = parquet.iter_batches(batch_rows, [group], [".".join(path)], use_threads=False)
+            batches = parquet.iter_batches(
+                _rows_of_batch(metadata.row_group(group), chunk_bytes),
+                [group],
+                [".".join(path)],
+                use_threads=False,
+            )
             try:
                 for batch in batches:
                     chunk = Chunk([], offset=row, bytes_in=covered)
@@ -51,11 +54,11 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int)
                     is_large = batch.nbytes > rules.large_document_bytes
                     if is_large:
                         rules.on_large(True)
-                    rows, texts = batch.num_rows, _texts(batch, path)
-                    del batch
+                    row += batch.num_rows
+                    texts = _texts(batch, path)
+                    del batch  # before the texts are checked: memory
                     _fill(chunk, texts, source, rules)
                     del texts
-                    row += rows
                     yield chunk
                     if is_large:
                         del chunk
@@ -66,6 +69,12 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int)
                 yield Chunk([], offset=row, bytes_in=covered)
         if groups == 0 and unit.start == 0:
             yield Chunk([], bytes_in=source.size)
+
+
+def _rows_of_batch(group: Any, chunk_bytes: int) -> int:
+    """Rows of about `chunk_bytes` bytes, from the mean of the row group."""
+    bytes_per_row: int = max(1, group.total_byte_size // max(1, group.num_rows))
+    return max(1, min(1 << 16, chunk_bytes // bytes_per_row))
 
 
 def _find_column(parquet: Any, rules: ReadRules) -> list[str]:
