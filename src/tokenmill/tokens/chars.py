@@ -94,6 +94,7 @@ class CharsTokenizer(SpelledTokenizer):
         ids = self._table[points]
         unknown = ids == _UNKNOWN
         if unknown.any():
+            # The first unknown character, as a place in one of the texts.
             at = int(unknown.argmax())
             number = int(np.searchsorted(ends, at, side="right"))
             place = at - (int(ends[number - 1]) if number else 0)

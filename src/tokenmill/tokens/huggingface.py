@@ -98,7 +98,7 @@ class HuggingFaceTokenizer(SpelledTokenizer):
         self, texts: Sequence[bytes], cuts: re.Pattern[bytes]
     ) -> tuple[Ids, Ends]:
         """The same ids; `tokenizers` takes 160 bytes of memory for a byte it gets at once."""
-        pieces, last = [], []
+        pieces, last = [], []  # `last`: which piece is the last of each text
         for text in texts:
             start = 0
             while len(text) - start > 2 * PIECE and (
