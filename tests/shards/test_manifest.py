@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tokenmill.base.strict_json import check_name
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
 from tokenmill.shards.manifest import (
-    Ends,
+    EndsEntry,
     Manifest,
-    Shard,
-    SourceRecord,
-    Split,
+    ShardEntry,
+    SourceEntry,
+    SplitEntry,
     StateFile,
-    TokenizerRecord,
+    TokenizerEntry,
     dtype_for,
 )
 
@@ -65,22 +65,22 @@ BAD_NAMES = [
 
 def shard(number, split="train", tokens=10, documents=2):
     name = f"{split}/shard_{number:05d}"
-    ends = Ends(f"{name}.ends", documents, 8 * documents, HEX)
-    return Shard(f"{name}.bin", tokens, 2 * tokens, HEX, ends)
+    ends = EndsEntry(f"{name}.ends", documents, 8 * documents, HEX)
+    return ShardEntry(f"{name}.bin", tokens, 2 * tokens, HEX, ends)
 
 
 def make_manifest():
     return Manifest(
         dtype="uint16",
-        tokenizer=TokenizerRecord(
+        tokenizer=TokenizerEntry(
             "gpt2", 50257, 50256, HEX, StateFile("tokenizer_state.json", 99, HEX)
         ),
         tokens_per_shard=10,
         splits={
-            "train": Split.of((shard(0), shard(1), shard(2, tokens=7, documents=0))),
-            "val": Split.of((shard(3, "val", tokens=5, documents=5),)),
+            "train": SplitEntry.of((shard(0), shard(1), shard(2, tokens=7, documents=0))),
+            "val": SplitEntry.of((shard(3, "val", tokens=5, documents=5),)),
         },
-        sources=(SourceRecord("corpus/a b.txt", 123, 7),),
+        sources=(SourceEntry("corpus/a b.txt", 123, 7),),
         settings={"normalize": True, "dedup": "lines", "separator": None},
         books={"documents_in": 9, "dropped": {"empty": 2}},
     )
@@ -136,12 +136,12 @@ def test_the_bytes_are_canonical(tree):
 def test_the_sums_are_those_of_the_shards():
     manifest = make_manifest()
 
-    assert (manifest.splits["train"].tokens, manifest.splits["train"].documents) == (27, 4)
-    assert (manifest.splits["val"].tokens, manifest.splits["val"].documents) == (5, 5)
+    assert (manifest.splits["train"].num_tokens, manifest.splits["train"].num_documents) == (27, 4)
+    assert (manifest.splits["val"].num_tokens, manifest.splits["val"].num_documents) == (5, 5)
 
 
 def test_a_source_with_a_name_that_is_not_utf8_is_written_readably():
-    source = SourceRecord(b"caf\xe9.txt".decode("utf-8", "surrogateescape"), 1, 1)
+    source = SourceEntry(b"caf\xe9.txt".decode("utf-8", "surrogateescape"), 1, 1)
 
     assert source.name == "caf\\xe9.txt"
 
@@ -291,7 +291,7 @@ def test_a_changed_byte_is_refused_or_gives_a_manifest_that_still_adds_up(positi
     except FormatError:
         return
     for split in manifest.splits.values():
-        assert split == Split.of(split.shards)
+        assert split == SplitEntry.of(split.shards)
 
 
 class TestNoManifest:
@@ -319,4 +319,4 @@ class TestNoManifest:
         with pytest.raises(NotADatasetError) as caught:
             Manifest.load(tmp_path)
 
-        assert "goes on from there" in caught.value.hint
+        assert "resumes it" in caught.value.hint

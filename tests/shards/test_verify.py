@@ -9,13 +9,13 @@ import xxhash
 from tokenmill.errors import NotADatasetError
 from tokenmill.shards.card import dataset_card
 from tokenmill.shards.manifest import (
-    Ends,
+    EndsEntry,
     Manifest,
-    Shard,
-    SourceRecord,
-    Split,
+    ShardEntry,
+    SourceEntry,
+    SplitEntry,
     StateFile,
-    TokenizerRecord,
+    TokenizerEntry,
 )
 from tokenmill.shards.verify import verify
 
@@ -41,10 +41,10 @@ def write_dataset(folder, documents=40, shard_tokens=50, seed=0):
     record = StateFile("tokenizer_state.json", len(state), xxhash.xxh3_128_hexdigest(state))
     manifest = Manifest(
         dtype="uint16",
-        tokenizer=TokenizerRecord("test", 100, END, HEX, record),
+        tokenizer=TokenizerEntry("test", 100, END, HEX, record),
         tokens_per_shard=shard_tokens,
-        splits={"train": Split.of(tuple(shards)), "val": Split.of(())},
-        sources=(SourceRecord("corpus/a|b\n.txt", 123, documents),),
+        splits={"train": SplitEntry.of(tuple(shards)), "val": SplitEntry.of(())},
+        sources=(SourceEntry("corpus/a|b\n.txt", 123, documents),),
         settings={"dedup": "lines", "normalize": True},
         books={"dropped": {"empty": 2}},
     )
@@ -58,12 +58,12 @@ def write_shard(folder, number, ids, ends):
     (folder / f"{name}.bin").write_bytes(data)
     (folder / f"{name}.ends").write_bytes(index)
     index_hash = xxhash.xxh3_128_hexdigest(index)
-    return Shard(
+    return ShardEntry(
         f"{name}.bin",
         len(ids),
         len(data),
         xxhash.xxh3_128_hexdigest(data),
-        Ends(f"{name}.ends", len(ends), len(index), index_hash),
+        EndsEntry(f"{name}.ends", len(ends), len(index), index_hash),
     )
 
 
@@ -74,7 +74,7 @@ def rewrite(folder, number, change):
     ids = np.fromfile(folder / shards[number].file, "<u2")
     ends = np.fromfile(folder / shards[number].ends.file, "<u8")
     shards[number] = write_shard(folder, number, *change(ids, ends))
-    splits = {"train": Split.of(tuple(shards)), "val": Split.of(())}
+    splits = {"train": SplitEntry.of(tuple(shards)), "val": SplitEntry.of(())}
     Manifest(manifest.dtype, manifest.tokenizer, manifest.tokens_per_shard, splits).write(folder)
 
 
@@ -249,7 +249,7 @@ class TestCard:
 
         card = dataset_card(manifest, "tokenmill prepare corpus -o data")
 
-        tokens, shards = manifest.splits["train"].tokens, len(manifest.splits["train"].shards)
+        tokens, shards = manifest.splits["train"].num_tokens, len(manifest.splits["train"].shards)
         assert f"| train | 40 | {tokens} | {shards} |" in card
         assert "| empty | 2 |" in card
         assert r"| corpus/a\|b\x0a.txt | 123 | 40 |" in card

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tokenmill.errors import CorruptShardError
 from tokenmill.shards import writer as writer_module
-from tokenmill.shards.manifest import Ends, Manifest, Shard, SourceRecord, Split
+from tokenmill.shards.manifest import EndsEntry, Manifest, ShardEntry, SourceEntry, SplitEntry
 from tokenmill.shards.manifest_maker import make_manifest, write_tokenizer_and_card
 from tokenmill.shards.verify import verify
 from tokenmill.shards.writer import ShardWriter
@@ -55,12 +55,12 @@ def test_the_entry_counts_and_hashes_what_is_on_disk(tmp_path):
 
     ids = (tmp_path / entry.file).read_bytes()
     ends = (tmp_path / entry.ends.file).read_bytes()
-    assert entry == Shard(
+    assert entry == ShardEntry(
         "train/shard_00000.bin",
         4,
         16,
         xxhash.xxh3_128_hexdigest(ids),
-        Ends("train/shard_00000.ends", 2, 16, xxhash.xxh3_128_hexdigest(ends)),
+        EndsEntry("train/shard_00000.ends", 2, 16, xxhash.xxh3_128_hexdigest(ends)),
     )
 
 
@@ -151,7 +151,7 @@ def test_an_entry_comes_back_from_json(tmp_path):
         STATE,
         dtype="uint16",
         tokens_per_shard=2,
-        splits={"train": Split.of((entry,))},
+        splits={"train": SplitEntry.of((entry,))},
     )
 
     assert Manifest.parse(manifest.to_bytes()).splits["train"].shards == (entry,)
@@ -167,8 +167,8 @@ def make_dataset(folder):
         STATE,
         dtype="uint16",
         tokens_per_shard=3,
-        splits={"train": Split.of(tuple(entries))},
-        sources=(SourceRecord("a.txt", 9, 2),),
+        splits={"train": SplitEntry.of(tuple(entries))},
+        sources=(SourceEntry("a.txt", 9, 2),),
         settings={"tokenizer": "letters"},
         books={"documents_in": 2},
     )
@@ -184,8 +184,8 @@ def test_a_folder_is_a_dataset_once_the_manifest_is_written(tmp_path):
 
     assert verify(tmp_path, full=True) == []
     assert Manifest.load(tmp_path) == manifest
-    assert manifest.splits["train"].tokens == 5
-    assert manifest.splits["train"].documents == 2
+    assert manifest.splits["train"].num_tokens == 5
+    assert manifest.splits["train"].num_documents == 2
 
 
 def test_the_manifest_describes_the_stored_tokenizer(tmp_path):
@@ -193,7 +193,7 @@ def test_the_manifest_describes_the_stored_tokenizer(tmp_path):
 
     assert (tmp_path / record.state.file).read_bytes() == STATE
     assert (record.name, record.vocab_size, record.end_of_text_id) == ("letters", 300, 0)
-    assert record.state.bytes == len(STATE)
+    assert record.state.num_bytes == len(STATE)
     assert record.state.xxh3_128 == xxhash.xxh3_128_hexdigest(STATE)
 
 

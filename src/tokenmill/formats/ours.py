@@ -22,8 +22,14 @@ from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData, WriteT
 from tokenmill.formats.engine.held_out import ALL
 from tokenmill.formats.engine.writing import RollingWriter
 from tokenmill.shards.layout import shard_name
-from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, PREPARATION_FOLDER, Manifest, Shard
-from tokenmill.shards.manifest import Split as SplitRecord
+from tokenmill.shards.manifest import (
+    FILE_NAME,
+    MAX_BYTES,
+    PREPARATION_FOLDER,
+    Manifest,
+    ShardEntry,
+    SplitEntry,
+)
 from tokenmill.shards.writer import ShardWriter
 from tokenmill.storage import check_address, join
 from tokenmill.tokenfiles.shard_cache import ShardCache
@@ -37,7 +43,7 @@ class OursWriter(RollingWriter):
 
     def __init__(self, folder: Path, target: WriteTarget) -> None:
         super().__init__(folder, target)
-        self.shards: list[Shard] = []
+        self.shards: list[ShardEntry] = []
 
     def open_shard(self) -> None:
         name = shard_name(self.target.split or "train", self.number)
@@ -71,7 +77,7 @@ class Ours(FolderFormat):
         splits = _choose_splits(manifest, split, folder)
         root = _Folder(folder, folder / FILE_NAME)
         state = manifest.tokenizer.state
-        path = str(root.sized(state.file, state.bytes))
+        path = str(root.sized(state.file, state.num_bytes))
         lazy_state = Lazy(read_hashed, (path, state.xxh3_128), file=path)
         return _found(manifest, splits, root, lazy_state)
 
@@ -87,7 +93,7 @@ class Ours(FolderFormat):
             dtype=target.dtype.name,
             tokens_per_shard=target.tokens_per_shard,
             splits={
-                split: SplitRecord.of(tuple(writer.shards)) for split, writer in writers.items()
+                split: SplitEntry.of(tuple(writer.shards)) for split, writer in writers.items()
             },
         )
         command = "tokenmill convert SOURCE DATASET --to tokenmill"
@@ -116,7 +122,7 @@ def read_bucket(
     splits = _choose_splits(manifest, split, address)
     state = manifest.tokenizer.state
     path = join(address, state.file)
-    lazy_state = Lazy(fetch, (cache, path, state.bytes, state.xxh3_128), file=path)
+    lazy_state = Lazy(fetch, (cache, path, state.num_bytes, state.xxh3_128), file=path)
     return _found(manifest, splits, _Bucket(address, cache), lazy_state)
 
 
@@ -146,8 +152,8 @@ def _found(
             where.tokens(shard),
             shard.file,
             dtype,
-            shard.tokens,
-            shard.bytes,
+            shard.num_tokens,
+            shard.num_bytes,
             ends=where.ends(shard),
             hashes=ManifestHashes(shard.xxh3_128, shard.ends.xxh3_128),
             split=name,
@@ -174,12 +180,12 @@ def _found(
 class _Folder(untrusted.Root):
     """A dataset on a disk: sizes are compared when it is opened."""
 
-    def tokens(self, shard: Shard) -> str:
-        return str(self.sized(shard.file, shard.bytes))
+    def tokens(self, shard: ShardEntry) -> str:
+        return str(self.sized(shard.file, shard.num_bytes))
 
-    def ends(self, shard: Shard) -> Lazy:
-        path = self.sized(shard.ends.file, shard.ends.bytes)
-        return untrusted.ends_file(path, shard.ends.documents)
+    def ends(self, shard: ShardEntry) -> Lazy:
+        path = self.sized(shard.ends.file, shard.ends.num_bytes)
+        return untrusted.ends_file(path, shard.ends.num_documents)
 
 
 @dataclass
@@ -189,13 +195,13 @@ class _Bucket:
     address: str
     cache: ShardCache
 
-    def tokens(self, shard: Shard) -> str:
+    def tokens(self, shard: ShardEntry) -> str:
         return join(self.address, shard.file)
 
-    def ends(self, shard: Shard) -> Lazy:
+    def ends(self, shard: ShardEntry) -> Lazy:
         where = join(self.address, shard.ends.file)
-        args = (self.cache, where, shard.ends.bytes, shard.ends.xxh3_128)
-        return Lazy(fetch_ends, args, shard.ends.documents, where)
+        args = (self.cache, where, shard.ends.num_bytes, shard.ends.xxh3_128)
+        return Lazy(fetch_ends, args, shard.ends.num_documents, where)
 
 
 def read_hashed(path: str, digest: str) -> bytes:

@@ -167,7 +167,7 @@ def _card(folder: Path, sample_paths: list[str], manifest: Manifest) -> bytes:
 def _plain_card(folder: Path, manifest: Manifest) -> str:
     """For a dataset whose card was removed."""
     lines = [
-        f"{name}: {split.tokens:,} tokens in {split.documents:,} documents"
+        f"{name}: {split.num_tokens:,} tokens in {split.num_documents:,} documents"
         for name, split in manifest.splits.items()
     ]
     return "\n".join(

@@ -128,8 +128,8 @@ def _made(manifest: Manifest) -> dict[str, Any]:
         "settings": dict(manifest.settings),
         "books": dict(manifest.books),
         "sources": len(sources),
-        "source_bytes": sum(source.bytes for source in sources),
-        "source_documents": sum(source.documents for source in sources),
+        "source_bytes": sum(source.num_bytes for source in sources),
+        "source_documents": sum(source.num_documents for source in sources),
         "first_sources": [source.name for source in sources[:5]],
         "manifest": FILE_NAME,
     }

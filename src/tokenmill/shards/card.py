@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tokenmill.shards.manifest import ITEM_SIZE, Manifest, SourceRecord
+from tokenmill.shards.manifest import ITEM_SIZE, Manifest, SourceEntry
 
 MAX_SOURCES = 50
 # The hub's classes of size, in documents.
@@ -43,7 +43,7 @@ def dataset_card(manifest: Manifest, command: str, *, name: str = "tokens") -> s
 
 
 def _header(manifest: Manifest, name: str) -> str:
-    documents = sum(split.documents for split in manifest.splits.values())
+    documents = sum(split.num_documents for split in manifest.splits.values())
     size = next((label for limit, label in _SIZES if documents < limit), "n>1T")
     lines = [
         "---",
@@ -63,7 +63,7 @@ def _header(manifest: Manifest, name: str) -> str:
 
 
 def _summary(manifest: Manifest) -> str:
-    tokens = sum(split.tokens for split in manifest.splits.values())
+    tokens = sum(split.num_tokens for split in manifest.splits.values())
     return (
         f"{tokens:,} token ids of {_plain(manifest.tokenizer.name)}, stored as {manifest.dtype}, "
         "little-endian, without headers, made by tokenmill. The licence is that of the text."
@@ -72,7 +72,7 @@ def _summary(manifest: Manifest) -> str:
 
 def _counts(manifest: Manifest) -> str:
     rows = [
-        (name, f"{split.documents:,}", f"{split.tokens:,}", f"{len(split.shards):,}")
+        (name, f"{split.num_documents:,}", f"{split.num_tokens:,}", f"{len(split.shards):,}")
         for name, split in manifest.splits.items()
     ]
     return _table(("split", "documents", "tokens", "shards"), rows)
@@ -86,8 +86,8 @@ def _dropped(books: Mapping[str, Any]) -> list[str]:
     return ["## Dropped\n\n" + _table(("reason", "documents"), rows)]
 
 
-def _sources(sources: tuple[SourceRecord, ...]) -> str:
-    rows = [(s.name, f"{s.bytes:,}", f"{s.documents:,}") for s in sources[:MAX_SOURCES]]
+def _sources(sources: tuple[SourceEntry, ...]) -> str:
+    rows = [(s.name, f"{s.num_bytes:,}", f"{s.num_documents:,}") for s in sources[:MAX_SOURCES]]
     table = _table(("file", "bytes", "documents"), rows)
     more = len(sources) - MAX_SOURCES
     return f"{table}\n\nand {more:,} more; the manifest lists all." if more > 0 else table

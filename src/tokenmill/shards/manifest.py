@@ -4,7 +4,7 @@ It is written last, so a folder without one is not a dataset. It is untrusted in
 is checked before anything is opened by it, and the sums in it must agree. It holds no clock, host
 name, worker count or absolute path: equal inputs and settings give equal bytes.
 
-docs/format.md is the specification; strict.py reads the JSON.
+docs/format.md is the specification; base/strict_json.py reads the JSON.
 """
 
 import os
@@ -37,43 +37,69 @@ def dtype_for(vocab_size: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
-    """The index of a shard: where documents end in it."""
+class EndsEntry:
+    """The index of a shard: a file that says where documents end in it."""
 
     file: str
-    documents: int
-    bytes: int
+    num_documents: int
+    num_bytes: int
     xxh3_128: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "documents": self.num_documents,
+            "bytes": self.num_bytes,
+            "xxh3_128": self.xxh3_128,
+        }
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
+class ShardEntry:
     """One file of ids and its index."""
 
     file: str
-    tokens: int
-    bytes: int
+    num_tokens: int
+    num_bytes: int
     xxh3_128: str
-    ends: Ends
+    ends: EndsEntry
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "tokens": self.num_tokens,
+            "bytes": self.num_bytes,
+            "xxh3_128": self.xxh3_128,
+            "ends": self.ends.to_json(),
+        }
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "Shard":
-        """The shard of an entry that we wrote ourselves."""
-        return cls(**{**fields, "ends": Ends(**fields["ends"])})
+    def from_json(cls, fields: Mapping[str, Any]) -> "ShardEntry":
+        """The opposite of `to_json`; KeyError or TypeError where fields are missing or unknown."""
+        ends = fields["ends"]
+        index = EndsEntry(ends["file"], ends["documents"], ends["bytes"], ends["xxh3_128"])
+        if len(fields) != 5 or len(ends) != 4:
+            raise TypeError(f"the entry of shard {fields['file']} has unknown fields")
+        return cls(fields["file"], fields["tokens"], fields["bytes"], fields["xxh3_128"], index)
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitEntry:
     """`train` or `val`: shards in order, as one axis of tokens."""
 
-    tokens: int
-    documents: int
-    shards: tuple[Shard, ...]
+    num_tokens: int
+    num_documents: int
+    shards: tuple[ShardEntry, ...]
 
     @classmethod
-    def of(cls, shards: tuple[Shard, ...]) -> "Split":
+    def of(cls, shards: tuple[ShardEntry, ...]) -> "SplitEntry":
         """A split of these shards, with its sums."""
-        return cls(sum(s.tokens for s in shards), sum(s.ends.documents for s in shards), shards)
+        tokens = sum(shard.num_tokens for shard in shards)
+        return cls(tokens, sum(shard.ends.num_documents for shard in shards), shards)
+
+    def to_json(self) -> dict[str, Any]:
+        shards = [shard.to_json() for shard in self.shards]
+        return {"tokens": self.num_tokens, "documents": self.num_documents, "shards": shards}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +107,12 @@ class StateFile:
     """The stored tokenizer."""
 
     file: str
-    bytes: int
+    num_bytes: int
     xxh3_128: str
 
 
 @dataclass(frozen=True, slots=True)
-class TokenizerRecord:
+class TokenizerEntry:
     """Which tokenizer the ids belong to."""
 
     name: str
@@ -95,19 +121,36 @@ class TokenizerRecord:
     fingerprint: str
     state: StateFile
 
+    def to_json(self) -> dict[str, Any]:
+        state = self.state
+        return {
+            "name": self.name,
+            "vocab_size": self.vocab_size,
+            "end_of_text_id": self.end_of_text_id,
+            "fingerprint": self.fingerprint,
+            "state": {
+                "file": state.file,
+                "bytes": state.num_bytes,
+                "xxh3_128": state.xxh3_128,
+            },
+        }
+
 
 @dataclass(frozen=True, slots=True)
-class SourceRecord:
+class SourceEntry:
     """A file the text came from. `name` is for people: it is never opened."""
 
     name: str
     """A byte of a file name that is not UTF-8 is written out, as in `caf\\xe9.txt`."""
-    bytes: int
-    documents: int
+    num_bytes: int
+    num_documents: int
 
     def __post_init__(self) -> None:
         readable = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         object.__setattr__(self, "name", readable)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "bytes": self.num_bytes, "documents": self.num_documents}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +158,10 @@ class Manifest:
     """All of `dataset_metadata.json`."""
 
     dtype: str
-    tokenizer: TokenizerRecord
+    tokenizer: TokenizerEntry
     tokens_per_shard: int
-    splits: Mapping[str, Split]
-    sources: tuple[SourceRecord, ...] = ()
+    splits: Mapping[str, SplitEntry]
+    sources: tuple[SourceEntry, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     books: Mapping[str, Any] = field(default_factory=dict)
 
@@ -128,10 +171,10 @@ class Manifest:
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "dtype": self.dtype,
-            "tokenizer": self.tokenizer,
+            "tokenizer": self.tokenizer.to_json(),
             "tokens_per_shard": self.tokens_per_shard,
-            "splits": dict(self.splits),
-            "sources": self.sources,
+            "splits": {name: split.to_json() for name, split in self.splits.items()},
+            "sources": [source.to_json() for source in self.sources],
             "settings": dict(self.settings),
             "books": dict(self.books),
         }
@@ -190,7 +233,7 @@ class Manifest:
         return manifest
 
     def files(self) -> list[str]:
-        """Every file that the manifest answers for, in order; the manifest itself is not one."""
+        """Every file that the manifest names, in order; the manifest itself is not one."""
         names = [self.tokenizer.state.file]
         for split in self.splits.values():
             for shard in split.shards:
@@ -198,7 +241,7 @@ class Manifest:
         return names
 
 
-def _read_tokenizer(fields: Reader, dtype: str) -> TokenizerRecord:
+def _read_tokenizer(fields: Reader, dtype: str) -> TokenizerEntry:
     vocab_size = fields.count("vocab_size", least=1)
     end_of_text_id = fields.count("end_of_text_id")
     if end_of_text_id >= vocab_size:
@@ -206,7 +249,7 @@ def _read_tokenizer(fields: Reader, dtype: str) -> TokenizerRecord:
     if vocab_size > 256 ** ITEM_SIZE[dtype]:
         raise fields.wrong("vocab_size", vocab_size, f"small enough for dtype {dtype}")
     state = fields.object("state")
-    record = TokenizerRecord(
+    record = TokenizerEntry(
         name=fields.text("name"),
         vocab_size=vocab_size,
         end_of_text_id=end_of_text_id,
@@ -218,77 +261,85 @@ def _read_tokenizer(fields: Reader, dtype: str) -> TokenizerRecord:
     return record
 
 
-def _read_split(fields: Reader, item_size: int, tokens_per_shard: int) -> Split:
+def _read_split(fields: Reader, item_size: int, tokens_per_shard: int) -> SplitEntry:
     shards = tuple(_read_shard(s, item_size, tokens_per_shard) for s in fields.objects("shards"))
-    split = Split(fields.count("tokens"), fields.count("documents"), shards)
-    sums = Split.of(shards)
-    if split.tokens != sums.tokens:
-        raise fields.wrong("tokens", split.tokens, f"{sums.tokens}, the sum of its shards")
-    if split.documents != sums.documents:
-        raise fields.wrong("documents", split.documents, f"{sums.documents}, the sum of its shards")
+    split = SplitEntry(fields.count("tokens"), fields.count("documents"), shards)
+    sums = SplitEntry.of(shards)
+    if split.num_tokens != sums.num_tokens:
+        raise fields.wrong("tokens", split.num_tokens, f"{sums.num_tokens}, the sum of its shards")
+    if split.num_documents != sums.num_documents:
+        raise fields.wrong(
+            "documents", split.num_documents, f"{sums.num_documents}, the sum of its shards"
+        )
     fields.no_more()
     return split
 
 
-def _read_shard(fields: Reader, item_size: int, tokens_per_shard: int) -> Shard:
+def _read_shard(fields: Reader, item_size: int, tokens_per_shard: int) -> ShardEntry:
     """A shard, field by field, so that an error names the field."""
     known = _sound_shard(fields.fields, item_size, tokens_per_shard)
     if known is not None:
         return known
     index = fields.object("ends")
-    ends = Ends(
+    ends = EndsEntry(
         index.file("file"),
         index.count("documents"),
         index.count("bytes"),
         index.hex128("xxh3_128"),
     )
-    shard = Shard(
-        file=fields.file("file"),
-        tokens=fields.count("tokens", least=1),
-        bytes=fields.count("bytes"),
-        xxh3_128=fields.hex128("xxh3_128"),
-        ends=ends,
+    shard = ShardEntry(
+        fields.file("file"),
+        fields.count("tokens", least=1),
+        fields.count("bytes"),
+        fields.hex128("xxh3_128"),
+        ends,
     )
-    if shard.tokens > tokens_per_shard:
-        raise fields.wrong("tokens", shard.tokens, f"at most tokens_per_shard {tokens_per_shard}")
-    if shard.bytes != shard.tokens * item_size:
-        raise fields.wrong("bytes", shard.bytes, f"{item_size} x {shard.tokens} tokens")
-    if ends.bytes != 8 * ends.documents:
-        raise index.wrong("bytes", ends.bytes, f"8 x {ends.documents} documents")
-    if ends.documents > shard.tokens:
-        raise index.wrong("documents", ends.documents, f"at most one for each of {shard.tokens}")
+    if shard.num_tokens > tokens_per_shard:
+        raise fields.wrong(
+            "tokens", shard.num_tokens, f"at most tokens_per_shard {tokens_per_shard}"
+        )
+    if shard.num_bytes != shard.num_tokens * item_size:
+        raise fields.wrong("bytes", shard.num_bytes, f"{item_size} x {shard.num_tokens} tokens")
+    if ends.num_bytes != 8 * ends.num_documents:
+        raise index.wrong("bytes", ends.num_bytes, f"8 x {ends.num_documents} documents")
+    if ends.num_documents > shard.num_tokens:
+        raise index.wrong(
+            "documents", ends.num_documents, f"at most one for each of {shard.num_tokens}"
+        )
     index.no_more()
     fields.no_more()
     return shard
 
 
-def _sound_shard(fields: dict[str, Any], item_size: int, tokens_per_shard: int) -> Shard | None:
-    """The same for the shards we write ourselves, in one look; None is no verdict.
+def _sound_shard(
+    fields: dict[str, Any], item_size: int, tokens_per_shard: int
+) -> ShardEntry | None:
+    """The same for shards that we wrote ourselves, in one check; None: look field by field.
 
-    A quarter of the time: a trillion tokens are 100,000 shards.
+    It takes a quarter of the time: a trillion tokens are 100,000 shards.
     """
     try:
-        shard = Shard.from_json(fields)
+        shard = ShardEntry.from_json(fields)
         ends = shard.ends
         sound = (
             _OUR_NAME.fullmatch(shard.file)
             and _OUR_NAME.fullmatch(ends.file)
             and _HEX128.fullmatch(shard.xxh3_128)
             and _HEX128.fullmatch(ends.xxh3_128)
-            and type(shard.tokens) is type(shard.bytes) is int
-            and type(ends.documents) is type(ends.bytes) is int
-            and 0 <= ends.documents <= shard.tokens <= tokens_per_shard
-            and shard.tokens > 0
-            and shard.bytes == shard.tokens * item_size
-            and ends.bytes == 8 * ends.documents
+            and type(shard.num_tokens) is type(shard.num_bytes) is int
+            and type(ends.num_documents) is type(ends.num_bytes) is int
+            and 0 <= ends.num_documents <= shard.num_tokens <= tokens_per_shard
+            and shard.num_tokens > 0
+            and shard.num_bytes == shard.num_tokens * item_size
+            and ends.num_bytes == 8 * ends.num_documents
         )
     except (KeyError, TypeError):
         return None
     return shard if sound else None
 
 
-def _read_source(fields: Reader) -> SourceRecord:
-    record = SourceRecord(fields.text("name"), fields.count("bytes"), fields.count("documents"))
+def _read_source(fields: Reader) -> SourceEntry:
+    record = SourceEntry(fields.text("name"), fields.count("bytes"), fields.count("documents"))
     fields.no_more()
     return record
 
@@ -311,6 +362,6 @@ def _not_a_dataset(folder: Path) -> NotADatasetError:
     if (folder / PREPARATION_FOLDER).is_dir():
         hint = (
             "its preparation was stopped before it was done; "
-            "the same `tokenmill prepare` command goes on from there"
+            "the same `tokenmill prepare` command resumes it"
         )
     return NotADatasetError(f"{folder} has no {FILE_NAME}", hint=hint)

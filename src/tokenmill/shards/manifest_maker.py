@@ -14,10 +14,10 @@ from tokenmill.shards.card import dataset_card
 from tokenmill.shards.manifest import (
     STATE_FILE_NAME,
     Manifest,
-    SourceRecord,
-    Split,
+    SourceEntry,
+    SplitEntry,
     StateFile,
-    TokenizerRecord,
+    TokenizerEntry,
 )
 
 
@@ -43,15 +43,15 @@ def make_manifest(
     *,
     dtype: str,
     tokens_per_shard: int,
-    splits: Mapping[str, Split],
-    sources: tuple[SourceRecord, ...] = (),
+    splits: Mapping[str, SplitEntry],
+    sources: tuple[SourceEntry, ...] = (),
     settings: Mapping[str, Any] | None = None,
     books: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """The manifest of these shards; `state` is the tokenizer as it will be stored."""
     return Manifest(
         dtype=dtype,
-        tokenizer=TokenizerRecord(
+        tokenizer=TokenizerEntry(
             tokenizer.name,
             tokenizer.vocab_size,
             tokenizer.end_of_text_id,

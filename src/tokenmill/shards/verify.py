@@ -26,8 +26,8 @@ from tokenmill.shards.manifest import (
     ITEM_SIZE,
     PREPARATION_FOLDER,
     Manifest,
-    Shard,
-    Split,
+    ShardEntry,
+    SplitEntry,
 )
 
 _BLOCK = 8 << 20  # bytes; a multiple of every item size
@@ -77,7 +77,7 @@ def verify(
             if not found and shard.file in chosen:
                 found = list(_check_shard(folder, manifest, split, shard))
                 if progress is not None:
-                    progress(shard.file, shard.bytes + shard.ends.bytes)
+                    progress(shard.file, shard.num_bytes + shard.ends.num_bytes)
             findings += found
     return findings + _check_extra(folder, manifest)
 
@@ -105,7 +105,7 @@ def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:
 def _check_tokenizer(folder: Path, manifest: Manifest) -> list[Finding]:
     record = manifest.tokenizer.state
     path = folder / record.file
-    found = _check_size(path, record.file, record.bytes)
+    found = _check_size(path, record.file, record.num_bytes)
     if found:
         return found
     digest = hash_file(path)
@@ -122,10 +122,10 @@ def _check_tokenizer(folder: Path, manifest: Manifest) -> list[Finding]:
     return []
 
 
-def _check_sizes(folder: Path, shard: Shard) -> list[Finding]:
+def _check_sizes(folder: Path, shard: ShardEntry) -> list[Finding]:
     return [
-        *_check_size(folder / shard.file, shard.file, shard.bytes),
-        *_check_size(folder / shard.ends.file, shard.ends.file, shard.ends.bytes),
+        *_check_size(folder / shard.file, shard.file, shard.num_bytes),
+        *_check_size(folder / shard.ends.file, shard.ends.file, shard.ends.num_bytes),
     ]
 
 
@@ -140,7 +140,9 @@ def _check_size(path: Path, name: str, expected: int) -> list[Finding]:
     return []
 
 
-def _check_shard(folder: Path, manifest: Manifest, split: Split, shard: Shard) -> Iterator[Finding]:
+def _check_shard(
+    folder: Path, manifest: Manifest, split: SplitEntry, shard: ShardEntry
+) -> Iterator[Finding]:
     """Read a shard and its index once each; a wrong hash explains the rest, so it ends the list."""
     contents = _read_ids(folder / shard.file, manifest)
     if contents.digest != shard.xxh3_128:
@@ -158,19 +160,19 @@ def _check_shard(folder: Path, manifest: Manifest, split: Split, shard: Shard) -
         yield Finding(shard.file, "ids", expected, f"id {contents.largest:,}", _REBUILD)
     ends = np.frombuffer(index, "<u8")
     yield from _check_index(ends, contents.ends, shard)
-    if shard is split.shards[-1] and (not ends.size or ends[-1] != shard.tokens):
-        expected = f"an end at {shard.tokens:,}, where the split ends"
+    if shard is split.shards[-1] and (not ends.size or ends[-1] != shard.num_tokens):
+        expected = f"an end at {shard.num_tokens:,}, where the split ends"
         found = f"the last end at {int(ends[-1]):,}" if ends.size else "no end"
         yield Finding(shard.ends.file, "index", expected, found, _REBUILD)
 
 
 def _check_index(
-    stored: npt.NDArray[np.uint64], found: npt.NDArray[np.uint64], shard: Shard
+    stored: npt.NDArray[np.uint64], found: npt.NDArray[np.uint64], shard: ShardEntry
 ) -> Iterator[Finding]:
     name = shard.ends.file
-    if stored.size and (stored[0] < 1 or stored[-1] > shard.tokens):
+    if stored.size and (stored[0] < 1 or stored[-1] > shard.num_tokens):
         bad = stored[0] if stored[0] < 1 else stored[-1]
-        expected = f"ends from 1 to {shard.tokens:,}"
+        expected = f"ends from 1 to {shard.num_tokens:,}"
         yield Finding(name, "index", expected, f"{int(bad):,}", _REBUILD)
     elif (stored[1:] <= stored[:-1]).any():
         place = int((stored[1:] <= stored[:-1]).argmax())
@@ -178,7 +180,9 @@ def _check_index(
         yield Finding(name, "index", "ends that grow", pair, _REBUILD)
     elif not np.array_equal(stored, found):
         missing = np.setdiff1d(stored, found)
-        missing = missing[missing != shard.tokens]  # a document may be cut short where a split ends
+        missing = missing[
+            missing != shard.num_tokens
+        ]  # a document may be cut short where a split ends
         extra = np.setdiff1d(found, stored)
         if not missing.size and not extra.size:
             return

@@ -19,7 +19,7 @@ import xxhash
 from tokenmill.base.atomic import new_file, sync_file
 from tokenmill.base.hashing import hash_file
 from tokenmill.errors import CorruptShardError
-from tokenmill.shards.manifest import Ends, Shard
+from tokenmill.shards.manifest import EndsEntry, ShardEntry
 
 
 class ShardWriter:
@@ -56,19 +56,19 @@ class ShardWriter:
         self._hash.update(data)
         self.num_tokens += len(ids)
 
-    def finish(self, ends: np.ndarray) -> Shard:
+    def finish(self, ends: np.ndarray) -> ShardEntry:
         """Write the index, name both files, read them back; the entry for the manifest."""
         index = ends.astype("<u8").data
         index_file = self.file.removesuffix(".bin") + ".ends"
         self._open.close()
         with new_file(self.folder / index_file) as file:
             file.write(index)
-        entry = Shard(
+        entry = ShardEntry(
             self.file,
             self.num_tokens,
             self.num_tokens * self.dtype.itemsize,
             self._hash.hexdigest(),
-            Ends(index_file, len(ends), 8 * len(ends), xxhash.xxh3_128_hexdigest(index)),
+            EndsEntry(index_file, len(ends), 8 * len(ends), xxhash.xxh3_128_hexdigest(index)),
         )
         for file_name, expected in (
             (entry.file, entry.xxh3_128),

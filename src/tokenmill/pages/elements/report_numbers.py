@@ -174,11 +174,11 @@ def _by_source(
     if manifest is None or len(splits) != 1 or not manifest.sources:
         return None
     (data,) = splits.values()
-    if sum(source.documents for source in manifest.sources) != data.num_documents:
+    if sum(source.num_documents for source in manifest.sources) != data.num_documents:
         return None
     parts, first = [], 0
     for source in manifest.sources:
-        last = first + source.documents
+        last = first + source.num_documents
         if last > first:
             start, stop = data.document_range(first)[0], data.document_range(last - 1)[1]
             parts.append((source.name, data, start, stop))

@@ -15,7 +15,7 @@ from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.decide import DROPPED, Decision
 from tokenmill.preparation.stages.join import JoinedParts
 from tokenmill.preparation.workspace.work_folder import Receipt
-from tokenmill.shards.manifest import Manifest, Shard, Split
+from tokenmill.shards.manifest import Manifest, ShardEntry, SplitEntry
 from tokenmill.text.inputs.open_input import printable
 from tokenmill.text.reading.bad_input import DUPLICATE, MOST_PLACES
 
@@ -24,7 +24,7 @@ from tokenmill.text.reading.bad_input import DUPLICATE, MOST_PLACES
 class PreparationOutcome:
     """What the stages made, ready to be published."""
 
-    splits: dict[str, Split]
+    splits: dict[str, SplitEntry]
     accounts: dict[str, Any]
     documents_by_source: list[int]
     by_hash: bool
@@ -108,12 +108,12 @@ def make_accounts(
     }
 
 
-def splits_of(receipts: list[Receipt]) -> dict[str, Split]:
+def splits_of(receipts: list[Receipt]) -> dict[str, SplitEntry]:
     """The finished shards by split, in the order of their numbers."""
-    splits: dict[str, list[Shard]] = {}
+    splits: dict[str, list[ShardEntry]] = {}
     for receipt in receipts:
-        splits.setdefault(receipt["split"], []).append(Shard.from_json(receipt["entry"]))
-    return {name: Split.of(tuple(found)) for name, found in splits.items()}
+        splits.setdefault(receipt["split"], []).append(ShardEntry.from_json(receipt["entry"]))
+    return {name: SplitEntry.of(tuple(found)) for name, found in splits.items()}
 
 
 def places_of_bad_input(plan: Plan, units: list[Receipt]) -> list[str]:
@@ -144,8 +144,8 @@ def check_accounts(plan: Plan, outcome: PreparationOutcome) -> None:
             f"{accounts['dropped']}, lines dropped: {accounts['lines_dropped']:,})",
             hint="nothing was written; are these the right files, and the right settings?",
         )
-    documents = sum(split.documents for split in splits.values()) - outcome.cut_documents
-    tokens = sum(split.tokens for split in splits.values())
+    documents = sum(split.num_documents for split in splits.values()) - outcome.cut_documents
+    tokens = sum(split.num_tokens for split in splits.values())
     for what, left, right in (
         ("documents in", accounts["documents_in"], documents + sum(accounts["dropped"].values())),
         ("documents written", accounts["documents_written"], documents),
@@ -196,8 +196,8 @@ def summarize(out_dir: str, manifest: Manifest, notes: list[str]) -> Summary:
         documents_in=accounts["documents_in"],
         documents_written=accounts["documents_written"],
         dropped=dict(accounts["dropped"]),
-        train_tokens=train.tokens if train else 0,
-        val_tokens=val.tokens if val else 0,
+        train_tokens=train.num_tokens if train else 0,
+        val_tokens=val.num_tokens if val else 0,
         train_shards=len(train.shards) if train else 0,
         val_shards=len(val.shards) if val else 0,
         bytes_in=accounts["bytes_in"],

@@ -5,7 +5,6 @@ shard is a task of its own.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -35,13 +34,13 @@ def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
     with ShardWriter(out, shard.file, plan.dtype) as writer:
         ends, cut = _write_tokens(plan, layout, shard, writer)
         entry = writer.finish(ends)
-    files = [(entry.file, entry.bytes, entry.xxh3_128)]
-    files.append((entry.ends.file, entry.ends.bytes, entry.ends.xxh3_128))
+    files = [(entry.file, entry.num_bytes, entry.xxh3_128)]
+    files.append((entry.ends.file, entry.ends.num_bytes, entry.ends.xxh3_128))
     known = {f"../../{file}": (size, digest) for file, size, digest in files}
     if plan.destination is not None:
         upload_shard(out, [entry.file, entry.ends.file], plan.destination)
         known = {}
-    facts = {"split": shard.split, "cut_document": cut, "entry": asdict(entry)}
+    facts = {"split": shard.split, "cut_document": cut, "entry": entry.to_json()}
     return plan.workspace.leave_receipt(*_receipt_name(out_dir, number), known, facts)
 
 

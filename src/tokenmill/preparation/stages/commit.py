@@ -15,7 +15,7 @@ from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.accounts import PreparationOutcome
 from tokenmill.preparation.workspace.target import manifest_hash
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
-from tokenmill.shards.manifest import Manifest, SourceRecord, Split
+from tokenmill.shards.manifest import Manifest, SourceEntry, SplitEntry
 from tokenmill.shards.manifest_maker import make_manifest, write_tokenizer_and_card
 
 
@@ -24,7 +24,7 @@ def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -
     out = plan.workspace.out_dir
     state = (plan.workspace.root / "tokenizer.json").read_bytes()
     sources = tuple(
-        SourceRecord(source.name, source.size, documents)
+        SourceEntry(source.name, source.size, documents)
         for source, documents in zip(plan.sources, outcome.documents_by_source, strict=True)
     )
     manifest = make_manifest(
@@ -73,7 +73,7 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
     """The dataset that was there with the new shards, sources and counts after its own."""
     splits = dict(before.splits)
     for name, split in added.splits.items():
-        splits[name] = Split.of(
+        splits[name] = SplitEntry.of(
             (*splits[name].shards, *split.shards) if name in splits else split.shards
         )
     books = {

@@ -21,7 +21,7 @@ from tokenmill.base.atomic import new_file
 from tokenmill.errors import BadInputError, MismatchError, PrepareError
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.workspace.work_folder import Workspace, leaves_receipt
-from tokenmill.shards.manifest import Manifest, Shard
+from tokenmill.shards.manifest import Manifest, ShardEntry
 from tokenmill.text.cleaning.dedup import (
     HASH,
     find_duplicates,
@@ -249,7 +249,7 @@ def _text_ids(plan: Plan, ids: np.ndarray) -> np.ndarray:
 
 
 def _documents(
-    folder: Path, shards: tuple[Shard, ...], at: int, dtype: np.dtype[Any]
+    folder: Path, shards: tuple[ShardEntry, ...], at: int, dtype: np.dtype[Any]
 ) -> Iterator[np.ndarray]:
     """The ids of every document that ends in a shard, whatever shards it began in."""
     tokens = _tokens(folder, shards[at], dtype)
@@ -268,5 +268,5 @@ def _documents(
         yield tokens[start:stop]
 
 
-def _tokens(folder: Path, shard: Shard, dtype: np.dtype[Any]) -> np.ndarray:
-    return np.memmap(folder / shard.file, dtype, mode="r", shape=(shard.tokens,))
+def _tokens(folder: Path, shard: ShardEntry, dtype: np.dtype[Any]) -> np.ndarray:
+    return np.memmap(folder / shard.file, dtype, mode="r", shape=(shard.num_tokens,))

@@ -30,10 +30,10 @@ def is_ours(folder: str | os.PathLike[str]) -> bool:
 
 def sizes_of_files(manifest: Manifest) -> dict[str, int]:
     """Every file that the manifest answers for, and how large it must be."""
-    sizes = {manifest.tokenizer.state.file: manifest.tokenizer.state.bytes}
+    sizes = {manifest.tokenizer.state.file: manifest.tokenizer.state.num_bytes}
     for split in manifest.splits.values():
         for shard in split.shards:
-            sizes |= {shard.file: shard.bytes, shard.ends.file: shard.ends.bytes}
+            sizes |= {shard.file: shard.num_bytes, shard.ends.file: shard.ends.num_bytes}
     return sizes
 
 
@@ -75,7 +75,7 @@ def list_differences_from(
     another one.
     """
     theirs = recorded_settings(found)
-    recorded = {(source.name, source.bytes) for source in found.sources}
+    recorded = {(source.name, source.num_bytes) for source in found.sources}
     ours = {(source.name, source.size) for source in sources}
     lines = [
         f"{name}   {theirs.get(name)!r} -> {value!r}"
@@ -104,7 +104,7 @@ def _piped_into(manifest: Manifest) -> set[str]:
 
 def in_already(found: Manifest, sources: Sequence[Source], piped: str | None) -> list[str]:
     """The sources that seem to be in the dataset: of a file it knows no more than name and size."""
-    recorded = {(source.name, source.bytes) for source in found.sources}
+    recorded = {(source.name, source.num_bytes) for source in found.sources}
     return [
         source.name
         for source in sources
