@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.train.record.metrics import points
+from tokenmill.train.metrics import points
 
 ROOT = Path(__file__).parents[1]
 

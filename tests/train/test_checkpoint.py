@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
-from tokenmill.train.record import checkpoint
+from tokenmill.train import checkpoint
 
 
 def save(run_dir, step, keep=2):

@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from tokenmill.train.record.curve import draw, ticks, write_curve
-from tokenmill.train.record.metrics import JsonLines, points
+from tokenmill.train.curve import draw, ticks, write_curve
+from tokenmill.train.metrics import JsonLines, points
 
 SVG = "{http://www.w3.org/2000/svg}"
 

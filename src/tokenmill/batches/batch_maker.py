@@ -59,7 +59,6 @@ class BatchMaker:
         self._most_together = max(1, TOKENS_AT_ONCE // tokens)
 
     def batch(self, step: int) -> Batch:
-        """The batch of one step."""
         return next(self.run(step, step + 1))
 
     def run(self, first_step: int, stop_step: int | None = None) -> Iterator[Batch]:

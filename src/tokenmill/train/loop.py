@@ -28,11 +28,11 @@ from tokenmill.errors import Stopped, TokenmillError
 from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader
 from tokenmill.torch.world import Ranks
+from tokenmill.train import checkpoint
 from tokenmill.train.collectives import barrier, sum_over_ranks
 from tokenmill.train.config import TrainConfig
+from tokenmill.train.metrics import RunRecord
 from tokenmill.train.model import GPT, ModelConfig, generate, learning_rate_at, make_optimizer
-from tokenmill.train.record import checkpoint
-from tokenmill.train.record.metrics import RunRecord
 from tokenmill.train.run_data import TrainingData
 from tokenmill.train.validation import Validation
 

@@ -10,10 +10,10 @@ from tokenmill.base.progress import open_progress
 from tokenmill.base.signals import listen_for_stop
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import LockedError
+from tokenmill.train import checkpoint
 from tokenmill.train.collectives import barrier, local_device, process_group
 from tokenmill.train.config import TrainConfig, check_same_run, from_dict, load_config
 from tokenmill.train.loop import Trainer, TrainResult
-from tokenmill.train.record import checkpoint
 from tokenmill.train.run_data import describe_run, open_data
 
 

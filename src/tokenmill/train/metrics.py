@@ -12,7 +12,7 @@ from typing import Any
 from tokenmill.base.atomic import sync_open_file, write_atomically
 from tokenmill.errors import MissingExtraError
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.record.curve import write_curve
+from tokenmill.train.curve import write_curve
 
 
 class JsonLines:
