@@ -4,15 +4,15 @@ import pytest
 
 from tokenmill.base.progress import Bars
 from tokenmill.errors import DownloadError
-from tokenmill.hub.remote_files import RemoteFile, choose
+from tokenmill.hub.remote_files import HubFile, choose
 from tokenmill.hub.transfers import Transfers
 
 
-def listing(*paths: str) -> list[RemoteFile]:
-    return [RemoteFile(path, 10, "sha256:" + "0" * 64) for path in paths]
+def listing(*paths: str) -> list[HubFile]:
+    return [HubFile(path, 10, "sha256:" + "0" * 64) for path in paths]
 
 
-def chosen(files: list[RemoteFile], **settings) -> list[str]:
+def chosen(files: list[HubFile], **settings) -> list[str]:
     return [file.path for file in choose(files, **settings)]
 
 
@@ -57,7 +57,7 @@ def test_a_pattern_without_a_match_is_repeated_in_the_error():
 
 
 def test_the_bars_add_up_when_a_file_starts_again():
-    one, two = RemoteFile("one.bin", 100, "git:1"), RemoteFile("two.bin", 50, "git:2")
+    one, two = HubFile("one.bin", 100, "git:1"), HubFile("two.bin", 50, "git:2")
     with Bars() as bars:
         bars.seconds_between = lambda: 0.0
         transfers = Transfers(bars, [one, two])

@@ -12,8 +12,8 @@ import pytest
 from hub.conftest import REPO, llmc_shard
 from hub.test_download import FIRST_THREE, get, partials, visible
 
-from tokenmill.hub.partial import Partial
-from tokenmill.hub.remote_files import RemoteFile
+from tokenmill.hub.partial import PartialFile
+from tokenmill.hub.remote_files import HubFile
 
 SHARD = FIRST_THREE[0]
 
@@ -107,15 +107,13 @@ def wait_until(condition, seconds=10.0):
 
 def listed(name, files):
     digest = hashlib.sha256(files[name]).hexdigest()
-    return RemoteFile(name, len(files[name]), f"sha256:{digest}")
+    return HubFile(name, len(files[name]), f"sha256:{digest}")
 
 
 def test_what_a_killed_run_left_damaged_is_thrown_away(hub, shards, tmp_path):
     """A partial file with a wrong byte in it costs a second download, not a wrong shard."""
-    file = RemoteFile(
-        SHARD, len(shards[SHARD]), "sha256:" + hashlib.sha256(shards[SHARD]).hexdigest()
-    )
-    left = Partial(file, tmp_path / "d/.tokenmill/hub/partial")
+    file = HubFile(SHARD, len(shards[SHARD]), "sha256:" + hashlib.sha256(shards[SHARD]).hexdigest())
+    left = PartialFile(file, tmp_path / "d/.tokenmill/hub/partial")
     left.write(b"\xff" * 3000)
     left.close()
     os.utime(left.path, (0, 0))  # long ago: its writer is gone
@@ -128,10 +126,8 @@ def test_what_a_killed_run_left_damaged_is_thrown_away(hub, shards, tmp_path):
 
 
 def test_the_partial_file_of_a_living_process_is_left_alone(hub, shards, tmp_path):
-    file = RemoteFile(
-        SHARD, len(shards[SHARD]), "sha256:" + hashlib.sha256(shards[SHARD]).hexdigest()
-    )
-    other = Partial(file, tmp_path / "d/.tokenmill/hub/partial")
+    file = HubFile(SHARD, len(shards[SHARD]), "sha256:" + hashlib.sha256(shards[SHARD]).hexdigest())
+    other = PartialFile(file, tmp_path / "d/.tokenmill/hub/partial")
     other.write(shards[SHARD][:3000])
     other.seal()
 

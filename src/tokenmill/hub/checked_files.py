@@ -5,7 +5,7 @@ In `.tokenmill/hub/` inside the folder of the download:
   files/PATH.json                 one file that was checked: its hash, size and time of change
   OWNER--NAME/refs/REVISION       the commit that a revision named when all its files were here
   OWNER--NAME/COMMIT.json         all files of that commit; a commit never changes
-  partial/                        files on their way
+  partial/                        files that are not complete yet
 
 A file counts as right while its size and time of change are those of the check; otherwise it is
 hashed again (about 1 GB/s), which is still cheaper than fetching it. One record a file, each put in
@@ -15,19 +15,18 @@ place by a rename, so that several processes may download into one folder.
 import errno
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 from tokenmill.base.atomic import new_file
 from tokenmill.errors import DownloadError
-from tokenmill.hub.remote_files import OUR_FOLDER, RemoteFile
+from tokenmill.hub.remote_files import OUR_FOLDER, HubFile
 
 _MAX_RECORD_BYTES = 256 << 20
 
 
-class Record:
+class CheckedFiles:
     """The records of one folder and one repository."""
 
     def __init__(self, folder: Path, repo_id: str) -> None:
@@ -38,27 +37,27 @@ class Record:
 
     @property
     def partials(self) -> Path:
-        """Where files on their way are."""
+        """Where incomplete files are."""
         return self._home / "partial"
 
-    def target(self, file: RemoteFile) -> Path:
+    def target(self, file: HubFile) -> Path:
         """The final name of a file; refuses one that leads out of the folder through a link."""
         path = self.folder / file.path
         if path.is_symlink() or not path.parent.resolve().is_relative_to(self.folder.resolve()):
             raise DownloadError(
-                f"{path} is, or lies behind, a symbolic link",
+                f"{path} is a symbolic link, or is reached through one",
                 hint="remove the link, or use another folder",
             )
         return path
 
-    def holds(self, file: RemoteFile, *, read: bool = False) -> bool:
-        """Whether the file is here and right; with `read`, whatever was noted before."""
+    def holds(self, file: HubFile, *, read: bool = False) -> bool:
+        """Whether the file is here and right; with `read`, it is hashed in any case."""
         path = self.target(file)
         try:
             state = path.stat()
         except (FileNotFoundError, NotADirectoryError):
             return False
-        if state.st_size != file.bytes:
+        if state.st_size != file.num_bytes:
             return False
         noted = self._noted(file)
         if not read and noted.get("digest") == file.digest and _is_as_noted(noted, state):
@@ -68,12 +67,11 @@ class Record:
         self.note(file)
         return True
 
-    def is_ours(self, file: RemoteFile) -> bool:
+    def is_ours(self, file: HubFile) -> bool:
         """Whether what is under this name came from a download of this repository."""
         return self._noted(file).get("repo") == self.repo_id
 
-    def note(self, file: RemoteFile) -> None:
-        """This file was checked just now."""
+    def note(self, file: HubFile) -> None:
         state = self.target(file).stat()
         known = {
             "repo": self.repo_id,
@@ -92,25 +90,23 @@ class Record:
             return None
 
     def note_commit(self, revision: str, commit: str) -> None:
-        """All that was asked for of this commit is here."""
         if self.commit_of(revision) != commit:
             _write_text(self._repo / "refs" / quote(revision, safe=""), commit + "\n")
 
-    def files_of(self, commit: str) -> list[RemoteFile] | None:
+    def files_of(self, commit: str) -> list[HubFile] | None:
         """All files of a commit, if they were listed before."""
         known = _read(self._repo / f"{commit}.json")
         try:
-            return [RemoteFile(**entry) for entry in known["files"]]
+            return [HubFile(file["path"], file["bytes"], file["digest"]) for file in known["files"]]
         except (KeyError, TypeError):
             return None
 
-    def note_files(self, commit: str, files: list[RemoteFile]) -> None:
-        """All files of a commit."""
+    def note_files(self, commit: str, files: list[HubFile]) -> None:
         path = self._repo / f"{commit}.json"
         if not path.exists():
-            _write(path, {"repo": self.repo_id, "files": [asdict(file) for file in files]})
+            _write(path, {"repo": self.repo_id, "files": [file.to_json() for file in files]})
 
-    def _noted(self, file: RemoteFile) -> dict[str, Any]:
+    def _noted(self, file: HubFile) -> dict[str, Any]:
         return _read(self._home / "files" / f"{file.path}.json")
 
 
@@ -144,7 +140,7 @@ def _write(path: Path, value: dict[str, Any]) -> None:
 
 
 def _write_text(path: Path, text: str) -> None:
-    """Put a record in place. A folder that may only be read goes without: it is no less right."""
+    """Put a record in place. A folder that may only be read does without."""
     try:
         with new_file(path, durable=True) as file:
             file.write(text.encode())

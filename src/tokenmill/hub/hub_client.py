@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from tokenmill.base.redact import redact
 from tokenmill.base.retry import TRANSIENT_STATUS, RetryClock, Transient, seconds_asked_for
 from tokenmill.errors import DownloadError, MissingExtraError
-from tokenmill.hub.remote_files import RemoteFile
+from tokenmill.hub.remote_files import HubFile
+from tokenmill.version import __version__
 
 T = TypeVar("T")
 
@@ -58,16 +59,16 @@ class Hub:
             ) from None
         self.repo_id = repo_id
         self.revision = revision
-        self.endpoint = _checked_endpoint(
-            os.environ.get("HF_ENDPOINT") or package.constants.ENDPOINT
-        )
+        endpoint = os.environ.get("HF_ENDPOINT") or package.constants.ENDPOINT
+        _refuse_plain_http(endpoint)
+        self.endpoint = endpoint.rstrip("/")
         self._token = token
         self._clock = clock
         self.api = package.HfApi(
             endpoint=self.endpoint,
             token=token,
             library_name="tokenmill",
-            library_version=_version(),
+            library_version=__version__,
         )
 
     def commit(self) -> str:
@@ -77,11 +78,11 @@ class Hub:
                 self.repo_id, revision=self.revision, timeout=self._clock.retry.timeout
             )
         )
-        if not isinstance(info.sha, str) or not _is_commit(info.sha):
+        if not isinstance(info.sha, str) or not is_commit(info.sha):
             raise DownloadError(f"{self}: the hub names no commit for it")
         return info.sha
 
-    def files(self, commit: str) -> list[RemoteFile]:
+    def files(self, commit: str) -> list[HubFile]:
         """Every file of a commit, with its size and its hash."""
         tree = self.ask(
             lambda: list(
@@ -94,17 +95,17 @@ class Hub:
         return [_as_remote_file(entry) for entry in tree if hasattr(entry, "blob_id")]
 
     @contextlib.contextmanager
-    def body(self, file: RemoteFile, commit: str, start: int) -> Iterator[Any]:
+    def body(self, file: HubFile, commit: str, start: int) -> Iterator[Any]:
         """The open answer to a GET of a file from byte `start`; status 200, 206 or 416.
 
-        Raises Transient for what may pass, DownloadError for what will not.
+        Raises Transient where another try may help, else DownloadError.
         """
         package = hub_package()
         address = package.hf_hub_url(
             self.repo_id, file.path, repo_type="dataset", revision=commit, endpoint=self.endpoint
         )
         headers = package.utils.build_hf_headers(
-            token=self._token, library_name="tokenmill", library_version=_version()
+            token=self._token, library_name="tokenmill", library_version=__version__
         )
         headers["Accept-Encoding"] = "identity"  # ranges and lengths count bytes of the file
         if start:
@@ -119,7 +120,7 @@ class Hub:
             for hop in (*answer.history, answer):
                 _refuse_plain_http(str(hop.url))
             if answer.status_code not in (200, 206, 416):
-                # Behind a redirect is a store with signed addresses, which expire: ask again.
+                # A redirect leads to a store with signed addresses, which expire: ask again.
                 signed = bool(answer.history) and answer.status_code in (401, 403, 404)
                 if signed or answer.status_code in TRANSIENT_STATUS:
                     raise _transient(answer)
@@ -131,7 +132,7 @@ class Hub:
         return f"{self.repo_id} at revision {self.revision}"
 
     def ask(self, call: Callable[[], T]) -> T:
-        """A question to the API, asked again while the failure may pass."""
+        """A question to the API, asked again while another try may help."""
         if is_offline():
             raise Unreachable(f"{self}: HF_HUB_OFFLINE is set, the hub was not asked")
         failures = 0
@@ -172,51 +173,40 @@ class Hub:
 
     def _raise_for(self, answer: Any, path: str | None = None) -> NoReturn:
         """The error that an answer of 4xx or so means, naming repository, file and revision."""
-        code = answer.headers.get("x-error-code", "")
+        code, status = answer.headers.get("x-error-code", ""), answer.status_code
         said = redact(answer.headers.get("x-error-message", ""))[:300]
-        what = f"{path} of {self}" if path else str(self)
-        status = answer.status_code
         login = "log in with `hf auth login`, or set HF_TOKEN"
+        why, hint = f"the hub answered {status} {said}".rstrip(), None
         if code == "GatedRepo":
-            page = f"{self.endpoint}/datasets/{self.repo_id}"
-            raise DownloadError(
-                f"{what}: access is gated ({status})",
-                hint=f"accept its conditions at {redact(page)}, then {login}",
-            )
-        if code == "RevisionNotFound":
-            raise DownloadError(f"{what}: there is no such revision ({status})")
-        if code == "EntryNotFound":
-            raise DownloadError(f"{what}: there is no such file ({status})")
-        if code == "RepoNotFound" or status in (401, 404):
-            raise DownloadError(
-                f"{what}: there is no such dataset repository, or it is private ({status})",
-                hint=f"check the name; for a private one {login}",
-            )
-        if status == 403:
-            raise DownloadError(
-                f"{what}: access was refused ({status}) {said}".rstrip(), hint=login
-            )
-        raise DownloadError(f"{what}: the hub answered {status} {said}".rstrip())
+            page = redact(f"{self.endpoint}/datasets/{self.repo_id}")
+            why = f"access is gated ({status})"
+            hint = f"accept its conditions at {page}, then {login}"
+        elif code == "RevisionNotFound":
+            why = f"there is no such revision ({status})"
+        elif code == "EntryNotFound":
+            why = f"there is no such file ({status})"
+        elif code == "RepoNotFound" or status in (401, 404):
+            why = f"there is no such dataset repository, or it is private ({status})"
+            hint = f"check the name; for a private one {login}"
+        elif status == 403:
+            why, hint = f"access was refused ({status}) {said}".rstrip(), login
+        raise DownloadError(f"{path} of {self}: {why}" if path else f"{self}: {why}", hint=hint)
 
 
 def _transient(answer: Any) -> Transient:
     return Transient(f"the server answered {answer.status_code}", seconds_asked_for(answer.headers))
 
 
-def _as_remote_file(entry: Any) -> RemoteFile:
+def _as_remote_file(entry: Any) -> HubFile:
     lfs = entry.lfs
     if lfs is not None:
-        return RemoteFile(entry.path, int(lfs.size), f"sha256:{lfs.sha256}")
-    return RemoteFile(entry.path, int(entry.size), f"git:{entry.blob_id}")
+        return HubFile(entry.path, int(lfs.size), f"sha256:{lfs.sha256}")
+    return HubFile(entry.path, int(entry.size), f"git:{entry.blob_id}")
 
 
-def _is_commit(text: str) -> bool:
+def is_commit(text: str) -> bool:
+    """Whether this is the name of a commit, not of a branch or a tag."""
     return len(text) == 40 and not set(text) - set("0123456789abcdef")
-
-
-def _checked_endpoint(endpoint: str) -> str:
-    _refuse_plain_http(endpoint)
-    return endpoint.rstrip("/")
 
 
 def _refuse_plain_http(address: str) -> None:
@@ -236,9 +226,3 @@ def _is_loopback(host: str | None) -> bool:
         return ipaddress.ip_address(host or "").is_loopback
     except ValueError:
         return False
-
-
-def _version() -> str:
-    import tokenmill
-
-    return tokenmill.__version__

@@ -1,8 +1,8 @@
-"""A file on its way: bytes under a name of their own until they are known to be right.
+"""A file that is not complete yet: under a name of its own until its bytes are known to be right.
 
-The name is HASH.PLACE.PID.RANDOM.part, so two processes never write to one file, whatever the
-locks of the filesystem are worth. HASH is of the whole content: a file that changed on the hub has
-another name and old bytes cannot get into it. A partial file whose process is gone is taken over by
+The name is HASH.MACHINE.PID.RANDOM.part, so two processes never write to one file, also where the
+locks of the filesystem do not work. HASH is of the whole content: a file that changed on the hub
+has another name, and old bytes cannot get into it. A file whose process is gone is taken over by
 renaming it, which only one of several takers can do.
 """
 
@@ -19,21 +19,22 @@ from pathlib import Path
 
 from tokenmill.base.atomic import rename_durably, sync_open_file
 from tokenmill.base.lock import process_start
+from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import DownloadError
-from tokenmill.hub.remote_files import RemoteFile
+from tokenmill.hub.remote_files import HubFile
 
-# Nobody waits longer than this between two bytes (see LONGEST_RETRY_AFTER): its writer is gone.
+# No writer waits longer than this between two bytes (see LONGEST_RETRY_AFTER).
 ABANDONED_AFTER = 3600.0  # seconds
 _NAME = re.compile(
-    r"(?P<hash>[0-9a-f]{40,64})\.(?P<place>[0-9a-f]{8})\.(?P<pid>\d+)\.[0-9a-f]+\.part"
+    r"(?P<hash>[0-9a-f]{40,64})\.(?P<machine>[0-9a-f]{8})\.(?P<pid>\d+)\.[0-9a-f]+\.part"
 )
 _BLOCK = 1 << 20
 
 
-class Partial:
-    """One file on its way; what has arrived is hashed as it comes."""
+class PartialFile:
+    """One file; what arrives is hashed at once."""
 
-    def __init__(self, file: RemoteFile, folder: Path) -> None:
+    def __init__(self, file: HubFile, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.file = file
         self.path = folder / _own_name(file)
@@ -45,26 +46,25 @@ class Partial:
         self._begin()
 
     def _begin(self) -> None:
-        """Hash what an earlier process left, and go on behind it."""
+        """Hash what an earlier process left, and continue after it."""
         self._hash = self.file.hasher()
         self.size = 0
         while block := self._handle.read(_BLOCK):
             self._hash.update(block)
             self.size += len(block)
         self.resumed_from = self.size
-        if self.size > self.file.bytes:
+        if self.size > self.file.num_bytes:
             self.restart()
 
     def write(self, data: bytes) -> None:
         """Append; raises ValueError when the file would grow beyond its size."""
-        if self.size + len(data) > self.file.bytes:
-            raise ValueError(f"more than the {self.file.bytes:,} bytes of the file")
+        if self.size + len(data) > self.file.num_bytes:
+            raise ValueError(f"more than the {self.file.num_bytes:,} bytes of the file")
         self._handle.write(data)
         self._hash.update(data)
         self.size += len(data)
 
     def restart(self) -> None:
-        """Throw away what has arrived."""
         self._handle.seek(0)
         self._handle.truncate()
         self._hash = self.file.hasher()
@@ -72,20 +72,18 @@ class Partial:
         self.resumed_from = 0
 
     def is_whole(self) -> bool:
-        """Whether all bytes have arrived."""
-        return self.size == self.file.bytes
+        return self.size == self.file.num_bytes
 
     def is_right(self) -> bool:
         """Whether the bytes that arrived are the file."""
         return self.is_whole() and self.file.digest_of(self._hash) == self.file.digest
 
     def head(self, count: int) -> bytes:
-        """The first bytes."""
         self._handle.flush()
         return os.pread(self._handle.fileno(), count, 0)
 
     def seal(self) -> None:
-        """Everything is on the disk, not only in memory."""
+        """Close it; everything is on the disk, not only in memory."""
         sync_open_file(self._handle)
         self._handle.close()
         self._is_sealed = True
@@ -104,7 +102,6 @@ class Partial:
             self.discard()
 
     def discard(self) -> None:
-        """Delete it."""
         with contextlib.suppress(OSError):
             self._handle.close()
         self.path.unlink(missing_ok=True)
@@ -122,8 +119,8 @@ class Partial:
 
 
 def orphans(folder: Path, *, untouched_for: float = 0.0) -> Iterator[Path]:
-    """Partial files whose writer is gone: dead on this machine, or silent for an hour."""
-    place = _place()
+    """PartialFile files whose writer is gone: dead on this machine, or silent for an hour."""
+    machine = _machine()
     for path in sorted(folder.glob("*.part")):
         match = _NAME.fullmatch(path.name)
         if match is None or path.is_symlink() or not path.is_file():
@@ -132,31 +129,31 @@ def orphans(folder: Path, *, untouched_for: float = 0.0) -> Iterator[Path]:
             age = time.time() - path.stat().st_mtime
         except FileNotFoundError:
             continue  # its writer has just given it its final name
-        dead = match["place"] == place and process_start(match["pid"]) is None
+        dead = match["machine"] == machine and process_start(match["pid"]) is None
         if (dead or age > ABANDONED_AFTER) and age >= untouched_for:
             yield path
 
 
-def out_of_space(error: OSError, file: RemoteFile) -> DownloadError | None:
+def out_of_space(error: OSError, file: HubFile) -> DownloadError | None:
     """The error for a full disk, or None if that is not what happened."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return None
     return DownloadError(
-        f"{file.path} ({file.bytes:,} bytes): {os.strerror(error.errno)}",
-        hint="free some space; the same command goes on where it stopped",
+        f"{file.path} ({file.num_bytes:,} bytes): {os.strerror(error.errno)}",
+        hint=f"free some space; {RESUME_HINT}",
     )
 
 
-def _own_name(file: RemoteFile) -> str:
-    return f"{_hash_of(file)}.{_place()}.{os.getpid()}.{secrets.token_hex(4)}.part"
+def _own_name(file: HubFile) -> str:
+    return f"{_hash_of(file)}.{_machine()}.{os.getpid()}.{secrets.token_hex(4)}.part"
 
 
-def _hash_of(file: RemoteFile) -> str:
+def _hash_of(file: HubFile) -> str:
     return file.digest.partition(":")[2]
 
 
-def _place() -> str:
-    """Where process ids mean what they mean here: this host and this pid namespace."""
+def _machine() -> str:
+    """This host and this pid namespace: where process ids mean the same."""
     try:
         namespace = os.readlink("/proc/self/ns/pid")
     except OSError:

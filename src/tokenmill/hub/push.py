@@ -1,27 +1,32 @@
 """Push a dataset to the Hugging Face hub: verified first, then all of it in one commit.
 
 The files that the manifest names, the manifest, the card, and a decoded sample for the viewer;
-nothing else that may lie in the folder. The large files go up before the commit is made, so a push
+nothing else that may be in the folder. The large files go up before the commit is made, so a push
 that stops leaves no half dataset, and the next one does not send again what has arrived.
 """
 
+import io
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tokenmill.base.retry import Retry, RetryClock
+from tokenmill.dataset import TokenDataset
+from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, DownloadError, MissingExtraError, UploadError
 from tokenmill.hub.hub_client import Hub, hub_package, is_offline
-from tokenmill.hub.remote_files import MANIFEST
-from tokenmill.hub.viewer_sample import samples
+from tokenmill.shards.manifest import FILE_NAME as MANIFEST
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify
 
 T = TypeVar("T")
 CARD = "README.md"
+# Of the sample that the hub's viewer shows: a few hundred kB. To the viewer, shards are only bytes.
+SAMPLE_DOCUMENTS = 100
+SAMPLE_TOKENS_PER_DOCUMENT = 4096  # a book is shown by its first pages
 # What a push of a dataset with fewer shards must remove.
 _OF_A_DATASET = re.compile(r"(?:[A-Za-z0-9._-]+/shard_\d+\.(?:bin|ends)|sample/[a-z]+\.parquet)")
 
@@ -37,8 +42,8 @@ class Upload:
     files: list[str]
     removed: list[str]
 
-    def as_dict(self) -> dict[str, Any]:
-        """The same in plain types."""
+    def to_json(self) -> dict[str, Any]:
+        """All of it in plain values."""
         return asdict(self)
 
 
@@ -64,7 +69,7 @@ def upload(
     _verify(folder)
     if is_offline():
         raise UploadError(f"{repo_id}: HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE")
-    extra = _sample_files(folder, manifest) if sample else {}
+    extra = _sample_files(folder, list(manifest.splits)) if sample else {}
     extra[CARD] = _card(folder, [path for path in extra], manifest)
     local = {name: folder / name for name in [*manifest.files(), MANIFEST]}
 
@@ -109,7 +114,7 @@ def _push(
     )
 
     def operations() -> list[Any]:
-        # Made anew for each try: the commit changes them. The manifest stands last.
+        # Made again for each try: the commit changes them. The manifest is last.
         small = [package.CommitOperationAdd(path, data) for path, data in extra.items()]
         large = [package.CommitOperationAdd(path, str(place)) for path, place in local.items()]
         gone = [package.CommitOperationDelete(path) for path in stale]
@@ -142,13 +147,47 @@ def _compare(hub: Hub, commit: str, local: dict[str, Path], extra: dict[str, byt
             )
 
 
-def _sample_files(folder: Path, manifest: Manifest) -> dict[str, bytes]:
+def _sample_files(folder: Path, splits: list[str]) -> dict[str, bytes]:
+    """Name -> a Parquet file of the first documents of a split: number, tokens, ids, text."""
     try:
-        made = samples(folder, list(manifest.splits))
-    except MissingExtraError as error:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        error = MissingExtraError("a sample for the viewer", package="pyarrow", extra="parquet")
         error.hint = f"{error.hint}, or push without one: --no-sample"
-        raise
-    return {f"sample/{split}.parquet": data for split, data in made.items()}
+        raise error from None
+    opened = {split: open_dataset(folder, split) for split in splits}
+    return {
+        f"sample/{split}.parquet": _parquet(data)
+        for split, data in opened.items()
+        if data.num_tokens
+    }
+
+
+def _parquet(data: TokenDataset) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = list(_first_documents(data))
+    kind = pa.uint16() if data.dtype.itemsize == 2 else pa.uint32()
+    table = pa.table(
+        {
+            "document": pa.array([number for number, _, _, _ in rows], pa.int64()),
+            "num_tokens": pa.array([count for _, count, _, _ in rows], pa.int64()),
+            "tokens": pa.array([ids for _, _, ids, _ in rows], pa.list_(kind)),
+            "text": pa.array([text for _, _, _, text in rows], pa.string()),
+        }
+    )
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    return file.getvalue()
+
+
+def _first_documents(data: TokenDataset) -> Iterator[tuple[int, int, list[int], str]]:
+    for number in range(min(SAMPLE_DOCUMENTS, data.num_documents or 0)):
+        start, stop = data.document_range(number)
+        ids = data.tokens(start, min(stop, start + SAMPLE_TOKENS_PER_DOCUMENT))
+        content = ids[ids != data.end_of_text_id] if stop - start == len(ids) else ids
+        yield number, stop - start, ids.tolist(), data.decode(content)
 
 
 def _card(folder: Path, sample_paths: list[str], manifest: Manifest) -> bytes:
@@ -170,13 +209,5 @@ def _plain_card(folder: Path, manifest: Manifest) -> str:
         f"{name}: {split.num_tokens:,} tokens in {split.num_documents:,} documents"
         for name, split in manifest.splits.items()
     ]
-    return "\n".join(
-        [
-            f"# {folder.resolve().name}",
-            "",
-            f"Token shards ({manifest.tokenizer.name}).",
-            "",
-            *lines,
-            "",
-        ]
-    )
+    title = [f"# {folder.resolve().name}", "", f"Token shards ({manifest.tokenizer.name}).", ""]
+    return "\n".join([*title, *lines, ""])

@@ -6,25 +6,25 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tokenmill.base.hashing import Hasher, hash_file
 from tokenmill.errors import DownloadError
+from tokenmill.shards.manifest import FILE_NAME as MANIFEST
 
 DEFAULT_REPO = "karpathy/fineweb-edu-100B-gpt2-token-shards"
 DEFAULT_NUM_SHARDS = 3
-MANIFEST = "dataset_metadata.json"
-OUR_FOLDER = ".tokenmill"  # records and partial files, inside the folder of the download
+OUR_FOLDER = ".tokenmill"  # records and incomplete files, inside the folder of the download
 _SHARD_SUFFIXES = (".bin", ".npy", ".ds")
-Bytes = bytes  # the field of RemoteFile hides the built-in name
 _HELD_OUT = re.compile(r"(^|[/_.-])(val|valid|validation|test|eval)([/_.-]|$)")
 
 
 @dataclass(frozen=True)
-class RemoteFile:
+class HubFile:
     """One file of one commit."""
 
     path: str
-    bytes: int
+    num_bytes: int
     digest: str
     """`sha256:HEX` of the content (files in LFS), or `git:HEX`, git's own name of the blob."""
 
@@ -33,18 +33,22 @@ class RemoteFile:
         if self.digest.startswith("sha256:"):
             return hashlib.sha256()
         # Git hashes "blob LENGTH\0" before the content.
-        return hashlib.sha1(b"blob %d\0" % self.bytes, usedforsecurity=False)
+        return hashlib.sha1(b"blob %d\0" % self.num_bytes, usedforsecurity=False)
 
-    def digest_of(self, content: Path | Bytes | Hasher) -> str:
+    def digest_of(self, content: Path | bytes | Hasher) -> str:
         """The digest, in the form of `digest`, of a file, of bytes, or of what was hashed."""
         hasher = self.hasher()
         if isinstance(content, Path):
             hash_file(content, hasher)
-        elif isinstance(content, Bytes):
+        elif isinstance(content, bytes):
             hasher.update(content)
         else:
             hasher = content
         return f"{self.digest.partition(':')[0]}:{hasher.hexdigest()}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As `--json` prints it, and as it is recorded."""
+        return {"path": self.path, "bytes": self.num_bytes, "digest": self.digest}
 
 
 def check_name(path: str) -> None:
@@ -62,12 +66,12 @@ def check_name(path: str) -> None:
 
 
 def choose(
-    files: Sequence[RemoteFile],
+    files: Sequence[HubFile],
     *,
     shards: int | None = None,
     patterns: Iterable[str] | None = None,
     where: str = "the repository",
-) -> list[RemoteFile]:
+) -> list[HubFile]:
     """The files that a request means, in the order of their names.
 
     With `patterns` every file that matches one of them (`*` also crosses `/`). Without: a dataset

@@ -8,7 +8,7 @@ from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.progress import Meter, Progress
 from tokenmill.base.retry import RetryClock
 from tokenmill.errors import Stopped
-from tokenmill.hub.remote_files import RemoteFile
+from tokenmill.hub.remote_files import HubFile
 
 T = TypeVar("T")
 SECONDS_TO_STOP = 2.0  # that threads get after Ctrl-C
@@ -17,42 +17,42 @@ SECONDS_TO_STOP = 2.0  # that threads get after Ctrl-C
 class Transfers:
     """The progress of all files: one meter for all bytes, one for each file under way."""
 
-    def __init__(self, progress: Progress, files: list[RemoteFile]) -> None:
-        total = sum(file.bytes for file in files)
+    def __init__(self, progress: Progress, files: list[HubFile]) -> None:
+        total = sum(file.num_bytes for file in files)
         self.say = progress.say
         self._progress, self._num_files, self._num_done = progress, len(files), 0
         self._lock = threading.Lock()
-        self._meters: dict[RemoteFile, Meter] = {}
+        self._meters: dict[HubFile, Meter] = {}
         self.say(f"fetching {plural(len(files), 'file')}, {human_bytes(total)}")
         self._all = progress.begin(self._title(), total, in_bytes=True)
 
-    def start(self, file: RemoteFile, at: int) -> None:
+    def start(self, file: HubFile, at: int) -> None:
         """A file starts, or starts again, from byte `at`."""
         if at:
             self.say(f"{file.path}: resuming after {human_bytes(at)}")
         with self._lock:
             if file not in self._meters:
                 self._meters[file] = self._progress.begin(
-                    file.path, file.bytes, in_bytes=True, detail=True
+                    file.path, file.num_bytes, in_bytes=True, detail=True
                 )
             moved = at - self._meters[file].done
             self._meters[file].skip(moved)
             self._all.skip(moved)
 
-    def advance(self, file: RemoteFile, num_bytes: int) -> None:
+    def advance(self, file: HubFile, num_bytes: int) -> None:
         """More bytes of a file have arrived."""
         with self._lock:
             self._meters[file].advance(num_bytes)
             self._all.advance(num_bytes)
 
-    def end(self, file: RemoteFile) -> None:
+    def end(self, file: HubFile) -> None:
         """A file has arrived complete and correct."""
         with self._lock:
             self._num_done += 1
             self._meters[file].end()
             self._all.what = self._title()
             count = f"[{self._num_done}/{self._num_files}]"
-        self.say(f"{count} {file.path}  {human_bytes(file.bytes)}, hash checked")
+        self.say(f"{count} {file.path}  {human_bytes(file.num_bytes)}, hash checked")
 
     def _title(self) -> str:
         return f"{self._num_done} of {plural(self._num_files, 'file')}"

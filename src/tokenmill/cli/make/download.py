@@ -84,8 +84,8 @@ def command(
         )
     if dry_run:
         files = [("here ", file) for file in done.kept] + [("fetch", f) for f in done.fetched]
-        lines = [f"{what}  {human_bytes(file.bytes):>9}  {file.path}" for what, file in files]
-        return Outcome(done.as_dict(), results=lines)
+        lines = [f"{what}  {human_bytes(file.num_bytes):>9}  {file.path}" for what, file in files]
+        return Outcome(done.to_json(), results=lines)
     here = f", {len(done.kept)} were here" if done.kept else ""
     note = f"{done.folder}: fetched {len(done.fetched)}{here}; {done.repo_id} at {done.commit[:12]}"
-    return Outcome(done.as_dict(), notes=[note])
+    return Outcome(done.to_json(), notes=[note])

@@ -46,4 +46,4 @@ def command(
         note=(lambda text: None) if quiet else lambda text: click.echo(text, err=True),
     )
     note = f"{done.url}: {len(done.files)} files at {done.commit[:12]}"
-    return Outcome(done.as_dict(), notes=[note])
+    return Outcome(done.to_json(), notes=[note])
