@@ -134,7 +134,7 @@ def test_an_array_that_does_not_read_back_as_it_was_written_is_refused(corpus, g
 
 
 def test_types_that_do_not_hold_the_vocabulary_are_refused(corpus, tmp_path):
-    from tokenmill.tokens.chars import CharsTokenizer
+    from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 
     large = CharsTokenizer.build(map(chr, range(0x10000, 0x20001)))
 

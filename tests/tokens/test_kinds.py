@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
 from tokenmill.errors import BadInputError, FormatError
-from tokenmill.tokens.chars import CharsTokenizer, chars_of
+from tokenmill.tokens.bytes_and_chars import CharsTokenizer, chars_of
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
 from tokenmill.tokens.load_tokenizer import from_state, load
 

@@ -50,7 +50,7 @@ from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.chunks import ReadRules
 from tokenmill.text.reading.read import check_unchanged, read_unit
-from tokenmill.tokens.chars import CharsTokenizer, chars_of
+from tokenmill.tokens.bytes_and_chars import CharsTokenizer, chars_of
 from tokenmill.tokens.cuts import AT_CHARACTERS
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.tokenizer import Tokenizer

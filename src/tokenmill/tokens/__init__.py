@@ -6,8 +6,7 @@ tiktoken_file.py    `.tiktoken` rank files: gpt2 (bundled), cl100k_base and othe
 huggingface.py      `tokenizer.json`, encoded by gigatoken where that is exact
 tokenizer_json.py   what a `tokenizer.json` says about itself: its form, spellings and cuts
 sentencepiece.py    SentencePiece `.model`
-bytes_tokenizer.py  `bytes`: one id a byte
-chars.py            `chars`: one id a character, learned from the input
+bytes_and_chars.py  `bytes`: one id a byte; `chars`: one id a character, learned from the input
 gigatoken.py        the fast encoder for byte-level BPE, with its memory bounded
 cuts.py             where a text may be cut without changing its ids
 vocabulary.py       the spelling of every id; ids back to text; the hash that names a tokenizer

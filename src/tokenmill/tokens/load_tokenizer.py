@@ -14,8 +14,7 @@ import orjson
 from tokenmill.base.suggest import did_you_mean
 from tokenmill.errors import FormatError, TokenizerMismatchError
 from tokenmill.tokens import huggingface, sentencepiece, tiktoken_file
-from tokenmill.tokens.bytes_tokenizer import BytesTokenizer
-from tokenmill.tokens.chars import CharsTokenizer
+from tokenmill.tokens.bytes_and_chars import BytesTokenizer, CharsTokenizer
 from tokenmill.tokens.tokenizer import Tokenizer
 
 NAMES = ("bytes", "chars", *tiktoken_file.ENCODINGS)

@@ -24,7 +24,7 @@ from tokenmill.text.inputs.sources import search
 from tokenmill.text.inputs.units import Unit, cut_into_units
 from tokenmill.text.reading.chunks import Chunk, Edge
 from tokenmill.text.reading.read import read_unit
-from tokenmill.tokens.chars import CharsTokenizer
+from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 from tokenmill.tokens.tokenizer import Tokenizer
 
 SHARE = 0.01

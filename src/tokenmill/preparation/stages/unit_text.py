@@ -30,7 +30,7 @@ from tokenmill.text.cleaning.dedup import hash_all
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import Chunk
 from tokenmill.text.reading.read import read_unit
-from tokenmill.tokens.chars import CharsTokenizer, chars_of
+from tokenmill.tokens.bytes_and_chars import CharsTokenizer, chars_of
 from tokenmill.tokens.cuts import AT_CHARACTERS
 from tokenmill.tokens.tokenizer import Tokenizer
 
