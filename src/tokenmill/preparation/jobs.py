@@ -78,7 +78,7 @@ sbatch --parsable --requeue "${{options[@]}}" --dependency="afterany:$before" \\
 
 
 @dataclass(frozen=True)
-class Report:
+class JobReport:
     """What a part did, or what is there."""
 
     stages: list[StageReport]
@@ -128,31 +128,32 @@ def work(
     workers: int | None = 1,
     wait: float = 0.0,
     progress: Progress | None = None,
-) -> Report:
+) -> JobReport:
     """Run the tasks of one part, stage after stage, until one needs what others have not done.
 
     `wait` is for parts that run at the same time: so many seconds one waits for the others.
     """
     if (found := open_run(run)) is None:
-        return Report([], finished=True)
+        return JobReport([], finished=True)
     target, plan = found
     refuse_locked(target.workspace.lock_file)
     memory = fit_into_memory(workers, None)
     with stop_on_signals(), LocalExecutor(memory.workers) as local:
         try:
-            return _go(plan, target, PartExecutor(local, part, wait=wait), progress or Progress())
+            executor = PartExecutor(local, part, wait=wait)
+            return _run_part(plan, target, executor, progress or Progress())
         except FileNotFoundError:
             if target.workspace.plan_file.exists() or open_run(run) is not None:
                 raise
-            return Report([], finished=True)  # `finish` was quicker, and removed the work
+            return JobReport([], finished=True)  # `finish` was quicker, and removed the work
 
 
-def status(run: Run) -> Report:
+def status(run: Run) -> JobReport:
     """What is done so far; a stage is counted when those before it are complete."""
     if (found := open_run(run)) is None:
-        return Report([], finished=True)
+        return JobReport([], finished=True)
     target, plan = found
-    return _go(plan, target, PartExecutor(LocalExecutor(1), None), Progress())
+    return _run_part(plan, target, PartExecutor(LocalExecutor(1), None), Progress())
 
 
 def finish(
@@ -222,10 +223,10 @@ def _target(out: Path, workspace: Workspace, plan: Plan) -> Target:
     return target
 
 
-def _go(plan: Plan, target: Target, executor: PartExecutor, progress: Progress) -> Report:
+def _run_part(plan: Plan, target: Target, executor: PartExecutor, progress: Progress) -> JobReport:
     with suppress(NotReady):
         run_stages(plan, target, executor, progress)
-    return Report([replace(stage, name=stage_of(stage.name)) for stage in executor.stages])
+    return JobReport([replace(stage, name=stage_of(stage.name)) for stage in executor.stages])
 
 
 def usual_parts(plan: Plan) -> int:

@@ -94,13 +94,10 @@ class Settings:
             long_line=self.long_line,
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for the plan and the manifest."""
-        return asdict(self)
-
-    def to_record(self) -> dict[str, Any]:
-        """As the manifest keeps them: a tokenizer file by its name, without folders."""
-        return {**asdict(self), "tokenizer": os.path.basename(self.tokenizer)}
+    def to_json(self, *, for_manifest: bool = False) -> dict[str, Any]:
+        """Plain values; in a manifest a tokenizer file has its name only, without folders."""
+        tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
+        return {**asdict(self), "tokenizer": tokenizer}
 
     @classmethod
     def names(cls) -> set[str]:

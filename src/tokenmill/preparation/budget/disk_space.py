@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.plan import Plan
 
@@ -69,13 +70,13 @@ def explain_bad_disk(folder: Path) -> Iterator[None]:
         if error.errno in FULL:
             raise PrepareError(
                 f"cannot write to {folder}: {error.strerror} ({_free(folder)})",
-                hint="free some space; then the same command resumes where it stopped",
+                hint=f"free some space; then {RESUME_HINT}",
             ) from error
         if error.errno in FAILING:
             raise PrepareError(
                 f"the disk that holds {folder} is failing: {error.strerror}"
                 + (f" at {error.filename}" if error.filename else ""),
-                hint="once it is repaired, the same command resumes where it stopped",
+                hint=f"once it is repaired, {RESUME_HINT}",
             ) from error
         raise
 

@@ -53,7 +53,7 @@ def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -
 
 def _record(plan: Plan, outcome: PreparationOutcome) -> dict[str, Any]:
     """What the result depends on: the settings, and which of many standard inputs it was."""
-    record = {**plan.settings.to_record(), "split": outcome.split(plan.settings)}
+    record = {**plan.settings.to_json(for_manifest=True), "split": outcome.split(plan.settings)}
     if piped := hash_standard_input(plan.workspace, plan.sources):
         record["standard_input"] = piped
     return record
@@ -96,9 +96,9 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
 
 def _command(plan: Plan) -> str:
     """The command that makes this dataset again, with the settings that are not the usual ones."""
-    usual = Settings().to_record()
+    usual = Settings().to_json(for_manifest=True)
     flags = []
-    for name, value in plan.settings.to_record().items():
+    for name, value in plan.settings.to_json(for_manifest=True).items():
         if value == usual[name]:
             continue
         if name == "normalize":

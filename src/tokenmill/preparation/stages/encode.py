@@ -20,7 +20,6 @@ from tokenmill.preparation.stages.encoded import (
     OpenDocument,
     PartWriter,
     TextEncoder,
-    check_edge,
 )
 from tokenmill.preparation.stages.unit_text import chunks_to_encode, kept_chunks, naming_source
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
@@ -68,9 +67,9 @@ class UnitEncoder:
 
     def __init__(self, plan: Plan, unit: int) -> None:
         self.plan, self.unit = plan, unit
-        self.text = TextEncoder(plan)
+        self.encoder = TextEncoder(plan)
         self.hashed = plan.settings.val_fraction > 0 or plan.settings.dedup == "documents"
-        self.counts, self.dropped = self.text.counts, self.text.dropped
+        self.counts, self.dropped = self.encoder.counts, self.encoder.dropped
         self.places: list[BadInputPlace] = []
         self.parts: list[dict[str, Any]] = []
         self.part: PartWriter | None = None
@@ -105,10 +104,10 @@ class UnitEncoder:
             if not continues:
                 self.counts["documents_in"] += 1
             if continues or stays_open:
-                had_text = not self.text.is_empty(chunk.texts[at])
+                had_text = not self.encoder.is_empty(chunk.texts[at])
                 pieces += self._piece_of_long_document(text, continues, stays_open, had_text)
-            elif self.text.is_empty(text):
-                self.text.drop_empty(had_text=not self.text.is_empty(chunk.texts[at]))
+            elif self.encoder.is_empty(text):
+                self.encoder.drop_empty(had_text=not self.encoder.is_empty(chunk.texts[at]))
             else:
                 pieces.append(DocumentPiece(text, 0))
         self._encode(pieces)
@@ -161,7 +160,7 @@ class UnitEncoder:
             text = rest
         elif continues:
             assert self.document is not None
-            text = self.text.append(self.document, text)
+            text = self.encoder.append(self.document, text)
         else:
             self.document = OpenDocument()
         assert self.document is not None
@@ -170,8 +169,8 @@ class UnitEncoder:
             return self._cut_off(self.document, text)
         has_rows, had_text = self.document.has_rows, self.document.had_text
         self.document = None
-        if not has_rows and self.text.is_empty(text):
-            self.text.drop_empty(had_text=had_text)
+        if not has_rows and self.encoder.is_empty(text):
+            self.encoder.drop_empty(had_text=had_text)
             return []
         return [DocumentPiece(text, CONTINUES if has_rows else 0)]
 
@@ -179,12 +178,12 @@ class UnitEncoder:
         """The text up to its last place to cut; the rest waits for what comes."""
         # A document that is blank so far may turn out to be empty.
         cut = 0
-        if document.has_rows or not self.text.is_empty(text):
-            cuts = self.text.tokenizer.cuts
+        if document.has_rows or not self.encoder.is_empty(text):
+            cuts = self.encoder.tokenizer.cuts
             cut = (last_cut(cuts, text, 0, len(text)) or 0) if cuts is not None else 0
         document.pending = text[cut:]
         if not cut:
-            check_edge(text)
+            self.encoder.check_edge(text)
             return []
         flags = OPEN | (CONTINUES if document.has_rows else 0)
         document.has_rows = True
@@ -197,13 +196,13 @@ class UnitEncoder:
         Newlines at the edge depend on what is before them: no cut before the first word.
         """
         self.begins_inside = True
-        head = text if self.head is None else self.head + self.text.after(b"." + self.head, text)
+        head = text if self.head is None else self.head + self.encoder.after(b"." + self.head, text)
         first_word = len(head) - len(head.lstrip())
         cut = None
-        if self.text.tokenizer.cuts is not None and first_word < len(head):
-            cut = self.text.tokenizer.cuts.search(head, first_word + 1)
+        if self.encoder.tokenizer.cuts is not None and first_word < len(head):
+            cut = self.encoder.tokenizer.cuts.search(head, first_word + 1)
         if cut is None:
-            check_edge(head)
+            self.encoder.check_edge(head)
             self.head, self.head_closes = head, closes
             return None
         self.head, self.head_complete = head[: cut.end()], True
@@ -213,14 +212,9 @@ class UnitEncoder:
         if not pieces:
             return
         if self.part is None:
-            self.part = PartWriter(
-                self.plan.workspace,
-                f"{self.unit}.{len(self.parts)}",
-                self.plan.dtype,
-                self.text.tokenizer.end_of_text_id,
-            )
+            self.part = PartWriter(self.plan, f"{self.unit}.{len(self.parts)}")
         flags = np.array([piece.flags for piece in pieces], np.uint32)
-        ids, ends = self.text.encode([piece.text for piece in pieces])
+        ids, ends = self.encoder.encode([piece.text for piece in pieces])
         self.part.add(ids, ends, flags, hashed=self.hashed)
         if self.part.num_tokens >= TOKENS_PER_PART:
             self._close_part()

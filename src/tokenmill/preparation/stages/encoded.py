@@ -84,18 +84,18 @@ class TextEncoder:
         """The text as it is after `before` in one document."""
         return join_edge(before, text) if self.normalize else text
 
+    def check_edge(self, text: bytes) -> None:
+        """Refuse to hold ever more text in which no place to cut is found."""
+        if len(text) > EDGE_LIMIT:
+            raise PrepareError(
+                f"no place to cut in {len(text):,} bytes of one document: "
+                f"the tokenizer {self.tokenizer.name} allows none",
+                hint="cut the file into documents: --documents line or paragraph, or --separator",
+            )
+
     def append(self, document: OpenDocument, text: bytes) -> bytes:
         """The text of the document that is not encoded yet, with what comes next."""
         return document.pending + self.after(document.before + document.pending, text)
-
-
-def check_edge(text: bytes) -> None:
-    """Refuse to hold ever more text in which no place to cut is found."""
-    if len(text) > EDGE_LIMIT:
-        raise PrepareError(
-            f"no place to cut in {len(text):,} bytes of one document: the tokenizer allows none",
-            hint="cut the file into documents: --documents line or paragraph, or --separator",
-        )
 
 
 @dataclass
@@ -110,14 +110,15 @@ class _OpenRow:
 class PartWriter:
     """Writes one part; the caller leaves the receipt."""
 
-    def __init__(self, workspace: Workspace, name: str, dtype: np.dtype[Any], end_of_text: int):
-        self.name, self.dtype, self.end_of_text = name, dtype, end_of_text
+    def __init__(self, plan: Plan, name: str) -> None:
+        self.name, self.dtype = name, plan.dtype
+        self.end_of_text = plan.tokenizer.end_of_text_id
         self.num_tokens = self.num_rows = 0
         self.continues = self.open = False
         self._row: _OpenRow | None = None
         self._files = ExitStack()
         self._tokens, self._rows = (
-            self._files.enter_context(new_file(workspace.path("units", f"{name}.{kind}")))
+            self._files.enter_context(new_file(plan.workspace.path("units", f"{name}.{kind}")))
             for kind in ("tokens", "rows")
         )
 

@@ -22,7 +22,6 @@ from tokenmill.preparation.stages.encoded import (
     OpenDocument,
     PartWriter,
     TextEncoder,
-    check_edge,
     read_rows,
     read_tokens,
 )
@@ -88,7 +87,7 @@ def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedParts:
             document.pending = encoder.append(document, head)
             closes = receipt["head_closes"]
             if not receipt["head_complete"] and not closes:
-                check_edge(document.pending)
+                encoder.check_edge(document.pending)
                 continue  # no place to cut in the whole unit
             if closes and not document.has_rows and encoder.is_empty(document.pending):
                 encoder.drop_empty(had_text=document.had_text)
@@ -115,8 +114,7 @@ def _encode_edge(
     plan: Plan, encoder: TextEncoder, unit: int, text: bytes, flags: int
 ) -> EncodedPart:
     ids, ends = encoder.encode([text])
-    end_of_text = plan.tokenizer.end_of_text_id
-    with PartWriter(plan.workspace, f"{unit}.edge", plan.dtype, end_of_text) as part:
+    with PartWriter(plan, f"{unit}.edge") as part:
         part.add(ids, ends, np.array([flags], np.uint32), hashed=flags == 0)
     return part.facts()
 

@@ -2,8 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -188,8 +188,9 @@ class Target:
             self._refuse_damaged()
             self._refuse_same_again(sources)
             return None
+        asked = wanted.to_json(for_manifest=True)
         if differences := list_differences_from(
-            self.found, self.finished_at(), wanted.to_record(), sources, self._piped(sources)
+            self.found, self.finished_at(), asked, sources, self._piped(sources)
         ):
             raise SettingsMismatchError(
                 f"{self.out_dir} holds a dataset of other settings or inputs\n"
@@ -258,34 +259,25 @@ def open_target(
 ) -> Iterator[Target]:
     """Look at the output and lock it before anything is done; where nothing was begun, leave
     nothing there. What goes wrong inside with the disk is explained."""
-    open_it: Callable[..., AbstractContextManager[Target]] = _open_folder
-    if isinstance(out_dir, str) and is_remote(out_dir):
-        from tokenmill.preparation.workspace.upload_shards import open_remote_target
+    with ExitStack() as opened:
+        opened.enter_context(stop_on_signals())
+        opened.enter_context(explain_bad_disk(Path(work_dir or out_dir)))
+        options = {"append": append, "overwrite": overwrite, "break_lock": break_lock}
+        if isinstance(out_dir, str) and is_remote(out_dir):
+            from tokenmill.preparation.workspace.upload_shards import open_remote_target
 
-        open_it = open_remote_target
-    with (
-        stop_on_signals(),
-        explain_bad_disk(Path(work_dir or out_dir)),
-        open_it(out_dir, work_dir, append=append, overwrite=overwrite, break_lock=break_lock) as t,
-    ):
-        yield t
+            yield opened.enter_context(open_remote_target(out_dir, work_dir, **options))
+            return
+        if work_dir is not None:
+            raise ValueError(
+                f"work_dir is {os.fspath(work_dir)}, but the work on a dataset in a folder is done "
+                "in that folder; leave it out"
+            )
+        yield opened.enter_context(_open_folder(Path(out_dir), **options))
 
 
 @contextmanager
-def _open_folder(
-    out_dir: str | os.PathLike[str],
-    work_dir: str | os.PathLike[str] | None,
-    *,
-    append: bool,
-    overwrite: bool,
-    break_lock: bool,
-) -> Iterator[Target]:
-    if work_dir is not None:
-        raise ValueError(
-            f"work_dir is {os.fspath(work_dir)}, but the work on a dataset in a folder is done in "
-            "that folder; leave it out"
-        )
-    out = Path(out_dir)
+def _open_folder(out: Path, *, append: bool, overwrite: bool, break_lock: bool) -> Iterator[Target]:
     if append and overwrite:
         raise ValueError("append and overwrite exclude each other; give one of them")
     if out.exists() and not out.is_dir():
