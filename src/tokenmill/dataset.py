@@ -230,7 +230,7 @@ class TokenDataset(TokenAxis):
 
     @property
     def fingerprint(self) -> str:
-        """Equal for a copy elsewhere, another for other tokens; worked out when first asked for."""
+        """Equal for a copy elsewhere, another for other tokens; computed when first asked for."""
         if self._fingerprint is None:
             self._fingerprint = fingerprint(self.format, self.dtype, self.files)
         return self._fingerprint

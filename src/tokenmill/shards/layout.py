@@ -1,8 +1,8 @@
 """Where every token goes: prefix sums over the parts give each shard its range of the axis.
 
 A *part* is one file of encoded documents, in input order. For every split the tokens of the
-parts, put end to end, form one axis; shard number k holds `tokens_per_shard` of it. Only totals
-a part are needed here, so that the layout of a trillion tokens is a few megabytes.
+parts, one after another, form one axis; shard number k holds `tokens_per_shard` of it. Only the
+total of each part is needed, so that the layout of a trillion tokens is a few megabytes.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """One shard to be: which stretch of which axis it holds, and its name."""
+    """A shard that will be written: its name, and which tokens of which axis it holds."""
 
     file: str
     split: str
@@ -35,7 +35,7 @@ class Stretch:
 
 
 def shard_name(split: str, number: int) -> str:
-    """`train/shard_00000.bin`; numbering goes on from split to split."""
+    """`train/shard_00000.bin`; numbers continue from split to split."""
     return f"{split}/shard_{number:05d}.bin"
 
 

@@ -1,4 +1,4 @@
-"""Is what lies on disk what the manifest says? Everything wrong is listed, not only the first.
+"""Is what is on disk what the manifest says? Everything wrong is listed, not only the first.
 
 Sizes, names and the stored tokenizer are compared at once (one `stat` a file). `full` reads every
 byte again: hashes, the index, the largest id, and that documents, and nothing else, end with the
@@ -32,7 +32,7 @@ from tokenmill.shards.manifest import (
 
 _BLOCK = 8 << 20  # bytes; a multiple of every item size
 _FETCH = "fetch this file again, or prepare the dataset again"
-_REBUILD = "the dataset was not written by a sound tokenmill; prepare it again"
+_REBUILD = "the dataset was written by a tokenmill with a defect; prepare it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,7 @@ class Finding:
 
     @property
     def is_error(self) -> bool:
-        """False for files that are merely not ours."""
-        return self.what != "extra"
+        return self.what != "extra"  # a file that is not ours does no harm
 
     def __str__(self) -> str:
         return f"{self.file}: expected {self.expected}, found {self.found}\n\nhint: {self.remedy}"

@@ -10,20 +10,19 @@ whole, then reads them again and compares: what the disk has is what was meant, 
 
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import xxhash
 
-from tokenmill.base.atomic import new_file, sync_file
+from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file
 from tokenmill.errors import CorruptShardError
 from tokenmill.shards.manifest import EndsEntry, ShardEntry
 
 
 class ShardWriter:
-    """One new shard; leaving the `with` block before `finish` leaves no file."""
+    """One new shard; an error before `finish` leaves no file."""
 
     def __init__(
         self, folder: Path, file: str, dtype: np.dtype[Any], *, durable: bool = False
@@ -31,23 +30,17 @@ class ShardWriter:
         self.folder = folder
         self.file = file
         self.dtype = dtype.newbyteorder("<")
-        self.durable = durable
-        """Whether the files are synced to the disk here, rather than later by the caller."""
+        self.durable = durable  # synced to the disk here, not later by the caller
         self.num_tokens = 0
         self._hash = xxhash.xxh3_128()
         self._open = ExitStack()
-        self._ids = self._open.enter_context(new_file(folder / file))
+        self._ids = self._open.enter_context(new_file(folder / file, durable=durable))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._open.__exit__(kind, error, traceback)
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
 
     def write(self, ids: np.ndarray) -> None:
         """Add ids after those written before; all must fit into the type of the shard."""
@@ -61,7 +54,7 @@ class ShardWriter:
         index = ends.astype("<u8").data
         index_file = self.file.removesuffix(".bin") + ".ends"
         self._open.close()
-        with new_file(self.folder / index_file) as file:
+        with new_file(self.folder / index_file, durable=self.durable) as file:
             file.write(index)
         entry = ShardEntry(
             self.file,
@@ -70,13 +63,8 @@ class ShardWriter:
             self._hash.hexdigest(),
             EndsEntry(index_file, len(ends), 8 * len(ends), xxhash.xxh3_128_hexdigest(index)),
         )
-        for file_name, expected in (
-            (entry.file, entry.xxh3_128),
-            (entry.ends.file, entry.ends.xxh3_128),
-        ):
-            if self.durable:
-                sync_file(self.folder / file_name)
-            check_read_back(self.folder / file_name, expected)
+        check_read_back(self.folder / entry.file, entry.xxh3_128)
+        check_read_back(self.folder / entry.ends.file, entry.ends.xxh3_128)
         return entry
 
 

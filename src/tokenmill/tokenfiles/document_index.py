@@ -58,14 +58,15 @@ class IndexedDocuments:
 
         Rows come in no order, and empty documents end where the one before them ends.
         """
-        rows = starts.argsort()  # a search goes faster from one to the next
+        rows = starts.argsort()  # neighbouring searches then touch the same cache lines
         starts = starts[rows]
         stops = starts + (length - 1)
+        # The file that holds the first token of each row, and the one that holds its last.
         files = np.searchsorted(self._starts, starts, side="right") - 1
         last = np.searchsorted(self._starts, stops, side="left") - 1
         found_rows, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         while len(rows):
-            # Each turn one file of every row that is left, all rows of a file together.
+            # Each turn handles one file of every row that is left, all rows of a file together.
             cuts = np.flatnonzero(files[1:] != files[:-1]) + 1
             for low, high in itertools.pairwise([0, *cuts.tolist(), len(files)]):
                 ends, which = self._ends_between(int(files[low]), starts[low:high], stops[low:high])
@@ -136,7 +137,7 @@ class IndexedDocuments:
     def _count(self, i: int) -> int:
         file = self._files[i]
         whole = file.first == 0 and file.ends is not None and file.ends.count is not None
-        # A part of a file (the last tenth) holds a part of its documents.
+        # A part of a file (the last tenth, say) holds only some of its documents.
         if whole and not file.partial:
             assert file.ends is not None
             return int(file.ends.count or 0)

@@ -27,7 +27,7 @@ from tokenmill.tokenfiles.token_file import TokenFile
 
 CACHE_BYTES = 16 << 30
 ABANDONED = 3600.0
-"""Seconds without a write after which a half fetched file belongs to nobody."""
+"""Seconds without a write after which a partly fetched file is waste."""
 AHEAD = 2
 """Shards that are fetched ahead of the one that is opened, when nobody says which come next."""
 _BLOCK = 4 << 20
@@ -47,12 +47,11 @@ class ShardCache:
         return ShardCache, (self.folder, self.max_bytes)
 
     def _forget(self) -> None:
-        """What belongs to one process."""
         self._pid = os.getpid()
         self._checked: set[tuple[str, int]] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
-        self._on_the_way: set[str] = set()
+        self._being_fetched: set[str] = set()
 
     def open(self, address: str, size: int, digest: str) -> int:
         """A descriptor of the file with these bytes; the caller closes it."""
@@ -89,9 +88,9 @@ class ShardCache:
             if (self.folder / f"{digest}.bin").exists():
                 continue
             with self._lock:
-                if digest in self._on_the_way:
+                if digest in self._being_fetched:
                     continue
-                self._on_the_way.add(digest)
+                self._being_fetched.add(digest)
                 if self._threads is None:
                     self._threads = ThreadPoolExecutor(1, "tokenmill-fetch")
                 self._threads.submit(self._fetch_now, address, size, digest)
@@ -102,10 +101,10 @@ class ShardCache:
                 os.close(self.open(address, size, digest))
         finally:
             with self._lock:
-                self._on_the_way.discard(digest)
+                self._being_fetched.discard(digest)
 
     def _find(self, path: Path, size: int, digest: str) -> int | None:
-        """The file as it lies in the cache, if it is there and whole."""
+        """The file from the cache, if it is there and whole."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -122,7 +121,7 @@ class ShardCache:
         return descriptor
 
     def _fetch(self, address: str, path: Path, size: int, digest: str) -> int | None:
-        """Bring the file; None when what came is not what was asked for."""
+        """Fetch the file; None when its bytes are not those of the manifest."""
         from tokenmill.storage.object_file import ObjectFile
 
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -165,10 +164,11 @@ class ShardCache:
                         files.append((stat.st_mtime, stat.st_size, entry.path))
         total = sum(length for _, length, _ in files)
         for used, length, path in sorted(files):
-            half = path.endswith(".tmp")
-            if half and time.time() - used > ABANDONED:
-                pass
-            elif total + size <= self.max_bytes or half or not path.endswith(".bin"):
+            if path.endswith(".tmp"):
+                removable = time.time() - used > ABANDONED
+            else:
+                removable = path.endswith(".bin") and total + size > self.max_bytes
+            if not removable:
                 continue
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)

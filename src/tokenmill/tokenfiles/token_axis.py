@@ -119,7 +119,7 @@ class TokenAxis:
         i = int(np.searchsorted(self.shard_starts, start, side="right")) - 1
         done = 0
         while done < len(out):
-            inside = start + done - int(self.shard_starts[i])
+            inside = start + done - int(self.shard_starts[i])  # tokens of this shard before ours
             take = min(len(out) - done, self.shards[i].num_tokens - inside)
             self._reader.read_into(i, inside, out[done : done + take])
             done += take
