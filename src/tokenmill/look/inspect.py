@@ -137,15 +137,15 @@ def _made(manifest: Manifest) -> dict[str, Any]:
 
 def lines(known: Mapping[str, Any]) -> list[str]:
     """What `inspect` found, as lines for people."""
+    documents = known["documents"]
     rows = [
         ("path", one_line(known["path"])),
         ("format", known["format"]),
         ("dtype", known["dtype"]),
+        ("tokens", f"{known['tokens']:,}"),
+        ("documents", "not counted (no index)" if documents is None else f"{documents:,}"),
+        ("tokenizer", _tokenizer_line(known["tokenizer"])),
     ]
-    rows.append(("tokens", f"{known['tokens']:,}"))
-    documents = known["documents"]
-    rows.append(("documents", "not counted (no index)" if documents is None else f"{documents:,}"))
-    rows.append(("tokenizer", _tokenizer_line(known["tokenizer"])))
     if error := (known["tokenizer"] or {}).get("error"):
         rows.append(("tokenizer", one_line(f"cannot be loaded: {error}".partition("\n\n")[0])))
     if known["bytes_per_token"] is not None:

@@ -26,7 +26,7 @@ class Block:
 
 
 class SplitSample:
-    """One split, and what was read of it."""
+    """One split, and the tokens of it that are looked at."""
 
     def __init__(
         self,
@@ -39,7 +39,8 @@ class SplitSample:
         self.data = data
         self.split = split
         self.budget = max(budget, BLOCK_TOKENS)
-        self._first = first or data  # of the splits; its tokenizer is loaded once and used for all
+        # The first split of the dataset: its tokenizer is loaded once and used for all.
+        self._first = data if first is None else first
 
     @property
     def tokenizer(self) -> Any:
@@ -51,9 +52,8 @@ class SplitSample:
         if num_tokens <= self.budget:
             starts = np.arange(0, num_tokens, BLOCK_TOKENS)
         else:
-            starts = np.linspace(0, num_tokens - BLOCK_TOKENS, self.budget // BLOCK_TOKENS).astype(
-                np.int64
-            )
+            count = self.budget // BLOCK_TOKENS
+            starts = np.linspace(0, num_tokens - BLOCK_TOKENS, count).astype(np.int64)
         return [self._block(start) for start in starts.tolist()]
 
     def _block(self, start: int) -> Block:
