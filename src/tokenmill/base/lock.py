@@ -48,9 +48,8 @@ def is_held(path: Path) -> bool:
 
 def refuse_locked(path: Path) -> None:
     """Raise where somebody holds the lock; nothing is taken."""
-    holder = _read(path)
-    if holder is not None and _may_be_alive(holder):
-        raise _locked(path, holder)
+    if is_held(path):
+        raise _locked(path, _read(path) or {})
 
 
 def _take(path: Path, me: Holder) -> bool:

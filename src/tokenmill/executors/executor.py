@@ -38,7 +38,7 @@ class ClosedAtExit:
     """An executor that a `with` statement closes."""
 
     def close(self) -> None:
-        """End or leave what runs the tasks."""
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self

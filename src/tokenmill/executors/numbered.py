@@ -7,7 +7,7 @@ parts may run the same task.
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,12 +76,7 @@ class PartExecutor:
     def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         """Yield the results of all tasks, or raise NotReady after running those of this part."""
         everything = list(tasks)
-        missing: list[int] = []
-        for number, task in enumerate(everything):
-            if (found := function.find(*task)) is None:
-                missing.append(number)
-            else:
-                yield number, found
+        missing = yield from _look_up(function, everything, range(len(everything)))
         mine = [number for number in missing if self.part is not None and self.part.has(number)]
         try:
             for at, result in self.executor.run(function, [everything[number] for number in mine]):
@@ -92,13 +87,7 @@ class PartExecutor:
         left = sorted({*missing} - {*mine})
         deadline = time.monotonic() + self.wait
         while left:  # others may have been at work meanwhile
-            still = []
-            for number in left:
-                if (found := function.find(*everything[number])) is None:
-                    still.append(number)
-                else:
-                    yield number, found
-            left = still
+            left = yield from _look_up(function, everything, left)
             if not left or time.monotonic() >= deadline:
                 break
             time.sleep(min(LONGEST_PAUSE, 0.05 + self.wait / 1000))
@@ -107,6 +96,19 @@ class PartExecutor:
             self.stages.append(StageReport(name, len(everything), len(mine), tuple(left)))
         if left:
             raise NotReady(name)
+
+
+def _look_up(
+    function: TaskFunction, tasks: list[Task], numbers: Iterable[int]
+) -> Generator[tuple[int, Any], None, list[int]]:
+    """Yield the results that are there; return the numbers of the tasks that have none yet."""
+    missing = []
+    for number in numbers:
+        if (found := function.find(*tasks[number])) is None:
+            missing.append(number)
+        else:
+            yield number, found
+    return missing
 
 
 def to_array(numbers: Iterable[int]) -> str:

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from tokenmill.storage import object_client
-from tokenmill.storage.objects import ObjectStat, get_sure, read, stat
+from tokenmill.storage.objects import ObjectStat, get_checked, read, stat
 
 BLOCK_BYTES = 4 << 20
 
@@ -84,7 +84,7 @@ class ObjectFile(io.RawIOBase):
         stop = min(start + BLOCK_BYTES, self._known.size)
 
         future: Future[bytes] = object_client.begin(
-            lambda s3: get_sure(s3, self.address, start, stop, self._known, hashed=self._hashed),
+            lambda s3: get_checked(s3, self.address, start, stop, self._known, hashed=self._hashed),
             "read",
             self.address,
         )

@@ -90,14 +90,8 @@ def list_below(address: str) -> list[str]:
     return [f"{SCHEME}{bucket}/{key}" for key in keys if not key.endswith("/")]
 
 
-async def get_sure(
-    s3: Any,
-    address: str,
-    start: int,
-    stop: int,
-    known: ObjectStat | None = None,
-    *,
-    hashed: bool = False,
+async def get_checked(
+    s3: Any, address: str, start: int, stop: int, known: ObjectStat | None, *, hashed: bool = False
 ) -> bytes:
     """The bytes start..stop, with every one of them checked.
 
@@ -152,7 +146,9 @@ def read(address: str, start: int, stop: int, known: ObjectStat | None = None) -
     """The bytes start..stop, all of them; of the object that is `known`, if one is."""
     if stop <= start:
         return b""
-    return object_client.call(lambda s3: get_sure(s3, address, start, stop, known), "read", address)
+    return object_client.call(
+        lambda s3: get_checked(s3, address, start, stop, known), "read", address
+    )
 
 
 def read_all(address: str, *, at_most: int) -> bytes | None:
