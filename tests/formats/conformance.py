@@ -33,7 +33,7 @@ class AdapterTests:
 
     @pytest.fixture
     def path(self, tmp_path) -> Path:
-        """A copy: nothing may depend on where the files lie."""
+        """A copy: nothing may depend on where the files are."""
         return Path(shutil.copytree(DATA / self.sample, tmp_path / "somewhere"))
 
     def open(self, path, split="all", **options) -> TokenDataset:

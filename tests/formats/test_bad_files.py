@@ -238,7 +238,7 @@ def test_a_missing_file_is_refused(build, case):
 @ALL
 def test_a_file_with_another_first_byte_is_not_read_as_tokens(build, case):
     if case.magic is None:
-        pytest.skip("nothing in the first bytes tells this format")
+        pytest.skip("nothing in the first bytes says this format")
     file, at = case.magic
     folder = build(case)
     data = bytearray((folder / file).read_bytes())

@@ -8,7 +8,6 @@ No byte says the dtype, so it is asked for. Without the `.csv.gz`, documents are
 end-of-text id.
 """
 
-import csv
 import gzip
 import io
 import zlib
@@ -102,6 +101,8 @@ class Dolma(FileFormat):
 
 def load_ends(path: str, num_tokens: int) -> np.ndarray:
     """Where documents end, from the table; its rows must cover all tokens without holes."""
+    import csv  # only here: most programs never open such a file
+
     parts: list[np.ndarray] = []
     ends: list[int] = []
     end = row = 0

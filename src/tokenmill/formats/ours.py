@@ -21,7 +21,6 @@ from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData, WriteTarget
 from tokenmill.formats.engine.held_out import ALL
 from tokenmill.formats.engine.writing import RollingWriter
-from tokenmill.shards.layout import shard_name
 from tokenmill.shards.manifest import (
     FILE_NAME,
     MAX_BYTES,
@@ -30,7 +29,6 @@ from tokenmill.shards.manifest import (
     ShardEntry,
     SplitEntry,
 )
-from tokenmill.shards.writer import ShardWriter
 from tokenmill.storage import check_address, join
 from tokenmill.tokenfiles.shard_cache import ShardCache
 from tokenmill.tokenfiles.token_file import Lazy, ManifestHashes, TokenFile, check_hash
@@ -46,6 +44,9 @@ class OursWriter(RollingWriter):
         self.shards: list[ShardEntry] = []
 
     def open_shard(self) -> None:
+        from tokenmill.shards.layout import shard_name
+        from tokenmill.shards.writer import ShardWriter
+
         name = shard_name(self.target.split or "train", self.number)
         self._shard = ShardWriter(self.folder, name, self.target.dtype, durable=True)
 
