@@ -14,8 +14,9 @@ from train_runs import TINY, command, losses, text, val_losses
 
 from tokenmill.errors import OrderMismatchError, SettingsMismatchError
 from tokenmill.tokens.load_tokenizer import load
+from tokenmill.torch import Ranks
 from tokenmill.torch.text_file import encode_text
-from tokenmill.train import train
+from tokenmill.train import TrainConfig, train
 
 STEPS = 60
 SETTINGS = {**TINY, "max_iters": STEPS, "checkpoint_interval": 4, "dropout": 0.1}
@@ -148,20 +149,21 @@ def test_resume_alone_remembers_everything_else(whole, tmp_path):
 def test_validation_does_not_depend_on_the_number_of_ranks(whole):
     """Every rank's part computed here in turn; adding up is what the ranks do."""
     from tokenmill.dataset import open as open_tokens
+    from tokenmill.train.run_data import TrainingData
     from tokenmill.train.validation import Validation
 
-    data = open_tokens(whole / "tokens.npy", "val")
+    train_data, val_data = (open_tokens(whole / "tokens.npy", s) for s in ("train", "val"))
     validation = Validation(
-        data, block_size=32, batch_size=4, num_batches=5, vocab_size=257, documents=False
+        TrainingData(train_data, val_data, vocab_size=257, tokenizer=None, documents=False),
+        TrainConfig(block_size=32, eval_batch_size=4, eval_batches=5),
     )
 
     def some_loss(batch):
         return (batch.inputs.double().sin() * 1e-3).sum()
 
-    device = torch.device("cpu")
     total = sum(batch.num_targets for batch in validation.batches)
-    alone = validation.loss(some_loss, rank=0, world_size=1, device=device)
-    parts = [validation.loss(some_loss, rank=r, world_size=3, device=device) for r in range(3)]
+    alone = validation.loss(some_loss, Ranks(0, 1, "test"))
+    parts = [validation.loss(some_loss, Ranks(r, 3, "test")) for r in range(3)]
 
     assert sum(parts) == pytest.approx(alone, rel=1e-12)
     assert total == 5 * 4 * 32

@@ -7,9 +7,9 @@ config.py       the settings, from JSON, flags and keywords
 run_data.py     the three ways of giving data
 validation.py   fixed held-out batches, the same on any number of ranks
 collectives.py  the few things ranks do together, and the device of each
-checkpoint.py  one folder a step, complete or not there
-metrics.py     the numbers of every step: metrics.jsonl, TensorBoard, W&B
-curve.py       loss.svg, drawn from them
+checkpoint.py   one folder a step, complete or not there
+metrics.py      the numbers of every step: metrics.jsonl, TensorBoard, W&B
+curve.py        loss.svg, drawn from them
 sample.py       text from a trained model
 """
 
