@@ -36,8 +36,25 @@ def dtype_for(vocab_size: int) -> str:
     return "uint16" if vocab_size <= 1 << 16 else "uint32"
 
 
+class Entry:
+    """A part of the manifest; a count such as `num_tokens` is written under the key `tokens`."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            name.removeprefix("num_"): _json_value(getattr(self, name)) for name in self.__slots__
+        }
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, Entry):
+        return value.to_json()
+    return [shard.to_json() for shard in value] if isinstance(value, tuple) else value
+
+
 @dataclass(frozen=True, slots=True)
-class EndsEntry:
+class EndsEntry(Entry):
     """The index of a shard: a file that says where documents end in it."""
 
     file: str
@@ -45,17 +62,9 @@ class EndsEntry:
     num_bytes: int
     xxh3_128: str
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "file": self.file,
-            "documents": self.num_documents,
-            "bytes": self.num_bytes,
-            "xxh3_128": self.xxh3_128,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class ShardEntry:
+class ShardEntry(Entry):
     """One file of ids and its index."""
 
     file: str
@@ -63,15 +72,6 @@ class ShardEntry:
     num_bytes: int
     xxh3_128: str
     ends: EndsEntry
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "file": self.file,
-            "tokens": self.num_tokens,
-            "bytes": self.num_bytes,
-            "xxh3_128": self.xxh3_128,
-            "ends": self.ends.to_json(),
-        }
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "ShardEntry":
@@ -84,7 +84,7 @@ class ShardEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class SplitEntry:
+class SplitEntry(Entry):
     """`train` or `val`: shards in order, as one axis of tokens."""
 
     num_tokens: int
@@ -97,13 +97,9 @@ class SplitEntry:
         tokens = sum(shard.num_tokens for shard in shards)
         return cls(tokens, sum(shard.ends.num_documents for shard in shards), shards)
 
-    def to_json(self) -> dict[str, Any]:
-        shards = [shard.to_json() for shard in self.shards]
-        return {"tokens": self.num_tokens, "documents": self.num_documents, "shards": shards}
-
 
 @dataclass(frozen=True, slots=True)
-class StateFile:
+class StateFile(Entry):
     """The stored tokenizer."""
 
     file: str
@@ -112,7 +108,7 @@ class StateFile:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenizerEntry:
+class TokenizerEntry(Entry):
     """Which tokenizer the ids belong to."""
 
     name: str
@@ -121,23 +117,9 @@ class TokenizerEntry:
     fingerprint: str
     state: StateFile
 
-    def to_json(self) -> dict[str, Any]:
-        state = self.state
-        return {
-            "name": self.name,
-            "vocab_size": self.vocab_size,
-            "end_of_text_id": self.end_of_text_id,
-            "fingerprint": self.fingerprint,
-            "state": {
-                "file": state.file,
-                "bytes": state.num_bytes,
-                "xxh3_128": state.xxh3_128,
-            },
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class SourceEntry:
+class SourceEntry(Entry):
     """A file the text came from. `name` is for people: it is never opened."""
 
     name: str
@@ -148,9 +130,6 @@ class SourceEntry:
     def __post_init__(self) -> None:
         readable = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         object.__setattr__(self, "name", readable)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "bytes": self.num_bytes, "documents": self.num_documents}
 
 
 @dataclass(frozen=True, slots=True)
