@@ -39,7 +39,7 @@ def dtype_for(vocab_size: int) -> str:
 class Entry:
     """A part of the manifest; a count such as `num_tokens` is written under the key `tokens`."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
