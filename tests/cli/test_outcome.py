@@ -15,7 +15,7 @@ from tokenmill.cli.make.prepare import plan_command
 from tokenmill.cli.make.prepare_jobs import JOBS
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.train import start
-from tokenmill.train.loop import Result
+from tokenmill.train.loop import TrainResult
 
 TEXT = "\n\n".join(list(pydoc_data.topics.topics.values())[:12])
 
@@ -126,7 +126,7 @@ def test_results_notes_and_the_exit_code(flags, out, err):
 
 
 def test_a_run_on_many_ranks_prints_its_json_once(monkeypatch):
-    result = Result(step=1, train_loss=2.0, val_loss=None, run_dir="runs/gpt", data_wait=0.0)
+    result = TrainResult(step=1, train_loss=2.0, val_loss=None, run_dir="runs/gpt", data_wait=0.0)
     monkeypatch.setattr(start, "train", lambda *settings, **options: result)
     monkeypatch.setenv("WORLD_SIZE", "2")
 

@@ -152,20 +152,33 @@ def _docstring(node: ast.stmt | None) -> str:
     return ""
 
 
+COUNT = click.IntRange(min=1)
+
+
+def value(
+    names: str, metavar: str, text: str, *, default: Any = None, **more: Any
+) -> Callable[[F], F]:
+    """A flag that takes a value; the default is shown in brackets."""
+    if default is not None:
+        text, more["default"] = f"{text}  [default: {default}]", default
+    return click.option(*names.split(), metavar=metavar, help=text, **more)
+
+
+def switch(names: str, text: str, **more: Any) -> Callable[[F], F]:
+    """A flag that is on when it is given."""
+    return click.option(*names.split(), is_flag=True, help=text, **more)
+
+
+OPEN_NAMES = ("format", "dtype", "tokenizer", "end_of_text_id")
 OPEN_OPTIONS = [
-    click.option("--format", metavar="NAME", help="Format, where the content does not show it"),
-    click.option("--dtype", metavar="TYPE", help="Type of the ids, where no file states it"),
-    click.option("--tokenizer", metavar="NAME", help="Tokenizer, where the data names none"),
-    click.option(
-        "--end_of_text_id",
-        type=int,
-        metavar="ID",
-        help="Id between documents, where the data names none",
-    ),
+    value("--format", "NAME", "Format, where the content does not show it"),
+    value("--dtype", "TYPE", "Type of the ids, where no file states it"),
+    value("--tokenizer", "NAME", "Tokenizer, where the data names none"),
+    value("--end_of_text_id", "ID", "Id between documents, where the data names none", type=int),
 ]
 sample_option = click.option(
     "--sample",
-    type=click.IntRange(min=1),
+    type=COUNT,
     default=16 << 20,
     metavar="N",
     help="Tokens of each split to look at  [default: 16,777,216]",

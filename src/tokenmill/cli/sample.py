@@ -1,33 +1,26 @@
 """`tokenmill sample`: generate text with a trained model."""
 
+from typing import Any
+
 import click
 
+from tokenmill.cli.flags import value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.cli.train import needs_torch
 
 
 @click.command(short_help="Generate text with a trained model")
 @click.argument("run")
-@click.option("--prompt", default="", help="Text to continue  [default: a new document]")
-@click.option("--max_new_tokens", default=200, show_default=True, help="At most so many")
-@click.option("--temperature", default=0.8, show_default=True, help="0 takes the likeliest token")
-@click.option(
-    "--top_k", default=200, show_default=True, help="Draw from the likeliest K; 0 from all"
-)
-@click.option("--seed", default=0, show_default=True, help="Equal seeds give equal text")
-@click.option("--num_samples", default=1, show_default=True, help="With seeds SEED, SEED+1, ...")
-@click.option("--device", default="auto", show_default=True)
+@value("--prompt", "TEXT", "Text to continue  [default: a new document]")
+@value("--max_new_tokens", "N", "At most so many", default=200)
+@value("--temperature", "X", "0 takes the likeliest token", default=0.8)
+@value("--top_k", "K", "Draw from the likeliest K; 0 from all", default=200)
+@value("--seed", "N", "Equal seeds give equal text", default=0)
+@value("--num_samples", "N", "With seeds SEED, SEED+1, ...", default=1)
+@value("--device", "NAME", "`cpu`, `cuda`, `cuda:1` or `mps`", default="auto")
 @prints_outcome
 def command(
-    run: str,
-    prompt: str,
-    max_new_tokens: int,
-    temperature: float,
-    top_k: int,
-    seed: int,
-    num_samples: int,
-    device: str,
-    quiet: bool,
+    run: str, prompt: str | None, top_k: int, seed: int, num_samples: int, quiet: bool, **how: Any
 ) -> Outcome:
     """Generate text with the model of RUN, the folder that `tokenmill train` made.
 
@@ -40,19 +33,8 @@ def command(
     from tokenmill.train.sample import sample
 
     samples = [
-        {
-            "seed": seed + i,
-            "text": sample(
-                run,
-                prompt,
-                max_new_tokens=max_new_tokens,
-                temperature=temperature,
-                top_k=top_k or None,
-                seed=seed + i,
-                device=device,
-            ),
-        }
-        for i in range(num_samples)
+        {"seed": s, "text": sample(run, prompt or "", top_k=top_k or None, seed=s, **how)}
+        for s in range(seed, seed + num_samples)
     ]
     return Outcome(samples, results=[_without_controls(str(each["text"])) for each in samples])
 

@@ -5,26 +5,23 @@ from typing import Any
 
 import click
 
-from tokenmill.cli.flags import TRAIN_SETTINGS, Flag, SectionedCommand, settings_flags
+from tokenmill.cli.flags import (
+    TRAIN_SETTINGS,
+    Flag,
+    SectionedCommand,
+    settings_flags,
+    switch,
+    value,
+)
 from tokenmill.cli.outcome import Outcome, prints_outcome
+
+RUN: dict[str, Any] = {"cls": Flag, "section": "The run"}
 
 
 @click.command(cls=SectionedCommand, short_help="Train a small GPT on token data")
 @settings_flags(TRAIN_SETTINGS)
-@click.option(
-    "--config_file",
-    cls=Flag,
-    section="The run",
-    metavar="FILE",
-    help="JSON file of settings, such as configs/150M_1024.json; flags win over it",
-)
-@click.option(
-    "--resume",
-    cls=Flag,
-    section="The run",
-    is_flag=True,
-    help="Continue from the last checkpoint of the run, or start it",
-)
+@value("--config_file", "FILE", "JSON settings, e.g. configs/150M_1024.json; flags win", **RUN)
+@switch("--resume", "Continue from the last checkpoint of the run, or start it", **RUN)
 @prints_outcome
 def command(config_file: str | None, resume: bool, quiet: bool, **settings: Any) -> Outcome:
     """Train a small GPT on token data.

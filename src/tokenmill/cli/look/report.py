@@ -7,20 +7,13 @@ from typing import Any
 
 import click
 
-from tokenmill.cli.flags import given, open_options, sample_option
+from tokenmill.cli.flags import given, open_options, sample_option, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 
 @click.command()
 @click.argument("path")
-@click.option(
-    "-o",
-    "--out",
-    default="report.html",
-    show_default=True,
-    metavar="FILE",
-    help="The page to write, or - for standard output",
-)
+@value("-o --out", "FILE", "The page to write, or - for standard output", default="report.html")
 @sample_option
 @open_options
 @prints_outcome

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.cli.flags import given, open_options
+from tokenmill.cli.flags import COUNT, OPEN_NAMES, given, open_options, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
@@ -22,29 +22,22 @@ WHAT = {"doc": "--doc", "tokens": "--tokens", "step": "--step", "text": "--find"
 
 @click.command()
 @click.argument("path")
-@click.option("--split", default="train", show_default=True, help="`train`, `val`, `test` or `all`")
-@click.option("--doc", type=click.IntRange(min=0), metavar="N", help="Document number N, from 0")
-@click.option("--tokens", metavar="A:B", help="Tokens A to B of the split")
-@click.option("--step", type=click.IntRange(min=0), metavar="K", help="The batch of step K")
-@click.option("--find", "text", metavar="TEXT", help="Where TEXT occurs")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Tokens of an excerpt, or texts found  [default: 2000, or 10]",
-)
-@click.option("--ids", is_flag=True, help="Print the id of each token too")
-@click.option("--plain", is_flag=True, help="Print the text alone, without edges of tokens")
-@click.option("--rank", default=0, show_default=True, help="With --step: rank")
-@click.option("--world_size", default=1, show_default=True, help="With --step: number of ranks")
-@click.option("--batch_size", default=8, show_default=True, help="With --step: rows on a rank")
-@click.option("--block_size", default=1024, show_default=True, help="With --step: tokens of a row")
-@click.option("--seed", default=0, show_default=True, help="With --step: seed of the order")
-@click.option(
-    "--order", default="shuffle", show_default=True, help="With --step: name of the order"
-)
-@click.option("--phase", is_flag=True, help="With --step: the order moves by a phase each epoch")
-@click.option("--row", type=int, metavar="I", help="With --step: this row only")
+@value("--split", "NAME", "`train`, `val`, `test` or `all`", default="train")
+@value("--doc", "N", "Document number N, from 0", type=click.IntRange(min=0))
+@value("--tokens", "A:B", "Tokens A to B of the split")
+@value("--step", "K", "The batch of step K", type=click.IntRange(min=0))
+@value("--find text", "TEXT", "Where TEXT occurs")
+@value("--limit", "N", "Tokens of an excerpt, or texts found  [default: 2000, or 10]", type=COUNT)
+@switch("--ids", "Print the id of each token too")
+@switch("--plain", "Print the text alone, without edges of tokens")
+@value("--rank", "N", "With --step: rank", default=0)
+@value("--world_size", "N", "With --step: number of ranks", default=1)
+@value("--batch_size", "N", "With --step: rows on a rank", default=8)
+@value("--block_size", "N", "With --step: tokens of a row", default=1024)
+@value("--seed", "N", "With --step: seed of the order", default=0)
+@value("--order", "NAME", "With --step: name of the order", default="shuffle")
+@switch("--phase", "With --step: the order moves by a phase each epoch")
+@value("--row", "I", "With --step: this row only", type=int)
 @open_options
 @prints_outcome
 def command(
@@ -53,10 +46,6 @@ def command(
     limit: int | None,
     ids: bool,
     plain: bool,
-    format: str | None,
-    dtype: str | None,
-    tokenizer: str | None,
-    end_of_text_id: int | None,
     quiet: bool,
     **options: Any,
 ) -> Outcome:
@@ -77,12 +66,8 @@ def command(
     asked = [flag for name, flag in WHAT.items() if what[name] is not None]
     if len(asked) > 1:
         raise click.UsageError(f"Use just one of --doc, --tokens, --step and --find, not {asked}")
-    how = {"format": format, "dtype": dtype, "tokenizer": tokenizer}
-    data = tokenmill.open(
-        path,
-        split,
-        **given({**how, "end_of_text_id": end_of_text_id}),
-    )
+    how = given({name: options.pop(name) for name in OPEN_NAMES})
+    data = tokenmill.open(path, split, **how)
     excerpts = _excerpts(data, limit=limit, order=options, **what)
     first = list(islice(excerpts, 1))
     if not first and what["text"] is not None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.cli.flags import given, open_options
+from tokenmill.cli.flags import given, open_options, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ DAMAGED = 12
 
 @click.command()
 @click.argument("path")
-@click.option("--full", is_flag=True, help="Read every byte and compare it with its hash")
-@click.option("--subset", metavar="P%", help="Do that for a part of the shards, e.g. `5%`")
+@switch("--full", "Read every byte and compare it with its hash")
+@value("--subset", "P%", "Do that for a part of the shards, e.g. `5%`")
 @open_options
 @prints_outcome
 def command(path: str, full: bool, subset: str | None, quiet: bool, **options: Any) -> Outcome:

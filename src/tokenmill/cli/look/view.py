@@ -7,22 +7,18 @@ from typing import Any
 import click
 
 from tokenmill.base.signals import interrupt_on_sigterm
-from tokenmill.cli.flags import given, open_options
+from tokenmill.cli.flags import given, open_options, switch, value
 
 
 @click.command()
 @click.argument("path")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    metavar="N",
-    help="Port of 127.0.0.1 to listen on; 0 for a free one  [default: 0]",
+@value(
+    "--port", "N", "Port of 127.0.0.1; 0 for a free one", default=0, type=click.IntRange(0, 65535)
 )
-@click.option("--no_browser", is_flag=True, help="Only print the address")
+@switch("--no_browser", "Only print the address")
 @open_options
-@click.option("--json", "as_json", is_flag=True, help="Print the address as JSON")
-@click.option("-q", "--quiet", is_flag=True, help="Print no address")
+@switch("--json as_json", "Print the address as JSON")
+@switch("-q --quiet", "Print no address")
 def command(
     path: str, port: int, no_browser: bool, as_json: bool, quiet: bool, **options: Any
 ) -> None:

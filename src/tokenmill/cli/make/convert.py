@@ -5,25 +5,19 @@ from typing import Any
 import click
 
 from tokenmill.base.human import plural
-from tokenmill.cli.flags import given, open_options
+from tokenmill.cli.flags import given, open_options, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 
 @click.command()
 @click.argument("src")
 @click.argument("dst")
-@click.option("--to", required=True, metavar="FORMAT", help="Format to write")
-@click.option(
-    "--to_dtype", metavar="TYPE", help="Type of the written ids  [default: by vocabulary]"
-)
-@click.option("--tokens_per_shard", type=int, metavar="N", help="Tokens in each written shard")
-@click.option(
-    "--add_end_of_text", is_flag=True, help="Write the end-of-text id where a document lacks it"
-)
-@click.option(
-    "--allow_lost_documents", is_flag=True, help="Convert even if some ends of documents are lost"
-)
-@click.option("--overwrite", is_flag=True, help="Replace DST, once the new data is verified")
+@value("--to", "FORMAT", "Format to write", required=True)
+@value("--to_dtype", "TYPE", "Type of the written ids  [default: by vocabulary]")
+@value("--tokens_per_shard", "N", "Tokens in each written shard", type=int)
+@switch("--add_end_of_text", "Write the end-of-text id where a document lacks it")
+@switch("--allow_lost_documents", "Convert even if some ends of documents are lost")
+@switch("--overwrite", "Replace DST, once the new data is verified")
 @open_options
 @prints_outcome
 def command(src: str, dst: str, to: str, quiet: bool, **options: Any) -> Outcome:

@@ -6,45 +6,26 @@ import click
 
 from tokenmill.base.human import human_bytes
 from tokenmill.base.signals import interrupt_on_sigterm
+from tokenmill.cli.flags import COUNT, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.hub.remote_files import DEFAULT_NUM_SHARDS, DEFAULT_REPO
 
 
 @click.command()
 @click.argument("repo", default=DEFAULT_REPO)
-@click.option("-o", "--out", "folder", metavar="DIR", help="Folder  [default: /tmp/data/NAME]")
-@click.option(
+@value("-o --out folder", "DIR", "Folder  [default: /tmp/data/NAME]")
+@value(
     "--shards",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help=f"Training shards, in the order of their names  [default: {DEFAULT_NUM_SHARDS}]",
+    "N",
+    f"Training shards, in the order of their names  [default: {DEFAULT_NUM_SHARDS}]",
+    type=COUNT,
 )
-@click.option(
-    "--pattern",
-    "patterns",
-    multiple=True,
-    metavar="GLOB",
-    help="Take the files that match instead; may be given again",
-)
-@click.option(
-    "--revision", default="main", metavar="R", help="Branch, tag or commit", show_default=True
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    default=4,
-    show_default=True,
-    metavar="N",
-    help="Files fetched at the same time",
-)
-@click.option(
-    "--deadline",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="Give up after this time, all tries together",
-)
-@click.option("--force", is_flag=True, help="Read again what is here; replace what differs")
-@click.option("--dry_run", is_flag=True, help="Only say what would be fetched")
+@value("--pattern patterns", "GLOB", "Take the files that match; may be given again", multiple=True)
+@value("--revision", "R", "Branch, tag or commit", default="main")
+@value("--workers", "N", "Files fetched at the same time", default=4, type=COUNT)
+@value("--deadline", "SECONDS", "Give up after this time, all tries together", type=float)
+@switch("--force", "Read again what is here; replace what differs")
+@switch("--dry_run", "Only say what would be fetched")
 @prints_outcome
 def command(
     repo: str,

@@ -6,23 +6,16 @@ from typing import Any
 import click
 
 from tokenmill.base.progress import open_progress
+from tokenmill.cli.flags import COUNT, switch, value
 from tokenmill.cli.make.prepare import summary_lines
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 
 @click.command(short_help="Do one part of what can be done now")
 @click.argument("run", metavar="OUT")
-@click.option("--part", metavar="K/N", required=True, help="Which part, K from 0 to N-1")
-@click.option(
-    "--workers", type=int, default=1, show_default=True, metavar="N", help="Processes here"
-)
-@click.option(
-    "--wait",
-    type=float,
-    default=0.0,
-    metavar="SECONDS",
-    help="Wait so long for other parts that run now, before each stage",
-)
+@value("--part", "K/N", "Which part, K from 0 to N-1", required=True)
+@value("--workers", "N", "Processes here", default=1)
+@value("--wait", "SECONDS", "Wait so long for other parts that run now", default=0.0)
 @prints_outcome
 def work_command(run: str, part: str, workers: int, wait: float, quiet: bool) -> Outcome:
     """Do part K of N of the first stage that is not complete, and of the next ones while they can
@@ -58,7 +51,7 @@ def work_command(run: str, part: str, workers: int, wait: float, quiet: bool) ->
 
 @click.command(short_help="What is done and what is missing")
 @click.argument("run", metavar="OUT")
-@click.option("--parts", type=click.IntRange(1), metavar="N", help="Name missing parts of N")
+@value("--parts", "N", "Name missing parts of N", type=COUNT)
 @prints_outcome
 def status_command(run: str, parts: int | None, quiet: bool) -> Outcome:
     """Say how far each stage is, and which parts are missing, as `sbatch --array` takes them."""
@@ -89,9 +82,9 @@ def _to_json(report: Any) -> dict[str, Any]:
 
 @click.command(short_help="Whatever is missing, then the manifest")
 @click.argument("run", metavar="OUT")
-@click.option("--workers", type=int, metavar="N", help="Processes  [default: number of cores]")
-@click.option("--max_ram", metavar="SIZE", help="Memory to stay within, such as 4G")
-@click.option("--break_lock", is_flag=True, help="Take OUT over from a machine that is gone")
+@value("--workers", "N", "Processes  [default: number of cores]", type=int)
+@value("--max_ram", "SIZE", "Memory to stay within, such as 4G")
+@switch("--break_lock", "Take OUT over from a machine that is gone")
 @prints_outcome
 def finish_command(run: str, quiet: bool, **options: Any) -> Outcome:
     """Do whatever is missing on this machine, check that the counts agree, write the manifest."""
@@ -107,9 +100,9 @@ def finish_command(run: str, quiet: bool, **options: Any) -> Outcome:
 
 @click.command(short_help="Print a script that submits everything to Slurm")
 @click.argument("run", metavar="OUT")
-@click.option("--parts", type=click.IntRange(1), metavar="N", help="Jobs in each array")
-@click.option("--cpus", type=click.IntRange(1), default=1, show_default=True, metavar="N")
-@click.option("--memory", default="2G", show_default=True, metavar="SIZE", help="For each CPU")
+@value("--parts", "N", "Jobs in each array", type=COUNT)
+@value("--cpus", "N", "CPUs of each job", default=1, type=COUNT)
+@value("--memory", "SIZE", "For each CPU", default="2G")
 def slurm_command(run: str, parts: int | None, cpus: int, memory: str) -> None:
     """Print a script to read, change and submit: an array for each stage, then `finish`."""
     from tokenmill.preparation import jobs

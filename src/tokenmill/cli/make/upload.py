@@ -1,29 +1,22 @@
 """`tokenmill upload`: a dataset to the Hugging Face hub."""
 
+from typing import Any
+
 import click
 
+from tokenmill.cli.flags import switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False))
 @click.argument("repo")
-@click.option("--private", is_flag=True, help="Make the repository private, if it is made")
-@click.option(
-    "--revision", default="main", metavar="BRANCH", show_default=True, help="Branch to push to"
-)
-@click.option("--message", metavar="TEXT", help="Message of the commit")
-@click.option("--no_sample", is_flag=True, help="Leave out the decoded sample for the hub's viewer")
+@switch("--private", "Make the repository private, if it is made")
+@value("--revision", "BRANCH", "Branch to push to", default="main")
+@value("--message", "TEXT", "Message of the commit")
+@switch("--no_sample", "Leave out the decoded sample for the hub's viewer")
 @prints_outcome
-def command(
-    folder: str,
-    repo: str,
-    private: bool,
-    revision: str,
-    message: str | None,
-    no_sample: bool,
-    quiet: bool,
-) -> Outcome:
+def command(folder: str, repo: str, no_sample: bool, quiet: bool, **options: Any) -> Outcome:
     """Push the dataset in DIR to the dataset repository REPO.
 
     Every byte is checked against the manifest before it leaves. The shards, the manifest, the card
@@ -39,11 +32,9 @@ def command(
     done = upload(
         folder,
         repo,
-        private=private,
-        revision=revision,
-        message=message,
         sample=not no_sample,
         note=(lambda text: None) if quiet else lambda text: click.echo(text, err=True),
+        **options,
     )
     note = f"{done.url}: {len(done.files)} files at {done.commit[:12]}"
     return Outcome(done.to_json(), notes=[note])
