@@ -214,7 +214,7 @@ class TestRefusals:
     def test_documents_that_only_an_index_tells(self, tmp_path, to):
         with pytest.raises(FormatError, match=r"index|readers would not find") as caught:
             convert(DATA / "megatron", tmp_path / "out", to=to)
-        assert "--allow-lost-documents" in caught.value.hint
+        assert "--allow_lost_documents" in caught.value.hint
         convert(DATA / "megatron", tmp_path / "out", to=to, allow_lost_documents=True)
         data = tokenmill.open(tmp_path / "out", "all")
         flat = [token for document in DOCUMENTS for token in document]
@@ -227,7 +227,7 @@ class TestRefusals:
 
         with pytest.raises(FormatError, match="says where documents end") as caught:
             convert(tmp_path / "x.bin", tmp_path / "out", to=to, **how)
-        assert "--end-of-text-id" in caught.value.hint
+        assert "--end_of_text_id" in caught.value.hint
 
     def test_documents_without_an_end_of_text_id(self, tmp_path):
         data = json.loads((DATA / "documents.json").read_text())
@@ -236,7 +236,7 @@ class TestRefusals:
 
         with pytest.raises(FormatError, match="ends at token 7 without") as caught:
             convert(source, tmp_path / "out", to="ours", tokenizer="gpt2")
-        assert "--add-end-of-text" in caught.value.hint
+        assert "--add_end_of_text" in caught.value.hint
         convert(source, tmp_path / "out", to="ours", tokenizer="gpt2", add_end_of_text=True)
         assert documents_of(tokenmill.open(tmp_path / "out")) == DOCUMENTS
 
@@ -245,7 +245,7 @@ class TestRefusals:
 
         with pytest.raises(FormatError, match="inside, at token 1") as caught:
             convert(source, tmp_path / "out", to="ours", tokenizer="gpt2")
-        assert "--allow-lost-documents" in caught.value.hint
+        assert "--allow_lost_documents" in caught.value.hint
         convert(source, tmp_path / "out", to="ours", tokenizer="gpt2", allow_lost_documents=True)
         assert documents_of(tokenmill.open(tmp_path / "out")) == [
             [1, 50256],

@@ -258,7 +258,7 @@ class Conversion:
             raise FormatError(
                 f"documents end with id {ours}, but in {self.to.name} files of {self.dtype.name} "
                 f"with {known}: readers would not find them",
-                hint="pass allow_lost_documents=True (--allow-lost-documents) to write it so",
+                hint="pass allow_lost_documents=True (--allow_lost_documents) to write it so",
             )
 
 

@@ -96,21 +96,21 @@ def _check_documents(data: TokenDataset, rules: StreamRules) -> None:
     if rules.indexed and not data.knows_documents:
         raise FormatError(
             f"nothing in {data.path} says where documents end, and the target keeps documents",
-            hint="name the id between them with end_of_text_id= (--end-of-text-id), or pass "
-            "allow_lost_documents=True (--allow-lost-documents) to write one long document",
+            hint="name the id between them with end_of_text_id= (--end_of_text_id), or pass "
+            "allow_lost_documents=True (--allow_lost_documents) to write one long document",
         )
     if data.has_index:
         empty = data.num_empty_documents
         if empty:
             raise FormatError(
                 f"{data.path} has {empty:,} empty documents, which would be lost",
-                hint="pass allow_lost_documents=True (--allow-lost-documents) to leave them out",
+                hint="pass allow_lost_documents=True (--allow_lost_documents) to leave them out",
             )
     if rules.by_id and data.knows_documents and rules.end_of_text_id is None:
         raise FormatError(
             f"only an index says where documents of {data.path} end, and the target has none",
-            hint="name the id between them with end_of_text_id= (--end-of-text-id), or pass "
-            "allow_lost_documents=True (--allow-lost-documents)",
+            hint="name the id between them with end_of_text_id= (--end_of_text_id), or pass "
+            "allow_lost_documents=True (--allow_lost_documents)",
         )
 
 
@@ -130,7 +130,7 @@ def _known_by_id(
         raise FormatError(
             f"a document of {data.path} ends at token {start + int(open_ended[0]):,} without the "
             f"end-of-text id {rules.end_of_text_id}",
-            hint="pass add_end_of_text=True (--add-end-of-text) to write it after each document",
+            hint="pass add_end_of_text=True (--add_end_of_text) to write it after each document",
         )
     marked_ends = np.flatnonzero(marked) + 1
     if not np.array_equal(marked_ends, ends):
@@ -139,7 +139,7 @@ def _known_by_id(
             raise FormatError(
                 f"a document of {data.path} has the end-of-text id {rules.end_of_text_id} inside, "
                 f"at token {start + int(extra[0]) - 1:,}: it would become two",
-                hint="pass allow_lost_documents=True (--allow-lost-documents) to write it so",
+                hint="pass allow_lost_documents=True (--allow_lost_documents) to write it so",
             )
         ends = marked_ends if not rules.indexed or len(marked_ends) else ends
     return ids, ends

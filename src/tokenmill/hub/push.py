@@ -153,7 +153,7 @@ def _sample_files(folder: Path, splits: list[str]) -> dict[str, bytes]:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
         error = MissingExtraError("a sample for the viewer", package="pyarrow", extra="parquet")
-        error.hint = f"{error.hint}, or push without one: --no-sample"
+        error.hint = f"{error.hint}, or push without one: --no_sample"
         raise error from None
     opened = {split: open_dataset(folder, split) for split in splits}
     return {

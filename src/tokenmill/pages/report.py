@@ -145,7 +145,7 @@ def _sampled(what: str, is_whole: bool) -> Html | None:
 def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
     found = report_numbers.lengths_of(splits, sample)
     if found is None or not len(found.values):
-        words = "Nothing in this data says where documents end; name it with --end-of-text-id."
+        words = "Nothing in this data says where documents end; name it with --end_of_text_id."
         return _section("Document lengths", note(words))
     values = found.values
     places = np.percentile(values, [5, 50, 95], method="nearest").astype(int).tolist()

@@ -226,7 +226,7 @@ def join(parts: Iterable[FoundData], where: str) -> FoundData:
             raise MismatchError(
                 f"{where} mixes {_dtype(first)} ({first.files[0].path}) and "
                 f"{_dtype(other)} ({other.files[0].path})",
-                hint="convert one: tokenmill convert SRC DST --to tokenmill --to-dtype uint32",
+                hint="convert one: tokenmill convert SRC DST --to tokenmill --to_dtype uint32",
             )
     return first.with_files([file for found in parts for file in found.files])
 

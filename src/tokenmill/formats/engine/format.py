@@ -52,7 +52,7 @@ class Ask:
             asked = self.dtype.name
             raise MismatchError(
                 f"{path} states that it holds {dtype.name}, but {asked} was asked for",
-                hint=f"leave dtype out, or convert the data with --to-dtype {asked}",
+                hint=f"leave dtype out, or convert the data with --to_dtype {asked}",
             )
         return dtype
 
