@@ -51,6 +51,8 @@ class LocalDataModule(_Base):  # type: ignore[misc]
         batch_size: int = 32,
         max_length: int = 1024,
         num_workers: int = 0,
+        prefetch_factor: int | None = None,
+        seed: int = 42,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -60,6 +62,8 @@ class LocalDataModule(_Base):  # type: ignore[misc]
             "batch_size": batch_size,
             "max_length": max_length,
             "num_workers": num_workers,
+            "prefetch_factor": prefetch_factor,
+            "seed": seed,
             **options,
         }
         self._loaders: tuple[StatefulTokenLoader, StatefulTokenLoader] | None = None

@@ -28,6 +28,18 @@ def test_a_token_of_a_batch_is_traced_to_its_file_document_and_offset(in_shards)
                 assert place.document is None
 
 
+def test_a_place_is_a_tuple_too():
+    data = from_array(np.arange(sum(LENGTHS), dtype=np.uint16), document_ends=ENDS)
+
+    place = BatchLoader(data, batch_size=2, block_size=BLOCK, order="sequential").locate(0, 1, 3)
+
+    # Token 9 is the second of document 2, after documents of 1 and 7 tokens.
+    assert place == ("data", 0, 1, 9, place.file, 9, 2, 1)
+    source, epoch, sample, position, file, offset, document, document_offset = place
+    assert (source, epoch, sample, position) == place[:4]
+    assert (file, offset, document, document_offset) == (place.file, place.offset, *place[-2:])
+
+
 def test_documents_are_named_where_the_data_knows_them():
     data = from_array(np.arange(sum(LENGTHS), dtype=np.uint16), document_ends=ENDS)
     loader = BatchLoader(data, batch_size=2, block_size=BLOCK)

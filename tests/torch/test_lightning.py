@@ -1,6 +1,7 @@
 """Lightning stores the loader's position in its checkpoints, and both of its packages work."""
 
 import importlib.util
+import inspect
 import sys
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 lightning = pytest.importorskip("lightning.pytorch")
 
 from tokenmill.lightning import LocalDataModule  # noqa: E402 - after Lightning, as users do
-from tokenmill.torch import TorchLoader  # noqa: E402
+from tokenmill.torch import TorchLoader, create_dataloaders  # noqa: E402
 
 SHAPE = {"batch_size": 4, "max_length": 16, "seed": 9}
 
@@ -59,6 +60,24 @@ def fit(folder, files, *, steps, num_workers=0, checkpoint=None):
     module = LocalDataModule(**files, **SHAPE, num_workers=num_workers)
     trainer.fit(model, datamodule=module, ckpt_path=checkpoint)
     return model
+
+
+@pytest.mark.parametrize("function", [LocalDataModule, create_dataloaders])
+def test_these_arguments_are_taken_by_place(function):
+    """As scripts give them."""
+    names = "train_data_path val_data_path batch_size max_length num_workers prefetch_factor seed"
+    given = inspect.signature(function).parameters.values()
+
+    assert [p.name for p in given if p.kind is p.POSITIONAL_OR_KEYWORD] == names.split()
+
+
+def test_the_module_passes_on_what_it_was_given(files):
+    module = LocalDataModule(*files.values(), 4, 16, 0, None, 9)
+    loaders = create_dataloaders(*files.values(), 4, 16, 0, None, 9)
+
+    assert module.train_dataloader().state_dict() == loaders[0].state_dict()
+    assert module.val_dataloader().state_dict() == loaders[1].state_dict()
+    assert loaders[0].state_dict()["seed"] == 9
 
 
 @pytest.mark.filterwarnings("ignore")

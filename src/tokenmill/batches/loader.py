@@ -265,12 +265,9 @@ class BatchLoader:
         sample = share.first_sample(step) + rank * share.batch_size + row
         sources, starts = self._order.locate(np.array([sample]))
         source = int(sources[0])
-        return SamplePlace(
-            **vars(place_of(self.datasets[source], int(starts[0]) + column)),
-            source=self.names[source],
-            epoch=int(self._order.epoch_of(np.array([sample]))[0]),
-            sample=sample,
-        )
+        epoch = int(self._order.epoch_of(np.array([sample]))[0])
+        place = place_of(self.datasets[source], int(starts[0]) + column)
+        return SamplePlace(self.names[source], epoch, sample, *place)
 
     def when(
         self,

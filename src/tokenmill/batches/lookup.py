@@ -1,7 +1,6 @@
 """Both ways between a batch and the data: what was in a step, and when does a document come."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +10,7 @@ from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.step_share import StepShare
 
 
-@dataclass(frozen=True)
-class TokenPlace:
+class TokenPlace(NamedTuple):
     """Where one token of a dataset is."""
 
     position: int
@@ -32,14 +30,18 @@ class TokenPlace:
         return place
 
 
-@dataclass(frozen=True)
-class SamplePlace(TokenPlace):
-    """Where one token of a batch comes from."""
+class SamplePlace(NamedTuple):
+    """Where one token of a batch comes from; from `position` on, the fields of its TokenPlace."""
 
     source: str
     epoch: int
     sample: int
     """The global sample number of the row."""
+    position: int
+    file: str
+    offset: int
+    document: int | None
+    document_offset: int | None
 
 
 class Visit(NamedTuple):

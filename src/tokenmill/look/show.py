@@ -26,7 +26,7 @@ class Excerpt:
         """For `--json`; bytes that are not UTF-8 are written as \\xNN."""
         return {
             "title": self.title,
-            **vars(self.place),
+            **self.place._asdict(),
             "tokens": [{"id": p.id, "text": p.text, "special": p.special} for p in self.tokens],
             "left_out": self.left_out,
         }
