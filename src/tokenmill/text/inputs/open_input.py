@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, cast
 
 from tokenmill import storage
-from tokenmill.errors import PrepareError
+from tokenmill.errors import BadInputError, PrepareError
 
 _FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP)
@@ -78,15 +78,11 @@ def read_range(path: str, start: int, stop: int) -> bytes:
 
 def read_full(file: BinaryIO, size: int) -> bytes:
     """`size` bytes from the current position; fewer only at the end. One `read` may give less."""
+    blocks = []
     try:
-        block = file.read(size)
-        if len(block) in (0, size):
-            return block
-        blocks = [block]
-        left = size - len(block)
-        while left and (block := file.read(left)):
+        while size and (block := file.read(size)):
             blocks.append(block)
-            left -= len(block)
+            size -= len(block)
     except OSError as error:
         raise cannot_read(file.name, error) from error
     return b"".join(blocks)
@@ -99,6 +95,11 @@ def cannot_read(path: str, error: OSError) -> PrepareError:
     if error.errno in _FAILING:
         hint = "the disk or the network is failing; give the command again when it is repaired"
     return PrepareError(f"cannot read {shown}: {error.strerror or error}", hint=hint, source=shown)
+
+
+def bad_file(name: str, what: str, *, hint: str = "fetch or make this file again") -> BadInputError:
+    """The error for a file that is not what it should be: `what` follows its name."""
+    return BadInputError(f"{name} {what}", hint=hint, source=name)
 
 
 def printable(path: str) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 
 from tokenmill.errors import BadInputError
 from tokenmill.text.inputs import open_input
+from tokenmill.text.inputs.open_input import Source, bad_file
 from tokenmill.text.reading.chunks import Edge
 from tokenmill.text.reading.document_rules import DocumentRule
 
@@ -50,47 +51,17 @@ def may_cut_between(window: bytes, low: int, high: int) -> bool:
     return _PLACE.search(window, low, high + 1) is not None
 
 
-def first_line(documents: DocumentRule, window: bytes, low: int, high: int) -> int:
-    """The first line end in low..high where a document may be left open, or -1."""
-    at = window.find(b"\n", max(0, low - 1), high)
-    while at >= 0:
-        if documents.clear(window, at + 1):
-            return at + 1
-        at = window.find(b"\n", at + 1, high)
-    return -1
-
-
-def first_inside(
-    cuts: re.Pattern[bytes], documents: DocumentRule, window: bytes, low: int, high: int
-) -> int:
-    """The first place in low..high that `cuts` and cleaning allow, or -1."""
-    if not may_cut_between(window, low, high):
-        return -1
-    best = -1
-    match = cuts.search(window, max(0, low - CUT_CONTEXT))
-    # From every start, not only after the last match: so the answer is the same for all `low`.
-    while match and match.start() <= high and (best < 0 or match.start() < best):
-        at = match.end()
-        allowed = low <= at <= high and may_cut_inside(window, at) and documents.clear(window, at)
-        if allowed and (best < 0 or at < best):
-            best = at
-        match = cuts.search(window, match.start() + 1)
-    return best
-
-
 class Aligner:
     """Aligns places in one uncompressed file."""
 
     def __init__(
         self,
-        path: str,
-        name: str,
-        size: int,
+        source: Source,
         documents: DocumentRule,
         cuts: re.Pattern[bytes] | None,
         long_line: int,
     ) -> None:
-        self._path, self._name, self._size = path, name, size
+        self._source, self._size = source, source.size
         self._documents, self._cuts, self._long_line = documents, cuts, long_line
         self._bytes_before = max(documents.bytes_before, CUT_CONTEXT)
         self._bytes_after = max(documents.bytes_after, CUT_CONTEXT)
@@ -119,28 +90,45 @@ class Aligner:
         return self._whichever_is_first(place, limit)
 
     def _whichever_is_first(self, place: int, limit: int) -> tuple[int, Edge]:
-        kinds: list[tuple[Find, Edge]] = [
-            (self._documents.first_end, Edge.NONE),
-            (self._line, Edge.LINE),
-            (self._inside, Edge.INSIDE),
-        ]
+        finders: dict[Edge, Find] = {
+            Edge.NONE: self._documents.first_end,
+            Edge.LINE: self._line,
+            Edge.INSIDE: self._inside,
+        }
         for base, window, low, high in self._windows(limit + 1, limit + CUT_BOUND):
-            found = [
-                (at, i) for i, (find, _) in enumerate(kinds) if (at := find(window, low, high)) >= 0
-            ]
-            if found:
-                at, i = min(found)
-                return base + at, kinds[i][1]
+            places = {edge: find(window, low, high) for edge, find in finders.items()}
+            if found := [edge for edge in places if places[edge] >= 0]:
+                edge = min(found, key=places.__getitem__)
+                return base + places[edge], edge
         if limit + CUT_BOUND >= self._size:
             return self._size, Edge.NONE
-        raise no_place_to_cut(self._name, place, limit + CUT_BOUND - place)
+        raise no_place_to_cut(self._source, place, limit + CUT_BOUND - place)
 
     def _line(self, window: bytes, low: int, high: int) -> int:
-        return first_line(self._documents, window, low, high)
+        """The first line end in low..high where a document may be left open, or -1."""
+        at = window.find(b"\n", max(0, low - 1), high)
+        while at >= 0 and not self._documents.clear(window, at + 1):
+            at = window.find(b"\n", at + 1, high)
+        return at + 1 if at >= 0 else -1
 
     def _inside(self, window: bytes, low: int, high: int) -> int:
+        """The first place in low..high that `cuts` and cleaning allow, or -1."""
         assert self._cuts is not None
-        return first_inside(self._cuts, self._documents, window, low, high)
+        if not may_cut_between(window, low, high):
+            return -1
+        best = high + 1
+        match = self._cuts.search(window, max(0, low - CUT_CONTEXT))
+        # From every start, not only after the last match: so the answer is the same for all `low`.
+        while match and match.start() < best:
+            at = match.end()
+            if (
+                low <= at < best
+                and may_cut_inside(window, at)
+                and self._documents.clear(window, at)
+            ):
+                best = at
+            match = self._cuts.search(window, match.start() + 1)
+        return best if best <= high else -1
 
     def _first(self, find: Find, start: int, stop: int) -> int:
         for base, window, low, high in self._windows(start, stop):
@@ -155,17 +143,17 @@ class Aligner:
         while start <= stop:
             end = min(start + step, stop)
             base = max(0, start - self._bytes_before)
-            window = open_input.read_range(self._path, base, end + self._bytes_after)
+            window = open_input.read_range(self._source.path, base, end + self._bytes_after)
             yield base, window, start - base, end - base
             start = end + 1
             step = min(4 * step, _LARGEST_READ)
 
 
-def no_place_to_cut(name: str, offset: int, searched: int) -> BadInputError:
+def no_place_to_cut(source: Source, offset: int, searched: int) -> BadInputError:
     """The error for a text without line ends or blanks for longer than we are ready to hold."""
-    return BadInputError(
-        f"{name} has no place to cut in {searched:,} bytes from byte {offset:,} on: "
+    return bad_file(
+        source.name,
+        f"has no place to cut in {searched:,} bytes from byte {offset:,} on: "
         "no line end, and nowhere that the tokenizer allows",
         hint="is it text? if so, break its lines, or cut it into documents with --separator",
-        source=name,
     )

@@ -29,7 +29,7 @@ class BadInputPlace(NamedTuple):
     reason: str
 
 
-def bad_input(source: Source, where: str, what: str, hint: str | None = None) -> BadInputError:
+def bad_document(source: Source, where: str, what: str, hint: str | None = None) -> BadInputError:
     """The error for one bad document: `where` is ":17" for a line, or " at byte 512"."""
     return BadInputError(
         f"{source.name}{where}: {what}",
@@ -39,11 +39,11 @@ def bad_input(source: Source, where: str, what: str, hint: str | None = None) ->
 
 
 class TooLargeError(BadInputError):
-    """A document that must be held whole, and has more than `max_document_bytes`."""
+    """A document that must be held whole, and has more than `most` bytes."""
 
-    def __init__(self, source: Source, where: str, what: str, size: int) -> None:
+    def __init__(self, source: Source, where: str, what: str, most: int, size: int) -> None:
         super().__init__(
-            f"{source.name}{where}: {what}",
+            f"{source.name}{where}: {what} has more than {most:,} bytes",
             hint="allow larger documents, or cut the file into documents another way",
             source=source.name,
         )
@@ -51,18 +51,18 @@ class TooLargeError(BadInputError):
         """Of the document, or 0 where it is not known."""
 
 
-class BadHeaderError(Exception):
-    """A file of columns of which no row can be read: no header, or no column with the text."""
+class NotReadableError(Exception):
+    """A line, or a whole file of columns, that has no text; an error or a count for the user."""
 
     def __init__(self, reason: str, what: str, hint: str | None = None) -> None:
         super().__init__(what)
         self.reason, self.what, self.hint = reason, what, hint
 
 
-def no_column(name: str, what: str) -> BadHeaderError:
+def no_column(name: str, what: str) -> NotReadableError:
     """The error for a file of columns whose column of text is missing or holds no text."""
     hint = "name the column that holds the text with --text_field"
-    return BadHeaderError(NO_COLUMN, f"column {name!r}: {what}", hint)
+    return NotReadableError(NO_COLUMN, f"column {name!r}: {what}", hint)
 
 
 def short_list(names: list[str]) -> str:

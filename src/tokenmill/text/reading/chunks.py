@@ -5,26 +5,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tokenmill.text.inputs.open_input import Source
-from tokenmill.text.reading.bad_input import (
-    EMPTY,
-    MOST_PLACES,
-    BadHeaderError,
-    BadInputPlace,
-    bad_input,
-)
-from tokenmill.text.reading.document_rules import (
-    ByFile,
-    ByLine,
-    ByParagraph,
-    BySeparator,
-    DocumentRule,
-)
+from tokenmill.text.reading import bad_input
+from tokenmill.text.reading.bad_input import BadInputPlace, NotReadableError
+from tokenmill.text.reading.document_rules import ByParagraph, BySeparator, DocumentRule
 
 MAX_DOCUMENT_BYTES = 256 << 20
-
-
-def _ignore(is_large: bool) -> None:
-    """The usual `on_large`."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +30,8 @@ class ReadRules:
     """The largest size of a document that must be held whole."""
     large_document_bytes: int = MAX_DOCUMENT_BYTES
     """Such a document with more bytes than this is announced by `on_large`."""
-    on_large: Callable[[bool], None] = _ignore
+    on_large: Callable[[bool], None] = lambda is_large: None
     """Called with True before a large document is held, with False when it is released."""
-
     spool_dir: str | None = None
     """Where compressed parquet is unpacked to."""
 
@@ -75,14 +59,10 @@ class ReadRules:
 
     def document_rule(self) -> DocumentRule:
         """The rule for documents in text files."""
-        if self.separator is not None:
-            return BySeparator(self.separator.encode())
-        rules: dict[str, DocumentRule] = {
-            "file": ByFile(),
-            "line": ByLine(),
-            "paragraph": ByParagraph(),
-        }
-        return rules[self.documents]
+        if self.documents == "paragraph":
+            return ByParagraph()
+        separator = "\n" if self.documents == "line" else self.separator
+        return BySeparator(separator.encode()) if separator else DocumentRule()
 
 
 class Edge(Enum):
@@ -124,10 +104,20 @@ class Chunk:
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
         self._keep(BadInputPlace(kind, number, reason))
 
-    def leave_out_empty(self, count: int = 1) -> None:
-        """Count documents without a byte: they are not bad, and their places are not kept."""
-        if count:
-            self.dropped[EMPTY] = self.dropped.get(EMPTY, 0) + count
+    def drop_empty(self) -> None:
+        """Leave out documents without a byte: they are not bad, and their places are not kept."""
+        if b"" not in self.texts:
+            return
+        kept = [text for number, text in enumerate(self.texts) if text or self.is_part(number)]
+        if empty := len(self.texts) - len(kept):
+            self.dropped[bad_input.EMPTY] = self.dropped.get(bad_input.EMPTY, 0) + empty
+        self.texts = kept
+
+    def is_part(self, number: int) -> bool:
+        """Whether texts[number] is only a piece of its document."""
+        return (number == 0 and self.continues is not Edge.NONE) or (
+            number == len(self.texts) - 1 and self.open is not Edge.NONE
+        )
 
     def repaired(self, reason: str, kind: str, number: int) -> None:
         """Count a text with U+FFFD in it, and keep its place if it is one of the first."""
@@ -135,26 +125,44 @@ class Chunk:
         self._keep(BadInputPlace(kind, number, f"{reason}, replaced"))
 
     def _keep(self, place: BadInputPlace) -> None:
-        if len(self.places) < MOST_PLACES:
+        if len(self.places) < bad_input.MOST_PLACES:
             self.places.append(place)
 
 
-def bad_row(
-    chunk: Chunk, source: Source, rules: ReadRules, row: int, reason: str, what: str
-) -> None:
-    """Raise the error for a row of CSV or parquet, or leave the row out."""
-    if rules.on_bad_input == "error":
-        raise bad_input(source, f", row {row:,}", what)
-    chunk.leave_out(reason, "row", row)
+class RowReader:
+    """Puts rows of CSV or parquet into `chunk`; bad ones are errors, or are counted in it."""
 
+    def __init__(self, source: Source, rules: ReadRules) -> None:
+        self.source, self.rules = source, rules
+        self.chunk = Chunk([], offset=1)
 
-def bad_file(
-    bad: BadHeaderError, bytes_in: int, source: Source, rules: ReadRules, *, first: bool = True
-) -> Chunk:
-    """Raise the error, or return a chunk for one unit of the file; the `first` unit counts it."""
-    if rules.on_bad_input == "error":
-        raise bad_input(source, "", bad.what, bad.hint) from None
-    chunk = Chunk([], bytes_in=bytes_in)
-    if first:
-        chunk.leave_out(bad.reason, "file", 0)
-    return chunk
+    def add(self, row: int, text: bytes) -> None:
+        at = bad_input.find_not_utf8(text)
+        if at < 0:
+            self.chunk.texts.append(text)
+        elif self.rules.on_bad_input == "replace":
+            self.chunk.texts.append(bad_input.replace_not_utf8(text))
+            self.chunk.repaired(bad_input.NOT_UTF8, "row", row)
+        else:
+            what = f"not UTF-8 at byte {at:,} of column {self.rules.text_field!r}"
+            self.bad_row(row, bad_input.NOT_UTF8, what)
+
+    def bad_row(self, row: int, reason: str, what: str, hint: str | None = None) -> None:
+        if self.rules.on_bad_input == "error":
+            raise bad_input.bad_document(self.source, f", row {row:,}", what, hint)
+        self.chunk.leave_out(reason, "row", row)
+
+    def large_row(self, row: int, what: str, size: int) -> None:
+        if self.rules.on_bad_input == "error":
+            most = self.rules.max_document_bytes
+            raise bad_input.TooLargeError(self.source, f", row {row:,}", what, most, size)
+        self.chunk.leave_out(bad_input.TOO_LARGE, "row", row)
+
+    def bad_file(self, bad: NotReadableError, bytes_in: int, *, first: bool = True) -> Chunk:
+        """A chunk for one unit of a file of which nothing can be read; the `first` counts it."""
+        if self.rules.on_bad_input == "error":
+            raise bad_input.bad_document(self.source, "", bad.what, bad.hint) from None
+        chunk = Chunk([], bytes_in=bytes_in)
+        if first:
+            chunk.leave_out(bad.reason, "file", 0)
+        return chunk

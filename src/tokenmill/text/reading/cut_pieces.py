@@ -14,14 +14,8 @@ from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
-from tokenmill.text.reading.align import (
-    CUT_BOUND,
-    CUT_CONTEXT,
-    Aligner,
-    may_cut_between,
-    may_cut_inside,
-    no_place_to_cut,
-)
+from tokenmill.text.reading import align
+from tokenmill.text.reading.align import CUT_BOUND, CUT_CONTEXT
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import Edge, ReadRules
 from tokenmill.text.reading.document_rules import DocumentRule
@@ -145,9 +139,9 @@ class Splitter:
         """Leave out the document that begins here, or raise the error that it is too large."""
         if self._rules.on_bad_input == "error":
             most = self._rules.max_document_bytes
-            what = f"the document from here has more than {most:,} bytes"
             size = _size_of_document(self._source, self._documents, offset)
-            raise TooLargeError(self._source, f" at byte {offset:,}", what, size)
+            where = f" at byte {offset:,}"
+            raise TooLargeError(self._source, where, "the document from here", most, size)
         out.too_large.append(offset)
 
     def _place_to_cut(self, rest: bytes, low: int, offset: int) -> tuple[int, Edge] | None:
@@ -161,7 +155,7 @@ class Splitter:
         if newline < 0 and (at := self._last_inside(rest, low, high)) > 0:
             return at, Edge.INSIDE
         if len(rest) > self._hold + CUT_BOUND:
-            raise no_place_to_cut(self._source.name, offset, len(rest))
+            raise align.no_place_to_cut(self._source, offset, len(rest))
         return None
 
     def _last_inside(self, rest: bytes, low: int, high: int) -> int:
@@ -171,12 +165,16 @@ class Splitter:
         while stop > low:
             start = max(low, stop - size)
             places: list[int] = []
-            if may_cut_between(rest, start, stop):
+            if align.may_cut_between(rest, start, stop):
                 places = [
                     m.end() for m in self._cuts.finditer(rest, start, stop + self._bytes_after)
                 ]
             for at in reversed(places):
-                if at <= stop and may_cut_inside(rest, at) and self._documents.clear(rest, at):
+                if (
+                    at <= stop
+                    and align.may_cut_inside(rest, at)
+                    and self._documents.clear(rest, at)
+                ):
                     return at
             stop, size = start, min(4 * size, _LARGEST_SEARCH_BYTES)
         return 0
@@ -202,7 +200,7 @@ def pieces_of(
                 end = DocumentPieces([], Edge.NONE, Edge.NONE, stream.position, b"")
                 yield end, stream.raw_position - seen
         return
-    aligner = Aligner(source.path, source.name, source.size, documents, cuts, rules.long_line)
+    aligner = align.Aligner(source, documents, cuts, rules.long_line)
     start, first = aligner.align(unit.start)
     stop, last = aligner.align(unit.stop)
     if start >= stop:

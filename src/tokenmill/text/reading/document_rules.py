@@ -15,7 +15,6 @@ before one, and not before a blank line (whose newline would then be in the piec
 """
 
 import re
-from typing import Protocol
 
 BLANK_LIMIT = 1000
 _BLANK = rb"[ \t\r]{0,%d}" % BLANK_LIMIT
@@ -26,72 +25,37 @@ _BLANK_LAST_LINE = re.compile(rb"(?:\A|\n)" + _BLANK + rb"\Z")
 _NO_BLANK = re.compile(_BLANK + rb"[^ \t\r\n]|[ \t\r]{%d}" % (BLANK_LIMIT + 1))
 
 
-class DocumentRule(Protocol):
-    """One rule for documents."""
-
-    bytes_before: int
-    bytes_after: int
-    end_bytes: int
-    """At most so many bytes are between a document and the place where it has ended."""
-
-    def first_end(self, window: bytes, low: int, high: int) -> int:
-        """The first document end in low..high that can be seen from its surroundings, or -1."""
-
-    def settled(self, window: bytes, low: int, high: int) -> int:
-        """The first place in low..high that is not inside a separator, or -1."""
-
-    def clear(self, window: bytes, at: int) -> bool:
-        """Whether a document may be left open here."""
-
-    def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
-        """The documents that end in the text, and the rest; `fresh`: none is open before it."""
-
-    def last(self, rest: bytes, *, fresh: bool) -> bytes | None:
-        """What the rest is when the file ends after it: the last document's end, or None."""
-
-
-class _Plain:
-    """What most rules share: no place is inside a separator, each is clear."""
+class DocumentRule:
+    """The rule `file`: only the end of the file ends a document. The others derive from it."""
 
     bytes_before = 1
     bytes_after = 1
     end_bytes = 1
+    """At most so many bytes are between a document and the place where it has ended."""
+
+    def first_end(self, window: bytes, low: int, high: int) -> int:
+        """The first document end in low..high that can be seen from its surroundings, or -1."""
+        return -1
 
     def settled(self, window: bytes, low: int, high: int) -> int:
+        """The first place in low..high that is not inside a separator, or -1."""
         return low
 
     def clear(self, window: bytes, at: int) -> bool:
+        """Whether a document may be left open here."""
         return True
 
+    def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
+        """The documents that end in the text, and the rest; `fresh`: none is open before it."""
+        return [], text
+
     def last(self, rest: bytes, *, fresh: bool) -> bytes | None:
+        """What the rest is when the file ends after it: the last document's end, or None."""
         return rest if rest or not fresh else None
 
 
-class ByFile(_Plain):
-    """The whole file is one document; only the end of the file ends it."""
-
-    def first_end(self, window: bytes, low: int, high: int) -> int:
-        return -1
-
-    def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
-        return [], text
-
-
-class ByLine(_Plain):
-    """Every line is a document."""
-
-    def first_end(self, window: bytes, low: int, high: int) -> int:
-        at = window.find(b"\n", max(0, low - 1), high)
-        return at + 1 if at >= 0 else -1
-
-    def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
-        """The lines without their newlines."""
-        lines = text.split(b"\n")
-        return lines, lines.pop()
-
-
-class BySeparator(_Plain):
-    """Text between separators.
+class BySeparator(DocumentRule):
+    """Text between separators; with a newline as separator, every line is a document.
 
     A separator like "\\n\\n" can overlap itself, and which of the overlapping ones count depends
     on where the run of them begins. Only the first of such a run can be found locally, so units
@@ -109,44 +73,39 @@ class BySeparator(_Plain):
         """After the first separator that no earlier one overlaps."""
         at = window.find(self._separator, max(0, low - self._size), high)
         while at >= 0:
-            if not self._overlaps or not self._before(window, at):
+            if not self._overlaps or self._around(window, at) < 0:
                 return at + self._size
             at = window.find(self._separator, at + 1, high)
         return -1
-
-    def _before(self, window: bytes, at: int) -> bool:
-        start = max(0, at - self._size + 1)
-        return window.find(self._separator, start, at + self._size - 1) >= 0
 
     def settled(self, window: bytes, low: int, high: int) -> int:
         """After the run of overlapping separators that `low` is in."""
         at = low
         while at <= high:
-            straddling = self._straddling(window, at)
-            if straddling < 0:
+            around = self._around(window, at)
+            if around < 0:
                 return at
-            at = straddling + self._size
+            at = around + self._size
         return -1
 
-    def _straddling(self, window: bytes, at: int) -> int:
+    def _around(self, window: bytes, at: int) -> int:
+        """Where the last separator begins that this place is inside of, or -1."""
         start = max(0, at - self._size + 1)
         return window.rfind(self._separator, start, at + self._size - 1)
 
     def clear(self, window: bytes, at: int) -> bool:
         """Not inside a separator, and not before one: there the document ends."""
-        return self._straddling(window, at) < 0 and not window.startswith(self._separator, at)
+        return self._around(window, at) < 0 and not window.startswith(self._separator, at)
 
     def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
         parts = text.split(self._separator)
         return parts, parts.pop()
 
 
-class ByParagraph(_Plain):
+class ByParagraph(DocumentRule):
     """Text between blank lines."""
 
-    bytes_before = BLANK_LIMIT + 2
-    bytes_after = BLANK_LIMIT + 2
-    end_bytes = BLANK_LIMIT + 2
+    bytes_before = bytes_after = end_bytes = BLANK_LIMIT + 2
 
     def first_end(self, window: bytes, low: int, high: int) -> int:
         """Right after the first blank line that follows another line."""
@@ -170,8 +129,8 @@ class ByParagraph(_Plain):
         return parts, parts.pop()
 
     def last(self, rest: bytes, *, fresh: bool) -> bytes | None:
-        """The paragraph without its last newline; a blank rest is no document."""
+        """Without its last newline; a blank rest is no document."""
         blank = _BLANK_LAST_LINE.search(rest, max(0, len(rest) - self.bytes_before))
         if blank and (fresh or blank.start() or rest[:1] == b"\n"):
             rest = rest[: blank.start()]
-        return rest if rest or not fresh else None
+        return super().last(rest, fresh=fresh)

@@ -43,8 +43,6 @@ def read_unit(
     chunk_bytes: int = 1 << 20,
 ) -> Iterator[Chunk]:
     """The documents of one unit, chunk by chunk."""
-    if chunk_bytes < 1:
-        raise ValueError(f"chunk_bytes is {chunk_bytes}; it must be at least 1")
     if source.kind == "unreadable":
         chunk = Chunk([])
         chunk.leave_out(UNREADABLE, "file", 0)

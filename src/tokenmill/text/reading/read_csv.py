@@ -17,21 +17,9 @@ from collections.abc import Iterator
 
 from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
-from tokenmill.text.reading.bad_input import (
-    EMPTY_FILE,
-    NO_FIELD,
-    NOT_CSV,
-    NOT_UTF8,
-    TOO_LARGE,
-    UNCLOSED_QUOTE,
-    BadHeaderError,
-    TooLargeError,
-    bad_input,
-    no_column,
-    replace_not_utf8,
-    short_list,
-)
-from tokenmill.text.reading.chunks import Chunk, ReadRules, bad_file, bad_row
+from tokenmill.text.reading import bad_input
+from tokenmill.text.reading.bad_input import NotReadableError
+from tokenmill.text.reading.chunks import Chunk, ReadRules, RowReader
 
 _BLOCK_BYTES = 1 << 18
 _FIELD_END = re.compile(rb"[,\n]")
@@ -48,52 +36,50 @@ def read_csv(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chu
 
 def _read(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
     with InputStream(source.path, source.compression, source.name) as stream:
-        lines = _CsvLines(stream, rules)
+        reader = _CsvRows(_CsvLines(stream, rules), source, rules)
         try:
-            column = _find_column(lines.parse(), rules)
-        except BadHeaderError as bad:
-            yield bad_file(bad, source.size, source, rules)
+            column = reader.find_column()
+        except NotReadableError as bad:
+            yield reader.bad_file(bad, source.size)
             return
-        reader = _RowReader(lines, source, rules)
         size = seen = 0
         for values in reader.rows():
-            size += reader.add(values, column)
+            size += reader.take(values, column)
             if size >= chunk_bytes:
-                reader.chunk.bytes_in, seen = stream.raw_position - seen, stream.raw_position
-                yield reader.chunk
-                reader.chunk, size = Chunk([], offset=reader.row + 1), 0
-        reader.chunk.bytes_in = source.size - seen
-        yield reader.chunk
+                yield reader.finish_chunk(stream.raw_position - seen)
+                size, seen = 0, stream.raw_position
+        yield reader.finish_chunk(source.size - seen)
 
 
-def _find_column(rows: Iterator[list[str]], rules: ReadRules) -> int:
-    try:
-        header = next(rows)
-    except StopIteration:
-        raise BadHeaderError(EMPTY_FILE, "the file is empty: it has no header") from None
-    except csv.Error as error:
-        raise BadHeaderError(NOT_CSV, f"the header is not CSV: {error}") from None
-    except _RowTooLargeError:
-        what = f"the header has more than {rules.max_document_bytes:,} bytes"
-        raise BadHeaderError(NOT_CSV, what) from None
-    if header:
-        header[0] = header[0].removeprefix("\ufeff")  # spreadsheets write one; it is not a name
-    found = header.count(rules.text_field)
-    if found != 1:
-        times = "no" if found == 0 else f"{found} times a"
-        raise no_column(
-            rules.text_field, f"{times} such column; the header has: {short_list(header)}"
-        )
-    return header.index(rules.text_field)
-
-
-class _RowReader:
+class _CsvRows(RowReader):
     """The rows that can be read; others are errors, or are counted in `chunk`."""
 
     def __init__(self, lines: "_CsvLines", source: Source, rules: ReadRules) -> None:
-        self._lines, self._source, self._rules = lines, source, rules
-        self.chunk = Chunk([], offset=1)
+        super().__init__(source, rules)
+        self._lines = lines
         self.row = 0
+
+    def find_column(self) -> int:
+        """Read the header: which column holds the text."""
+        field = self.rules.text_field
+        try:
+            header = next(self._lines.parse())
+        except StopIteration:
+            what = "the file is empty: it has no header"
+            raise NotReadableError(bad_input.EMPTY_FILE, what) from None
+        except csv.Error as error:
+            what = f"the header is not CSV: {error}"
+            raise NotReadableError(bad_input.NOT_CSV, what) from None
+        except _RowTooLargeError:
+            what = f"the header has more than {self.rules.max_document_bytes:,} bytes"
+            raise NotReadableError(bad_input.NOT_CSV, what) from None
+        if header:
+            header[0] = header[0].removeprefix("\ufeff")  # spreadsheets write one; it is not a name
+        if (found := header.count(field)) != 1:
+            times = "no" if found == 0 else f"{found} times a"
+            names = bad_input.short_list(header)
+            raise bad_input.no_column(field, f"{times} such column; the header has: {names}")
+        return header.index(field)
 
     def rows(self) -> Iterator[list[str]]:
         """The values of each row that is CSV and not too large."""
@@ -108,56 +94,42 @@ class _RowReader:
             except csv.Error as error:
                 if lines.spans_lines or "unexpected end" in str(error):
                     return self._unclosed()
-                self._bad(NOT_CSV, f"not CSV: {error}")
+                self.bad_row(self.row, bad_input.NOT_CSV, f"not CSV: {error}")
                 parsed = lines.parse()
             except _RowTooLargeError:
                 if not lines.skip_row():
                     return self._unclosed()
-                self._too_large()
+                self.large_row(self.row, "the row", lines.row_bytes)
                 parsed = lines.parse()
             else:
                 if lines.is_too_large():
-                    self._too_large()
+                    self.large_row(self.row, "the row", lines.row_bytes)
                 else:
                     yield values
 
-    def add(self, values: list[str], column: int) -> int:
-        """Put the text of a row into the chunk; returns its size. An empty line is no row."""
-        if not values:
-            return 0
-        if len(values) <= column:
-            field = self._rules.text_field
-            self._bad(NO_FIELD, f"{len(values)} columns, but {field!r} is column {column + 1}")
-            return 0
-        try:
-            text = values[column].encode()
-        except UnicodeEncodeError:
-            if self._rules.on_bad_input != "replace":
-                self._bad(NOT_UTF8, f"column {self._rules.text_field!r} is not UTF-8")
-                return 0
-            text = replace_not_utf8(_encode(values[column]))
-            self.chunk.repaired(NOT_UTF8, "row", self.row)
-        if text:
-            self.chunk.texts.append(text)
-        else:
-            self.chunk.leave_out_empty()
-        return len(text)
-
-    def _bad(self, reason: str, what: str) -> None:
-        bad_row(self.chunk, self._source, self._rules, self.row, reason, what)
-
-    def _too_large(self) -> None:
-        if self._rules.on_bad_input == "error":
-            what = f"the row has more than {self._rules.max_document_bytes:,} bytes"
-            raise TooLargeError(self._source, f", row {self.row:,}", what, self._lines.row_bytes)
-        self.chunk.leave_out(TOO_LARGE, "row", self.row)
-
     def _unclosed(self) -> None:
-        if self._rules.on_bad_input == "error":
-            what = f"not CSV: a quote that opens on line {self._lines.line:,} is not closed"
-            hint = "close it; --on_bad_input skip (or replace) leaves out the file from there on"
-            raise bad_input(self._source, f", row {self.row:,}", what, hint)
-        self.chunk.leave_out(UNCLOSED_QUOTE, "row", self.row)
+        what = f"not CSV: a quote that opens on line {self._lines.line:,} is not closed"
+        hint = "close it; --on_bad_input skip (or replace) leaves out the file from there on"
+        self.bad_row(self.row, bad_input.UNCLOSED_QUOTE, what, hint)
+
+    def take(self, values: list[str], column: int) -> int:
+        """Put the text of a row into the chunk; returns its size. An empty line is no row."""
+        if len(values) > column:
+            text = _encode(values[column])
+            self.add(self.row, text)
+            return len(text)
+        if values:
+            field = self.rules.text_field
+            what = f"{len(values)} columns, but {field!r} is column {column + 1}"
+            self.bad_row(self.row, bad_input.NO_FIELD, what)
+        return 0
+
+    def finish_chunk(self, bytes_in: int) -> Chunk:
+        """The chunk, which covers so many bytes of the file; another one is begun."""
+        done, self.chunk = self.chunk, Chunk([], offset=self.row + 1)
+        done.bytes_in = bytes_in
+        done.drop_empty()
+        return done
 
 
 class _RowTooLargeError(Exception):

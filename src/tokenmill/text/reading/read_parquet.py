@@ -8,18 +8,9 @@ from typing import Any
 
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit, damaged_parquet, open_parquet
-from tokenmill.text.reading.bad_input import (
-    NO_FIELD,
-    NOT_UTF8,
-    TOO_LARGE,
-    BadHeaderError,
-    TooLargeError,
-    find_not_utf8,
-    no_column,
-    replace_not_utf8,
-    short_list,
-)
-from tokenmill.text.reading.chunks import Chunk, ReadRules, bad_file, bad_row
+from tokenmill.text.reading import bad_input
+from tokenmill.text.reading.bad_input import NotReadableError, no_column, short_list
+from tokenmill.text.reading.chunks import Chunk, ReadRules, RowReader
 
 
 def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
@@ -27,29 +18,28 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int)
     import pyarrow
 
     with open_parquet(source, rules.spool_dir) as parquet:
-        metadata = parquet.metadata
+        metadata, reader = parquet.metadata, RowReader(source, rules)
         groups = metadata.num_row_groups
         if source.compression:
             unit = Unit(unit.source, 0, groups)
         try:
             path = _find_column(parquet, rules)
-        except BadHeaderError as bad:
+        except NotReadableError as bad:
             share = source.size * unit.stop // groups - source.size * unit.start // groups
-            yield bad_file(bad, share, source, rules, first=unit.start == 0)
+            yield reader.bad_file(bad, share, first=unit.start == 0)
             return
         row = 1 + sum(metadata.row_group(i).num_rows for i in range(unit.start))
         for group in range(unit.start, unit.stop):
             # Each row group counts for an equal share of the file; its first chunk has all of it.
             covered = source.size * (group + 1) // groups - source.size * group // groups
-            batches = parquet.iter_batches(
-                _rows_of_batch(metadata.row_group(group), chunk_bytes),
-                [group],
-                [".".join(path)],
-                use_threads=False,
-            )
+            about = metadata.row_group(group)
+            bytes_per_row = max(1, about.total_byte_size // max(1, about.num_rows))
+            num_rows = max(1, min(1 << 16, chunk_bytes // bytes_per_row))
+            column = ".".join(path)
+            batches = parquet.iter_batches(num_rows, [group], [column], use_threads=False)
             try:
                 for batch in batches:
-                    chunk = Chunk([], offset=row, bytes_in=covered)
+                    chunk = reader.chunk = Chunk([], offset=row, bytes_in=covered)
                     covered = 0
                     is_large = batch.nbytes > rules.large_document_bytes
                     if is_large:
@@ -57,11 +47,11 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int)
                     row += batch.num_rows
                     texts = _texts(batch, path)
                     del batch  # before the texts are checked: memory
-                    _fill(chunk, texts, source, rules)
+                    _fill(reader, texts)
                     del texts
                     yield chunk
                     if is_large:
-                        del chunk
+                        del chunk, reader.chunk
                         rules.on_large(False)
             except (pyarrow.ArrowException, OSError) as error:
                 raise damaged_parquet(source, error) from error
@@ -69,12 +59,6 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int)
                 yield Chunk([], offset=row, bytes_in=covered)
         if groups == 0 and unit.start == 0:
             yield Chunk([], bytes_in=source.size)
-
-
-def _rows_of_batch(group: Any, chunk_bytes: int) -> int:
-    """Rows of about `chunk_bytes` bytes, from the mean of the row group."""
-    bytes_per_row: int = max(1, group.total_byte_size // max(1, group.num_rows))
-    return max(1, min(1 << 16, chunk_bytes // bytes_per_row))
 
 
 def _find_column(parquet: Any, rules: ReadRules) -> list[str]:
@@ -115,29 +99,18 @@ def _texts(batch: Any, path: list[str]) -> list[bytes | None]:
     return texts
 
 
-def _fill(chunk: Chunk, texts: list[bytes | None], source: Source, rules: ReadRules) -> None:
+def _fill(reader: RowReader, texts: list[bytes | None]) -> None:
     good = [text for text in texts if text]
-    largest = max(map(len, good), default=0)
-    fits = len(good) == len(texts) and largest <= rules.max_document_bytes
-    if fits and find_not_utf8(b"\n".join(good)) < 0:
-        chunk.texts = good
+    most, column = reader.rules.max_document_bytes, f"column {reader.rules.text_field!r}"
+    fits = len(good) == len(texts) and max(map(len, good), default=0) <= most
+    if fits and bad_input.find_not_utf8(b"\n".join(good)) < 0:
+        reader.chunk.texts = good
         return
-    column = f"column {rules.text_field!r}"
-    for row, text in enumerate(texts, chunk.offset):
+    for row, text in enumerate(texts, reader.chunk.offset):
         if text is None:
-            bad_row(chunk, source, rules, row, NO_FIELD, f"{column} is null")
-        elif not text:
-            chunk.leave_out_empty()
-        elif len(text) > rules.max_document_bytes:
-            if rules.on_bad_input == "error":
-                what = f"{column} has more than {rules.max_document_bytes:,} bytes"
-                raise TooLargeError(source, f", row {row:,}", what, len(text))
-            chunk.leave_out(TOO_LARGE, "row", row)
-        elif (at := find_not_utf8(text)) < 0:
-            chunk.texts.append(text)
-        elif rules.on_bad_input == "replace":
-            chunk.texts.append(replace_not_utf8(text))
-            chunk.repaired(NOT_UTF8, "row", row)
+            reader.bad_row(row, bad_input.NO_FIELD, f"{column} is null")
+        elif len(text) > most:
+            reader.large_row(row, column, len(text))
         else:
-            what = f"not UTF-8 at byte {at:,} of {column}"
-            bad_row(chunk, source, rules, row, NOT_UTF8, what)
+            reader.add(row, text)
+    reader.chunk.drop_empty()
