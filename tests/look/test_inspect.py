@@ -7,10 +7,11 @@ import pytest
 from look import build
 from look.build import ALL_FORMATS, EOT
 
+import tokenmill
 from tokenmill.cli import main
 from tokenmill.errors import NotADatasetError
 from tokenmill.look.check import verify
-from tokenmill.look.inspect import inspect, lines
+from tokenmill.look.inspect import inspect, lines, open_splits
 
 INDEXED = {"tokenmill", "megatron", "datatrove", "dolma", "mds", "litdata"}
 
@@ -61,14 +62,36 @@ def test_how_it_was_made_is_shown(tmp_path, few):
     assert "corpus/a.jsonl: 12,345 bytes" in shown
 
 
-def test_a_single_file_is_inspected_with_its_held_out_tenth(tmp_path, few):
+@pytest.mark.parametrize("name", ["train.bin", "corpus.bin"])
+def test_data_without_splits_is_listed_whole_as_open_opens_it(tmp_path, few, name):
     path = build.raw(tmp_path / "d", {"train": few["train"]}) / "train.bin"
+    path = path.rename(path.with_name(name))
 
     known = inspect(path, dtype="uint16")
 
-    total = known["tokens"]
-    assert known["splits"]["train"]["tokens"] == total * 9 // 10
-    assert known["splits"]["val"]["part_of_a_file"]
+    data = tokenmill.open(path, dtype="uint16")
+    assert {n: s["tokens"] for n, s in known["splits"].items()} == {"all": len(data)}
+    assert known["tokens"] == len(data) == path.stat().st_size // 2
+    assert known["fingerprint"] == {"all": data.fingerprint}
+    assert not known["splits"]["all"]["part_of_a_file"]
+
+
+def test_what_is_held_out_by_rule_is_listed_when_asked_for(tmp_path, few):
+    path = build.raw(tmp_path / "d", {"train": few["train"]}) / "train.bin"
+
+    splits = open_splits(path, held_out=True, dtype="uint16")
+
+    total = path.stat().st_size // 2
+    assert {name: len(data) for name, data in splits.items()} == {
+        "train": total * 9 // 10,
+        "val": total - total * 9 // 10,
+    }
+
+
+def test_data_with_other_splits_than_train_is_listed_by_them(tmp_path, few):
+    path = build.raw(tmp_path / "d", {"val": few["val"], "test": few["train"]})
+
+    assert list(inspect(path, dtype="uint16")["splits"]) == ["val", "test"]
 
 
 def test_a_name_with_control_characters_is_shown_harmlessly(tmp_path, few, capsys):

@@ -225,6 +225,18 @@ def test_the_command_shows_a_document_with_its_place(path, capsys):
     assert out.rstrip().endswith("[[<|endoftext|>]]")
 
 
+def test_the_command_shows_the_split_that_open_opens(path, tmp_path, capsys):
+    assert run(path, "--find", "no text has this") == 1
+    assert "not found in train" in capsys.readouterr().err
+    shard = next((path / "val").glob("*.bin"))
+    whole = np.fromfile(shard, "<u2")
+    whole.tofile(tmp_path / "corpus.bin")
+
+    # No split is named by the file: all of it, not the first nine tenths.
+    assert run(tmp_path / "corpus.bin", "--dtype", "uint16", "--tokens", f"0:{len(whole)}") == 0
+    assert f"tokens 0 to {len(whole):,}" in capsys.readouterr().out
+
+
 def test_plain_text_is_the_text(path, capsys):
     assert run(path, "--doc", 2, "--plain", "--limit", 5000) == 0
 

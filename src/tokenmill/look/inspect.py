@@ -6,6 +6,7 @@ and sizes.
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,22 @@ SAMPLE_TOKENS = 4096  # at each place
 
 
 @takes_keywords_of(open_dataset, but=("split",))
-def open_splits(path: str | os.PathLike[str], **open_options: Any) -> dict[str, TokenDataset]:
-    """Every split that the path has, by the rule of its format."""
+def open_splits(
+    path: str | os.PathLike[str], *, held_out: bool = False, **open_options: Any
+) -> dict[str, TokenDataset]:
+    """Every split that the data has; data without splits is `all`, as `tokenmill.open` opens it.
+
+    With `held_out` such data is cut into `train` and `val`, by the rule for what is held out.
+    """
     # Every file is looked at: what fails fails here.
     whole = open_dataset(path, "all", **open_options)
+    with suppress(FormatError):  # there are splits, but no train
+        if not held_out and open_dataset(path, **open_options).split is None:
+            return {"all": whole}
     splits = {}
     for name in SPLITS:
-        try:
+        with suppress(FormatError):  # there is no such split
             splits[name] = open_dataset(path, name, **open_options)
-        except FormatError:
-            continue  # there is no such split
     return splits or {"all": whole}
 
 

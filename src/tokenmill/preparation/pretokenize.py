@@ -6,17 +6,17 @@ The text is one document and no end-of-text id is added; with `separator`, the d
 separators get one each.
 
   plan     cut the text into units                                  plan.py
-  encode   encode a unit at a time; count its characters            stages/encode.py
+  encode   encode a unit at a time                                  stages/encode.py
   join     encode the text between two units                        stages/join.py
   write    copy the ids into one .npy, hash it, read it back        stages/write_npy.py
 
 The work is in the hidden folder `.corpus.npy.work` until the array is complete; a run that was
-stopped resumes there, and the bytes are the same. Beside the array is
-`corpus.tokenizer_state.json`: enough to decode it elsewhere, and to know what it was made with.
-One core. For many files, several cores, or a split for validation, use `prepare`.
+stopped resumes there, and the bytes are the same. `corpus.tokenizer_state.json`, beside the array,
+is enough to decode it elsewhere. One core: for many files or several cores use `prepare`.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, choose_dtype, ma
 from tokenmill.preparation.settings import Settings, one_of
 from tokenmill.preparation.stages.encode import encode_unit
 from tokenmill.preparation.stages.join import join_units, load_joined
-from tokenmill.preparation.stages.write_npy import count_characters, write_npy
+from tokenmill.preparation.stages.write_npy import write_npy
 from tokenmill.preparation.workspace.target import hold_workspace
 from tokenmill.preparation.workspace.work_folder import Workspace, bytes_and_tokens
 from tokenmill.text.inputs import open_input
@@ -138,13 +138,7 @@ class TextArray:
 
     @property
     def state(self) -> Path:
-        """The tokenizer, beside the array."""
         return self.npy.with_suffix(".tokenizer_state.json")
-
-    @property
-    def work(self) -> Path:
-        """The folder that holds the work until the array is complete."""
-        return self.npy.with_name(f".{self.npy.name}.work")
 
     def write(self, progress: Progress, unit_bytes: int) -> Pretokenized:
         """Run all stages, and put the array in its place."""
@@ -156,9 +150,9 @@ class TextArray:
                 raise BadInputError(f"{self.source.name} is empty: there is nothing to tokenize")
             check_unchanged(self.source)
             self._publish(workspace.path("npy", written["name"]))
-        size, _ = written["files"][written["name"]]
-        num_documents = num_documents if self.separator else 0
-        return self._outcome(written["tokens"], num_documents, num_characters, size)
+        return self._outcome(
+            written["tokens"], num_documents if self.separator else 0, num_characters
+        )
 
     def find_kept(self) -> Pretokenized | None:
         """The array that is there, if it is newer than the text; it must be what was asked for."""
@@ -174,14 +168,14 @@ class TextArray:
                 f"{newer} it holds {ids.dtype.name} {ids.shape}, not {self.dtype.name}",
                 hint=f"{AGAIN}; --dtype {ids.dtype.name} keeps it",
             )
-        made, wanted = self._made_with(), self._wanted
+        made = self._made_with()
         if made is None:
             raise MismatchError(f"{newer} {self.state} does not say how it was made", hint=AGAIN)
-        for what, now in wanted.items():
+        for what, now in self._wanted.items():
             if made[what] != now:
                 kind = TokenizerMismatchError if what == "fingerprint" else MismatchError
                 raise kind(f"{newer} was made with {what} {made[what]!r}, not {now!r}", hint=AGAIN)
-        return self._outcome(len(ids), 0, None, self.npy.stat().st_size, kept=True)
+        return self._outcome(len(ids), 0, None, kept=True)
 
     @property
     def _wanted(self) -> dict[str, str]:
@@ -220,11 +214,9 @@ class TextArray:
         What was done stays after an interrupt or a failing disk, to resume from; it is removed
         after success, and after any other error, which would come again.
         """
+        folder = self.npy.with_name(f".{self.npy.name}.work")
         try:
-            with (
-                explain_bad_disk(self.work),
-                hold_workspace(self.work, break_lock=False) as workspace,
-            ):
+            with explain_bad_disk(folder), hold_workspace(folder, break_lock=False) as workspace:
                 try:
                     yield workspace
                 except (OSError, Stopped):
@@ -235,7 +227,7 @@ class TextArray:
                 workspace.forget()
         finally:
             with suppress(OSError):
-                self.work.rmdir()
+                folder.rmdir()
 
     def _publish(self, array: Path) -> None:
         """Put the tokenizer and the array in place; an array made otherwise is removed first."""
@@ -247,10 +239,11 @@ class TextArray:
         rename_durably(array, self.npy)
 
     def _outcome(
-        self, tokens: int, documents: int, characters: int | None, size: int, *, kept: bool = False
+        self, num_tokens: int, num_documents: int, num_characters: int | None, kept: bool = False
     ) -> Pretokenized:
         names = (self.source.name, str(self.npy), self.tokenizer.name, self.dtype.name)
-        return Pretokenized(*names, tokens, documents, characters, size, kept)
+        counts = (num_tokens, num_documents, num_characters, self.npy.stat().st_size)
+        return Pretokenized(*names, *counts, kept)
 
 
 def encode_text(plan: Plan, progress: Progress) -> tuple[int, int]:
@@ -258,15 +251,15 @@ def encode_text(plan: Plan, progress: Progress) -> tuple[int, int]:
     name = str(plan.workspace.out_dir)
     tasks = [(name, unit, None, unit) for unit in range(len(plan.units))]
     results = LocalExecutor(1).run(encode_unit, tasks)
-    num_documents = num_characters = 0
-    for unit, receipt in progress.follow(
+    counts, dropped = Counter[str](), Counter[str]()
+    for _, receipt in progress.follow(
         "tokenizing", results, total=plan.bytes_in, measure=bytes_and_tokens
     ):
-        num_documents += receipt["counts"].get("documents_in", 0)
-        num_documents -= sum(receipt["dropped"].values())
-        num_characters += count_characters(name, unit)["characters"]
+        counts.update(receipt["counts"])
+        dropped.update(receipt["dropped"])
     join_units(name)
-    return num_documents - sum(load_joined(name).dropped.values()), num_characters
+    dropped.update(load_joined(name).dropped)
+    return counts["documents_in"] - dropped.total(), counts["characters"]
 
 
 def npy_beside(path: Path) -> Path:
@@ -276,16 +269,15 @@ def npy_beside(path: Path) -> Path:
 
 
 def _find_texts(paths: Sequence[str | os.PathLike[str]]) -> list[Source]:
-    sources = [_find_text(Path(path)) for path in paths]
-    if not sources:
-        raise ValueError("no text file was given")
-    owners: dict[Path, str] = {}
-    for source in sources:
-        npy = npy_beside(Path(source.name)).resolve()
+    owners: dict[Path, Source] = {}
+    for path in map(Path, paths):
+        source, npy = _find_text(path), npy_beside(path).resolve()
         if npy in owners:
-            raise ValueError(f"{owners[npy]} and {source.name} would both become {npy}")
-        owners[npy] = source.name
-    return sources
+            raise ValueError(f"{owners[npy].name} and {path} would both become {npy}")
+        owners[npy] = source
+    if not owners:
+        raise ValueError("no text file was given")
+    return list(owners.values())
 
 
 def _find_text(path: Path) -> Source:

@@ -22,7 +22,9 @@ WHAT = {"doc": "--doc", "tokens": "--tokens", "step": "--step", "text": "--find"
 
 @click.command()
 @click.argument("path")
-@value("--split", "NAME", "`train`, `val`, `test` or `all`", default="train")
+@value(
+    "--split", "NAME", "`train`, `val`, `test` or `all`  [default: train, or all without splits]"
+)
 @value("--doc", "N", "Document number N, from 0", type=click.IntRange(min=0))
 @value("--tokens", "A:B", "Tokens A to B of the split")
 @value("--step", "K", "The batch of step K", type=click.IntRange(min=0))
@@ -42,7 +44,7 @@ WHAT = {"doc": "--doc", "tokens": "--tokens", "step": "--step", "text": "--find"
 @prints_outcome
 def command(
     path: str,
-    split: str,
+    split: str | None,
     limit: int | None,
     ids: bool,
     plain: bool,
@@ -71,7 +73,7 @@ def command(
     excerpts = _excerpts(data, limit=limit, order=options, **what)
     first = list(islice(excerpts, 1))
     if not first and what["text"] is not None:
-        return Outcome([], notes=[f"not found in {split}"], exit_code=1)
+        return Outcome([], notes=[f"not found in {data.split or 'all'}"], exit_code=1)
     return Outcome(
         lambda: [excerpt.to_json() for excerpt in chain(first, excerpts)],
         results=(_text(e, plain, ids, quiet) for e in chain(first, excerpts)),

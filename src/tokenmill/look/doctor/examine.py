@@ -84,7 +84,7 @@ def _open(
 ) -> dict[str, TokenDataset]:
     """Open; where no file states the dtype, guess it from the data."""
     try:
-        return open_splits(path, **open_options)
+        return open_splits(path, held_out=True, **open_options)
     except (NotADatasetError, TruncatedShardError, CorruptShardError):
         raise
     except FormatError as error:
@@ -93,7 +93,7 @@ def _open(
             raise
         dtype = width.likely_dtype(_head(file, 1 << 20))
         try:
-            splits = open_splits(path, **open_options | {"dtype": dtype})
+            splits = open_splits(path, held_out=True, **open_options | {"dtype": dtype})
         except FormatError:
             raise error from None
         result.assumed["dtype"] = dtype

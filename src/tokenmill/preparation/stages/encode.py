@@ -92,6 +92,7 @@ class UnitEncoder:
     def add(self, texts: list[bytes], chunk: Chunk) -> None:
         """Encode the texts of one chunk."""
         self.counts["bytes_in"] += chunk.bytes_in
+        self.counts["characters"] += chunk.characters
         self.counts["replaced"] += chunk.replaced
         self.dropped.update(chunk.dropped)
         self._keep_places(chunk)

@@ -1,4 +1,4 @@
-"""The two tasks of `pretokenize.py` that `prepare` has not: count characters, write one `.npy`."""
+"""write: the task of `pretokenize.py` that `prepare` has not, all ids into one `.npy`."""
 
 import io
 from collections.abc import Iterator
@@ -13,23 +13,6 @@ from tokenmill.preparation.stages.encoded import read_tokens
 from tokenmill.preparation.stages.join import load_joined
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.shards.writer import check_read_back
-from tokenmill.text.inputs.decompress import InputStream
-
-
-@leaves_receipt(lambda _, unit: ("characters", str(unit)))
-def count_characters(out_dir: str, unit: int) -> dict[str, Any]:
-    """Task: how many characters (code points) the bytes of one unit hold, separators included."""
-    plan = load_plan(out_dir)
-    source, where = plan.sources[0], plan.units[unit]
-    left: float = float("inf") if source.compression else where.stop - where.start
-    found = 0
-    with InputStream(source.path, source.compression, source.name) as stream:
-        stream.skip(where.start)
-        while block := stream.read(int(min(left, CHUNK_BYTES))):
-            # A character has one byte that is not a continuation byte (10xxxxxx): its first.
-            found += int(np.count_nonzero(np.frombuffer(block, np.uint8) & 0xC0 != 0x80))
-            left -= len(block)
-    return plan.workspace.leave_receipt("characters", str(unit), [], {"characters": found})
 
 
 @leaves_receipt(lambda _, dtype: ("npy", dtype))

@@ -148,7 +148,7 @@ class ChunkKeeper:
         return {"hash": self._hash.hexdigest(), "chunks": self._chunks}
 
 
-_KEPT_AS_THEY_ARE = ("dropped", "replaced", "bytes_in", "offset", "lines")
+_KEPT_AS_THEY_ARE = ("dropped", "replaced", "bytes_in", "characters", "offset", "lines")
 
 
 class KeptChunks:

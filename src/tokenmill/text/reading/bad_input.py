@@ -70,12 +70,16 @@ def short_list(names: list[str]) -> str:
     return ", ".join(ascii(name)[1:-1][:40] for name in names[:8])
 
 
-def find_not_utf8(text: bytes, stop: int | None = None) -> int:
-    """The offset of the first byte (before `stop`) that is not UTF-8, or -1."""
+def find_not_utf8(text: bytes) -> int:
+    """The offset of the first byte that is not UTF-8, or -1."""
+    return scan_utf8(text, len(text))[1]
+
+
+def scan_utf8(text: bytes, size: int) -> tuple[int, int]:
+    """The characters in the first `size` bytes, and the offset of one that is not UTF-8, or -1."""
     if text.isascii():
-        return -1
-    size = len(text) if stop is None else stop
-    start = 0
+        return size, -1
+    start = num_characters = 0
     while start < size:
         end = min(start + _BLOCK_BYTES, size)
         # Not inside a character: step back over at most three continuation bytes.
@@ -83,11 +87,11 @@ def find_not_utf8(text: bytes, stop: int | None = None) -> int:
             if end < size and text[end] & 0xC0 == 0x80:
                 end -= 1
         try:
-            text[start:end].decode()
+            num_characters += len(text[start:end].decode())
         except UnicodeDecodeError as error:
-            return start + error.start
+            return num_characters, start + error.start
         start = end
-    return -1
+    return num_characters, -1
 
 
 def replace_not_utf8(text: bytes) -> bytes:

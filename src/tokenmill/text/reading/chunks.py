@@ -92,6 +92,8 @@ class Chunk:
     """Pieces in which bytes that are not UTF-8 became U+FFFD."""
     bytes_in: int = 0
     """Bytes of the file that this chunk covers; over all chunks, the size of the file."""
+    characters: int = 0
+    """The same of a plain text, in characters, separators included; all of it must be UTF-8."""
     offset: int = 0
     """Where it starts: a byte of the (decompressed) text, or a row for CSV and parquet."""
     places: list[BadInputPlace] = field(default_factory=list)

@@ -37,8 +37,9 @@ def read_text(
 
 
 def _check_utf8(chunk: Chunk, pieces: DocumentPieces, source: Source, rules: ReadRules) -> None:
-    """Deal with texts that are not UTF-8, as the rules say."""
-    if bad_input.find_not_utf8(pieces.run, pieces.size) < 0:
+    """Count characters, and deal with texts that are not UTF-8, as the rules say."""
+    chunk.characters, at = bad_input.scan_utf8(pieces.run, pieces.size)
+    if at < 0:
         return
     kept = []
     begin = 0
