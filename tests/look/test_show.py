@@ -8,6 +8,7 @@ from look import build
 from look.build import EOT, joined
 
 import tokenmill
+from tokenmill.base.human import one_line, visible
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.lookup import place_of
 from tokenmill.cli import main
@@ -15,7 +16,7 @@ from tokenmill.dataset import from_array
 from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.look.find_text import find
 from tokenmill.look.show import show_document, show_step, show_tokens
-from tokenmill.look.shown_tokens import EDGE, NEWLINE, SPACE, one_line, render, show_ids, visible
+from tokenmill.look.shown_tokens import EDGE, NEWLINE, SPACE, render, show_ids
 from tokenmill.tokens.load_tokenizer import load
 
 TEXTS = {"train": build.documents(60, seed=7), "val": build.documents(5, seed=8)}

@@ -19,7 +19,7 @@ def coordinates(svg, kind):
 def test_a_falling_loss_falls_on_the_page():
     train = [(i, 10.0 / (1 + i)) for i in range(50)]
 
-    svg = ElementTree.fromstring(draw("a <run> & more", train, [(0, 10.0), (49, 1.0)]))
+    svg = ElementTree.fromstring(draw('a <run> & "more"', train, [(0, 10.0), (49, 1.0)]))
 
     corners = coordinates(svg, "train")
     assert len(corners) == 50

@@ -6,7 +6,8 @@ lock.py          one writer at a time; whether a process is alive
 retry.py         how long to wait before the next try, and when to give up
 signals.py       SIGTERM and Ctrl-C end the work in order
 progress.py      bars on a terminal, a line now and then elsewhere, or nothing
-human.py         sizes, counts, rates and durations as people read them
+human.py         sizes, counts, rates, durations and text as people read them
+markup.py        HTML and SVG by construction, plots with axes
 suggest.py       "did you mean"
 signatures.py    keyword arguments that are written down once and shown everywhere
 strict_json.py   JSON and file names from strangers

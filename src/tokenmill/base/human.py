@@ -1,4 +1,7 @@
-"""Numbers as people read them: sizes, counts, rates, durations. Units are powers of ten."""
+"""Numbers and text as people read them: sizes, counts, rates, durations; only what prints.
+
+Units are powers of ten.
+"""
 
 import math
 
@@ -55,3 +58,30 @@ def plural(count: int, noun: str) -> str:
     ('1 file', '1,200 files')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def visible(text: str | bytes) -> str:
+    r"""Printable: other characters as \xNN or \uNNNN, and so bytes that are not UTF-8.
+
+    >>> print(visible(b"a\x1b[31m\xe2\x82 b"))
+    a\x1b[31m\xe2\x82 b
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else _written_out(c) for c in text)
+
+
+def one_line(text: str | bytes) -> str:
+    """Printable, and on one line."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _written_out(c: str) -> str:
+    code = ord(c)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, as surrogateescape keeps it
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -4,25 +4,26 @@ Formats without hashes can only be compared with themselves: sizes against heade
 they are opened, then with `full` every index and every id against the vocabulary.
 """
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
-from tokenmill.errors import CorruptShardError, NotADatasetError, TruncatedShardError
+from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
 from tokenmill.hub.remote_files import OUR_FOLDER
+from tokenmill.look.token_sample import spread
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.shards.verify import Finding, share_of
 from tokenmill.shards.verify import verify as verify_ours
 
 BLOCK_TOKENS = 1 << 22
 _FETCH = "fetch this file again, or write it again"
+Progress = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def verify(
     *,
     full: bool = False,
     subset: str | None = None,
-    progress: Callable[[str, int], None] | None = None,
+    progress: Progress | None = None,
     **open_options: Any,
 ) -> Check:
     """Compare the files at this path with their manifest, or with their own headers and indices.
@@ -64,16 +65,16 @@ def verify(
     try:
         data = open_dataset(path, "all", **open_options)
     except (TruncatedShardError, CorruptShardError) as error:
-        finding = Finding(
-            os.fspath(path), "size", "whole files", error.message, error.hint or _FETCH
-        )
+        finding = _of_error(error, os.fspath(path), "size", "whole files")
         return Check(os.fspath(path), "", [finding], [], 0, 0, False)
     return _check_foreign(data, full, subset, progress)
 
 
-def _check_ours(
-    folder: Path, full: bool, subset: str | None, progress: Callable[[str, int], None] | None
-) -> Check:
+def _of_error(error: FormatError, file: str, what: str, expected: str) -> Finding:
+    return Finding(file, what, expected, error.message, error.hint or _FETCH)
+
+
+def _check_ours(folder: Path, full: bool, subset: str | None, progress: Progress | None) -> Check:
     read = []
 
     def count(file: str, num_bytes: int) -> None:
@@ -82,28 +83,19 @@ def _check_ours(
             progress(file, num_bytes)
 
     findings = verify_ours(folder, full=full, subset=subset, progress=count)
+    damaged = [f for f in findings if f.is_error]
     extra = [f.file for f in findings if not f.is_error]
+    extra = [name for name in extra if not name.startswith(OUR_FOLDER + "/")]
     shards = sum(len(split.shards) for split in Manifest.load(folder).splits.values())
-    return Check(
-        str(folder),
-        "tokenmill",
-        [f for f in findings if f.is_error],
-        [name for name in extra if not name.startswith(OUR_FOLDER + "/")],
-        shards,
-        len(read),
-        True,
-    )
+    return Check(str(folder), "tokenmill", damaged, extra, shards, len(read), True)
 
 
 def _check_foreign(
-    data: TokenDataset,
-    full: bool,
-    subset: str | None,
-    progress: Callable[[str, int], None] | None,
+    data: TokenDataset, full: bool, subset: str | None, progress: Progress | None
 ) -> Check:
     count = len(data.shards)
     share = 1.0 if full else 0.0 if subset is None else share_of(subset)
-    chosen = np.unique(np.linspace(0, count - 1, int(np.ceil(share * count))).astype(int)).tolist()
+    chosen = spread(math.ceil(share * count), count)
     damaged = []
     for i in chosen:
         damaged += _check_shard(data, i)
@@ -124,12 +116,12 @@ def _check_shard(data: TokenDataset, i: int) -> list[Finding]:
         for low in range(start, stop, BLOCK_TOKENS):
             ids = data.tokens(low, min(low + BLOCK_TOKENS, stop))
             largest, least = int(ids.max()), int(ids.min())
-            if largest >= data.vocab_size or least < 0:
-                wrong = largest if largest >= data.vocab_size else least
+            wrong = largest if largest >= data.vocab_size else least
+            if not 0 <= wrong < data.vocab_size:
                 expected = f"ids below {data.vocab_size:,}"
                 return [Finding(file.name, "ids", expected, f"id {wrong:,}", _FETCH)]
     except NotADatasetError as error:
-        return [Finding(file.name, "missing", "the file", error.message, error.hint or _FETCH)]
+        return [_of_error(error, file.name, "missing", "the file")]
     except (TruncatedShardError, CorruptShardError) as error:
-        return [Finding(file.name, "index", "a sound file", error.message, error.hint or _FETCH)]
+        return [_of_error(error, file.name, "index", "a sound file")]
     return []

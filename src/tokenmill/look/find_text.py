@@ -103,7 +103,7 @@ def _byte_ends(data: TokenDataset, ids: np.ndarray, text: bytes) -> np.ndarray:
     """Where each token ends in the whole text."""
     unique, places = np.unique(ids, return_inverse=True)
     decode = data.tokenizer.decode
-    lengths = np.array([len(decode(unique[i : i + 1])) for i in range(len(unique))])
+    lengths = np.array([len(decode(id)) for id in unique[:, None]])
     ends: np.ndarray = np.cumsum(lengths[places])
     if ends[-1] != len(text):  # tokens that are other text when they are decoded alone
         ends = np.array([len(decode(ids[:count])) for count in range(1, len(ids) + 1)])

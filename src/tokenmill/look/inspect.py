@@ -5,20 +5,18 @@ and sizes.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from tokenmill.base.human import plural
+from tokenmill.base.human import one_line, plural
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.hub.checked_files import origins
-from tokenmill.look.shown_tokens import one_line
+from tokenmill.look.token_sample import spread_ranges, text_size
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 
 SPLITS = ("train", "val", "test")
@@ -51,12 +49,13 @@ def inspect(path: str | os.PathLike[str], **open_options: Any) -> dict[str, Any]
     """All that is known, as JSON values; other keywords are those of `tokenmill.open`."""
     splits = open_splits(path, **open_options)
     data = next(iter(splits.values()))
+    counts = [split.num_documents for split in splits.values()]
     known: dict[str, Any] = {
         "path": os.fspath(path),
         "format": data.format,
         "dtype": data.dtype.name,
         "tokens": sum(split.num_tokens for split in splits.values()),
-        "documents": _total([split.num_documents for split in splits.values()]),
+        "documents": None if None in counts else sum(count or 0 for count in counts),
         "bytes": sum(_bytes(split) for split in splits.values()),
         "tokenizer": _tokenizer(data),
         "splits": {name: _split(split) for name, split in splits.items()},
@@ -88,11 +87,6 @@ def _bytes(data: TokenDataset) -> int:
     return data.num_tokens * data.dtype.itemsize
 
 
-def _total(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
-
-
 def _tokenizer(data: TokenDataset) -> dict[str, Any] | None:
     """Its name and numbers, where the data or the caller says which it is."""
     named: dict[str, Any] = {}
@@ -117,15 +111,11 @@ def _bytes_per_token(splits: Mapping[str, TokenDataset]) -> float | None:
     try:
         if data.tokenizer is None or not data.num_tokens:
             return None
-        last = max(0, data.num_tokens - SAMPLE_TOKENS)
-        num_bytes = num_tokens = 0
-        for start in np.unique(np.linspace(0, last, SAMPLE_PLACES, dtype=np.int64)).tolist():
-            ids = data.tokens(start, min(start + SAMPLE_TOKENS, data.num_tokens))
-            ids = ids[ids != data.tokenizer.end_of_text_id]
-            num_bytes += len(data.tokenizer.decode(ids))
-            num_tokens += len(ids)
+        ranges = spread_ranges(SAMPLE_PLACES, SAMPLE_TOKENS, 0, data.num_tokens)
+        sizes = [text_size(data, start, stop, data.tokenizer) for start, stop in ranges]
     except (TokenmillError, ValueError, ImportError):
         return None
+    num_bytes, num_tokens = map(sum, zip(*sizes, strict=True))
     return round(num_bytes / num_tokens, 3) if num_tokens else None
 
 
@@ -165,11 +155,11 @@ def lines(known: Mapping[str, Any]) -> list[str]:
         rows.append(("fetched", one_line("{repo} at {revision}, commit {commit}".format(**origin))))
     rows += _made_lines(known.get("made"))
     width = max(len(name) for name, _ in rows)
-    shown, previous = [], ""
-    for name, value in rows:
-        shown.append(f"{name if name != previous else '':<{width}}  {value}")
-        previous = name
-    return shown
+    names = ["", *(name for name, _ in rows)]  # each is printed where it differs from the last
+    return [
+        f"{'' if name == previous else name:<{width}}  {value}"
+        for previous, (name, value) in zip(names, rows, strict=False)
+    ]
 
 
 def _tokenizer_line(tokenizer: Mapping[str, Any] | None) -> str:
@@ -191,12 +181,9 @@ def _split_lines(splits: Mapping[str, Mapping[str, Any]]) -> list[str]:
     shown = []
     for name, split in splits.items():
         documents = "" if split["documents"] is None else f"{split['documents']:,} documents, "
-        shards = plural(split["shards"], "shard")
+        size = f"{split['bytes']:,} bytes in {plural(split['shards'], 'shard')}"
         part = " (part of a file)" if split["part_of_a_file"] else ""
-        shown.append(
-            f"{name:<{width}}  {split['tokens']:,} tokens, {documents}{split['bytes']:,} bytes "
-            f"in {shards}{part}"
-        )
+        shown.append(f"{name:<{width}}  {split['tokens']:,} tokens, {documents}{size}{part}")
     return shown
 
 
@@ -208,6 +195,4 @@ def _made_lines(made: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     more = f" and {count - 5:,} more" if count > 5 else ""
     rows = [("made from", f"{names}{more}: {made['source_bytes']:,} bytes")] if count else []
     rows += [("made with", f"{k}={one_line(str(v))}") for k, v in made["settings"].items()]
-    for name, value in made["books"].items():
-        rows.append(("accounts", f"{name}: {one_line(str(value))}"))
-    return rows
+    return rows + [("accounts", f"{k}: {one_line(str(v))}") for k, v in made["books"].items()]

@@ -37,17 +37,12 @@ def show_tokens(
 ) -> Excerpt:
     """The tokens from start to stop; at most `limit` of them."""
     if not 0 <= start < stop <= data.num_tokens:
-        raise ValueError(
-            f"tokens {start}:{stop} of {data.path}: the split has {data.num_tokens:,} tokens, and "
-            "the first must be before the last"
-        )
+        has = f"the split has {data.num_tokens:,} tokens, and the first must be before the last"
+        raise ValueError(f"tokens {start}:{stop} of {data.path}: {has}")
     ids = data.tokens(start, min(stop, start + limit))
-    return Excerpt(
-        title or f"tokens {start:,} to {stop:,}",
-        place_of(data, start),
-        show_ids(ids, data.tokenizer, end_of_text_id=data.end_of_text_id),
-        stop - start - len(ids),
-    )
+    tokens = show_ids(ids, data.tokenizer, end_of_text_id=data.end_of_text_id)
+    title = title or f"tokens {start:,} to {stop:,}"
+    return Excerpt(title, place_of(data, start), tokens, stop - start - len(ids))
 
 
 def show_document(data: TokenDataset, document: int, *, limit: int = MAX_TOKENS) -> Excerpt:
@@ -73,8 +68,6 @@ def show_step(
         raise ValueError(f"row is {row}; the batch has rows 0 to {len(batch.tokens) - 1}")
     for number in range(len(batch.tokens)) if row is None else [row]:
         data = loader.datasets[int(batch.sources[number])]
-        start = int(batch.starts[number])
-        title = (
-            f"step {step:,}, rank {loader.rank}, row {number} (sample {batch.samples[number]:,})"
-        )
+        start, sample = int(batch.starts[number]), int(batch.samples[number])
+        title = f"step {step:,}, rank {loader.rank}, row {number} (sample {sample:,})"
         yield show_tokens(data, start, start + loader.block_size + 1, limit=limit, title=title)

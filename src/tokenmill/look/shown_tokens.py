@@ -4,12 +4,14 @@ Text in a dataset is anybody's. Control characters (C0, C1, the escape of ANSI s
 that turn the direction of text, and bytes that are no character alone are written out: \\x1b.
 """
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+
+from tokenmill.base.human import visible
 
 SPACE, NEWLINE, TAB, EDGE = "\u00b7", "\u21b5", "\u2192", "\u2502"
 _MARKED = {" ": SPACE, "\n": NEWLINE + "\n", "\t": TAB}
@@ -34,33 +36,6 @@ class ShownToken:
         return visible(self.data)
 
 
-def visible(text: str | bytes) -> str:
-    r"""Printable: other characters as \xNN or \uNNNN, and so bytes that are not UTF-8.
-
-    >>> print(visible(b"a\x1b[31m\xe2\x82 b"))
-    a\x1b[31m\xe2\x82 b
-    """
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "surrogateescape")
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else _written_out(c) for c in text)
-
-
-def one_line(text: str | bytes) -> str:
-    """Printable, and on one line."""
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
-
-
-def _written_out(c: str) -> str:
-    code = ord(c)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, as surrogateescape keeps it
-        return f"\\x{code - 0xDC00:02x}"
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
 def show_ids(
     ids: np.ndarray, tokenizer: Any, *, end_of_text_id: int | None = None
 ) -> list[ShownToken]:
@@ -83,19 +58,16 @@ def _bytes_of_each(ids: np.ndarray, tokenizer: Any) -> Sequence[bytes | None]:
     """What each id adds to the text: an excerpt is short, so one call a token is cheap."""
     if tokenizer is None:
         return [None] * len(ids)
-    alone: dict[int, bytes | None] = {}
-    for number in np.unique(ids).tolist():
-        alone[number] = _decode(tokenizer, [number])
+    alone = {number: _decode(tokenizer, [number]) for number in np.unique(ids).tolist()}
     joined = [alone[number] for number in ids.tolist()]
     known = [data for data in joined if data is not None]
     if len(known) < len(joined) or b"".join(known) == _decode(tokenizer, ids):
         return joined
     # Tokenizers that drop a space at the start: what a token adds to the one before it.
-    result: list[bytes | None] = [joined[0]]
-    for before, number in itertools.pairwise(ids.tolist()):
-        pair, left = _decode(tokenizer, [before, number]), alone[before]
-        extends = pair is not None and left is not None and pair.startswith(left)
-        result.append(pair[len(left) :] if extends and pair and left is not None else alone[number])
+    result = known[:1]
+    for pair, (left, right) in zip(pairwise(ids.tolist()), pairwise(known), strict=True):
+        both = _decode(tokenizer, pair) or left + right
+        result.append(both[len(left) :] if both.startswith(left) else right)
     return result
 
 

@@ -12,26 +12,23 @@ from typing import Any
 import numpy as np
 
 from tokenmill.base.human import human_count, plural
+from tokenmill.base.markup import Html, join, tag, text
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
-from tokenmill.look.doctor.token_sample import SplitSample
 from tokenmill.look.inspect import inspect
 from tokenmill.look.shown_tokens import show_ids
+from tokenmill.look.token_sample import SplitSample
 from tokenmill.pages.elements import plots, report_numbers
 from tokenmill.pages.elements.health import Health, health_list, health_of
 from tokenmill.pages.elements.html import (
-    Html,
     cards,
     coloured,
     facts,
     inline,
-    join,
     note,
     packaged_file,
     table,
-    tag,
-    text,
     whole_page,
 )
 from tokenmill.pages.elements.open_splits import open_for_looking

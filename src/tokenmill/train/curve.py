@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from tokenmill.base.atomic import write_atomically
+from tokenmill.base.markup import Html, Plot, number, tag
 
-WIDTH, HEIGHT = 720, 400
-LEFT, RIGHT, TOP, BOTTOM = 64, 24, 56, 48
+PLOT = Plot(720, 400, left=64, right=24, top=56, bottom=48, label_gap=(10, 22))
 MOST_POINTS = 1500  # a curve is 720 pixels wide; more points only make the file larger
 
 Points = Sequence[tuple[int, float]]
@@ -20,7 +19,9 @@ STYLE = """
     svg { --paper: #14171c; --ink: #e6e8eb; --faint: #9aa3ad; --grid: #2a2f37;
           --train: #4f7fc4; --val: #ff9d57; } }
   .paper { fill: var(--paper); } .grid { stroke: var(--grid); } .title { font-size: 16px;
-  font-weight: 600; } text { fill: var(--ink); } .faint { fill: var(--faint); }
+  font-weight: 600; } text { fill: var(--ink); }
+  .tick { fill: var(--faint); text-anchor: middle; } .tick.left, .tick.right { text-anchor: end; }
+  .left { transform: translateY(4px); }
   path { fill: none; stroke-linejoin: round; stroke-linecap: round; }
   .train { stroke: var(--train); stroke-width: 1.4; } .val { stroke: var(--val);
   stroke-width: 2.2; } .dot { fill: var(--val); }
@@ -42,54 +43,36 @@ def draw(title: str, train: Points, val: Points) -> str:
     y_ticks = ticks(min(losses), max(losses))
     x_max, y_min, y_max = max(x_ticks[-1], max(steps)), y_ticks[0], y_ticks[-1]
 
-    def x(step: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * step / x_max
+    def places(points: Points) -> list[tuple[float, float]]:
+        return [(step / x_max, (loss - y_min) / (y_max - y_min)) for step, loss in points]
 
-    def y(loss: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (loss - y_min) / (y_max - y_min)
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{escape(title)}: loss by step">',
-        f"<style>{STYLE}</style>",
-        f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}" rx="8"/>',
-        f'<text class="title" x="{LEFT}" y="32">{escape(title)}</text>',
+    parts: list[object] = [
+        tag("style", Html(STYLE)),
+        tag("rect", class_="paper", width=PLOT.width, height=PLOT.height, rx=8),
+        tag("text", title, class_="title", x=PLOT.left, y=32),
+        PLOT.grid(((tick - y_min) / (y_max - y_min), f"{tick:g}") for tick in y_ticks),
+        PLOT.below((tick / x_max, f"{tick:,g}") for tick in x_ticks),
+        PLOT.axis_name("step", PLOT.height - 8),
+        *_legend(train, val),
     ]
-    for tick in y_ticks:
-        parts.append(
-            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" '
-            f'y2="{y(tick):.1f}"/><text class="faint" x="{LEFT - 10}" y="{y(tick) + 4:.1f}" '
-            f'text-anchor="end">{tick:g}</text>'
-        )
-    for tick in x_ticks:
-        parts.append(
-            f'<text class="faint" x="{x(tick):.1f}" y="{HEIGHT - BOTTOM + 22}" '
-            f'text-anchor="middle">{tick:,g}</text>'
-        )
-    parts.append(
-        f'<text class="faint" x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">step</text>'
-    )
-    parts += _legend(train, val)
     for kind, points in (("train", train), ("val", val)):
         if points:
-            corners = " L".join(f"{x(s):.1f},{y(v):.1f}" for s, v in points)
-            parts.append(f'<path class="{kind}" d="M{corners}"/>')
-    parts += [
-        f'<circle class="dot" cx="{x(s):.1f}" cy="{y(v):.1f}" r="3"/>'
-        for s, v in (val if len(val) <= 40 else val[-1:])
-    ]
-    return "\n".join([*parts, "</svg>\n"])
+            parts.append(tag("path", class_=kind, d=f"M{PLOT.corners(places(points), ' L')}"))
+    for x, y in places(val if len(val) <= 40 else val[-1:]):
+        parts.append(tag("circle", class_="dot", cx=number(PLOT.x(x)), cy=number(PLOT.y(y)), r=3))
+    size = {"width": PLOT.width, "height": PLOT.height}
+    label = f"{title}: loss by step"
+    return PLOT.svg(*parts, label=label, xmlns="http://www.w3.org/2000/svg", **size) + "\n"
 
 
-def _legend(train: Points, val: Points) -> list[str]:
-    parts, right = [], WIDTH - RIGHT
+def _legend(train: Points, val: Points) -> list[Html]:
+    parts, right = [], PLOT.width - PLOT.right
     for kind, name, points in (("val", "validation", val), ("train", "training", train)):
         if points:
             label = f"{name} {points[-1][1]:.3f}"
-            parts.append(
-                f'<text x="{right}" y="32" text-anchor="end">{label}</text>'
-                f'<path class="{kind}" d="M{right - 7.2 * len(label) - 24:.1f},28 h18"/>'
-            )
+            parts.append(tag("text", label, x=right, y=32, text_anchor="end"))
+            dash = f"M{number(right - 7.2 * len(label) - 24)},28 h18"
+            parts.append(tag("path", class_=kind, d=dash))
             right -= int(7.2 * len(label)) + 44
     return parts
 

@@ -28,8 +28,8 @@ def command(path: str, sample: int, quiet: bool, **options: Any) -> Outcome:
         tokenmill doctor data/corpus
         tokenmill doctor train.bin --dtype uint16 --tokenizer gpt2
     """
+    from tokenmill.base.human import one_line
     from tokenmill.look.doctor import examine
-    from tokenmill.look.shown_tokens import one_line
 
     result = examine(path, budget=sample, **given(options))
     return Outcome(

@@ -122,7 +122,8 @@ def _range(text: str, num_tokens: int) -> tuple[int, int]:
 
 def _text(excerpt: "Excerpt", plain: bool, with_ids: bool, quiet: bool) -> str:
     """The lines of one excerpt; with `plain`, its title is a note."""
-    from tokenmill.look.shown_tokens import render, visible
+    from tokenmill.base.human import visible
+    from tokenmill.look.shown_tokens import render
 
     title = f"{excerpt.title}  [{excerpt.place}]"
     if excerpt.left_out and not quiet:

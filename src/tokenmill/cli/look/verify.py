@@ -32,8 +32,8 @@ def command(path: str, full: bool, subset: str | None, quiet: bool, **options: A
         tokenmill verify data/corpus --full
         tokenmill verify data/corpus --subset 5%
     """
+    from tokenmill.base.human import one_line
     from tokenmill.look.check import verify
-    from tokenmill.look.shown_tokens import one_line
 
     result = verify(path, full=full, subset=subset, **given(options))
     return Outcome(

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tokenmill.look.doctor.token_sample import SplitSample, percent
 from tokenmill.look.doctor.trap import Trap
+from tokenmill.look.token_sample import SplitSample, percent
 
 NUM_DOCUMENTS = 200
 LEAST_DOCUMENTS = 8
@@ -49,25 +49,20 @@ def _doubled(sample: SplitSample) -> Iterator[Trap]:
         pairs += int((is_mark[1:] & is_mark[:-1]).sum())
     # Padding is a run of marks, which shard_files.py names; here they come in pairs.
     if pairs >= LEAST_DOCUMENTS and DOUBLED < pairs / marks < 0.7:
-        yield Trap(
-            "doubled-end-of-text",
-            sample.split,
-            f"{pairs:,} of {marks:,} end-of-text ids ({end}) are followed by another",
-            "tokenizer and writer each added one: prepare again with only one of them adding it",
-        )
+        evidence = f"{pairs:,} of {marks:,} end-of-text ids ({end}) are followed by another"
+        fix = "tokenizer and writer each added one: prepare again with only one of them adding it"
+        yield Trap("doubled-end-of-text", sample.split, evidence, fix)
 
 
 def _by_marks(sample: SplitSample) -> Iterator[Trap]:
     ids, end = sample.ids, sample.data.end_of_text_id
     if len(ids) >= LEAST_TOKENS and not bool((ids == end).any()):
-        yield Trap(
-            "missing-end-of-text",
-            sample.split,
-            f"not one of {len(ids):,} tokens is the end-of-text id {end}",
+        evidence = f"not one of {len(ids):,} tokens is the end-of-text id {end}"
+        fix = (
             "prepare again with an end-of-text id after each document; if it is one long text, "
-            "this is as it should be",
-            is_fault=False,
+            "this is as it should be"
         )
+        yield Trap("missing-end-of-text", sample.split, evidence, fix, is_fault=False)
 
 
 def _by_index(sample: SplitSample) -> Iterator[Trap]:
@@ -81,15 +76,24 @@ def _by_index(sample: SplitSample) -> Iterator[Trap]:
     first = np.concatenate([data.tokens(start, start + 1) for start, _ in ranges])
     end = data.end_of_text_id
     if end is not None:
-        marked = int(((last == end) | (first == end)).sum())
-        if marked < len(ranges):
-            yield _missing(sample, len(ranges) - marked, len(ranges), f"the end-of-text id {end}")
-        return
-    # Nothing names the id: good documents still agree on their last token, or on their first, and
-    # have it nowhere else (as they have the end of a line).
-    agree = max(_marked_by_their_own(sample, ranges, x) for x in (last, first))
-    if agree < 0.9 * len(ranges):
-        yield _missing(sample, len(ranges) - agree, len(ranges), "a mark common to all")
+        marked, least = int(((last == end) | (first == end)).sum()), 1.0
+    else:
+        # Nothing names the id: good documents still agree on their last token, or on their first,
+        # and have it nowhere else (as they have the end of a line).
+        marked = max(_marked_by_their_own(sample, ranges, x) for x in (last, first))
+        least = 0.9
+    if marked < least * len(ranges):
+        without, mark = len(ranges) - marked, f"the end-of-text id {end}"
+        evidence = (
+            f"{without:,} of {len(ranges):,} documents looked at ({percent(without, len(ranges))}) "
+            f"neither end nor begin with {mark if end is not None else 'a mark common to all'}"
+        )
+        fix = (
+            "write the files again with a mark at each end (Megatron: --append-eod; datatrove: "
+            "eos_token)"
+        )
+        is_fault = end is not None and data.has_manifest
+        yield Trap("missing-end-of-text", sample.split, evidence, fix, is_fault)
 
 
 def _marked_by_their_own(
@@ -105,45 +109,30 @@ def _marked_by_their_own(
     return found
 
 
-def _missing(sample: SplitSample, without: int, looked_at: int, what: str) -> Trap:
-    known = sample.data.end_of_text_id is not None
-    return Trap(
-        "missing-end-of-text",
-        sample.split,
-        f"{without:,} of {looked_at:,} documents looked at ({percent(without, looked_at)}) neither "
-        f"end nor begin with {what}",
-        "write the files again with a mark at each end (Megatron: --append-eod; datatrove: "
-        "eos_token)",
-        is_fault=known and sample.data.has_manifest,
-    )
-
-
 def _never_shuffled(sample: SplitSample) -> Iterator[Trap]:
     """Correlation of each feature between neighbours in the sample."""
     data = sample.data
     if data.has_manifest or data.details.get("rows"):
         return
-    rows: list[list[float]] = []
+    rows = []
     for start, stop in sample.documents(ORDER_DOCUMENTS):
         ids = data.tokens(start, min(stop, start + ORDER_TOKENS)).astype(np.int64)
-        features = (np.log2(stop - start), np.log2(ids + 1).mean(), (ids < 512).mean())
-        rows.append([float(feature) for feature in features])
+        rows.append((np.log2(stop - start), np.log2(ids + 1).mean(), (ids < 512).mean()))
     if len(rows) < LEAST_ORDER_DOCUMENTS:
         return
-    table = np.array(rows)
     names = ("length", "mean id", "share of common ids")
-    found = {name: _correlation(table[:, i]) for i, name in enumerate(names)}
-    name, value = max(found.items(), key=lambda item: item[1])
-    if value > max(ALIKE, SIGMAS / len(rows) ** 0.5):
-        yield Trap(
-            "never-shuffled",
-            sample.split,
-            f"documents are like their neighbours: correlation {value:.2f} of their {name}, over "
-            f"{len(rows):,} documents spread over the split (0 in shuffled data)",
-            "nothing to do for tokenmill's shuffled order; for programs that read from front to "
-            "back, shuffle the documents before writing",
-            is_fault=False,
+    found = dict(zip(names, map(_correlation, np.array(rows).T), strict=True))
+    name = max(names, key=lambda name: found[name])
+    if found[name] > max(ALIKE, SIGMAS / len(rows) ** 0.5):
+        evidence = (
+            f"documents are like their neighbours: correlation {found[name]:.2f} of their {name}, "
+            f"over {len(rows):,} documents spread over the split (0 in shuffled data)"
         )
+        fix = (
+            "nothing to do for tokenmill's shuffled order; for programs that read from front to "
+            "back, shuffle the documents before writing"
+        )
+        yield Trap("never-shuffled", sample.split, evidence, fix, is_fault=False)
 
 
 def _correlation(values: np.ndarray) -> float:

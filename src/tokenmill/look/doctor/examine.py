@@ -11,25 +11,13 @@ from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
 from tokenmill.formats.engine.detect import TOKEN_SUFFIXES
 from tokenmill.formats.engine.untrusted import known_head
-from tokenmill.look.doctor import (
-    document_traps,
-    headers,
-    overlap,
-    shard_files,
-    width,
-    wrong_tokenizer,
-)
-from tokenmill.look.doctor.token_sample import BUDGET, SplitSample
+from tokenmill.look.doctor import document_traps, misread, overlap, shard_files, wrong_tokenizer
 from tokenmill.look.doctor.trap import Examination, Trap
 from tokenmill.look.inspect import open_splits
+from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample
 
-# What is read wrongly is wrong in every other way too: these come first, and end the list.
-READING: list[Callable[[SplitSample], Iterator[Trap]]] = [headers.check, width.check]
-CONTENT: list[Callable[[SplitSample], Iterator[Trap]]] = [
-    shard_files.check,
-    wrong_tokenizer.check,
-    document_traps.check,
-]
+Check = Callable[[SplitSample], Iterator[Trap]]
+CONTENT: tuple[Check, ...] = (shard_files.check, wrong_tokenizer.check, document_traps.check)
 
 
 @takes_keywords_of(open_dataset, but=("split",))
@@ -47,36 +35,35 @@ def examine(
     except NotADatasetError:
         raise
     except FormatError as error:
-        result.findings += _why_not_open(path, error, open_options)
+        result.findings.append(_why_not_open(path, error, open_options))
         return result
     first = next(iter(splits.values()))
-    samples = {name: SplitSample(data, name, budget, first=first) for name, data in splits.items()}
+    budget = max(budget, BLOCK_TOKENS)
+    samples = {name: SplitSample(data, name, budget, first) for name, data in splits.items()}
     result.tokens = sum(data.num_tokens for data in splits.values())
     for sample in samples.values():
-        for checks in (READING, CONTENT):
-            found = [trap for check in checks for trap in _run(check, sample)]
-            result.findings += found
-            if found and checks is READING:
-                break
+        found = list(_run(misread.check, sample))
+        # What is read wrongly is wrong in every other way too.
+        for check in () if found else CONTENT:
+            found += _run(check, sample)
+        result.findings += found
         result.tokens_looked_at += len(sample.ids)
     if "train" in samples and "val" in samples and not result.has_faults:
-        train, val = samples["train"], samples["val"]
-        result.findings += _run(lambda p: overlap.check(p, val), train)
+        result.findings += _run(
+            lambda train: overlap.check(train, samples["val"]), samples["train"]
+        )
     # A file of which train has the head and val the tail is named once.
     once = {(trap.name, trap.where): trap for trap in reversed(result.findings)}
     result.findings = list(reversed(once.values()))
     return result
 
 
-def _run(check: Callable[[SplitSample], Iterator[Trap]], sample: SplitSample) -> list[Trap]:
+def _run(check: Check, sample: SplitSample) -> Iterator[Trap]:
     """The traps that a check finds; damage that it meets is one of them."""
-    found = []
     try:
-        for trap in check(sample):
-            found.append(trap)
+        yield from check(sample)
     except FormatError as error:
-        found.append(_of_error(error, sample.split))
-    return found
+        yield _of_error(error, sample.split)
 
 
 def _open(
@@ -91,7 +78,7 @@ def _open(
         file = _first_file(path)
         if open_options.get("dtype") or file is None or known_head(_head(file)):
             raise
-        dtype = width.likely_dtype(_head(file, 1 << 20))
+        dtype = misread.likely_dtype(_head(file, 1 << 20))
         try:
             splits = open_splits(path, held_out=True, **open_options | {"dtype": dtype})
         except FormatError:
@@ -102,28 +89,24 @@ def _open(
 
 def _why_not_open(
     path: str | os.PathLike[str], error: FormatError, open_options: dict[str, Any]
-) -> list[Trap]:
+) -> Trap:
     file = _first_file(path)
     if file is not None and open_options.get("format") and (what := known_head(_head(file))):
-        return [headers.header_trap(str(file), _head(file), 2, what)]
-    return [_of_error(error, os.fspath(path))]
+        return misread.header_trap(str(file), _head(file), 2, what)
+    return _of_error(error, os.fspath(path))
 
 
 def _of_error(error: FormatError, where: str) -> Trap:
-    name = {TruncatedShardError: "cut-shard", CorruptShardError: "damaged"}.get(
-        type(error), "unreadable"
-    )
+    names = {TruncatedShardError: "cut-shard", CorruptShardError: "damaged"}
+    name = names.get(type(error), "unreadable")
     return Trap(name, where, error.message, error.hint or "write or fetch the files again")
 
 
 def _first_file(path: str | os.PathLike[str]) -> Path | None:
-    place = Path(path)
-    if place.is_file():
-        return place
-    if not place.is_dir():
-        return None
-    found = (p for p in sorted(place.rglob("*")) if p.suffix in TOKEN_SUFFIXES and p.is_file())
-    return next(found, None)
+    if Path(path).is_file():
+        return Path(path)
+    found = sorted(Path(path).rglob("*"))  # nothing where there is no folder
+    return next((p for p in found if p.suffix in TOKEN_SUFFIXES and p.is_file()), None)
 
 
 def _head(path: Path, length: int = 64) -> bytes:

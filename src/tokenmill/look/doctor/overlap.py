@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.look.doctor.token_sample import BLOCK_TOKENS, SplitSample
 from tokenmill.look.doctor.trap import Trap
+from tokenmill.look.token_sample import BLOCK_TOKENS, SplitSample
 
 RUN = 32  # tokens; a power of two
 KEEP = 64  # one in so many hashes
@@ -31,7 +31,7 @@ def check(train: SplitSample, val: SplitSample) -> Iterator[Trap]:
     pieces, shared = 0, []
     matched = [known[:0]]
     for block in train.blocks:
-        hashes, places = kept(block.ids)
+        hashes, places = _kept(block.ids)
         nearest = known[np.minimum(np.searchsorted(known, hashes), len(known) - 1)]
         inside = nearest == hashes
         for low in range(0, len(block.ids), PIECE_TOKENS):
@@ -46,26 +46,27 @@ def check(train: SplitSample, val: SplitSample) -> Iterator[Trap]:
     looked_at = len(train.ids) / train.data.num_tokens
     of_val = min(1.0, len(np.unique(np.concatenate(matched))) / len(known) / looked_at)
     if of_val >= NOTED:
-        yield Trap(
-            "train-val-overlap",
-            f"{train.split} and {val.split}",
+        evidence = (
             f"about {of_val:.0%} of val is in train: {len(shared):,} of {pieces:,} pieces of train "
-            f"looked at are in val too, the first at token {shared[0]:,}",
-            "the validation loss is of text that was trained on: split again, by document, before "
-            "writing, and remove doubled documents",
-            is_fault=of_val >= FAULTY,
+            f"looked at are in val too, the first at token {shared[0]:,}"
         )
+        fix = (
+            "the validation loss is of text that was trained on: split again, by document, before "
+            "writing, and remove doubled documents"
+        )
+        where = f"{train.split} and {val.split}"
+        yield Trap("train-val-overlap", where, evidence, fix, is_fault=of_val >= FAULTY)
 
 
 def _kept_of(data: TokenDataset) -> np.ndarray:
-    parts = []
+    parts = [np.empty(0, np.uint64)]
     for start in range(0, min(data.num_tokens, VAL_TOKENS), BLOCK_TOKENS):
         stop = min(start + BLOCK_TOKENS + RUN - 1, data.num_tokens)
-        parts.append(kept(data.tokens(start, stop))[0])
-    return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.uint64)
+        parts.append(_kept(data.tokens(start, stop))[0])
+    return np.unique(np.concatenate(parts))
 
 
-def kept(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _kept(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The kept hashes of all runs in these ids, and where each run begins."""
     hashes = ids.astype(np.uint64)
     # Hash of 2 runs side by side from the hashes of each: 5 passes give runs of 32.

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 import xxhash
 
-from tokenmill.look.doctor.token_sample import SplitSample, percent
 from tokenmill.look.doctor.trap import Trap
+from tokenmill.look.token_sample import SplitSample, percent
 
 LEAST_TAIL = 64  # tokens
 LEAST_HOLE = 1024
@@ -42,13 +42,11 @@ def _cut(sample: SplitSample) -> Iterator[Trap]:
         return
     for file in files[:-1]:
         if file.num_tokens < usual:
-            yield Trap(
-                "cut-shard",
-                file.name,
+            evidence = (
                 f"it has {file.num_tokens:,} tokens; {count:,} of the others have {usual:,} each, "
-                "and it is not the last",
-                "fetch or write this file again",
+                "and it is not the last"
             )
+            yield Trap("cut-shard", file.name, evidence, "fetch or write this file again")
 
 
 def _repeated(sample: SplitSample) -> Iterator[Trap]:
@@ -60,13 +58,12 @@ def _repeated(sample: SplitSample) -> Iterator[Trap]:
             continue
         key = (file.num_tokens, _probe(sample, i))
         if key in seen:
-            yield Trap(
-                "repeated-shard",
-                file.name,
+            evidence = (
                 f"it holds the same {file.num_tokens:,} tokens as {data.files[seen[key]].name}, at "
-                f"all of {PROBES} places compared",
-                "remove one of the two, or fetch the one that should be there",
+                f"all of {PROBES} places compared"
             )
+            fix = "remove one of the two, or fetch the one that should be there"
+            yield Trap("repeated-shard", file.name, evidence, fix)
         seen.setdefault(key, i)
 
 
@@ -83,12 +80,9 @@ def _probe(sample: SplitSample, i: int) -> str:
 
 def _unfilled(sample: SplitSample) -> Iterator[Trap]:
     """Equal tokens at the end of a shard, and runs of zeros in the sample."""
-    data = sample.data
     tails = False
     for i in sample.shards():
-        file = data.files[i]
-        if file.num_tokens < LEAST_TAIL:
-            continue
+        file = sample.data.files[i]
         token, length = _tail(sample, i)
         if length < LEAST_TAIL:
             continue
@@ -96,31 +90,18 @@ def _unfilled(sample: SplitSample) -> Iterator[Trap]:
         share = percent(length, file.num_tokens)
         evidence = f"its last {length:,} of {file.num_tokens:,} tokens ({share}) are all {token}"
         if token == 0:
-            yield Trap(
-                "zero-tail",
-                file.name,
-                evidence,
-                "its writer was stopped before it was done: write or fetch this file again",
-            )
+            fix = "its writer was stopped before it was done: write or fetch this file again"
+            yield Trap("zero-tail", file.name, evidence, fix)
         else:
-            yield Trap(
-                "padded-tail",
-                file.name,
-                evidence,
-                f"cut the padding off: tokens 0 to {file.num_tokens - length:,} are text",
-                is_fault=False,
-            )
-    if tails:
-        return
-    for block in sample.blocks:
+            fix = f"cut the padding off: tokens 0 to {file.num_tokens - length:,} are text"
+            yield Trap("padded-tail", file.name, evidence, fix, is_fault=False)
+    for block in () if tails else sample.blocks:
         start, length = longest_run(block.ids == 0)
         if length >= LEAST_HOLE:
-            yield Trap(
-                "zero-hole",
-                f"{sample.split}, token {block.start + start:,}",
-                f"{length:,} tokens in a row are 0",
-                "a block of the file was never written: write or fetch it again",
-            )
+            where = f"{sample.split}, token {block.start + start:,}"
+            evidence = f"{length:,} tokens in a row are 0"
+            fix = "a block of the file was never written: write or fetch it again"
+            yield Trap("zero-hole", where, evidence, fix)
             return
 
 

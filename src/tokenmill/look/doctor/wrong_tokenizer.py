@@ -7,15 +7,17 @@ Pairs of neighbours are compared: of right ids all come back, of text encoded li
 GPT-2's ids in another numbering 86 to 93 %, of another vocabulary under 50 %.
 """
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from tokenmill.base.human import one_line
 from tokenmill.errors import TokenmillError
-from tokenmill.look.doctor.token_sample import SplitSample, percent
 from tokenmill.look.doctor.trap import Trap
-from tokenmill.look.shown_tokens import one_line
+from tokenmill.look.token_sample import SplitSample, percent, spread_ranges
 
 LEAST_TOKENS = 1000  # from which shares mean something
 TOO_COMMON = 0.5  # share of one id; the space of character-level text has 0.18
@@ -45,26 +47,26 @@ def _check_ids(sample: SplitSample) -> Iterator[Trap]:
             for block in sample.blocks
             if int(block.ids.max(initial=0)) >= limit
         )
-        yield Trap(
-            "ids-beyond-vocabulary",
-            sample.split,
+        evidence = (
             f"{beyond:,} of {len(ids):,} ids are {limit:,} or more, the vocabulary ends at "
-            f"{limit - 1:,}; the largest is {largest:,}, the first at token {first:,}",
-            "these ids are of another tokenizer, or the file is damaged there: look with "
-            f"`tokenmill show PATH --tokens {max(0, first - 8)}:{first + 8}`",
+            f"{limit - 1:,}; the largest is {largest:,}, the first at token {first:,}"
         )
+        fix = (
+            "these ids are of another tokenizer, or the file is damaged there: look with "
+            f"`tokenmill show PATH --tokens {max(0, first - 8)}:{first + 8}`"
+        )
+        yield Trap("ids-beyond-vocabulary", sample.split, evidence, fix)
     if len(ids) >= LEAST_TOKENS:
         # An id that is more than half of all is the median.
         common = int(np.partition(ids, len(ids) // 2)[len(ids) // 2])
         count = int((ids == common).sum())
         if count / len(ids) > TOO_COMMON:
-            yield Trap(
-                "one-token",
-                sample.split,
-                f"{percent(count, len(ids))} of the tokens are id {common}",
+            evidence = f"{percent(count, len(ids))} of the tokens are id {common}"
+            fix = (
                 "a tokenizer that does not know the text writes its unknown token everywhere: "
-                "prepare the text again with one that does",
+                "prepare the text again with one that does"
             )
+            yield Trap("one-token", sample.split, evidence, fix)
 
 
 def _check_text(sample: SplitSample) -> Iterator[Trap]:
@@ -72,42 +74,36 @@ def _check_text(sample: SplitSample) -> Iterator[Trap]:
     try:
         tokenizer = sample.tokenizer
     except (TokenmillError, ImportError) as error:
-        yield Trap(
-            "wrong-tokenizer",
-            sample.split,
-            str(error).splitlines()[0],
-            getattr(error, "hint", None) or "install the package that the tokenizer needs",
-            is_fault=False,
-        )
+        fix = getattr(error, "hint", None) or "install the package that the tokenizer needs"
+        evidence = str(error).splitlines()[0]
+        yield Trap("wrong-tokenizer", sample.split, evidence, fix, is_fault=False)
         return
     if tokenizer is None:
         return
     runs = _runs(sample, tokenizer)
     texts = [tokenizer.decode(run).decode("utf-8", "ignore").encode() for run in runs]
-    again, ends = tokenizer.encode_batch(texts)
     kept = total = 0
     worst, shown = 1.0, ""
-    for run, text, back in zip(runs, texts, _parts(again, ends), strict=True):
-        same, pairs = _pairs_that_come_back(run, back)
-        kept, total = kept + same, total + pairs
-        if same / pairs < worst:
-            worst, shown = same / pairs, one_line(text[:60])
+    for run, text, back in zip(runs, texts, _encode(tokenizer, texts), strict=True):
+        pairs = Counter(pairwise(run[2:-2].tolist()))  # the edges are those of cut words
+        same = (pairs & Counter(pairwise(back))).total()
+        kept, total = kept + same, total + pairs.total()
+        if same / pairs.total() < worst:
+            worst, shown = same / pairs.total(), one_line(text[:60])
     if total >= LEAST_PAIRS and kept < AGREE * total:
-        yield Trap(
-            "wrong-tokenizer",
-            sample.split,
+        evidence = (
             f"{percent(total - kept, total)} of {total:,} pairs of ids change when their text is "
-            f"encoded again with {tokenizer.name}; they decode to '{shown}' ...",
-            "name the tokenizer that made them with --tokenizer, or prepare the text again",
+            f"encoded again with {tokenizer.name}; they decode to '{shown}' ..."
         )
+        fix = "name the tokenizer that made them with --tokenizer, or prepare the text again"
+        yield Trap("wrong-tokenizer", sample.split, evidence, fix)
 
 
 def _runs(sample: SplitSample, tokenizer: Any) -> list[np.ndarray]:
     """Runs of ids from places spread over the split, without anything special in them."""
     data = sample.data
-    last = max(0, data.num_tokens - TOKENS)
-    places = np.unique(np.linspace(0, last, NUM_PLACES).astype(np.int64)).tolist()
-    windows = [data.tokens(at, min(at + TOKENS, data.num_tokens)).astype(np.int64) for at in places]
+    ranges = spread_ranges(NUM_PLACES, TOKENS, 0, data.num_tokens)
+    windows = [data.tokens(start, stop).astype(np.int64) for start, stop in ranges]
     seen = np.unique(np.concatenate(windows))
     outside = (seen < 0) | (seen >= tokenizer.vocab_size) | (seen == tokenizer.end_of_text_id)
     special = np.concatenate([seen[outside], _never_given(seen[~outside], tokenizer)])
@@ -130,33 +126,11 @@ def _never_given(ids: np.ndarray, tokenizer: Any) -> np.ndarray:
             continue
         texts.append(text)
         known.append(number)
-    again, ends = tokenizer.encode_batch(texts)
-    parts = zip(known, _parts(again, ends), strict=True)
-    return np.array([n for n, part in parts if part.tolist() != [n]], np.int64)
+    again = zip(known, _encode(tokenizer, texts), strict=True)
+    return np.array([number for number, ids in again if ids != [number]], np.int64)
 
 
-def _parts(ids: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
-    """What `encode_batch` gave, one array a text."""
-    return np.split(np.asarray(ids, np.int64), np.asarray(ends)[:-1]) if len(ends) else []
-
-
-def _pairs_that_come_back(ids: np.ndarray, again: np.ndarray) -> tuple[int, int]:
-    """How many neighbours of these are neighbours again, of how many; edges are left out."""
-    mine, theirs = _pairs(ids[2:-2]), _pairs(again)
-    numbers = np.unique(np.concatenate([mine, theirs]), return_inverse=True)[1]
-    return common(numbers[: len(mine)], numbers[len(mine) :]), len(mine)
-
-
-def _pairs(ids: np.ndarray) -> np.ndarray:
-    pairs: np.ndarray = (ids[:-1] << 32) | ids[1:]
-    return pairs
-
-
-def common(a: np.ndarray, b: np.ndarray) -> int:
-    """How many numbers both have, each as often as in both.
-
-    >>> common(np.array([1, 1, 2, 5]), np.array([1, 2, 2]))
-    2
-    """
-    size = int(max(a.max(initial=0), b.max(initial=0))) + 1
-    return int(np.minimum(np.bincount(a, minlength=size), np.bincount(b, minlength=size)).sum())
+def _encode(tokenizer: Any, texts: list[bytes]) -> list[list[int]]:
+    """The ids of each text."""
+    ids, ends = tokenizer.encode_batch(texts)
+    return [np.asarray(ids)[a:b].tolist() for a, b in pairwise([0, *ends])]

@@ -1,6 +1,6 @@
 """What pages are made of: HTML, plots, numbers, documents found with bounded work.
 
-html.py            HTML by construction, tokens in colour, the packaged files
+html.py            tables, cards and whole pages, tokens in colour, the packaged files
 plots.py           inline SVG
 open_splits.py     a dataset opened for looking: every split, one tokenizer
 find_documents.py  documents and their lengths, with bounded work

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tokenmill.base.markup import Html, join, tag
 from tokenmill.look.check import verify
 from tokenmill.look.doctor import Examination, Trap, examine
-from tokenmill.pages.elements.html import Html, join, tag
 from tokenmill.pages.elements.open_splits import OpenedSplits
 
 MOST = 3  # traps of one kind that are written out

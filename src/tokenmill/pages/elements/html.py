@@ -1,60 +1,20 @@
-"""HTML by construction: a string is text and is escaped, unless it was made here.
+"""Tables, cards and whole pages; tokens in colour.
 
-All that a dataset holds is anybody's: documents, names of files, names of tokenizers. So there is
-no template into which text is put; every child of `tag` that is not `Html` is escaped, and what
-would not print (controls, marks that turn the direction of text) is written out.
-
-Tokens are in colour: their edges, spaces as dots, arrows for newlines, id and bytes on hover.
+Of a token are shown its edges, spaces as dots, arrows for newlines, id and bytes on hover.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from html import escape
 from importlib import resources
 from typing import Any
 
 from tokenmill.base.human import plural
-from tokenmill.look.shown_tokens import NEWLINE, SPACE, TAB, ShownToken, visible
+from tokenmill.base.markup import Html, join, tag
+from tokenmill.look.shown_tokens import NEWLINE, SPACE, TAB, ShownToken
 
 SHADES = 6
 MAX_BYTES_SHOWN = 24
 _MARKED = str.maketrans({" ": SPACE, "\n": f"{NEWLINE}\n", "\t": f"{TAB}\t"})
-_EMPTY = {"br", "hr", "img", "input", "link", "meta"}
-
-
-class Html(str):
-    """A string that is HTML already."""
-
-    __slots__ = ()
-
-
-def text(value: object) -> Html:
-    """Anything as text of a page."""
-    return value if isinstance(value, Html) else Html(escape(visible(str(value))))
-
-
-def join(*parts: object) -> Html:
-    """Parts one after another; None is left out."""
-    return Html("".join(text(part) for part in parts if part is not None))
-
-
-def tag(element: str, /, *children: object, **attributes: Any) -> Html:
-    """An element; `class_` is the attribute `class`, and so on.
-
-    >>> tag("a", "1 < 2", href="document?n=1", class_="loud")
-    '<a href="document?n=1" class="loud">1 &lt; 2</a>'
-    """
-    words = [element]
-    for key, value in attributes.items():
-        if value is None or value is False:
-            continue
-        key = key.rstrip("_").replace("_", "-")
-        words.append(key if value is True else f'{key}="{text(value)}"')
-    inside = join(*children)
-    head = " ".join(words)
-    return Html(
-        f"<{head}>" if element in _EMPTY and not inside else f"<{head}>{inside}</{element}>"
-    )
 
 
 def table(head: tuple[object, ...], rows: Sequence[tuple[object, ...]], **attributes: Any) -> Html:

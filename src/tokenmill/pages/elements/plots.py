@@ -1,30 +1,18 @@
 """Plots as inline SVG: no script is needed to see them, colours come from the style sheet."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from tokenmill.base.human import human_count
-from tokenmill.pages.elements.html import Html, join, note, tag
+from tokenmill.base.markup import Html, Plot, number, tag
+from tokenmill.pages.elements.html import note
 
-WIDE, NARROW, HEIGHT = 1080, 520, 270  # of a whole card, of half of one
-LEFT, RIGHT, TOP, BOTTOM = 56, 16, 12, 40
-
-
-def _svg(*children: object, label: str, width: int, height: int = HEIGHT) -> Html:
-    return tag(
-        "svg",
-        *children,
-        viewBox=f"0 0 {width} {height}",
-        role="img",
-        aria_label=label,
-    )
-
-
-def number(value: float) -> str:
-    """A coordinate: short, and the same on every machine."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+MARGINS = {"left": 56, "right": 16, "top": 12, "bottom": 40}
+WIDE = Plot(1080, 270, **MARGINS, label_gap=(8, 18))  # a whole card
+NARROW = Plot(520, 270, **MARGINS, label_gap=(8, 18))  # half of one
 
 
 def binary(power: int) -> str:
@@ -43,54 +31,46 @@ def _round(most: int) -> list[int]:
     return list(range(step, most + 1, step))
 
 
-def _grid(ticks: Sequence[tuple[float, str]], low: int, high: int, right: int) -> list[Html]:
-    """Horizontal lines with their values; a tick is its share of the height."""
-    parts = []
-    for share, label in ticks:
-        y = number(high + (low - high) * (1 - share))
-        parts.append(tag("line", x1=LEFT, x2=right, y1=y, y2=y, class_="grid"))
-        parts.append(tag("text", label, x=LEFT - 8, y=y, class_="tick left"))
-    return parts
-
-
 def histogram(lengths: np.ndarray) -> Html:
     """Lengths in bins of half an octave; a line shows how many tokens are in documents so short."""
     lengths = lengths[lengths > 0]
     if not len(lengths):
         return note("No documents to plot.")
     bins = np.floor(2 * np.log2(lengths)).astype(int)
-    first, last = int(bins.min()), int(bins.max())
-    counts = np.bincount(bins - first, minlength=last - first + 1)
-    tokens = np.bincount(bins - first, weights=lengths, minlength=last - first + 1)
+    first = int(bins.min())
+    counts = np.bincount(bins - first)
+    tokens = np.bincount(bins - first, weights=lengths)
     shares = np.cumsum(tokens) / tokens.sum()
-    low, high = HEIGHT - BOTTOM, TOP
-    step = (WIDE - LEFT - RIGHT) / len(counts)
-    bars, points = [], [f"{LEFT},{low}"]
+    low, high, peak = WIDE.y(0), WIDE.y(1), int(counts.max())
+    step = WIDE.x(1 / len(counts)) - WIDE.x(0)
+    bars = []
     for place, amount in enumerate(counts.tolist()):
         begin, end = (int(np.ceil(2 ** ((first + place + more) / 2))) for more in (0, 1))
-        height = (low - high) * amount / counts.max()
         span = f"{begin:,}" if end - 1 <= begin else f"{begin:,} to {end - 1:,}"
         words = f"{span} tokens: {amount:,} documents, {shares[place]:.1%} of tokens up to here"
-        x = LEFT + place * step
+        x, y = WIDE.x(place / len(counts)), WIDE.y(amount / peak)
         bar = {"x": number(x + 1), "width": number(max(0.5, step - 2)), "rx": 2}
-        visible = tag("rect", y=number(low - height), height=number(height), class_="bar", **bar)
-        whole = tag("rect", y=high, height=low - high, class_="touch", **bar)
+        visible = tag("rect", y=number(y), height=number(low - y), class_="bar", **bar)
+        whole = tag("rect", y=number(high), height=number(low - high), class_="touch", **bar)
         bars.append(tag("g", tag("title", words), whole, visible))
-        points.append(f"{number(x + step)},{number(low - (low - high) * shares[place])}")
-    ticks = []
-    for place in range(len(counts) + 1):
-        # Powers of two, every second one where they would touch.
-        power, half = divmod(first + place, 2)
-        if half == 0 and (step > 24 or power % 2 == 0):
-            at = number(LEFT + place * step)
-            ticks.append(tag("text", binary(power), x=at, y=low + 18, class_="tick"))
-    peak = int(counts.max())
-    grid = _grid([(at / peak, human_count(at)) for at in _round(peak)], low, high, WIDE - RIGHT)
-    line = tag("polyline", points=" ".join(points), class_="line")
-    base = tag("line", x1=LEFT, x2=WIDE - RIGHT, y1=low, y2=low, class_="axis")
-    name = tag("text", "tokens of a document", x=WIDE - RIGHT, y=HEIGHT - 2, class_="tick right")
-    parts = (*grid, *bars, line, base, *ticks, name)
-    return _svg(*parts, label="Histogram of document lengths", width=WIDE)
+    edges = np.arange(len(counts) + 1) / len(counts)
+    points = WIDE.corners(zip(edges, [0.0, *shares], strict=True))
+    # Powers of two, every second one where they would touch.
+    every = 2 if step > 24 else 4
+    ticks = [
+        (edge, binary((first + place) // 2))
+        for place, edge in enumerate(edges)
+        if (first + place) % every == 0
+    ]
+    return WIDE.svg(
+        WIDE.grid((at / peak, human_count(at)) for at in _round(peak)),
+        *bars,
+        tag("polyline", points=points, class_="line"),
+        tag("line", x1=number(WIDE.x(0)), x2=number(WIDE.x(1)), y1=low, y2=low, class_="axis"),
+        WIDE.below(ticks),
+        WIDE.axis_name("tokens of a document", WIDE.height - 2),
+        label="Histogram of document lengths",
+    )
 
 
 def rank_frequency(counts: np.ndarray) -> Html:
@@ -99,26 +79,17 @@ def rank_frequency(counts: np.ndarray) -> Html:
     if len(counts) < 2:
         return note("Too few different tokens to plot.")
     ranks = np.unique(np.geomspace(1, len(counts), 200).astype(int))
-    low, high = HEIGHT - BOTTOM, TOP
-    top, right = np.log10(counts[0]), np.log10(len(counts))
-    x = LEFT + (NARROW - LEFT - RIGHT) * np.log10(ranks) / right
-    y = low - (low - high) * np.log10(counts[ranks - 1]) / max(top, 0.1)
-    points = " ".join(f"{number(a)},{number(b)}" for a, b in zip(x, y, strict=True))
-    area = f"{LEFT},{low} {points} {NARROW - RIGHT},{low}"
-    ticks = [(power / max(top, 0.1), human_count(10**power)) for power in range(int(top) + 1)]
-    marks = []
-    for power in range(int(right) + 1):
-        place = number(LEFT + (NARROW - LEFT - RIGHT) * power / right)
-        marks.append(tag("text", human_count(10**power), x=place, y=low + 18, class_="tick"))
-    name = tag("text", "rank of a token", x=NARROW - RIGHT, y=HEIGHT - 2, class_="tick right")
-    return _svg(
-        *_grid(ticks, low, high, NARROW - RIGHT),
+    top, right = max(np.log10(counts[0]), 0.1), np.log10(len(counts))
+    places = zip(np.log10(ranks) / right, np.log10(counts[ranks - 1]) / top, strict=True)
+    points = NARROW.corners(places)
+    area = f"{NARROW.corners([(0, 0)])} {points} {NARROW.corners([(1, 0)])}"
+    return NARROW.svg(
+        NARROW.grid((n / top, human_count(10**n)) for n in range(int(np.log10(counts[0])) + 1)),
         tag("polygon", points=area, class_="area"),
         tag("polyline", points=points, class_="line"),
-        *marks,
-        name,
+        NARROW.below((n / right, human_count(10**n)) for n in range(int(right) + 1)),
+        NARROW.axis_name("rank of a token", NARROW.height - 2),
         label="Occurrences by rank",
-        width=NARROW,
     )
 
 
@@ -126,11 +97,11 @@ def vocabulary_map(counts: np.ndarray, vocab_size: int) -> Html:
     """Every id in its place: a cell stands for some neighbouring ids, dark when all are used."""
     columns, rows = 56, 18
     cells = min(vocab_size, columns * rows)
-    edges = np.linspace(0, vocab_size, cells + 1).astype(int)
+    edges = np.linspace(0, vocab_size, cells + 1).astype(int).tolist()
     used = np.concatenate([[0], np.cumsum(counts > 0)])
-    size = (NARROW - 2) / columns
+    size = (NARROW.width - 2) / columns
     parts = []
-    for place, (begin, end) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)):
+    for place, (begin, end) in enumerate(pairwise(edges)):
         amount = int(used[end] - used[begin])
         shade = -(-4 * amount // (end - begin))
         row, column = divmod(place, columns)
@@ -140,48 +111,41 @@ def vocabulary_map(counts: np.ndarray, vocab_size: int) -> Html:
         side = number(size - 1.5)
         parts.append(tag("rect", words, width=side, height=side, class_=f"cell v{shade}", **box))
     height = int(np.ceil(size * -(-cells // columns))) + 2
-    return _svg(*parts, label="Which ids are used", width=NARROW, height=height)
+    return replace(NARROW, height=height).svg(*parts, label="Which ids are used")
 
 
-def bars(rows: Sequence[tuple[Html, float, str]], *, most: float | None = None) -> Html:
+def bars(rows: Sequence[tuple[Html, float, str]]) -> Html:
     """Horizontal bars with their labels: (label, value, words)."""
-    top = most or max((value for _, value, _ in rows), default=1) or 1
+    top = max((value for _, value, _ in rows), default=1) or 1
     lines = []
     for label, value, words in rows:
-        bar = tag("rect", x=0, y=0, width=number(100 * value / top), height=10, class_="bar")
-        drawing = tag("svg", bar, viewBox="0 0 100 10", preserveAspectRatio="none", class_="flat")
+        drawing = _flat(100, _bar(0, 100 * value / top, "bar"), class_="flat")
         lines.append(tag("tr", tag("th", label), tag("td", drawing), tag("td", words)))
     return tag("div", tag("table", tag("tbody", *lines), class_="bars"), class_="scroll")
 
 
 def meter(share: float, words: str) -> Html:
     """A share of a whole, as one bar."""
-    parts = join(
-        tag("rect", x=0, y=0, width=100, height=10, class_="rest"),
-        tag("rect", x=0, y=0, width=number(100 * share), height=10, class_="bar"),
-    )
-    drawing = tag("svg", parts, viewBox="0 0 100 10", preserveAspectRatio="none", class_="flat")
+    drawing = _flat(100, _bar(0, 100, "rest"), _bar(0, 100 * share, "bar"), class_="flat")
     return tag("div", drawing, tag("span", words), class_="meter")
 
 
 def strip(cuts: Sequence[int], length: int) -> Html:
     """How documents are packed into a row: a bar cut where another one begins."""
-    edges = [0, *cuts, length]
     parts = []
-    for place, (begin, end) in enumerate(pairwise(edges)):
+    for place, (begin, end) in enumerate(pairwise([0, *cuts, length])):
         words = tag("title", f"part {place}: {end - begin:,} tokens")
-        x, width = (
-            number(1000 * begin / length),
-            number(max(0.5, 1000 * (end - begin) / length - 1.5)),
-        )
-        kind = f"part p{place % 6}"
-        parts.append(tag("rect", words, x=x, y=0, width=width, height=10, class_=kind))
-    return tag(
-        "svg",
-        *parts,
-        viewBox="0 0 1000 10",
-        preserveAspectRatio="none",
-        class_="strip",
-        role="img",
-        aria_label=f"{len(edges) - 1} documents in this row",
-    )
+        width = max(0.5, 1000 * (end - begin) / length - 1.5)
+        parts.append(_bar(1000 * begin / length, width, f"part p{place % 6}", words))
+    label = f"{len(parts)} documents in this row"
+    return _flat(1000, *parts, class_="strip", role="img", aria_label=label)
+
+
+def _flat(width: int, *parts: Html, **attributes: str) -> Html:
+    """A picture of bars that is stretched to the room there is."""
+    box = f"0 0 {width} 10"
+    return tag("svg", *parts, viewBox=box, preserveAspectRatio="none", **attributes)
+
+
+def _bar(x: float, width: float, kind: str, *inside: Html) -> Html:
+    return tag("rect", *inside, x=number(x), y=0, width=number(width), height=10, class_=kind)

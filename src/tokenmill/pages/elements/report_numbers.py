@@ -12,7 +12,7 @@ import numpy as np
 import xxhash
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.look.doctor.token_sample import BLOCK_TOKENS, SplitSample
+from tokenmill.look.token_sample import BLOCK_TOKENS, SplitSample
 from tokenmill.pages.elements.find_documents import survey
 from tokenmill.shards.manifest import Manifest
 

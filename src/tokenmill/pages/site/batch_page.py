@@ -3,9 +3,10 @@
 import numpy as np
 
 from tokenmill.base.human import plural
+from tokenmill.base.markup import Html, join, tag
 from tokenmill.batches.batch import Batch
 from tokenmill.pages.elements.find_documents import Extent
-from tokenmill.pages.elements.html import Html, coloured, join, note, tag
+from tokenmill.pages.elements.html import coloured, note
 from tokenmill.pages.elements.plots import strip
 from tokenmill.pages.site.frame import Page, pager
 from tokenmill.pages.site.query import MAX_STEP, OrderSettings, address, form, number_field

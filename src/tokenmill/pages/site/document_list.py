@@ -4,8 +4,9 @@ import secrets
 from typing import Any
 
 from tokenmill.base.human import human_bytes, human_count, plural
+from tokenmill.base.markup import Html, join, tag
 from tokenmill.pages.elements.find_documents import Extent, extremes, survey
-from tokenmill.pages.elements.html import Html, cards, facts, join, note, preview, table, tag
+from tokenmill.pages.elements.html import cards, facts, note, preview, table
 from tokenmill.pages.site.frame import Page, pager
 from tokenmill.pages.site.query import address, form, number_field
 from tokenmill.pages.site.routes import View

@@ -3,8 +3,9 @@
 import numpy as np
 
 from tokenmill.base.human import plural
+from tokenmill.base.markup import Html, join, tag
 from tokenmill.pages.elements.find_documents import Extent
-from tokenmill.pages.elements.html import Html, coloured, join, note, table, tag
+from tokenmill.pages.elements.html import coloured, note, table
 from tokenmill.pages.site.frame import Page, pager
 from tokenmill.pages.site.query import OrderSettings, address, form, number_field
 from tokenmill.pages.site.routes import View

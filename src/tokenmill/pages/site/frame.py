@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from tokenmill.pages.elements.html import Html, join, tag, whole_page
+from tokenmill.base.markup import Html, join, tag
+from tokenmill.pages.elements.html import whole_page
 from tokenmill.pages.site.query import address, form
 
 PAGES = (

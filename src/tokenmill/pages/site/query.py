@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
+from tokenmill.base.markup import Html, tag
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.dataset import TokenDataset
-from tokenmill.pages.elements.html import Html, tag
 
 ORDERS = ("shuffle", "sequential", "blocks", "random")
 MAX_BATCH_TOKENS = 4 << 20

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from itertools import islice
 
 from tokenmill.base.human import plural
+from tokenmill.base.markup import Html, join, tag
 from tokenmill.dataset import TokenDataset
 from tokenmill.look.find_text import Match, find
-from tokenmill.pages.elements.html import Html, coloured, join, note, tag
+from tokenmill.pages.elements.html import coloured, note
 from tokenmill.pages.site.frame import Page
 from tokenmill.pages.site.query import address
 from tokenmill.pages.site.routes import View

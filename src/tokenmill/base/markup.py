@@ -1,0 +1,102 @@
+"""HTML and SVG by construction: a string is text and is escaped, unless it was made here.
+
+All that a dataset holds is anybody's: documents, names of files, names of tokenizers. So there is
+no template into which text is put; every child of `tag` that is not `Html` is escaped, and what
+would not print (controls, marks that turn the direction of text) is written out.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from tokenmill.base.human import visible
+
+_EMPTY = {"br", "hr", "img", "input", "link", "meta"}
+
+
+class Html(str):
+    """A string that is HTML already."""
+
+    __slots__ = ()
+
+
+def text(value: object) -> Html:
+    """Anything as text of a page."""
+    return value if isinstance(value, Html) else Html(escape(visible(str(value))))
+
+
+def join(*parts: object) -> Html:
+    """Parts one after another; None is left out."""
+    return Html("".join(text(part) for part in parts if part is not None))
+
+
+def tag(element: str, /, *children: object, **attributes: Any) -> Html:
+    """An element; `class_` is the attribute `class`, and so on.
+
+    >>> tag("a", "1 < 2", href="document?n=1", class_="loud")
+    '<a href="document?n=1" class="loud">1 &lt; 2</a>'
+    """
+    words = [element]
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        key = key.rstrip("_").replace("_", "-")
+        words.append(key if value is True else f'{key}="{text(value)}"')
+    inside = join(*children)
+    end = "" if element in _EMPTY and not inside else f"{inside}</{element}>"
+    return Html(f"<{' '.join(words)}>{end}")
+
+
+def number(value: float) -> str:
+    """A coordinate: short, and the same on every machine."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A picture with axes: the margins around the plot, and places in it as shares of its sides.
+
+    Colours come from a style sheet: classes `grid`, `tick`, `tick left` and `tick right`.
+    """
+
+    width: int
+    height: int
+    left: int
+    right: int
+    top: int
+    bottom: int
+    label_gap: tuple[int, int]
+    """From the left axis to the ends of its labels; from the lower axis to the line of its own."""
+
+    def x(self, share: float) -> float:
+        return self.left + (self.width - self.left - self.right) * share
+
+    def y(self, share: float) -> float:
+        return self.height - self.bottom - (self.height - self.top - self.bottom) * share
+
+    def corners(self, points: Iterable[tuple[float, float]], separator: str = " ") -> str:
+        return separator.join(f"{number(self.x(a))},{number(self.y(b))}" for a, b in points)
+
+    def grid(self, ticks: Iterable[tuple[float, str]]) -> Html:
+        """Horizontal lines with their values."""
+        parts = []
+        for share, label in ticks:
+            y, end = number(self.y(share)), self.width - self.right
+            parts.append(tag("line", x1=self.left, x2=end, y1=y, y2=y, class_="grid"))
+            x = self.left - self.label_gap[0]
+            parts.append(tag("text", label, x=x, y=y, class_="tick left"))
+        return join(*parts)
+
+    def below(self, ticks: Iterable[tuple[float, str]]) -> Html:
+        """Values under the horizontal axis."""
+        y = self.height - self.bottom + self.label_gap[1]
+        places = ((number(self.x(share)), label) for share, label in ticks)
+        return join(*(tag("text", label, x=x, y=y, class_="tick") for x, label in places))
+
+    def axis_name(self, words: str, y: int) -> Html:
+        return tag("text", words, x=self.width - self.right, y=y, class_="tick right")
+
+    def svg(self, *parts: object, label: str, **attributes: Any) -> Html:
+        box = f"0 0 {self.width} {self.height}"
+        return tag("svg", *parts, viewBox=box, role="img", aria_label=label, **attributes)
