@@ -18,7 +18,7 @@ from tokenmill.errors import CorruptShardError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.formats.engine.writing import RollingWriter, write_file
-from tokenmill.tokenfiles.token_file import Lazy, TokenFile
+from tokenmill.tokenfiles.token_file import Lazy
 
 DTYPES = {"1": "<u1", "2": "<u2", "4": "<u4"}
 BUNDLED = {"gpt2": "gpt2", "openai-community/gpt2": "gpt2"}
@@ -27,11 +27,8 @@ BUNDLED = {"gpt2": "gpt2", "openai-community/gpt2": "gpt2"}
 class DatatroveWriter(RollingWriter):
     """One split as files of whole documents."""
 
+    file_name = "{number:05d}_corpus.ds"  # as by datatrove's merger, with room for more files
     folder_per_split = True
-
-    def path(self, number: int) -> Path:
-        """Named as by datatrove's merger, with room for more files."""
-        return self.folder / f"{number:05d}_corpus.ds"
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         """The index and the metadata."""
@@ -66,28 +63,26 @@ class Datatrove(FileFormat):
         """One file as a shard; the path may be any of the files of one name."""
         tokens = path.with_name(path.name.split(".ds")[0] + ".ds")
         size = untrusted.file_size(tokens, path if path != tokens else None)
-        tokenizer, dtype, count = _metadata(tokens)
-        if dtype is not None:
-            dtype = ask.agreed(dtype, tokens)
-        elif ask.dtype is not None:
-            dtype = ask.dtype
-        else:
+        tokenizer, stated, count = _metadata(tokens)
+        dtype = ask.dtype if stated is None else ask.agreed(stated, tokens)
+        if dtype is None:
             why = f"has no {tokens.name}.metadata beside it"
-            usual = "datatrove writes uint16 up to 65,536 ids"
-            raise untrusted.unknown_dtype(tokens, why, usual, f'"{tokens}", dtype="uint16"')
+            hint = "datatrove writes uint16 up to 65,536 ids: "
+            hint += f'tokenmill.open("{tokens}", dtype="uint16")'
+            raise untrusted.unknown_dtype(tokens, size, why, hint)
         if count is not None:
             untrusted.expect_size(tokens, size, count * dtype.itemsize, f"{tokens.name}.metadata")
         num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
-        file = TokenFile(
-            str(tokens), tokens.name, dtype, num_tokens, size, ends=_index(tokens, num_tokens)
-        )
         details: dict[str, Any] = {"tokenizer": tokenizer} if tokenizer else {}
         if tokens.with_name(tokens.name + ".loss").exists():
             details["loss_mask"] = tokens.name + ".loss"
         bundled = BUNDLED.get(tokenizer or "")
-        return FoundData(
-            self.name,
-            (file,),
+        return self.found(
+            tokens,
+            dtype,
+            num_tokens,
+            size,
+            ends=_index(tokens, num_tokens),
             tokenizer=bundled,
             vocab_size=50257 if bundled == "gpt2" else None,
             details=details,
@@ -118,10 +113,10 @@ def _index(tokens: Path, num_tokens: int) -> Lazy | None:
     if not path.is_file():
         return None
     size = untrusted.file_size(path)
-    if size % 8:
-        raise untrusted.too_short(path, size, size + 8 - size % 8, "a whole number of documents")
+    untrusted.expect_at_least(path, size, -(-size // 8) * 8, "a whole number of documents")
     [last] = untrusted.integers_at(path, (max(0, size - 8), 8))
     if last != num_tokens:
-        what = f"ends at token {last:,}, but {tokens.name} has {num_tokens:,}"
-        raise untrusted.mixed(path, what)
+        raise untrusted.mixed(
+            path, f"ends at {last:,}, but {tokens.name} has {num_tokens:,} tokens"
+        )
     return untrusted.ends_file(path, size // 8)

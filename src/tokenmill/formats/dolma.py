@@ -11,6 +11,7 @@ end-of-text id.
 import gzip
 import io
 import zlib
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -19,9 +20,9 @@ import numpy as np
 from tokenmill.errors import CorruptShardError, FormatError
 from tokenmill.formats import npy
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import Ask, FileFormat, FoundData, WriteTarget
+from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.formats.engine.writing import RollingWriter, write_file
-from tokenmill.tokenfiles.token_file import Lazy, TokenFile
+from tokenmill.tokenfiles.token_file import Lazy
 
 ROWS_AT_ONCE = 1 << 16
 
@@ -29,23 +30,16 @@ ROWS_AT_ONCE = 1 << 16
 class DolmaWriter(RollingWriter):
     """One split as files of whole documents."""
 
+    file_name = "part-0-{number:05d}.npy"  # so order by name is order by number
     folder_per_split = True
-
-    def __init__(self, folder: Path, target: WriteTarget) -> None:
-        super().__init__(folder, target)
-        self._documents = 0
-
-    def path(self, number: int) -> Path:
-        """Named as dolma names them, and so that order by name is order by number."""
-        return self.folder / f"part-0-{number:05d}.npy"
+    _documents = 0
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         """The table of documents; without a time in its header: equal data gives equal bytes."""
-        starts = [0, *ends[:-1].tolist()]
         name = self.target.split or "tokens"
         rows = "".join(
-            f"{start},{end},{self._documents + i},{name},{self._documents + i}\r\n"
-            for i, (start, end) in enumerate(zip(starts, ends.tolist(), strict=True))
+            f"{start},{end},{number},{name},{number}\r\n"
+            for number, (start, end) in enumerate(pairwise([0, *ends.tolist()]), self._documents)
         )
         self._documents += len(ends)
         write_file(path.with_suffix(".csv.gz"), gzip.compress(rows.encode(), mtime=0))
@@ -84,19 +78,19 @@ class Dolma(FileFormat):
             what = f"starts with {first_bytes[:6]!r}, then continues like the header of a .npy file"
             raise untrusted.damaged(path, what)
         if ask.dtype is None:
-            if size == 0:
-                raise untrusted.empty(path)
-            why = "has no header (dolma's .npy files have none)"
-            usual = "dolma writes uint16 unless it is given another type"
-            call = f'"{path}", format="dolma", dtype="uint16"'
-            raise untrusted.unknown_dtype(path, why, usual, call)
+            raise untrusted.unknown_dtype(
+                path,
+                size,
+                "has no header (dolma's .npy files have none)",
+                "dolma writes uint16 unless it is given another type: "
+                f'tokenmill.open("{path}", format="dolma", dtype="uint16")',
+            )
         num_tokens = untrusted.whole_tokens(path, size, ask.dtype.itemsize, ask.dtype.name)
         table = path.with_suffix(".csv.gz")
         ends = Lazy(load_ends, (str(table), num_tokens)) if table.is_file() else None
         if ends is not None and num_tokens == 0:
             ends()  # nobody will ask an empty file for its documents: are there some?
-        file = TokenFile(str(path), path.name, ask.dtype, num_tokens, size, ends=ends)
-        return FoundData(self.name, (file,))
+        return self.found(path, ask.dtype, num_tokens, size, ends=ends)
 
 
 def load_ends(path: str, num_tokens: int) -> np.ndarray:

@@ -79,7 +79,10 @@ class Litdata(SampleFormat):
         lengths = np.diff(load_ends(shards[0].path, counts[0], 1), prepend=0)
         documents = untrusted.samples_are_documents(index, lengths)
         if documents:
-            shards = [_with_ends(shard, n) for shard, n in zip(shards, counts, strict=True)]
+            shards = [
+                replace(shard, ends=Lazy(load_ends, (shard.path, n, dtype.itemsize), n))
+                for shard, n in zip(shards, counts, strict=True)
+            ]
         return FoundData(self.name, tuple(shards), details={"rows": not documents})
 
 
@@ -123,10 +126,6 @@ def _chunk(root: untrusted.Root, chunk: Reader, dtype: np.dtype[Any]) -> TokenFi
             f"{offset:,} to {size:,}",
         )
     return TokenFile(str(path), name, dtype, num_tokens, size, offset)
-
-
-def _with_ends(shard: TokenFile, count: int) -> TokenFile:
-    return replace(shard, ends=Lazy(load_ends, (shard.path, count, shard.dtype.itemsize), count))
 
 
 def load_ends(path: str, count: int, itemsize: int) -> np.ndarray:

@@ -16,7 +16,6 @@ from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.formats.megatron import check_version, dtype_of_code
-from tokenmill.tokenfiles.token_file import TokenFile
 
 MAGIC = b"LITPKDS"
 HEADER_BYTES = 24
@@ -38,11 +37,10 @@ class Litpkds(FileFormat):
                 f"{path} starts with {first_bytes[:7]!r}, not with {MAGIC!r}",
                 hint="the file is damaged, or of another format: leave format out to detect it",
             )
-        if size < HEADER_BYTES:
-            raise untrusted.too_short(path, size, HEADER_BYTES, "the header")
+        untrusted.expect_at_least(path, size, HEADER_BYTES, "the header")
         check_version(path, first_bytes[7:15])
         dtype = ask.agreed(dtype_of_code(path, first_bytes[15]), path)
         num_tokens = int.from_bytes(first_bytes[16:24], "little")
-        untrusted.expect_tokens(path, size, HEADER_BYTES, num_tokens, dtype.itemsize)
-        file = TokenFile(str(path), path.name, dtype, num_tokens, size, HEADER_BYTES)
-        return FoundData(self.name, (file,))
+        expected = HEADER_BYTES + num_tokens * dtype.itemsize
+        untrusted.expect_size(path, size, expected, f"its header ({num_tokens:,} tokens)")
+        return self.found(path, dtype, num_tokens, size, HEADER_BYTES)

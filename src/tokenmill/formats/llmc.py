@@ -20,7 +20,6 @@ from tokenmill.errors import FormatError, UnsupportedVersionError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.formats.engine.writing import RollingWriter
-from tokenmill.tokenfiles.token_file import TokenFile
 
 HEADER_BYTES = 1024
 
@@ -64,12 +63,9 @@ def promised(first_bytes: bytes) -> tuple[int, int] | None:
 class LlmcWriter(RollingWriter):
     """One split as shards; documents continue in the next one."""
 
+    file_name = "corpus_{split}_{number:06d}.bin"  # as llm.c names them
     whole_documents = False
     header_bytes = HEADER_BYTES
-
-    def path(self, number: int) -> Path:
-        """Named as llm.c names them."""
-        return self.folder / f"corpus_{self.target.split or 'train'}_{number:06d}.bin"
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         kind = _kind_for(self.target.dtype)
@@ -104,9 +100,12 @@ class Llmc(FileFormat):
         first_bytes, size = untrusted.head(path, HEADER_BYTES)
         kind = _kind_of(first_bytes)
         if kind is None:
-            raise untrusted.known_other(path, first_bytes) or _not_llmc(path, first_bytes)
-        if size < HEADER_BYTES:
-            raise untrusted.too_short(path, size, HEADER_BYTES, "the header of llm.c")
+            magic, known = int.from_bytes(first_bytes[:4], "little"), [kind.magic for kind in KINDS]
+            raise untrusted.known_other(path, first_bytes) or FormatError(
+                f"{path} starts with {magic}, not with the magic of llm.c {known}",
+                hint="the file is damaged, or has no header: pass format='nanogpt' and its dtype",
+            )
+        untrusted.expect_at_least(path, size, HEADER_BYTES, "the header of llm.c")
         header = np.frombuffer(first_bytes, "<i4")
         if header[1] != kind.version:
             raise UnsupportedVersionError(
@@ -120,21 +119,16 @@ class Llmc(FileFormat):
                 hint="the count has overflowed 2^31 or is damaged; write or fetch the shard again",
             )
         dtype = ask.agreed(np.dtype(kind.dtype), path)
-        untrusted.expect_tokens(path, size, HEADER_BYTES, num_tokens, dtype.itemsize)
-        return FoundData(
-            self.name,
-            (TokenFile(str(path), path.name, dtype, num_tokens, size, HEADER_BYTES),),
+        expected = HEADER_BYTES + num_tokens * dtype.itemsize
+        untrusted.expect_size(path, size, expected, f"its header ({num_tokens:,} tokens)")
+        return self.found(
+            path,
+            dtype,
+            num_tokens,
+            size,
+            HEADER_BYTES,
             vocab_size=kind.vocab_size,
             end_of_text_id=kind.end_of_text_id,
             end_of_text_comes="before",
             tokenizer=kind.tokenizer,
         )
-
-
-def _not_llmc(path: Path, first_bytes: bytes) -> FormatError:
-    magic = int.from_bytes(first_bytes[:4], "little")
-    known = ", ".join(str(kind.magic) for kind in KINDS)
-    return FormatError(
-        f"{path} starts with {magic}, not with the magic of llm.c ({known})",
-        hint="the file is damaged, or has no header: then pass format='nanogpt' and its dtype",
-    )

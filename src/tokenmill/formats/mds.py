@@ -215,8 +215,8 @@ def _shard(
     if column.dtype is not None and not column.has_shape and values:
         in_each = untrusted.whole_tokens(path, values, dtype.itemsize, dtype.name)
         num_tokens = samples.count * in_each
-        if num_tokens * dtype.itemsize > size:
-            raise untrusted.too_short(path, size, num_tokens * dtype.itemsize, root.index.name)
+        least = num_tokens * dtype.itemsize
+        untrusted.expect_at_least(path, size, least, root.index.name)
     else:
         num_tokens = int(samples.pieces()[0][-1])
     hashes = raw.fields.get("hashes")

@@ -27,7 +27,7 @@ from tokenmill.errors import FormatError, UnsupportedVersionError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.formats.engine.writing import RollingWriter, close
-from tokenmill.tokenfiles.token_file import Lazy, TokenFile
+from tokenmill.tokenfiles.token_file import Lazy
 
 MAGIC = b"MMIDIDX\x00\x00"
 HEADER_BYTES = 34
@@ -38,11 +38,10 @@ CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
 class MegatronWriter(RollingWriter):
     """One split as one pair, named for the split; each document is one sequence."""
 
-    def path(self, number: int) -> Path:
-        return self.folder / f"{self.target.split or 'corpus'}.bin"
+    file_name = "{split}.bin"
+    name_without_split = "corpus"
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
-        """The index, table by table."""
         lengths = np.diff(ends, prepend=0)
         if len(lengths) and lengths.max() >= 2**31:
             raise FormatError(
@@ -89,20 +88,14 @@ class Megatron(FileFormat):
         dtype = ask.agreed(dtype, index)
         expected = HEADER_BYTES + 12 * sequences + 8 * documents
         if index_size != expected + sequences:  # with modes
-            untrusted.expect_size(
-                index,
-                index_size,
-                expected,
-                f"its header ({sequences:,} sequences, {documents:,} ends)",
-            )
+            why = f"its header ({sequences:,} sequences, {documents:,} ends)"
+            untrusted.expect_size(index, index_size, expected, why)
         size = untrusted.file_size(tokens, index)
         num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
         _check_edges(index, sequences, documents, dtype.itemsize, tokens, size)
-        ends = Lazy(
-            load_ends, (str(index), sequences, documents, dtype.itemsize, size), documents - 1
-        )
-        file = TokenFile(str(tokens), tokens.name, dtype, num_tokens, size, ends=ends)
-        return FoundData(self.name, (file,), details={"sequences": sequences})
+        args = (str(index), sequences, documents, dtype.itemsize, size)
+        ends, details = Lazy(load_ends, args, documents - 1), {"sequences": sequences}
+        return self.found(tokens, dtype, num_tokens, size, ends=ends, details=details)
 
 
 def _header(index: Path, first_bytes: bytes) -> tuple[np.dtype[Any], int, int]:
@@ -111,8 +104,7 @@ def _header(index: Path, first_bytes: bytes) -> tuple[np.dtype[Any], int, int]:
             f"{index} starts with {first_bytes[:9]!r}, not with {MAGIC!r}",
             hint="the index is damaged, or not one of Megatron; fetch it again",
         )
-    if len(first_bytes) < HEADER_BYTES:
-        raise untrusted.too_short(index, len(first_bytes), HEADER_BYTES, "the header of an index")
+    untrusted.expect_at_least(index, len(first_bytes), HEADER_BYTES, "the header of an index")
     check_version(index, first_bytes[9:17])
     dtype = dtype_of_code(index, first_bytes[17])
     sequences = int.from_bytes(first_bytes[18:26], "little")
@@ -163,9 +155,8 @@ def _check_edges(
     if begin != 0:
         what = f"has its first sequence at byte {begin:,} of {tokens.name}, not at 0"
         raise untrusted.mixed(index, what)
-    untrusted.expect_size(
-        tokens, size, end, f"{index.name} (its last sequence)", hint=untrusted.MIXED
-    )
+    why = f"{index.name} (its last sequence)"
+    untrusted.expect_size(tokens, size, end, why, hint=untrusted.MIXED)
 
 
 def load_ends(index: str, sequences: int, documents: int, itemsize: int, size: int) -> np.ndarray:

@@ -14,7 +14,6 @@ import numpy as np
 
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
-from tokenmill.tokenfiles.token_file import TokenFile
 
 HEADER_BYTES = 12
 DTYPES = {1: "<u1", 2: "<u2", 4: "<u4"}
@@ -31,17 +30,14 @@ class Modalities(FileFormat):
 
     def read(self, path: Path, ask: Ask) -> FoundData:
         first_bytes, size = untrusted.head(path, HEADER_BYTES)
-        if size < HEADER_BYTES:
-            raise untrusted.too_short(path, size, HEADER_BYTES, "the header")
+        untrusted.expect_at_least(path, size, HEADER_BYTES, "the header")
         num_bytes = int.from_bytes(first_bytes[:8], "little")
         width = int.from_bytes(first_bytes[8:12], "little")
         if width not in DTYPES:
             what = f"says that a token has {width:,} bytes; known are 1, 2 and 4"
             raise untrusted.damaged(path, what)
         # After the tokens comes a pickle of unknown length, and at least one byte of it.
-        if HEADER_BYTES + num_bytes >= size:
-            raise untrusted.too_short(path, size, HEADER_BYTES + num_bytes + 1, "its header")
+        untrusted.expect_at_least(path, size, HEADER_BYTES + num_bytes + 1, "its header")
         dtype = ask.agreed(np.dtype(DTYPES[width]), path)
         num_tokens = untrusted.whole_tokens(path, num_bytes, width, dtype.name)
-        file = TokenFile(str(path), path.name, dtype, num_tokens, size, HEADER_BYTES)
-        return FoundData(self.name, (file,))
+        return self.found(path, dtype, num_tokens, size, HEADER_BYTES)

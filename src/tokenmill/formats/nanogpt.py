@@ -9,22 +9,15 @@ A file that begins with the header of another format is refused: its header woul
 """
 
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import numpy as np
 import orjson
 
 from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import (
-    INTEGERS,
-    Ask,
-    FileFormat,
-    FoundData,
-    WriteTarget,
-    token_dtype,
-)
+from tokenmill.formats.engine.format import INTEGERS, Ask, FileFormat, FoundData, token_dtype
 from tokenmill.formats.engine.writing import RollingWriter, write_file
-from tokenmill.tokenfiles.token_file import TokenFile
 
 META_FIELDS = ("dtype", "vocab_size", "end_of_text_id")
 
@@ -32,20 +25,16 @@ META_FIELDS = ("dtype", "vocab_size", "end_of_text_id")
 class NanogptWriter(RollingWriter):
     """One split as one file; the first split also writes meta.json."""
 
+    file_name = "{split}.bin"
     whole_documents = False
 
-    def __init__(self, folder: Path, target: WriteTarget) -> None:
-        super().__init__(folder, target)
-        path = folder / "meta.json"
+    def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
+        target, beside = self.target, path.with_name("meta.json")
         known = (target.dtype.name, target.vocab_size, target.end_of_text_id)
         meta = dict(zip(META_FIELDS, known, strict=True))
         meta = {field: value for field, value in meta.items() if value is not None}
-        if not path.exists():
-            write_file(path, orjson.dumps(meta, option=orjson.OPT_APPEND_NEWLINE))
-
-    def path(self, number: int) -> Path:
-        """Named as nanoGPT names them."""
-        return self.folder / f"{self.target.split or 'train'}.bin"
+        if not beside.exists():
+            write_file(beside, orjson.dumps(meta, option=orjson.OPT_APPEND_NEWLINE))
 
 
 class Nanogpt(FileFormat):
@@ -77,14 +66,9 @@ class Nanogpt(FileFormat):
         if dtype is None:
             raise _unknown_dtype(path, size)
         num_tokens = untrusted.whole_tokens(path, size, dtype.itemsize, dtype.name)
-        end_of_text_id = meta.get("end_of_text_id")
-        return FoundData(
-            self.name,
-            (TokenFile(str(path), path.name, dtype, num_tokens, size),),
-            vocab_size=meta.get("vocab_size"),
-            end_of_text_id=end_of_text_id,
-            end_of_text_comes=None if end_of_text_id is None else "after",
-        )
+        comes = "after" if "end_of_text_id" in meta else None
+        known: dict[str, Any] = {name: meta.get(name) for name in META_FIELDS[1:]}
+        return self.found(path, dtype, num_tokens, size, end_of_text_comes=comes, **known)
 
 
 def _meta(beside: Path) -> dict[str, Any]:
@@ -107,8 +91,6 @@ def _unknown_dtype(path: Path, size: int) -> FormatError:
             f"{path} is a shard of the dataset {owner}, and has no header of its own",
             hint=f'open the dataset, which knows the type: tokenmill.open("{owner}"{split})',
         )
-    if size == 0:
-        return untrusted.empty(path)
     hint = (
         f'nanoGPT writes uint16 for gpt2: tokenmill.open("{path}", format="nanogpt", '
         'dtype="uint16")'
@@ -120,4 +102,4 @@ def _unknown_dtype(path: Path, size: int) -> FormatError:
         )
     if size % 2:
         hint = f"{size:,} bytes is odd, so only uint8 is possible; or the file was cut short"
-    return FormatError(f"{path} has no header, so its token type is unknown", hint=hint)
+    return untrusted.unknown_dtype(path, size, "has no header", hint)

@@ -10,7 +10,6 @@ A 2-D array in C order (rows of equal length) is one axis, row after row.
 
 import ast
 import math
-import os
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,23 +17,22 @@ import numpy as np
 
 from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import INTEGERS, Ask, FileFormat, FoundData
+from tokenmill.formats.engine.format import Ask, FileFormat, FoundData, token_dtype
 from tokenmill.formats.engine.writing import RollingWriter
-from tokenmill.tokenfiles.token_file import Lazy, TokenFile
+from tokenmill.tokenfiles.token_file import Lazy
 
 MAGIC = b"\x93NUMPY"
-HEADER_CAP = 1 << 16
+HEADER_CAP = 10 + (1 << 16)  # those of version 1 cannot be longer
 HEADER_BYTES = 128  # of those written here, always of version 1
 
 
 class NpyWriter(RollingWriter):
     """One split as one file, named for the split."""
 
+    file_name = "{split}.npy"
+    name_without_split = "tokens"
     whole_documents = False
     header_bytes = HEADER_BYTES
-
-    def path(self, number: int) -> Path:
-        return self.folder / f"{self.target.split or 'tokens'}.npy"
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         text = f"{{'descr': '{self.target.dtype.str}', 'fortran_order': False, "
@@ -64,14 +62,21 @@ class Npy(FileFormat):
         return 8 + width + int.from_bytes(first_bytes[8 : 8 + width], "little")
 
     def read(self, path: Path, ask: Ask) -> FoundData:
-        first_bytes, size = untrusted.head(path)
+        first_bytes, size = untrusted.head(path, HEADER_CAP)
         if not first_bytes.startswith(MAGIC):
             raise FormatError(
                 f"{path} starts with {first_bytes[:6]!r}, not with the header of a .npy file",
                 hint=f'dolma and OLMo name headerless files .npy: tokenmill.open("{path}", '
                 'format="dolma", dtype="uint16")',
             )
-        offset, header = _header(path, size)
+        major = first_bytes[6] if size >= 12 else 0
+        if major not in (1, 2, 3):
+            raise FormatError(f"{path} has a .npy header of version {major}; known are 1, 2 and 3")
+        offset = self.header_bytes(first_bytes) or 0
+        untrusted.expect_at_least(path, size, offset, "its header")
+        if offset > HEADER_CAP:
+            raise untrusted.damaged(path, f"has a .npy header of {offset:,} bytes")
+        header = _header(first_bytes[10 if major == 1 else 12 : offset], path)
         dtype = ask.agreed(_dtype(header, path), path)
         shape = _shape(header, path)
         if len(shape) > 1 and header["fortran_order"]:
@@ -80,44 +85,31 @@ class Npy(FileFormat):
                 hint="write it again with np.save(path, np.ascontiguousarray(array))",
             )
         num_tokens = math.prod(shape)
-        untrusted.expect_size(
-            path, size, offset + num_tokens * dtype.itemsize, f"its shape {shape}"
-        )
-        file = TokenFile(str(path), path.name, dtype, num_tokens, size, offset)
+        expected = offset + num_tokens * dtype.itemsize
+        untrusted.expect_size(path, size, expected, f"its shape {shape}")
         # `tokenmill pretokenize` leaves its tokenizer beside the array.
-        state = path.with_name(f"{path.stem}.tokenizer_state.json")
-        return FoundData(
-            self.name,
-            (file,),
-            tokenizer_state=Lazy(untrusted.read_whole, (state,), file=str(state))
-            if state.is_file()
-            else None,
+        beside = path.with_name(f"{path.stem}.tokenizer_state.json")
+        state = Lazy(untrusted.read_whole, (beside,), file=str(beside))
+        return self.found(
+            path,
+            dtype,
+            num_tokens,
+            size,
+            offset,
+            tokenizer_state=state if beside.is_file() else None,
             details={"shape": list(shape)},
         )
 
 
-def _header(path: Path, size: int) -> tuple[int, dict[str, Any]]:
-    """Where the data begins, and what the header says."""
-    with path.open("rb") as file:
-        start = file.read(12)
-        major = start[6] if len(start) == 12 else 0
-        if major not in (1, 2, 3):
-            raise FormatError(f"{path} has a .npy header of version {major}; known are 1, 2 and 3")
-        width = 2 if major == 1 else 4
-        length = int.from_bytes(start[8 : 8 + width], "little")
-        offset = 8 + width + length
-        if length > HEADER_CAP or offset > size:
-            raise untrusted.too_short(path, size, offset, "its header")
-        file.seek(8 + width, os.SEEK_SET)
-        text = file.read(length)
+def _header(text: bytes, path: Path) -> dict[str, Any]:
     try:
-        header = ast.literal_eval(text.decode("latin-1").strip())
+        header: dict[str, Any] = ast.literal_eval(text.decode("latin-1").strip())
         complete = set(header) == {"descr", "fortran_order", "shape"}
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         complete = False
     if not complete:
         raise untrusted.damaged(path, f"has a .npy header that cannot be read: {text[:80]!r}")
-    return offset, header
+    return header
 
 
 def _dtype(header: dict[str, Any], path: Path) -> np.dtype[Any]:
@@ -129,15 +121,12 @@ def _dtype(header: dict[str, Any], path: Path) -> np.dtype[Any]:
             'np.save(path, array.astype("uint16"))',
         )
     try:
-        dtype: np.dtype[Any] = np.dtype(descr)
-    except (TypeError, ValueError):
-        dtype = np.dtype(object)
-    if dtype.name not in INTEGERS or dtype.newbyteorder("<") != dtype:
+        return token_dtype(descr)
+    except ValueError:
         raise FormatError(
             f"{path} holds {descr!r}, not little-endian integers",
             hint='write token ids: np.save(path, array.astype("<u2")) if all are below 65,536',
-        )
-    return dtype
+        ) from None
 
 
 def _shape(header: dict[str, Any], path: Path) -> tuple[int, ...]:

@@ -25,9 +25,11 @@ from tokenmill.shards.manifest import (
     FILE_NAME,
     MAX_BYTES,
     PREPARATION_FOLDER,
+    EndsEntry,
     Manifest,
     ShardEntry,
     SplitEntry,
+    StateFile,
 )
 from tokenmill.storage import check_address, join
 from tokenmill.tokenfiles.shard_cache import ShardCache
@@ -73,14 +75,7 @@ class Ours(FolderFormat):
         return (folder / FILE_NAME).is_file() or (folder / PREPARATION_FOLDER).is_dir()
 
     def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
-        manifest = Manifest.load(folder)
-        ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), folder)
-        splits = _choose_splits(manifest, split, folder)
-        root = _Folder(folder, folder / FILE_NAME)
-        state = manifest.tokenizer.state
-        path = str(root.sized(state.file, state.num_bytes))
-        lazy_state = Lazy(read_hashed, (path, state.xxh3_128), file=path)
-        return _found(manifest, splits, root, lazy_state)
+        return _found(Manifest.load(folder), split, ask, _Folder(folder, folder / FILE_NAME))
 
     def finish(self, folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
         """What makes a folder of shards a dataset; the manifest last."""
@@ -93,9 +88,7 @@ class Ours(FolderFormat):
             state,
             dtype=target.dtype.name,
             tokens_per_shard=target.tokens_per_shard,
-            splits={
-                split: SplitEntry.of(tuple(writer.shards)) for split, writer in writers.items()
-            },
+            splits={name: SplitEntry.of(tuple(each.shards)) for name, each in writers.items()},
         )
         command = "tokenmill convert SOURCE DATASET --to tokenmill"
         write_tokenizer_and_card(folder, manifest, state, command)
@@ -118,13 +111,7 @@ def read_bucket(
             f"there is no {where}",
             hint="only datasets made by tokenmill open from a bucket; fetch others to a disk first",
         )
-    manifest = Manifest.parse(data, where=where)
-    ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), where)
-    splits = _choose_splits(manifest, split, address)
-    state = manifest.tokenizer.state
-    path = join(address, state.file)
-    lazy_state = Lazy(fetch, (cache, path, state.num_bytes, state.xxh3_128), file=path)
-    return _found(manifest, splits, _Bucket(address, cache), lazy_state)
+    return _found(Manifest.parse(data, where=where), split, ask, _Bucket(address, cache))
 
 
 def _choose_splits(manifest: Manifest, asked: str | None, where: object) -> list[str]:
@@ -145,21 +132,21 @@ def _choose_splits(manifest: Manifest, asked: str | None, where: object) -> list
 
 
 def _found(
-    manifest: Manifest, splits: list[str], where: "_Folder | _Bucket", tokenizer_state: Lazy
+    manifest: Manifest, split: str | None, ask: Ask, where: "_Folder | _Bucket"
 ) -> FoundData:
-    dtype = np.dtype(manifest.dtype).newbyteorder("<")
+    dtype = ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), where.folder)
     files = [
         TokenFile(
-            where.tokens(shard),
+            where.path(shard),
             shard.file,
             dtype,
             shard.num_tokens,
             shard.num_bytes,
-            ends=where.ends(shard),
+            ends=where.ends(shard.ends),
             hashes=ManifestHashes(shard.xxh3_128, shard.ends.xxh3_128),
             split=name,
         )
-        for name in splits
+        for name in _choose_splits(manifest, split, where.folder)
         for shard in manifest.splits[name].shards
     ]
     # A split without shards is one file without tokens.
@@ -171,7 +158,7 @@ def _found(
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,
         end_of_text_comes="after",
-        tokenizer_state=tokenizer_state,
+        tokenizer_state=where.state(tokenizer.state),
         tokenizer_fingerprint=tokenizer.fingerprint,
         has_manifest=True,
         details={"tokenizer": tokenizer.name, "splits": list(manifest.splits)},
@@ -181,28 +168,35 @@ def _found(
 class _Folder(untrusted.Root):
     """A dataset on a disk: sizes are compared when it is opened."""
 
-    def tokens(self, shard: ShardEntry) -> str:
-        return str(self.sized(shard.file, shard.num_bytes))
+    def path(self, entry: ShardEntry | EndsEntry | StateFile) -> str:
+        return str(self.sized(entry.file, entry.num_bytes))
 
-    def ends(self, shard: ShardEntry) -> Lazy:
-        path = self.sized(shard.ends.file, shard.ends.num_bytes)
-        return untrusted.ends_file(path, shard.ends.num_documents)
+    def ends(self, entry: EndsEntry) -> Lazy:
+        return untrusted.ends_file(Path(self.path(entry)), entry.num_documents)
+
+    def state(self, entry: StateFile) -> Lazy:
+        path = self.path(entry)
+        return Lazy(read_hashed, (path, entry.xxh3_128), file=path)
 
 
 @dataclass
 class _Bucket:
     """A dataset in a bucket: nothing is fetched when it is opened."""
 
-    address: str
+    folder: str
     cache: ShardCache
 
-    def tokens(self, shard: ShardEntry) -> str:
-        return join(self.address, shard.file)
+    def path(self, entry: ShardEntry) -> str:
+        return join(self.folder, entry.file)
 
-    def ends(self, shard: ShardEntry) -> Lazy:
-        where = join(self.address, shard.ends.file)
-        args = (self.cache, where, shard.ends.num_bytes, shard.ends.xxh3_128)
-        return Lazy(fetch_ends, args, shard.ends.num_documents, where)
+    def ends(self, entry: EndsEntry) -> Lazy:
+        path = join(self.folder, entry.file)
+        args = (self.cache, path, entry.num_bytes, entry.xxh3_128)
+        return Lazy(fetch_ends, args, entry.num_documents, path)
+
+    def state(self, entry: StateFile) -> Lazy:
+        path = join(self.folder, entry.file)
+        return Lazy(fetch, (self.cache, path, entry.num_bytes, entry.xxh3_128), file=path)
 
 
 def read_hashed(path: str, digest: str) -> bytes:

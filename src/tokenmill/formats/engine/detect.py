@@ -8,11 +8,11 @@ is beside it. All files of a dataset are of one format; a file that is not is an
 import codecs
 import glob as globbing
 import os
-from collections.abc import Iterable, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from tokenmill.base.suggest import AS_HINT, closest, did_you_mean
 from tokenmill.errors import FormatError, MismatchError, NotADatasetError
@@ -31,6 +31,7 @@ from tokenmill.formats.nanogpt import Nanogpt
 from tokenmill.formats.npy import Npy
 from tokenmill.formats.ours import Ours
 from tokenmill.shards.manifest import FILE_NAME
+from tokenmill.tokenfiles.token_file import TokenFile
 
 # In the order of asking: what has a magic number first, what only a name says last.
 _FILES: tuple[FileFormat, ...] = (
@@ -67,7 +68,16 @@ def detect(
     """The shards of a split; at least one token."""
     if format is not None and format not in FORMATS:
         raise ValueError(_unknown("format", format, list(FORMATS)))
-    found = _detect(where, split, format, ask)
+    items = [where] if isinstance(where, (str, os.PathLike)) else where
+    paths = [path for item in items for path in _expand(item)]
+    if not paths:
+        raise ValueError("the list of token files is empty")
+    if items is where:
+        found = _of_files(paths, split, format, ask, f"the list of {len(paths)} files")
+    elif paths[0].is_dir():
+        found = _of_folder(paths[0], split, format, ask)
+    else:
+        found = _of_files(paths, split, format, ask, str(where))
     if not any(file.num_tokens for file in found.files):
         names = ", ".join(file.path or file.name for file in found.files[:3])
         raise FormatError(
@@ -75,20 +85,6 @@ def detect(
             hint="the files are empty: whatever wrote them was stopped or had nothing to write",
         )
     return found
-
-
-def _detect(
-    where: Where | Sequence[Where], split: str | None, format: str | None, ask: Ask
-) -> FoundData:
-    if not isinstance(where, (str, os.PathLike)):
-        paths = [path for item in where for path in _expand(item)]
-        if not paths:
-            raise ValueError("the list of token files is empty")
-        return _of_files(paths, split, format, ask, f"the list of {len(paths)} files")
-    paths = _expand(where)
-    if len(paths) == 1 and paths[0].is_dir():
-        return _of_folder(paths[0], split, format, ask)
-    return _of_files(paths, split, format, ask, str(where))
 
 
 def _unknown(what: str, name: str, known: list[str]) -> str:
@@ -115,17 +111,12 @@ def _expand(where: Where) -> list[Path]:
         if found:
             return paths or [Path(found[0])]
         raise NotADatasetError(f"no file matches {text!r} (looked in {Path.cwd()})")
+    names = os.listdir(path.parent) if path.parent.is_dir() else []
+    near = closest(path.name, sorted(names))
     raise NotADatasetError(
-        f"there is no file or folder {text!r} (looked in {Path.cwd()})", hint=_nearby(path)
+        f"there is no file or folder {text!r} (looked in {Path.cwd()})",
+        hint=f"did you mean {path.parent / near}?" if near else None,
     )
-
-
-def _nearby(path: Path) -> str | None:
-    if not path.parent.is_dir():
-        return None
-    names = sorted(entry.name for entry in path.parent.iterdir())
-    near = closest(path.name, names)
-    return f"did you mean {path.parent / near}?" if near else None
 
 
 def _of_folder(folder: Path, split: str | None, name: str | None, ask: Ask) -> FoundData:
@@ -136,7 +127,14 @@ def _of_folder(folder: Path, split: str | None, name: str | None, ask: Ask) -> F
     if folders["train"] or folders["val"]:
         return _of_split_folders(folder, folders, split, name, ask)
     entries = sorted(folder.iterdir(), key=lambda path: os.fsencode(path.name))
-    paths = _whole_files([entry for entry in entries if entry.suffix in TOKEN_SUFFIXES])
+    # Without hidden files and folders: those are temporary, or of something else.
+    paths = [
+        entry
+        for entry in entries
+        if entry.suffix in TOKEN_SUFFIXES
+        and not entry.name.startswith((".", "_tmp"))
+        and entry.is_file()
+    ]
     _check_that_nothing_is_missing(entries, {path.name for path in paths})
     if not paths:
         raise _nothing_in(folder)
@@ -160,31 +158,25 @@ def _of_split_folders(
 ) -> FoundData:
     """`train/` and `val/`: each is a whole split. With train/ alone, its end is held out."""
     here = {name: path for name, path in folders.items() if path is not None}
-    if split == ALL or (split is None and len(here) == 1):
-        parts = [_renamed(_of_folder(path, ALL, format, ask), path.name) for path in here.values()]
-        return join(parts, str(folder))
-    if split is None and "train" in here:
-        found = _renamed(_of_folder(here["train"], ALL, format, ask), here["train"].name)
-        return found.with_files(in_split(found.files, "train"))
-    split = split or "train"
-    if split in here:
-        whole = split if list(here) == ["train"] else ALL
-        return _renamed(_of_folder(here[split], whole, format, ask), here[split].name)
-    if split == "val" and list(here) == ["train"]:
-        return _renamed(_of_folder(here["train"], "val", format, ask), here["train"].name)
-    raise FormatError(
-        f"{folder} has no {split} split; it has the folders {', '.join(map(str, here))}",
-        hint=f'open split="{next(iter(here))}", or split="all" for everything',
-    )
-
-
-def _renamed(found: FoundData, folder: str) -> FoundData:
-    return found.with_files([replace(file, name=f"{folder}/{file.name}") for file in found.files])
-
-
-def _whole_files(paths: list[Path]) -> list[Path]:
-    """Without hidden files and folders: those are temporary, or of something else."""
-    return [path for path in paths if not path.name.startswith((".", "_tmp")) and path.is_file()]
+    everything = split == ALL or (split is None and len(here) == 1)
+    wanted = split or "train"
+    inner = ALL
+    if not everything and list(here) == ["train"] and wanted in ("train", "val"):
+        inner, wanted = wanted, "train"
+    if not everything and wanted not in here:
+        raise FormatError(
+            f"{folder} has no {wanted} split; it has the folders {', '.join(here)}",
+            hint=f'open split="{next(iter(here))}", or split="all" for everything',
+        )
+    parts = []
+    for path in here.values() if everything else [here[wanted]]:
+        found = _of_folder(path, inner, format, ask)
+        named = [replace(file, name=f"{path.name}/{file.name}") for file in found.files]
+        parts.append(found.with_files(named))
+    whole = join(parts, str(folder))
+    if split is None and not everything:
+        return whole.with_files(in_split(whole.files, "train"))
+    return whole
 
 
 def _of_files(
@@ -192,15 +184,12 @@ def _of_files(
 ) -> FoundData:
     format = FILE_FORMATS.get(name or "") or _sniff(paths[0], name)
     found = join([format.read(path, ask) for path in paths], where)
+    files: Sequence[TokenFile] = found.files
     if len({path.parent for path in paths}) > 1:
         root = Path(os.path.commonpath([path.parent for path in paths]))
-        found = found.with_files(
-            [
-                replace(file, name=path.relative_to(root).as_posix())
-                for path, file in zip(paths, found.files, strict=True)
-            ]
-        )
-    return found.with_files(take(found.files, split, where))
+        names = [path.relative_to(root).as_posix() for path in paths]
+        files = [replace(file, name=name) for file, name in zip(files, names, strict=True)]
+    return found.with_files(take(files, split, where))
 
 
 def _sniff(path: Path, name: str | None) -> FileFormat:
@@ -216,24 +205,20 @@ def _sniff(path: Path, name: str | None) -> FileFormat:
     raise untrusted.known_other(path, first_bytes) or _not_tokens(path, first_bytes)
 
 
-def join(parts: Iterable[FoundData], where: str) -> FoundData:
+def join(parts: list[FoundData], where: str) -> FoundData:
     """Many files of one format as one dataset; files of different types are refused."""
-    parts = list(parts)
     first = parts[0]
-    kinds = {(part.format, file.dtype) for part in parts for file in part.files}
-    for other in parts[1:] if len(kinds) > 1 else []:
-        if _dtype(other) != _dtype(first):
+    for other in parts[1:]:
+        if (other.format, other.files[0].dtype) != (first.format, first.files[0].dtype):
+            mixed = [
+                f"{part.format} {part.files[0].dtype.name} ({part.files[0].path})"
+                for part in (first, other)
+            ]
             raise MismatchError(
-                f"{where} mixes {_dtype(first)} ({first.files[0].path}) and "
-                f"{_dtype(other)} ({other.files[0].path})",
+                f"{where} mixes {' and '.join(mixed)}",
                 hint="convert one: tokenmill convert SRC DST --to tokenmill --to_dtype uint32",
             )
     return first.with_files([file for found in parts for file in found.files])
-
-
-def _dtype(found: FoundData) -> str:
-    dtypes: set[np.dtype] = {file.dtype for file in found.files}
-    return f"{found.format} {'/'.join(sorted(dtype.name for dtype in dtypes))}"
 
 
 def _not_tokens(path: Path, first_bytes: bytes) -> FormatError:
@@ -251,7 +236,7 @@ def _not_tokens(path: Path, first_bytes: bytes) -> FormatError:
     if _is_text(first_bytes):
         return FormatError(
             f"{path} is text, not tokens",
-            hint=f"prepare it first: tokenmill prepare {untrusted.quoted(path)} -o OUTPUT",
+            hint=f"prepare it first: tokenmill prepare {shlex.quote(str(path))} -o OUTPUT",
         )
     return FormatError(
         f"{path} is of no format that can be recognized by its bytes or its name",
@@ -262,14 +247,13 @@ def _not_tokens(path: Path, first_bytes: bytes) -> FormatError:
 
 def _nothing_in(folder: Path) -> NotADatasetError:
     """The error for a folder without token files."""
-    counts: dict[str, int] = {}
-    for entry in folder.iterdir():
-        kind = "folders" if entry.is_dir() else entry.suffix or "files without suffix"
-        counts[kind] = counts.get(kind, 0) + 1
+    counts = Counter(
+        "folders" if entry.is_dir() else entry.suffix or "files without suffix"
+        for entry in folder.iterdir()
+    )
     holds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
-    text = TEXT_SUFFIXES & set(counts)
-    command = f"tokenmill prepare {untrusted.quoted(folder)} -o OUTPUT"
-    hint = f"to tokenize text: {command}" if text else None
+    command = f"tokenmill prepare {shlex.quote(str(folder))} -o OUTPUT"
+    hint = f"to tokenize text: {command}" if TEXT_SUFFIXES & set(counts) else None
     return NotADatasetError(f"{folder} holds no token files; it holds {holds}", hint=hint)
 
 

@@ -179,6 +179,20 @@ class FileFormat(TokenFormat, Protocol):
     def read(self, path: Path, ask: Ask) -> FoundData:
         """One file as a shard."""
 
+    def found(
+        self,
+        path: Path,
+        dtype: np.dtype[Any],
+        num_tokens: int,
+        file_bytes: int,
+        offset: int = 0,
+        ends: Lazy | None = None,
+        **known: Any,
+    ) -> FoundData:
+        """What `read` returns; `known` are other fields of FoundData."""
+        file = TokenFile(str(path), path.name, dtype, num_tokens, file_bytes, offset, ends=ends)
+        return FoundData(self.name, (file,), **known)
+
 
 class FolderFormat(TokenFormat, Protocol):
     """A format in which an index names the files of a folder."""

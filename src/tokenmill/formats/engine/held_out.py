@@ -7,8 +7,9 @@ folder, a glob over folders or a list.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from tokenmill.errors import FormatError
@@ -34,21 +35,9 @@ def check_split(split: object) -> None:
         raise ValueError(f"unknown split {split!r}; known are: 'train', 'val', 'test', 'all'")
 
 
-def mark(name: str) -> str | None:
-    """The split that a file name states, if it does."""
-    stem = Path(name).name.lower()
-    for split in ("val", "test", "train"):
-        if _WORDS[split].search(stem):
-            return split
-    return None
-
-
 def folder_of(root: Path, split: str) -> Path | None:
     """The folder of a split, if the dataset has folders for its splits."""
-    for name in FOLDERS[split]:
-        if (root / name).is_dir():
-            return root / name
-    return None
+    return next(filter(Path.is_dir, (root / name for name in FOLDERS[split])), None)
 
 
 def take(files: Sequence[TokenFile], split: str | None, where: object) -> list[TokenFile]:
@@ -84,11 +73,11 @@ def in_split(files: Sequence[TokenFile], split: str) -> list[TokenFile]:
 
 def stated(files: Sequence[TokenFile], where: object) -> dict[str | None, Sequence[TokenFile]]:
     """The splits that folders or names state; {None: all} where nothing states one."""
-    by_split: dict[str | None, list[TokenFile]] = {}
+    splits = []
     for file, word in zip(files, _marks(files), strict=True):
         folder = Path(file.name).parts[0] if "/" in file.name else ""
-        split = file.split or _SPLIT_OF_FOLDER.get(folder.lower()) or word
-        by_split.setdefault(split, []).append(file)
+        splits.append(file.split or _SPLIT_OF_FOLDER.get(folder.lower()) or word)
+    by_split = _grouped(files, splits)
     if set(by_split) == {None, "train"}:
         return {"train": files}
     if None in by_split and len(by_split) > 1:
@@ -101,16 +90,17 @@ def stated(files: Sequence[TokenFile], where: object) -> dict[str | None, Sequen
 
 def _marks(files: Sequence[TokenFile]) -> list[str | None]:
     """The split that the folder of each file states, else its name, else a folder further up."""
-    known: dict[str, tuple[str | None, str | None]] = {}
+    folder_marks = cache(_folder_marks)
     marks = []
     for file in files:
-        folder = os.path.dirname(file.path)
-        if folder not in known:
-            known[folder] = _folder_marks(folder)
-        near, far = known[folder]
+        near, far = folder_marks(os.path.dirname(file.path))
         held_out = far if far == "val" else None
-        marks.append(near or held_out or mark(file.name) or far)
+        marks.append(near or held_out or _mark(Path(file.name).name.lower()) or far)
     return marks
+
+
+def _mark(name: str) -> str | None:
+    return next((x for x in ("val", "test", "train") if _WORDS[x].search(name)), None)
 
 
 def _folder_marks(folder: str) -> tuple[str | None, str | None]:
@@ -142,16 +132,14 @@ def _beside(folder: Path, split: str | None) -> Path | None:
 def _by_mark(
     files: Sequence[TokenFile], marks: list[str | None], split: str, where: object
 ) -> list[TokenFile]:
-    if split == "train" and "train" not in marks:
-        chosen = [file for file, word in zip(files, marks, strict=True) if word is None]
-    else:
-        chosen = [file for file, word in zip(files, marks, strict=True) if word == split]
-        unmarked = [file.name for file, word in zip(files, marks, strict=True) if word is None]
-        if "train" in marks and unmarked:
-            raise FormatError(
-                f"{where} has files for train and val by name, but {unmarked[0]} says neither",
-                hint='pass the files by name or glob, and split="all"',
-            )
+    by_mark = _grouped(files, marks)
+    unmarked = by_mark.get(None, [])
+    if "train" in by_mark and unmarked:
+        raise FormatError(
+            f"{where} has files for train and val by name, but {unmarked[0].name} says neither",
+            hint='pass the files by name or glob, and split="all"',
+        )
+    chosen = by_mark.get(split, unmarked if split == "train" else [])
     if not chosen:
         said = ", ".join(sorted({word or "nothing" for word in marks}))
         hint = f'open split="{next(filter(None, marks))}", or split="all" for everything'
@@ -161,6 +149,15 @@ def _by_mark(
             f"{where} has no {split} split: its folder and file names say {said}", hint=hint
         )
     return chosen
+
+
+def _grouped(
+    files: Sequence[TokenFile], splits: Iterable[str | None]
+) -> dict[str | None, list[TokenFile]]:
+    groups: dict[str | None, list[TokenFile]] = {}
+    for file, split in zip(files, splits, strict=True):
+        groups.setdefault(split, []).append(file)
+    return groups
 
 
 def _folder_beside(files: Sequence[TokenFile], split: str, of: Sequence[str]) -> Path | None:
@@ -190,13 +187,11 @@ def _other_beside(files: Sequence[TokenFile]) -> Path | None:
 
 def _held_out(files: Sequence[TokenFile], split: str) -> list[TokenFile]:
     full = [i for i, file in enumerate(files) if file.num_tokens]
-    if len(full) >= 2:
-        last = full[-1]
-        return list(files[last:]) if split == "val" else list(files[:last])
     if not full:
         return list(files)
-    only = files[full[0]]
+    last = full[-1]
+    if len(full) >= 2:
+        return list(files[last:] if split == "val" else files[:last])
+    only = files[last]
     kept = only.num_tokens * 9 // 10
-    if split == "val":
-        return [only.part(kept, only.num_tokens)]
-    return [only.part(0, kept)]
+    return [only.part(kept, only.num_tokens) if split == "val" else only.part(0, kept)]

@@ -7,9 +7,6 @@ from an index is used only when it stays inside the dataset.
 import mmap
 import os
 import shlex
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -47,10 +44,7 @@ OTHERS = {
         "write it again with a current preprocess_data.py (--dataset-impl mmap), then open that",
     ),
     b"PK\x03\x04": ("a zip or .npz archive", "unpack it, then open the .npy inside"),
-    b"PAR1": (
-        "a parquet file",
-        "if it holds text: tokenmill prepare FILE -o OUTPUT",
-    ),
+    b"PAR1": ("a parquet file", "if it holds text: tokenmill prepare FILE -o OUTPUT"),
     b"\x1f\x8b\x08": (
         "gzip compressed",
         "if it holds text: tokenmill prepare FILE -o OUTPUT; if tokens, unpack them: gzip -dk FILE",
@@ -66,21 +60,12 @@ OTHERS = {
 }
 
 
-@contextmanager
-def _descriptor(path: Path | str) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
     """The first bytes of a file, and its size."""
     try:
-        with _descriptor(path) as descriptor:
-            size = os.fstat(descriptor).st_size
-            return os.pread(descriptor, min(length, size), 0), size
+        with path.open("rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            return os.pread(file.fileno(), min(length, size), 0), size
     except FileNotFoundError:
         raise missing(path) from None
     except IsADirectoryError:
@@ -104,13 +89,10 @@ def known_other(path: Path, first_bytes: bytes) -> FormatError | None:
     """The error for a file that is known to hold something else than tokens."""
     for magic, (what, remedy) in OTHERS.items():
         if first_bytes.startswith(magic):
-            return FormatError(f"{path} is {what}", hint=remedy.replace("FILE", quoted(path)))
+            return FormatError(
+                f"{path} is {what}", hint=remedy.replace("FILE", shlex.quote(str(path)))
+            )
     return None
-
-
-def quoted(path: Path) -> str:
-    """A path as one word of a command line."""
-    return shlex.quote(str(path))
 
 
 def dataset_above(path: Path) -> Path | None:
@@ -123,20 +105,18 @@ def dataset_above(path: Path) -> Path | None:
 
 def integers_at(path: Path, *places: tuple[int, int], signed: bool = False) -> list[int]:
     """Little-endian integers of a file, each at (byte, width)."""
-    with _descriptor(path) as descriptor:
+    with path.open("rb", buffering=0) as file:
         return [
-            int.from_bytes(os.pread(descriptor, width, byte), "little", signed=signed)
+            int.from_bytes(os.pread(file.fileno(), width, byte), "little", signed=signed)
             for byte, width in places
         ]
 
 
 def map_file(path: Path, *, least: int, why: str) -> mmap.mmap:
     """A read-only map of a file that must have at least so many bytes."""
-    with _descriptor(path) as descriptor:
-        size = os.fstat(descriptor).st_size
-        if size < least:
-            raise too_short(path, size, least, why)
-        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+    with path.open("rb", buffering=0) as file:
+        expect_at_least(path, os.fstat(file.fileno()).st_size, least, why)
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def ends_file(path: Path, count: int) -> Lazy:
@@ -193,23 +173,20 @@ class Root:
         self.folder = folder
         self.index = index
         self._real = os.path.realpath(folder)
-        self._checked = {str(folder)}
+        self._inside = {folder}
 
     def file(self, name: object) -> tuple[Path, int | None]:
         """The path of a named file, and its size; None when it is not there."""
         path = self.folder / check_name(name, str(self.index))
-        parent = os.path.dirname(path)
-        if parent not in self._checked:
-            self._check(name, parent)
-            self._checked.add(parent)
+        if path.parent not in self._inside:
+            self._check(name, path.parent)
+            self._inside.add(path.parent)
+        if path.is_symlink():
+            self._check(name, path)
         try:
-            found = os.lstat(path)
-            if stat.S_ISLNK(found.st_mode):
-                self._check(name, path)
-                found = os.stat(path)
+            return path, path.stat().st_size
         except FileNotFoundError:
             return path, None
-        return path, found.st_size
 
     def sized(self, name: object, expected: int) -> Path:
         """The path of a named file that must be there and have this size."""
@@ -219,7 +196,7 @@ class Root:
         expect_size(path, size, expected, self.index.name)
         return path
 
-    def _check(self, name: object, path: str | Path) -> None:
+    def _check(self, name: object, path: Path) -> None:
         # A link may point elsewhere inside the dataset, not out of it.
         real = os.path.realpath(path)
         if os.path.commonpath([self._real, real]) != self._real:
@@ -245,10 +222,18 @@ def missing(path: Path, named_by: Path | None = None) -> NotADatasetError:
     )
 
 
+def expect_at_least(path: Path, found: int, least: int, why: str, hint: str | None = None) -> None:
+    """A file must hold what it claims to."""
+    if found < least:
+        raise TruncatedShardError(
+            f"{path} is {found:,} bytes; {why} promises {least:,}",
+            hint=hint or "the file was cut short, or its header is wrong; fetch this file again",
+        )
+
+
 def expect_size(path: Path, found: int, expected: int, why: str, hint: str | None = None) -> None:
     """A file must be exactly as long as what it claims to hold."""
-    if found < expected:
-        raise too_short(path, found, expected, why, hint)
+    expect_at_least(path, found, expected, why, hint)
     if found > expected:
         raise CorruptShardError(
             f"{path} is {found:,} bytes; {why} promises {expected:,}",
@@ -256,27 +241,15 @@ def expect_size(path: Path, found: int, expected: int, why: str, hint: str | Non
         )
 
 
-def expect_tokens(path: Path, size: int, header_bytes: int, num_tokens: int, width: int) -> None:
-    """A file must be its header and as many tokens as that states."""
-    why = f"its header ({num_tokens:,} tokens)"
-    expect_size(path, size, header_bytes + num_tokens * width, why)
-
-
-def too_short(
-    path: Path, found: int, expected: int, why: str, hint: str | None = None
-) -> TruncatedShardError:
-    """The error for a file that holds less than it should."""
-    return TruncatedShardError(
-        f"{path} is {found:,} bytes; {why} promises {expected:,}",
-        hint=hint or "the file was cut short, or its header is wrong; fetch this file again",
-    )
-
-
-def unknown_dtype(path: Path, why: str, usual: str, call: str) -> FormatError:
-    """The error for tokens whose type nothing states; `usual` and `call` say what to try."""
-    return FormatError(
-        f"{path} {why}, so its token type is unknown", hint=f"{usual}: tokenmill.open({call})"
-    )
+def unknown_dtype(path: Path, size: int, why: str, hint: str) -> FormatError:
+    """The error for tokens whose type nothing states; `hint` says what to try."""
+    if size == 0:
+        return FormatError(
+            f"{path} is empty: 0 bytes, so that nothing says its token type",
+            hint="whatever wrote it was stopped or had nothing to write; write it again or "
+            "remove it",
+        )
+    return FormatError(f"{path} {why}, so its token type is unknown", hint=hint)
 
 
 def damaged(path: Path | str, what: str) -> CorruptShardError:
@@ -287,14 +260,6 @@ def damaged(path: Path | str, what: str) -> CorruptShardError:
 def mixed(path: Path | str, what: str) -> CorruptShardError:
     """The error for a file that contradicts the one beside it."""
     return CorruptShardError(f"{path} {what}", hint=MIXED)
-
-
-def empty(path: Path) -> FormatError:
-    """The error for a file of no bytes, where its first ones would say the token type."""
-    return FormatError(
-        f"{path} is empty: 0 bytes, so that nothing says its token type",
-        hint="whatever wrote it was stopped or had nothing to write; write it again or remove it",
-    )
 
 
 def whole_tokens(path: Path, num_bytes: int, itemsize: int, dtype_name: str) -> int:

@@ -24,6 +24,9 @@ class RollingWriter:
     after it has `tokens_per_shard` tokens. Else shards have exactly that many, the last fewer.
     """
 
+    file_name = ""
+    """Of a shard, with its {split} or its {number}."""
+    name_without_split = "train"
     whole_documents = True
     folder_per_split = False
     """Whether each split has a folder of its own."""
@@ -35,70 +38,61 @@ class RollingWriter:
         self.target = target
         self.number = target.first_shard
         self._file: IO[bytes]
-        self._is_open = False
         self._filled = 0
         self._ends: list[np.ndarray] = []
+        """Where documents end, chunk by chunk; empty while no shard is open."""
 
-    def path(self, number: int) -> Path:
-        """The file of this shard."""
-        raise NotImplementedError
+    def path(self) -> Path:
+        """The open shard."""
+        name = self.target.split or self.name_without_split
+        return self.folder / self.file_name.format(split=name, number=self.number)
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         """Write what is known only now: counts, and the documents of this shard."""
 
     def open_shard(self) -> None:
-        """Open the next shard."""
-        self._file = self.path(self.number).open("xb")
+        self._file = self.path().open("xb")
         self._file.write(bytes(self.header_bytes))
 
     def write(self, tokens: np.ndarray) -> None:
-        """Tokens of the open shard."""
         self._file.write(np.ascontiguousarray(tokens, self.target.dtype).data)
 
     def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
-        """Complete the open shard."""
-        self.finish(self.path(self.number), self._file, num_tokens, ends)
+        self.finish(self.path(), self._file, num_tokens, ends)
         close(self._file)
 
     def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
         """Write tokens, over as many shards as it takes."""
         done = 0
         while done < len(tokens):
-            stop = self._stop(done, len(tokens), ends)
-            if not self._is_open:
+            stop, is_full = self._stop(done, len(tokens), ends)
+            if not self._ends:
                 self.open_shard()
-                self._is_open = True
             self.write(tokens[done:stop])
             # From positions in this chunk to positions in this shard.
             inside = ends[(ends > done) & (ends <= stop)]
             self._ends.append(inside + (self._filled - done))
             self._filled += stop - done
-            if self._is_full(stop, ends):
+            if is_full:
                 self._next()
             done = stop
 
     def close(self) -> int:
         """Complete the last shard; how many were written."""
-        if self._is_open:
+        if self._ends:
             self._next()
         return self.number - self.target.first_shard
 
-    def _stop(self, done: int, length: int, ends: np.ndarray) -> int:
-        """Up to where this chunk goes into the open file."""
-        room = self.target.tokens_per_shard - self._filled
+    def _stop(self, done: int, length: int, ends: np.ndarray) -> tuple[int, bool]:
+        """Up to where this chunk goes into the open shard, and whether that fills it."""
+        full = done + self.target.tokens_per_shard - self._filled
         if not self.whole_documents:
-            return min(length, done + room)
-        i = int(np.searchsorted(ends, max(done + room, done + 1)))
-        return int(ends[i]) if i < len(ends) else length
-
-    def _is_full(self, stop: int, ends: np.ndarray) -> bool:
-        if self._filled < self.target.tokens_per_shard:
-            return False
-        return not self.whole_documents or bool(np.isin(stop, ends))
+            return min(length, full), full <= length
+        i = int(np.searchsorted(ends, max(full, done + 1)))
+        return (int(ends[i]), True) if i < len(ends) else (length, False)
 
     def _next(self) -> None:
         self.close_shard(self._filled, np.concatenate(self._ends))
-        self._is_open = False
         self._filled = 0
         self._ends = []
         self.number += 1
@@ -114,7 +108,6 @@ class SampleWriter:
     def __init__(self, folder: Path, target: WriteTarget) -> None:
         self.folder = _folder_of(folder, target)
         self.target = target
-        self.number = 0
         self.entries: list[dict[str, Any]] = []
         """What the index says about each shard."""
         self._begun: list[np.ndarray] = []
@@ -126,7 +119,6 @@ class SampleWriter:
         raise NotImplementedError
 
     def write_index(self) -> None:
-        """Write what names all shards."""
         raise NotImplementedError
 
     def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
@@ -155,13 +147,12 @@ class SampleWriter:
         if self._documents:
             self._flush()
         self.write_index()
-        return self.number
+        return len(self.entries)
 
     def _flush(self) -> None:
-        self.entries.append(self.write_shard(self.number, self._documents))
+        self.entries.append(self.write_shard(len(self.entries), self._documents))
         self._documents = []
         self._filled = 0
-        self.number += 1
 
 
 def offset_table(sizes: list[int], before: int = 0) -> bytes:
