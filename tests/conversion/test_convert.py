@@ -211,7 +211,7 @@ class TestRefusals:
             )
 
     @pytest.mark.parametrize("to", ["nanogpt", "npy", "llmc"])
-    def test_documents_that_only_an_index_tells(self, tmp_path, to):
+    def test_documents_that_only_an_index_separates(self, tmp_path, to):
         with pytest.raises(FormatError, match=r"index|readers would not find") as caught:
             convert(DATA / "megatron", tmp_path / "out", to=to)
         assert "--allow_lost_documents" in caught.value.hint
@@ -239,6 +239,16 @@ class TestRefusals:
         assert "--add_end_of_text" in caught.value.hint
         convert(source, tmp_path / "out", to="ours", tokenizer="gpt2", add_end_of_text=True)
         assert documents_of(tokenmill.open(tmp_path / "out")) == DOCUMENTS
+
+    def test_a_split_that_ends_inside_a_document(self, tmp_path):
+        """As in a dataset whose documents are too few to be held out one by one."""
+        splits = {"train": [[1, 2, 50256], [3, 4]], "val": [[5, 50256]]}
+        source = write_ours(tmp_path / "ours", splits, 100)
+
+        convert(source, tmp_path / "out", to="llmc", allow_lost_documents=True)
+
+        data = tokenmill.open(tmp_path / "out", "train")
+        assert data[0 : len(data)].tolist() == [50256, 1, 2, 50256, 3, 4]
 
     def test_documents_with_the_id_inside(self, tmp_path):
         source = self._megatron(tmp_path, [[1, 50256, 2, 50256], [3, 50256]])
@@ -275,6 +285,8 @@ class TestRefusals:
             convert(ours, tmp_path / "out", to="megatron", to_dtype="uint32")
         with pytest.raises(ValueError, match="llmc shards have 1 to 2,147,483,647"):
             convert(ours, tmp_path / "out", to="llmc", tokens_per_shard=2**31)
+        with pytest.raises(ValueError, match="npy is one file a split"):
+            convert(ours, tmp_path / "out", to="npy", tokens_per_shard=100)
 
     def _megatron(self, folder: Path, documents: list[list[int]]) -> Path:
         """A pair written here, by the specification."""

@@ -22,9 +22,9 @@ from tokenmill.formats.engine.format import (
     FolderFormat,
     SampleFormat,
     TokenFormat,
-    WriteTarget,
     token_dtype,
 )
+from tokenmill.formats.engine.writing import WriteTarget
 
 PACKAGE = Path(tokenmill.__file__).parent
 NAMES = {*FORMATS, "ours"}

@@ -11,7 +11,6 @@ that only an index separates, documents without an end-of-text id.
 
 import os
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -25,9 +24,9 @@ from tokenmill.conversion.document_stream import DocumentStream, StreamRules, id
 from tokenmill.dataset import OpenKeywords, TokenDataset, Where
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
 from tokenmill.formats.engine.detect import FORMATS, format_to_write
-from tokenmill.formats.engine.format import TokenFormat, Writer, WriteTarget, token_dtype
+from tokenmill.formats.engine.format import NO_LIMIT, TokenFormat, token_dtype
 from tokenmill.formats.engine.held_out import stated
-from tokenmill.formats.engine.writing import fitting
+from tokenmill.formats.engine.writing import Writer, WriteTarget, fitting
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,10 @@ def convert(
     target.absolute().parent.mkdir(parents=True, exist_ok=True)
     temporary, unpacked = temporary_beside(target), temporary_beside(target)
     try:
-        if isinstance(src, (str, os.PathLike)) and _unpack(Path(src), unpacked):
-            src = unpacked
+        if isinstance(src, (str, os.PathLike)):
+            source = Path(src)
+            is_packed = any(format.unpack(source, unpacked) for format in FORMATS.values())
+            src = unpacked if is_packed else src
         whole = dataset.open(src, "all", **how_to_open)
         conversion = Conversion(
             whole, target_format, to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents
@@ -89,10 +90,6 @@ def convert(
         shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(unpacked, ignore_errors=True)
     return Converted(str(target), target_format.name, conversion.dtype.name, done)
-
-
-def _unpack(source: Path, into: Path) -> bool:
-    return any(format.unpack(source, into) for format in FORMATS.values())
 
 
 def _refuse_to_replace(target: Path, src: Where | list[Where]) -> None:
@@ -139,12 +136,11 @@ class Conversion:
         self.tokens_per_shard = self._choose_size(tokens_per_shard)
         described = first if self.tokenizer is None else self.tokenizer
         self.rules = StreamRules(
+            to,
             end_of_text_id=described.end_of_text_id,
+            vocab_size=self.tokenizer.vocab_size if self.tokenizer else None,
             add_end_of_text=add_end_of_text,
             allow_lost_documents=allow_lost_documents,
-            by_id=to.documents_by_id,
-            indexed=to.is_indexed,
-            vocab_size=self.tokenizer.vocab_size if self.tokenizer else None,
         )
         self._check_end_of_text_id(first)
 
@@ -171,7 +167,10 @@ class Conversion:
             )
             writer = writers[split or "train"] = self.to.writer(folder, target)
             num_tokens = 0
-            for ids, ends in self._chunks(data):
+            chunks = stream(data, self.rules)
+            if self.id_comes_first:
+                chunks = id_first(chunks, self.rules)
+            for ids, ends in chunks:
                 writer.add(fitting(ids, self.dtype, num_tokens), ends)
                 num_tokens += len(ids)
             count = writer.close()
@@ -211,19 +210,15 @@ class Conversion:
                     hint="the disk or the memory is failing; nothing was left there",
                 )
             position = stop
+        # Where the id comes first, a last document that is cut reads back with an end.
+        if self.id_comes_first and ids[-1] != self.rules.end_of_text_id:
+            position += 1
         if position != written.num_tokens:
             raise CorruptShardError(
                 f"{written.num_tokens:,} tokens were written for {split}, but "
                 f"{position:,} were read",
                 hint="the source changed while it was read; nothing was left there",
             )
-
-    def _chunks(self, data: TokenDataset) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        chunks = stream(data, self.rules)
-        if not self.id_comes_first:
-            return chunks
-        assert self.rules.end_of_text_id is not None
-        return id_first(chunks, self.rules.end_of_text_id)
 
     def _choose_dtype(self, whole: TokenDataset, asked: str | None) -> np.dtype[Any]:
         allowed = self.to.dtypes
@@ -242,6 +237,8 @@ class Conversion:
         most = self.to.max_tokens_per_shard
         if asked is None:
             return self.to.tokens_per_shard
+        if self.to.tokens_per_shard == NO_LIMIT:
+            raise ValueError(f"tokens_per_shard {asked:,}: {self.to.name} is one file a split")
         if not 1 <= asked <= most:
             raise ValueError(
                 f"tokens_per_shard {asked:,}: {self.to.name} shards have 1 to {most:,}"

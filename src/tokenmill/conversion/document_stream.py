@@ -12,6 +12,7 @@ import numpy as np
 
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError, TokenizerMismatchError
+from tokenmill.formats.engine.format import TokenFormat
 
 CHUNK = 1 << 22  # tokens
 
@@ -22,14 +23,11 @@ Chunks = Iterator[tuple[np.ndarray, np.ndarray]]
 class StreamRules:
     """What the target asks of documents, and what the caller allows."""
 
+    to: TokenFormat
     end_of_text_id: int | None
+    vocab_size: int | None
     add_end_of_text: bool
     allow_lost_documents: bool
-    by_id: bool
-    """Whether documents must be recognized by the end-of-text id alone."""
-    indexed: bool
-    """Whether the target says where documents end."""
-    vocab_size: int | None
 
 
 class DocumentStream:
@@ -82,9 +80,9 @@ def stream(data: TokenDataset, rules: StreamRules) -> Chunks:
                 f"{rules.vocab_size:,} ids",
                 hint="these ids are of another tokenizer; name it with tokenizer= (--tokenizer)",
             )
-        if not whole.knows_documents and rules.indexed and stop == whole.num_tokens:
+        if not whole.knows_documents and rules.to.is_indexed and stop == whole.num_tokens:
             ends = np.array([len(ids)])
-        if rules.by_id and whole.knows_documents:
+        if rules.to.documents_by_id and whole.knows_documents:
             ids, ends = _known_by_id(ids, ends, rules, data, start)
         yield ids, ends
 
@@ -93,20 +91,18 @@ def _check_documents(data: TokenDataset, rules: StreamRules) -> None:
     """Before anything is written: are documents known, and can all be kept?"""
     if rules.allow_lost_documents:
         return
-    if rules.indexed and not data.knows_documents:
+    if rules.to.is_indexed and not data.knows_documents:
         raise FormatError(
             f"nothing in {data.path} says where documents end, and the target keeps documents",
             hint="name the id between them with end_of_text_id= (--end_of_text_id), or pass "
             "allow_lost_documents=True (--allow_lost_documents) to write one long document",
         )
-    if data.has_index:
-        empty = data.num_empty_documents
-        if empty:
-            raise FormatError(
-                f"{data.path} has {empty:,} empty documents, which would be lost",
-                hint="pass allow_lost_documents=True (--allow_lost_documents) to leave them out",
-            )
-    if rules.by_id and data.knows_documents and rules.end_of_text_id is None:
+    if data.has_index and (empty := data.num_empty_documents):
+        raise FormatError(
+            f"{data.path} has {empty:,} empty documents, which would be lost",
+            hint="pass allow_lost_documents=True (--allow_lost_documents) to leave them out",
+        )
+    if rules.to.documents_by_id and data.knows_documents and rules.end_of_text_id is None:
         raise FormatError(
             f"only an index says where documents of {data.path} end, and the target has none",
             hint="name the id between them with end_of_text_id= (--end_of_text_id), or pass "
@@ -141,16 +137,16 @@ def _known_by_id(
                 f"at token {start + int(extra[0]) - 1:,}: it would become two",
                 hint="pass allow_lost_documents=True (--allow_lost_documents) to write it so",
             )
-        ends = marked_ends if not rules.indexed or len(marked_ends) else ends
+        ends = marked_ends if not rules.to.is_indexed or len(marked_ends) else ends
     return ids, ends
 
 
-def id_first(chunks: Chunks, end_of_text_id: int) -> Chunks:
+def id_first(chunks: Chunks, rules: StreamRules) -> Chunks:
     """The stream with the id before each document: one at the start, the last left out."""
     held = None
     for ids, ends in chunks:
-        front = np.array([end_of_text_id], ids.dtype) if held is None else held
+        front = np.array([rules.end_of_text_id], ids.dtype) if held is None else held
         held = ids[-1:]
         yield np.concatenate([front, ids[:-1]]), ends
-    if held is not None and held[0] != end_of_text_id:
+    if held is not None and held[0] != rules.end_of_text_id:
         yield held, np.empty(0, np.int64)

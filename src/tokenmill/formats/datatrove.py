@@ -114,7 +114,7 @@ def _index(tokens: Path, num_tokens: int) -> Lazy | None:
         return None
     size = untrusted.file_size(path)
     untrusted.expect_at_least(path, size, -(-size // 8) * 8, "a whole number of documents")
-    [last] = untrusted.integers_at(path, (max(0, size - 8), 8))
+    last = int(np.fromfile(path, "<u8", offset=size - 8)[0]) if size else 0
     if last != num_tokens:
         raise untrusted.mixed(
             path, f"ends at {last:,}, but {tokens.name} has {num_tokens:,} tokens"

@@ -11,6 +11,7 @@ end-of-text id.
 import gzip
 import io
 import zlib
+from array import array
 from itertools import pairwise
 from pathlib import Path
 from typing import IO
@@ -23,8 +24,6 @@ from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.formats.engine.writing import RollingWriter, write_file
 from tokenmill.tokenfiles.token_file import Lazy
-
-ROWS_AT_ONCE = 1 << 16
 
 
 class DolmaWriter(RollingWriter):
@@ -97,8 +96,7 @@ def load_ends(path: str, num_tokens: int) -> np.ndarray:
     """Where documents end, from the table; its rows must cover all tokens without holes."""
     import csv  # only here: most programs never open such a file
 
-    parts: list[np.ndarray] = []
-    ends: list[int] = []
+    ends = array("q")
     end = row = 0
     try:
         with gzip.open(path, "rb") as unpacked, io.TextIOWrapper(unpacked, "utf-8") as text:
@@ -111,9 +109,6 @@ def load_ends(path: str, num_tokens: int) -> np.ndarray:
                         f"after one that ended at {end:,} of {num_tokens:,}",
                     )
                 ends.append(end := next_end)
-                if len(ends) == ROWS_AT_ONCE:
-                    parts.append(np.array(ends, np.int64))
-                    ends = []
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         raise untrusted.damaged(path, f"cannot be read after line {row:,}: {error}") from None
     except (ValueError, IndexError):
@@ -127,4 +122,4 @@ def load_ends(path: str, num_tokens: int) -> np.ndarray:
             hint="table and tokens are of different builds, or a stopped writer left a tail of "
             "zeros; fetch or write both again",
         )
-    return np.concatenate([*parts, np.array(ends, np.int64)])
+    return np.array(ends, np.int64)

@@ -118,22 +118,18 @@ def _chunk(root: untrusted.Root, chunk: Reader, dtype: np.dtype[Any]) -> TokenFi
     offset = 4 * (count + 2)
     size = offset + num_tokens * dtype.itemsize
     path = root.sized(name, size)
-    found, first, last = untrusted.integers_at(path, (0, 4), (4, 4), (4 + 4 * count, 4))
-    if (found, first, last) != (count, offset, size):
-        raise untrusted.mixed(
-            path,
-            f"says {found:,} items from byte {first:,} to {last:,}; the index says {count:,} from "
-            f"{offset:,} to {size:,}",
-        )
+    _, table = untrusted.map_samples(path, count)
+    if (table[0], table[-1]) != (offset, size):
+        what = f"says items from byte {table[0]:,} to {table[-1]:,}; the index says "
+        raise untrusted.mixed(path, what + f"from {offset:,} to {size:,}")
     return TokenFile(str(path), name, dtype, num_tokens, size, offset)
 
 
 def load_ends(path: str, count: int, itemsize: int) -> np.ndarray:
     """Where the items of a chunk end, in tokens."""
-    with Path(path).open("rb") as file:
-        table = np.frombuffer(file.read(4 * (count + 2))[4:], "<u4").astype(np.int64)
+    table = untrusted.map_samples(Path(path), count)[1].astype(np.int64)
     sizes = np.diff(table)
-    if len(table) != count + 1 or (sizes < 0).any() or (sizes % itemsize).any():
+    if (sizes < 0).any() or (sizes % itemsize).any():
         raise untrusted.damaged(path, "has items that go back, or are no whole number of tokens")
     result: np.ndarray = (table[1:] - table[0]) // itemsize
     return result

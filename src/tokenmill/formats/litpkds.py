@@ -15,7 +15,7 @@ from pathlib import Path
 from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
-from tokenmill.formats.megatron import check_version, dtype_of_code
+from tokenmill.formats.megatron import dtype_of_code
 
 MAGIC = b"LITPKDS"
 HEADER_BYTES = 24
@@ -38,7 +38,7 @@ class Litpkds(FileFormat):
                 hint="the file is damaged, or of another format: leave format out to detect it",
             )
         untrusted.expect_at_least(path, size, HEADER_BYTES, "the header")
-        check_version(path, first_bytes[7:15])
+        untrusted.expect_version(path, int.from_bytes(first_bytes[7:15], "little"), 1)
         dtype = ask.agreed(dtype_of_code(path, first_bytes[15]), path)
         num_tokens = int.from_bytes(first_bytes[16:24], "little")
         expected = HEADER_BYTES + num_tokens * dtype.itemsize

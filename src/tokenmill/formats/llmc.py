@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from tokenmill.errors import FormatError, UnsupportedVersionError
+from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.formats.engine.writing import RollingWriter
@@ -107,11 +107,7 @@ class Llmc(FileFormat):
             )
         untrusted.expect_at_least(path, size, HEADER_BYTES, "the header of llm.c")
         header = np.frombuffer(first_bytes, "<i4")
-        if header[1] != kind.version:
-            raise UnsupportedVersionError(
-                f"{path} is of llm.c version {header[1]}; known is {kind.version}",
-                hint="the file is damaged, or llm.c has a new format",
-            )
+        untrusted.expect_version(path, int(header[1]), kind.version)
         num_tokens = int(header[2])
         if num_tokens < 0:
             raise FormatError(

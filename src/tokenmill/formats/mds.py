@@ -16,6 +16,7 @@ in a column `tokens`.
 import gzip
 import hashlib
 import importlib
+import re
 import sys
 import zlib
 from dataclasses import dataclass
@@ -28,14 +29,22 @@ import xxhash
 
 from tokenmill.base.hashing import BLOCK_BYTES, Hasher, hash_file
 from tokenmill.base.strict_json import Reader
-from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
+from tokenmill.errors import CorruptShardError, FormatError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import INDEX, INTEGERS, Ask, FoundData, SampleFormat
+from tokenmill.formats.engine.format import (
+    INDEX,
+    INTEGERS,
+    Ask,
+    FoundData,
+    SampleFormat,
+    token_dtype,
+)
 from tokenmill.formats.engine.held_out import FOLDERS
 from tokenmill.formats.engine.writing import SampleWriter, offset_table, write_file
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 USUAL_NAMES = ("tokens", "input_ids")
+INTEGER_ARRAYS = re.compile(rf"ndarray(:(?P<dtype>{'|'.join(INTEGERS)})(:(?P<shape>.*))?)?")
 DTYPE_CODES = {8: "u1", 9: "i1", 16: "u2", 17: "i2", 32: "u4", 33: "i4", 64: "u8", 65: "i8"}
 
 
@@ -111,8 +120,7 @@ class Mds(SampleFormat):
         self, root: untrusted.Root, index: Reader, entries: list[Reader], ask: Ask
     ) -> FoundData:
         path = root.index
-        if (version := index.count("version")) != 2:
-            raise UnsupportedVersionError(f"{path} is of version {version}; known is 2")
+        untrusted.expect_version(path, index.count("version"), 2)
         column = _column(entries[0], path, ask)
         starts, _, code = _samples(root, entries[0], column, 0).read()
         dtype = column.dtype or ask.agreed(np.dtype(DTYPE_CODES[code]), path)
@@ -152,7 +160,7 @@ def _column(entry: Reader, path: Path, ask: Ask) -> Column:
     names, encodings, sizes = columns
     if not all(size is None or (type(size) is int and 0 <= size < 1 << 32) for size in sizes):
         raise CorruptShardError(f"{path} has a column size that is none: {sizes!r:.100}")
-    usable = [i for i, kind in enumerate(encodings) if _is_integers(kind)]
+    usable = [i for i, kind in enumerate(encodings) if INTEGER_ARRAYS.fullmatch(str(kind))]
     named = [i for i, name in enumerate(names) if name in USUAL_NAMES]
     chosen = named if len(named) == 1 else usable
     if len(chosen) != 1:
@@ -172,25 +180,15 @@ def _column(entry: Reader, path: Path, ask: Ask) -> Column:
                 'dtype="int64")',
             )
         return Column(ask.dtype, False, number, fixed)
-    if not _is_integers(kind):
+    found = INTEGER_ARRAYS.fullmatch(kind)
+    if found is None:
         raise FormatError(
             f"{path} has the column {names[number]!r} encoded as {kind!r:.40}: refused",
-            hint="pickles (pkl) can run code; write the tokens as ndarray:uint16 or ndarray:int32"
-            if kind == "pkl"
-            else "write the tokens as ndarray:uint16 or ndarray:int32",
+            hint=("pickles (pkl) can run code; " if kind == "pkl" else "")
+            + "write the tokens as ndarray:uint16 or ndarray:int32",
         )
-    parts = kind.split(":")
-    if len(parts) == 1:
-        return Column(None, True, number, fixed)
-    dtype = ask.agreed(np.dtype(parts[1]).newbyteorder("<"), path)
-    return Column(dtype, len(parts) == 2, number, fixed)
-
-
-def _is_integers(kind: object) -> bool:
-    if not isinstance(kind, str):
-        return False
-    parts = kind.split(":")
-    return parts[0] == "ndarray" and (len(parts) == 1 or parts[1] in INTEGERS)
+    dtype = ask.agreed(token_dtype(found["dtype"]), path) if found["dtype"] else None
+    return Column(dtype, found["shape"] is None, number, fixed)
 
 
 def _samples(root: untrusted.Root, entry: Reader, column: Column, dtype_code: int) -> "Samples":
@@ -215,11 +213,11 @@ def _shard(
     if column.dtype is not None and not column.has_shape and values:
         in_each = untrusted.whole_tokens(path, values, dtype.itemsize, dtype.name)
         num_tokens = samples.count * in_each
-        least = num_tokens * dtype.itemsize
-        untrusted.expect_at_least(path, size, least, root.index.name)
+        untrusted.expect_at_least(path, size, num_tokens * dtype.itemsize, root.index.name)
     else:
         num_tokens = int(samples.pieces()[0][-1])
     hashes = raw.fields.get("hashes")
+    stated = str(sorted(hashes.items()))[:400] if isinstance(hashes, dict) and hashes else ""
     return TokenFile(
         samples.path,
         raw.file("basename"),
@@ -228,9 +226,7 @@ def _shard(
         size,
         pieces=Lazy(samples.pieces, ()),
         ends=Lazy(samples.ends, (), samples.count) if documents else None,
-        stated_hash=str(sorted(hashes.items()))[:400]
-        if isinstance(hashes, dict) and hashes
-        else "",
+        stated_hash=stated,
     )
 
 
@@ -255,21 +251,15 @@ class Samples:
     def read(self) -> tuple[np.ndarray, np.ndarray, int]:
         """The pieces, and the code of the dtype; all sizes must add up."""
         column, count = self.column, self.count
-        why = f"its index ({count:,} samples)"
-        mapped = untrusted.map_file(Path(self.path), least=8 + 4 * count, why=why)
-        found = int.from_bytes(mapped[:4], "little")
-        if found != count:
-            raise untrusted.mixed(
-                self.path, f"says that it has {found:,} samples; the index says {count:,}"
-            )
-        offsets = np.frombuffer(mapped, "<u4", count + 1, 4).astype(np.int64)
+        mapped, table = untrusted.map_samples(Path(self.path), count)
+        offsets = table.astype(np.int64)
+        first, last = int(offsets[0]), int(offsets[-1])
         begins, lengths = offsets[:-1], np.diff(offsets)
-        if offsets[0] < 8 + 4 * count or offsets[-1] != len(mapped) or (lengths < 0).any():
-            raise self._damaged(f"its samples are from byte {offsets[0]:,} to {offsets[-1]:,}")
+        is_outside = first < 8 + 4 * count or last != len(mapped) or (lengths < 0).any()
+        self._refuse(is_outside, f"its samples are from byte {first:,} to {last:,}")
         variable = [i for i, width in enumerate(column.sizes) if width is None]
         head = 4 * len(variable)
-        if (lengths < head).any():
-            raise self._damaged("a sample is shorter than its own header")
+        self._refuse(lengths < head, "a sample is shorter than its own header")
         data = np.frombuffer(mapped, np.uint8)
         widths = [
             np.full(count, width, np.int64)
@@ -277,8 +267,8 @@ class Samples:
             else _integers(data, begins + 4 * variable.index(i), 4)
             for i, width in enumerate(column.sizes)
         ]
-        if (sum(widths, np.full(count, head, np.int64)) != lengths).any():
-            raise self._damaged("the columns of a sample are not as long as the sample")
+        total = sum(widths, np.full(count, head, np.int64))
+        self._refuse(total != lengths, "the columns of a sample are not as long as the sample")
         first_bytes = sum(widths[: column.number], begins + head)
         return self._without_headers(data, first_bytes, widths[column.number])
 
@@ -289,35 +279,32 @@ class Samples:
         dtype, code = self.column.dtype, self.dtype_code
         header = np.zeros(len(widths), np.int64)
         if dtype is None:
-            if (widths < 1).any():
-                raise self._damaged("a sample has no tokens")
+            self._refuse(widths < 1, "a sample has no tokens")
             codes = data[first_bytes]
             code = code or int(codes[0] if len(codes) else 0)
-            if code not in DTYPE_CODES or (codes != code).any():
-                raise self._damaged("samples are of different types, or not integers")
+            is_other = code not in DTYPE_CODES or (codes != code).any()
+            self._refuse(is_other, "samples are of different types, or not integers")
             dtype = np.dtype(DTYPE_CODES[code])
             header += 1
         shape_at = first_bytes + header
         if self.column.has_shape:
-            if (widths <= header).any():
-                raise self._damaged("a sample has no shape")
+            self._refuse(widths <= header, "a sample has no shape")
             marks = data[shape_at].astype(np.int64)
             header += 1 + (marks >> 2) * (1 << (marks & 3))
-        values = widths - header
-        if (values < 0).any() or (values % dtype.itemsize).any():
-            raise self._damaged(f"a sample is no whole number of {dtype.name}")
-        counts = values // dtype.itemsize
+        counts, rest = np.divmod(widths - header, dtype.itemsize)
+        self._refuse((counts < 0) | (rest > 0), f"a sample is no whole number of {dtype.name}")
         if self.column.has_shape:
             flat = (marks >> 2) == 1
             for width in np.unique(marks[flat] & 3):
                 these = flat & ((marks & 3) == width)
-                if (_integers(data, shape_at[these] + 1, 1 << int(width)) != counts[these]).any():
-                    raise self._damaged("the shape of a sample is not its length")
+                stated = _integers(data, shape_at[these] + 1, 1 << int(width))
+                self._refuse(stated != counts[these], "the shape of a sample is not its length")
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         return starts, first_bytes + header, code
 
-    def _damaged(self, what: str) -> CorruptShardError:
-        return untrusted.damaged(self.path, f"is damaged: {what}")
+    def _refuse(self, is_bad: np.ndarray | np.bool | bool, what: str) -> None:
+        if np.any(is_bad):
+            raise untrusted.damaged(self.path, f"is damaged: {what}")
 
 
 def _integers(data: np.ndarray, at: np.ndarray, width: int) -> np.ndarray:
@@ -328,27 +315,24 @@ def _integers(data: np.ndarray, at: np.ndarray, width: int) -> np.ndarray:
 
 def _unpack(folder: Path, into: Path) -> None:
     into.mkdir(parents=True)
-    index = folder / INDEX
-    root = untrusted.Root(folder, index)
-    for shard in untrusted.read_json(index).objects("shards"):
+    root = untrusted.Root(folder, folder / INDEX)
+    for shard in untrusted.read_json(root.index).objects("shards"):
         raw, zipped = shard.object("raw_data"), shard.object("zip_data")
         path = root.sized(zipped.file("basename"), zipped.count("bytes"))
         codec = str(shard.fields.get("compression")).split(":")[0]
         _copy(path, codec, raw, into / raw.file("basename"))
-    write_file(into / INDEX, index.read_bytes())
+    write_file(into / INDEX, root.index.read_bytes())
 
 
 def _copy(path: Path, codec: str, raw: Reader, target: Path) -> None:
     """Unpack a shard, never far beyond the size that the index states; compare its hashes."""
-    expected, hashes = raw.count("bytes"), raw.fields.get("hashes")
-    found = 0
-    packed, damage = _open(codec, path)
+    expected, hashes, found = raw.count("bytes"), raw.fields.get("hashes"), 0
+    packed, fault = _open(codec, path)
     try:
         with packed, target.open("xb") as file:
             while found <= expected and (block := packed.read(BLOCK_BYTES)):
-                found += len(block)
-                file.write(block)
-    except damage as error:
+                found += file.write(block)
+    except (OSError, EOFError, fault) as error:
         raise untrusted.damaged(path, f"cannot be unpacked: {error}") from None
     untrusted.expect_size(target, found, expected, "its index")
     for name, stated in hashes.items() if isinstance(hashes, dict) else ():
@@ -367,14 +351,14 @@ def _hasher(name: str) -> Hasher | None:
     return None
 
 
-def _open(codec: str, path: Path) -> tuple[IO[bytes], tuple[type[Exception], ...]]:
-    """The unpacked bytes as a file, and the errors by which it says that they are damaged."""
+def _open(codec: str, path: Path) -> tuple[IO[bytes], type[Exception]]:
+    """The unpacked bytes as a file, and the error by which it says that they are damaged."""
     if codec == "gz":
-        return cast(IO[bytes], gzip.open(path, "rb")), (OSError, EOFError, zlib.error)
+        return cast(IO[bytes], gzip.open(path, "rb")), zlib.error
     if codec == "zstd":
         name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
         zstd = importlib.import_module(name)
-        return zstd.open(path, "rb"), (OSError, EOFError, zstd.ZstdError)
+        return zstd.open(path, "rb"), zstd.ZstdError
     raise FormatError(
         f"{path} is compressed with {codec!r:.40}; known are zstd and gz",
         hint="write the dataset again without compression, or with one of these",

@@ -23,7 +23,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tokenmill.errors import FormatError, UnsupportedVersionError
+from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.formats.engine.writing import RollingWriter, close
@@ -105,20 +105,13 @@ def _header(index: Path, first_bytes: bytes) -> tuple[np.dtype[Any], int, int]:
             hint="the index is damaged, or not one of Megatron; fetch it again",
         )
     untrusted.expect_at_least(index, len(first_bytes), HEADER_BYTES, "the header of an index")
-    check_version(index, first_bytes[9:17])
+    untrusted.expect_version(index, int.from_bytes(first_bytes[9:17], "little"), 1)
     dtype = dtype_of_code(index, first_bytes[17])
     sequences = int.from_bytes(first_bytes[18:26], "little")
     documents = int.from_bytes(first_bytes[26:34], "little")
     if documents < 1:
         raise untrusted.damaged(index, f"has {documents} document bounds; an empty one has 1")
     return dtype, sequences, documents
-
-
-def check_version(path: Path, field: bytes) -> None:
-    """Refuse any version but 1."""
-    version = int.from_bytes(field, "little")
-    if version != 1:
-        raise UnsupportedVersionError(f"{path} is of version {version:,}; known is 1")
 
 
 def dtype_of_code(path: Path, code: int) -> np.dtype[Any]:
@@ -136,38 +129,34 @@ def _check_edges(
     index: Path, sequences: int, documents: int, itemsize: int, tokens: Path, size: int
 ) -> None:
     """First and last entries of each table, without reading what is between."""
-    lengths = HEADER_BYTES
-    pointers = lengths + 4 * sequences
-    bounds = pointers + 8 * sequences
-    first_bound, last_bound = untrusted.integers_at(
-        index, (bounds, 8), (bounds + 8 * (documents - 1), 8), signed=True
-    )
-    begin = end = 0
-    if sequences:
-        last = sequences - 1
-        begin, last_length, last_begin = untrusted.integers_at(
-            index, (pointers, 8), (lengths + 4 * last, 4), (pointers + 8 * last, 8), signed=True
-        )
-        end = last_begin + last_length * itemsize
-    if (first_bound, last_bound) != (0, sequences):
-        what = f"has bounds {first_bound:,} to {last_bound:,}, not 0 to {sequences:,}"
+    lengths, pointers, bounds = _tables(index, sequences, documents)
+    if (bounds[0], bounds[-1]) != (0, sequences):
+        what = f"has bounds {bounds[0]:,} to {bounds[-1]:,}, not 0 to {sequences:,}"
         raise untrusted.damaged(index, what)
-    if begin != 0:
-        what = f"has its first sequence at byte {begin:,} of {tokens.name}, not at 0"
+    if sequences and pointers[0] != 0:
+        what = f"has its first sequence at byte {pointers[0]:,} of {tokens.name}, not at 0"
         raise untrusted.mixed(index, what)
+    end = int(pointers[-1]) + int(lengths[-1]) * itemsize if sequences else 0
     why = f"{index.name} (its last sequence)"
     untrusted.expect_size(tokens, size, end, why, hint=untrusted.MIXED)
 
 
+def _tables(index: Path, sequences: int, documents: int) -> tuple[np.ndarray, ...]:
+    """Lengths, first bytes and documents; mapped, so only what is looked at is read."""
+    pointers = HEADER_BYTES + 4 * sequences
+    bounds = pointers + 8 * sequences
+    mapped = untrusted.map_file(index, least=bounds + 8 * documents, why="its header")
+    return (
+        np.frombuffer(mapped, "<i4", sequences, HEADER_BYTES),
+        np.frombuffer(mapped, "<i8", sequences, pointers),
+        np.frombuffer(mapped, "<i8", documents, bounds),
+    )
+
+
 def load_ends(index: str, sequences: int, documents: int, itemsize: int, size: int) -> np.ndarray:
     """Where documents end, in tokens, from the tables of the index."""
-    least = HEADER_BYTES + 12 * sequences + 8 * documents
-    mapped = untrusted.map_file(Path(index), least=least, why="its header")
-    lengths = np.frombuffer(mapped, "<i4", sequences, HEADER_BYTES)
-    bounds = np.frombuffer(mapped, "<i8", documents, HEADER_BYTES + 12 * sequences)
-    pointers = np.empty(sequences + 1, np.int64)
-    pointers[:-1] = np.frombuffer(mapped, "<i8", sequences, HEADER_BYTES + 4 * sequences)
-    pointers[-1] = size
+    lengths, begins, bounds = _tables(Path(index), sequences, documents)
+    pointers = np.append(begins, size)
     gaps = np.diff(pointers) != lengths.astype(np.int64) * itemsize
     if gaps.any() or (lengths < 0).any():
         at = int(np.argmax(gaps | (lengths < 0)))

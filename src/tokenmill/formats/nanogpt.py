@@ -75,13 +75,11 @@ def _meta(beside: Path) -> dict[str, Any]:
     if not beside.is_file():
         return {}
     fields = untrusted.read_json(beside)
-    meta: dict[str, Any] = {}
-    if "dtype" in fields.names():
-        meta["dtype"] = fields.text("dtype", among=INTEGERS)
-    for name in META_FIELDS[1:]:
-        if name in fields.names():
-            meta[name] = fields.count(name)
-    return meta
+    known = [name for name in META_FIELDS if name in fields.names()]
+    return {
+        name: fields.text(name, among=INTEGERS) if name == "dtype" else fields.count(name)
+        for name in known
+    }
 
 
 def _unknown_dtype(path: Path, size: int) -> FormatError:

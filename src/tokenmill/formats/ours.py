@@ -18,9 +18,9 @@ import xxhash
 
 from tokenmill.errors import FormatError, NotADatasetError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData, WriteTarget
+from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData
 from tokenmill.formats.engine.held_out import ALL
-from tokenmill.formats.engine.writing import RollingWriter
+from tokenmill.formats.engine.writing import RollingWriter, WriteTarget
 from tokenmill.shards.manifest import (
     FILE_NAME,
     MAX_BYTES,

@@ -34,12 +34,9 @@ from tokenmill.shards.manifest import FILE_NAME
 from tokenmill.tokenfiles.token_file import TokenFile
 
 # In the order of asking: what has a magic number first, what only a name says last.
-_FILES: tuple[FileFormat, ...] = (
-    *(Llmc(), Npy(), Litpkds(), Megatron(), Datatrove(), Modalities(), Dolma(), Nanogpt()),
-)
-_FOLDERS: tuple[FolderFormat, ...] = (Ours(), Mds(), Litdata())
-FILE_FORMATS = {format.name: format for format in _FILES}
-FOLDER_FORMATS = {format.name: format for format in _FOLDERS}
+_FILES = (Llmc, Npy, Litpkds, Megatron, Datatrove, Modalities, Dolma, Nanogpt)
+FILE_FORMATS: dict[str, FileFormat] = {format.name: format() for format in _FILES}
+FOLDER_FORMATS: dict[str, FolderFormat] = {x.name: x() for x in (Ours, Mds, Litdata)}
 FORMATS: dict[str, TokenFormat] = {**FOLDER_FORMATS, **FILE_FORMATS}
 TOKEN_SUFFIXES = tuple({suffix for format in _FILES for suffix in format.suffixes})
 

@@ -18,6 +18,7 @@ from tokenmill.base.strict_json import Reader
 from tokenmill.errors import FormatError, MismatchError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.held_out import take
+from tokenmill.formats.engine.writing import Writer
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
@@ -80,34 +81,6 @@ class FoundData:
     def with_files(self, files: list[TokenFile]) -> "FoundData":
         """The same, of other files."""
         return replace(self, files=tuple(files))
-
-
-@dataclass(frozen=True)
-class WriteTarget:
-    """What is to be written of one split."""
-
-    split: str | None
-    """None: the data has no splits."""
-    dtype: np.dtype[Any]
-    tokens_per_shard: int
-    end_of_text_id: int | None = None
-    vocab_size: int | None = None
-    tokenizer: str | None = None
-    """Its name, where the format has a place for it."""
-    first_shard: int = 0
-    """Shards written for the splits before, for formats that number over all splits."""
-
-
-class Writer(Protocol):
-    """Takes one split in order, chunk by chunk."""
-
-    def __init__(self, folder: Path, target: WriteTarget) -> None: ...
-
-    def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
-        """Write tokens; `ends` are positions in this chunk where documents end (exclusive)."""
-
-    def close(self) -> int:
-        """Finish all files; the number of shards written."""
 
 
 @runtime_checkable

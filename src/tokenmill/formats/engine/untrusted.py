@@ -12,7 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from tokenmill.base.strict_json import Reader, check_name, parse_object
-from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
+from tokenmill.errors import (
+    CorruptShardError,
+    FormatError,
+    NotADatasetError,
+    TruncatedShardError,
+    UnsupportedVersionError,
+)
 from tokenmill.shards.manifest import FILE_NAME
 from tokenmill.tokenfiles.token_file import Lazy
 
@@ -20,17 +26,13 @@ JSON_CAP = 64 << 20
 MIXED = "tokens and index are of different builds, or one was cut; fetch or write both again"
 OUR_KEY = "tokenmill"  # in the index of other formats, when we wrote them
 
-# first bytes -> name of the format that reads it
-TOKENS = {
-    (20240520).to_bytes(4, "little"): "llmc",
-    (20240801).to_bytes(4, "little"): "llmc",
-    b"\x93NUMPY": "npy",
-    b"MMIDIDX\x00\x00": "megatron",
-    b"LITPKDS": "litpkds",
-}
-
-# first bytes -> what it is, and what to do with it
-OTHERS = {
+# first bytes -> the format that reads it; or what else it is, and what to do with it
+MAGICS = {
+    (20240520).to_bytes(4, "little"): ("llmc", None),
+    (20240801).to_bytes(4, "little"): ("llmc", None),
+    b"\x93NUMPY": ("npy", None),
+    b"MMIDIDX\x00\x00": ("megatron", None),
+    b"LITPKDS": ("litpkds", None),
     (20240522).to_bytes(4, "little"): (
         "an evaluation file of llm.c (HellaSwag, MMLU), not training tokens",
         "pass the training shards only, by name or glob",
@@ -76,10 +78,7 @@ def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
 
 def known_head(first_bytes: bytes) -> str | None:
     """What these first bytes announce, or None; only what raw tokens would not show by chance."""
-    for magic, name in TOKENS.items():
-        if first_bytes.startswith(magic):
-            return name
-    for magic, (what, _) in OTHERS.items():
+    for magic, (what, _) in MAGICS.items():
         if len(magic) >= 4 and first_bytes.startswith(magic):
             return what
     return None
@@ -87,8 +86,8 @@ def known_head(first_bytes: bytes) -> str | None:
 
 def known_other(path: Path, first_bytes: bytes) -> FormatError | None:
     """The error for a file that is known to hold something else than tokens."""
-    for magic, (what, remedy) in OTHERS.items():
-        if first_bytes.startswith(magic):
+    for magic, (what, remedy) in MAGICS.items():
+        if remedy is not None and first_bytes.startswith(magic):
             return FormatError(
                 f"{path} is {what}", hint=remedy.replace("FILE", shlex.quote(str(path)))
             )
@@ -103,20 +102,23 @@ def dataset_above(path: Path) -> Path | None:
     return None
 
 
-def integers_at(path: Path, *places: tuple[int, int], signed: bool = False) -> list[int]:
-    """Little-endian integers of a file, each at (byte, width)."""
-    with path.open("rb", buffering=0) as file:
-        return [
-            int.from_bytes(os.pread(file.fileno(), width, byte), "little", signed=signed)
-            for byte, width in places
-        ]
-
-
 def map_file(path: Path, *, least: int, why: str) -> mmap.mmap:
     """A read-only map of a file that must have at least so many bytes."""
     with path.open("rb", buffering=0) as file:
         expect_at_least(path, os.fstat(file.fileno()).st_size, least, why)
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def map_samples(path: Path, count: int) -> tuple[mmap.mmap, np.ndarray]:
+    """A shard of samples (of MDS, litdata), and where each begins and the last ends, in bytes.
+
+    It begins with u32 number of samples, then this table of u32.
+    """
+    mapped = map_file(path, least=8 + 4 * count, why=f"its index ({count:,} samples)")
+    found = int.from_bytes(mapped[:4], "little")
+    if found != count:
+        raise mixed(path, f"says that it has {found:,} samples; the index says {count:,}")
+    return mapped, np.frombuffer(mapped, "<u4", count + 1, 4)
 
 
 def ends_file(path: Path, count: int) -> Lazy:
@@ -220,6 +222,15 @@ def missing(path: Path, named_by: Path | None = None) -> NotADatasetError:
     return NotADatasetError(
         f"there is no file {path}{by}", hint="fetch the missing file; nothing can replace it"
     )
+
+
+def expect_version(path: Path, found: int, known: int) -> None:
+    """Other versions of a format are not guessed at."""
+    if found != known:
+        raise UnsupportedVersionError(
+            f"{path} is of version {found:,}; known is {known}",
+            hint="the file is damaged, or its format is newer than this tokenmill",
+        )
 
 
 def expect_at_least(path: Path, found: int, least: int, why: str, hint: str | None = None) -> None:

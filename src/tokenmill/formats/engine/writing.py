@@ -5,6 +5,8 @@ holds at most a shard of small ones in memory; nothing is known beforehand, so h
 are filled in at the end. conversion/convert.py feeds the writers.
 """
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,12 +14,49 @@ import numpy as np
 
 from tokenmill.base.atomic import sync_open_file
 from tokenmill.errors import FormatError
-from tokenmill.formats.engine.format import WriteTarget
 
 MAX_SHARD_BYTES = (1 << 32) - (1 << 20)
 
 
-class RollingWriter:
+@dataclass(frozen=True)
+class WriteTarget:
+    """What is to be written of one split."""
+
+    split: str | None
+    """None: the data has no splits."""
+    dtype: np.dtype[Any]
+    tokens_per_shard: int
+    end_of_text_id: int | None = None
+    vocab_size: int | None = None
+    tokenizer: str | None = None
+    """Its name, where the format has a place for it."""
+    first_shard: int = 0
+    """Shards written for the splits before, for formats that number over all splits."""
+
+
+class Writer(ABC):
+    """Takes one split in order, chunk by chunk."""
+
+    folder_per_split = False
+    """Whether each split has a folder of its own."""
+
+    def __init__(self, folder: Path, target: WriteTarget) -> None:
+        self.folder = folder / target.split if self.folder_per_split and target.split else folder
+        self.folder.mkdir(exist_ok=True)
+        self.target = target
+        self._filled = 0
+        """Tokens of the shard that is written."""
+
+    @abstractmethod
+    def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
+        """Write tokens; `ends` are positions in this chunk where documents end (exclusive)."""
+
+    @abstractmethod
+    def close(self) -> int:
+        """Finish all files; the number of shards written."""
+
+
+class RollingWriter(Writer):
     """Tokens into one shard after another; how a shard is written is up to the format.
 
     Documents stay whole when `whole_documents`: a shard is then closed at the first document end
@@ -28,17 +67,13 @@ class RollingWriter:
     """Of a shard, with its {split} or its {number}."""
     name_without_split = "train"
     whole_documents = True
-    folder_per_split = False
-    """Whether each split has a folder of its own."""
     header_bytes = 0
     """Room that is left before the tokens, for `finish` to fill."""
 
     def __init__(self, folder: Path, target: WriteTarget) -> None:
-        self.folder = _folder_of(folder, target) if self.folder_per_split else folder
-        self.target = target
+        super().__init__(folder, target)
         self.number = target.first_shard
         self._file: IO[bytes]
-        self._filled = 0
         self._ends: list[np.ndarray] = []
         """Where documents end, chunk by chunk; empty while no shard is open."""
 
@@ -62,7 +97,6 @@ class RollingWriter:
         close(self._file)
 
     def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
-        """Write tokens, over as many shards as it takes."""
         done = 0
         while done < len(tokens):
             stop, is_full = self._stop(done, len(tokens), ends)
@@ -78,7 +112,6 @@ class RollingWriter:
             done = stop
 
     def close(self) -> int:
-        """Complete the last shard; how many were written."""
         if self._ends:
             self._next()
         return self.number - self.target.first_shard
@@ -98,31 +131,30 @@ class RollingWriter:
         self.number += 1
 
 
-class SampleWriter:
+class SampleWriter(Writer):
     """Whole documents, gathered in memory until they fill a shard: for MDS and litdata.
 
     Both have a table of offsets before the samples, in u32 and in bytes. So a shard stays below
     4 GiB, and a document that is larger by itself cannot be written.
     """
 
+    folder_per_split = True
+
     def __init__(self, folder: Path, target: WriteTarget) -> None:
-        self.folder = _folder_of(folder, target)
-        self.target = target
+        super().__init__(folder, target)
         self.entries: list[dict[str, Any]] = []
         """What the index says about each shard."""
         self._begun: list[np.ndarray] = []
         self._documents: list[np.ndarray] = []
-        self._filled = 0
 
+    @abstractmethod
     def write_shard(self, number: int, documents: list[np.ndarray]) -> dict[str, Any]:
         """Write these documents as one shard; its entry in the index."""
-        raise NotImplementedError
 
-    def write_index(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def write_index(self) -> None: ...
 
     def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
-        """Take tokens; whole documents are written when they fill a shard."""
         start = 0
         for end in ends.tolist():
             parts = [*self._begun, tokens[start:end]]
@@ -142,7 +174,6 @@ class SampleWriter:
             self._begun.append(tokens[start:])
 
     def close(self) -> int:
-        """Write the last shard and the index; how many shards were written."""
         assert not self._begun, "a document without an end"
         if self._documents:
             self._flush()
@@ -163,12 +194,6 @@ def offset_table(sizes: list[int], before: int = 0) -> bytes:
     start = 4 * (len(sizes) + 2) + before
     offsets = np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))]) + start
     return np.concatenate([[len(sizes)], offsets]).astype("<u4").tobytes()
-
-
-def _folder_of(folder: Path, target: WriteTarget) -> Path:
-    inner = folder / target.split if target.split else folder
-    inner.mkdir(exist_ok=True)
-    return inner
 
 
 def close(file: IO[bytes]) -> None:
