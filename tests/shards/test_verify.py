@@ -1,5 +1,6 @@
-"""Every kind of damage to a dataset is found, named and told apart from what is merely not ours."""
+"""Every kind of damage to a dataset is found, named and distinguished from what is merely not ours."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -244,7 +245,7 @@ class TestCard:
         }
         assert body.startswith("\n# a: ")
 
-    def test_it_tells_counts_sources_and_the_command(self, tmp_path):
+    def test_it_lists_counts_sources_and_the_command(self, tmp_path):
         manifest = write_dataset(tmp_path / "a")
 
         card = dataset_card(manifest, "tokenmill prepare corpus -o data")
@@ -255,6 +256,25 @@ class TestCard:
         assert r"| corpus/a\|b\x0a.txt | 123 | 40 |" in card
         assert "```console\ntokenmill prepare corpus -o data\n```" in card
         assert HEX in card
+
+    @pytest.mark.parametrize(
+        ("documents", "size"),
+        [
+            (0, "n<1K"),
+            (999, "n<1K"),
+            (1000, "1K<n<10K"),
+            (10**6 - 1, "100K<n<1M"),
+            (10**6, "1M<n<10M"),
+            (10**12 - 1, "100B<n<1T"),
+            (10**12, "n>1T"),
+            (10**15, "n>1T"),
+        ],
+    )
+    def test_its_class_of_size_is_by_documents(self, tmp_path, documents, size):
+        splits = {"train": SplitEntry(documents, documents, ())}
+        manifest = dataclasses.replace(write_dataset(tmp_path / "a"), splits=splits)
+
+        assert f"size_categories:\n- {size}\n" in dataset_card(manifest, "x")
 
     def test_its_numpy_line_reads_a_shard(self, tmp_path, monkeypatch):
         manifest = write_dataset(tmp_path / "a")

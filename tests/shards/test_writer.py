@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from tokenmill.errors import CorruptShardError
 from tokenmill.shards import writer as writer_module
-from tokenmill.shards.manifest import EndsEntry, Manifest, ShardEntry, SourceEntry, SplitEntry
-from tokenmill.shards.manifest_maker import make_manifest, write_tokenizer_and_card
+from tokenmill.shards.card import write_tokenizer_and_card
+from tokenmill.shards.manifest import (
+    EndsEntry,
+    Manifest,
+    ShardEntry,
+    SourceEntry,
+    SplitEntry,
+    TokenizerEntry,
+)
 from tokenmill.shards.verify import verify
 from tokenmill.shards.writer import ShardWriter
 
@@ -146,9 +153,8 @@ def test_a_disk_that_gives_back_other_bytes_is_reported(tmp_path, monkeypatch, d
 
 def test_an_entry_comes_back_from_json(tmp_path):
     entry = write_shard(tmp_path, [1, 0], [2])
-    manifest = make_manifest(
-        NamedTokenizer(),
-        STATE,
+    manifest = Manifest(
+        tokenizer=TokenizerEntry.of(NamedTokenizer(), STATE),
         dtype="uint16",
         tokens_per_shard=2,
         splits={"train": SplitEntry.of((entry,))},
@@ -162,9 +168,8 @@ def make_dataset(folder):
         write_shard(folder, [5, 0, 6], [2], file="train/shard_00000.bin"),
         write_shard(folder, [7, 0], [2], file="train/shard_00001.bin"),
     ]
-    manifest = make_manifest(
-        NamedTokenizer(),
-        STATE,
+    manifest = Manifest(
+        tokenizer=TokenizerEntry.of(NamedTokenizer(), STATE),
         dtype="uint16",
         tokens_per_shard=3,
         splits={"train": SplitEntry.of(tuple(entries))},

@@ -30,6 +30,7 @@ from tokenmill.shards.manifest import (
     ShardEntry,
     SplitEntry,
     StateFile,
+    TokenizerEntry,
 )
 from tokenmill.storage import check_address, join
 from tokenmill.tokenfiles.shard_cache import ShardCache
@@ -79,13 +80,12 @@ class Ours(FolderFormat):
 
     def finish(self, folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
         """What makes a folder of shards a dataset; the manifest last."""
-        from tokenmill.shards.manifest_maker import make_manifest, write_tokenizer_and_card
+        from tokenmill.shards.card import write_tokenizer_and_card
 
         state = orjson.dumps(tokenizer.state(), option=orjson.OPT_SORT_KEYS)
         target = next(iter(writers.values())).target
-        manifest = make_manifest(
-            tokenizer,
-            state,
+        manifest = Manifest(
+            tokenizer=TokenizerEntry.of(tokenizer, state),
             dtype=target.dtype.name,
             tokens_per_shard=target.tokens_per_shard,
             splits={name: SplitEntry.of(tuple(each.shards)) for name, each in writers.items()},

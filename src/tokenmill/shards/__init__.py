@@ -1,9 +1,8 @@
 """Our own format: ids become files that can be checked. docs/format.md is the specification.
 
-manifest.py        dataset_metadata.json: what a dataset holds, file by file; read strictly
-layout.py          which tokens each shard holds, and its name
-writer.py          writes one shard with its index, and gives its entry in the manifest
-manifest_maker.py  makes a manifest, and writes the stored tokenizer and the card
-card.py            the README.md of a dataset
-verify.py          compares what is on disk with the manifest
+manifest.py  dataset_metadata.json: what a dataset holds, file by file; read strictly
+layout.py    which tokens each shard holds, and its name
+writer.py    writes one shard with its index, and gives its entry in the manifest
+card.py      the README.md of a dataset; writes it and the stored tokenizer
+verify.py    compares what is on disk with the manifest
 """

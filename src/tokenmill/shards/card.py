@@ -6,24 +6,32 @@ manifest alone, so equal datasets have equal cards; it names no clock and no mac
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from tokenmill.shards.manifest import ITEM_SIZE, Manifest, SourceEntry
+from tokenmill.base.atomic import write_atomically
+from tokenmill.shards.manifest import (
+    ITEM_SIZE,
+    STATE_FILE_NAME,
+    Manifest,
+    SourceEntry,
+    TokenizerEntry,
+)
 
 MAX_SOURCES = 50
-# The hub's classes of size, in documents.
-_SIZES = [
-    (10**3, "n<1K"),
-    (10**4, "1K<n<10K"),
-    (10**5, "10K<n<100K"),
-    (10**6, "100K<n<1M"),
-    (10**7, "1M<n<10M"),
-    (10**8, "10M<n<100M"),
-    (10**9, "100M<n<1B"),
-    (10**10, "1B<n<10B"),
-    (10**11, "10B<n<100B"),
-    (10**12, "100B<n<1T"),
-]
+# What would be Markdown in a cell of a table.
+_ESCAPED = str.maketrans({c: f"\\{c}" for c in "\\|`["} | {"<": "&lt;"})
+# The hub's classes of size, by the digits that the number of documents has beyond three.
+_SIZES = (
+    *("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B"),
+    *("1B<n<10B", "10B<n<100B", "100B<n<1T", "n>1T"),
+)
+
+
+def write_tokenizer_and_card(folder: Path, manifest: Manifest, state: bytes, command: str) -> None:
+    """The files that a dataset has beside shards and manifest; `command` is what made it."""
+    write_atomically(folder / STATE_FILE_NAME, state)
+    write_atomically(folder / "README.md", dataset_card(manifest, command).encode())
 
 
 def dataset_card(manifest: Manifest, command: str, *, name: str = "tokens") -> str:
@@ -34,7 +42,7 @@ def dataset_card(manifest: Manifest, command: str, *, name: str = "tokens") -> s
         "## Counts\n\n" + _counts(manifest),
         *_dropped(manifest.books),
         "## From\n\n" + _sources(manifest.sources),
-        "## Tokenizer\n\n" + _tokenizer(manifest),
+        "## Tokenizer\n\n" + _tokenizer(manifest.tokenizer),
         "## Settings\n\n" + _settings(manifest),
         "## Load\n\n" + _load(manifest),
         "## Make it again\n\n" + _fenced(command, "console"),
@@ -44,7 +52,7 @@ def dataset_card(manifest: Manifest, command: str, *, name: str = "tokens") -> s
 
 def _header(manifest: Manifest, name: str) -> str:
     documents = sum(split.num_documents for split in manifest.splits.values())
-    size = next((label for limit, label in _SIZES if documents < limit), "n>1T")
+    digits = max(0, len(str(documents)) - 3)
     lines = [
         "---",
         f"pretty_name: {json.dumps(_plain(name))}",
@@ -52,7 +60,7 @@ def _header(manifest: Manifest, name: str) -> str:
         "task_categories:",
         "- text-generation",
         "size_categories:",
-        f"- {size}",
+        f"- {_SIZES[min(digits, len(_SIZES) - 1)]}",
         "tags:",
         "- tokenmill",
         "- pretokenized",
@@ -93,19 +101,9 @@ def _sources(sources: tuple[SourceEntry, ...]) -> str:
     return f"{table}\n\nand {more:,} more; the manifest lists all." if more > 0 else table
 
 
-def _tokenizer(manifest: Manifest) -> str:
-    tokenizer = manifest.tokenizer
-    return _table(
-        ("name", "ids", "end-of-text id", "fingerprint"),
-        [
-            (
-                tokenizer.name,
-                f"{tokenizer.vocab_size:,}",
-                str(tokenizer.end_of_text_id),
-                tokenizer.fingerprint,
-            )
-        ],
-    )
+def _tokenizer(entry: TokenizerEntry) -> str:
+    row = (entry.name, f"{entry.vocab_size:,}", str(entry.end_of_text_id), entry.fingerprint)
+    return _table(("name", "ids", "end-of-text id", "fingerprint"), [row])
 
 
 def _settings(manifest: Manifest) -> str:
@@ -117,26 +115,20 @@ def _settings(manifest: Manifest) -> str:
 
 
 def _load(manifest: Manifest) -> str:
-    split = next((n for n, s in manifest.splits.items() if s.shards), None)
     code = 'import tokenmill\n\ndata = tokenmill.open("path/to/this/folder")'
-    if split is not None:
-        file = manifest.splits[split].shards[0].file
+    files = [shard.file for split in manifest.splits.values() for shard in split.shards[:1]]
+    if files:
         code += (
             "\n\nimport numpy as np  # or without tokenmill: a shard is an array of ids\n\n"
-            f'ids = np.memmap("{file}", dtype="<u{ITEM_SIZE[manifest.dtype]}", mode="r")'
+            f'ids = np.memmap("{files[0]}", dtype="<u{ITEM_SIZE[manifest.dtype]}", mode="r")'
         )
     return _fenced(code, "python")
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    for raw, safe in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;"), ("`", "\\`"), ("[", "\\[")):
-        text = text.replace(raw, safe)
-    return _plain(text)
+    cells = [[_plain(text.translate(_ESCAPED)) for text in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def _plain(text: str) -> str:

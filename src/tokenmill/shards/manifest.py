@@ -12,9 +12,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
+import xxhash
 
 from tokenmill.base.atomic import write_atomically
 from tokenmill.base.strict_json import Reader, parse_object
@@ -42,15 +43,16 @@ class Entry:
     __slots__: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            name.removeprefix("num_"): _json_value(getattr(self, name)) for name in self.__slots__
-        }
+        tree = {name.removeprefix("num_"): getattr(self, name) for name in self.__slots__}
+        for key, value in tree.items():
+            if isinstance(value, Entry):
+                tree[key] = value.to_json()
+            elif isinstance(value, tuple):
+                tree[key] = [entry.to_json() for entry in value]
+        return tree
 
 
-def _json_value(value: Any) -> Any:
-    if isinstance(value, Entry):
-        return value.to_json()
-    return [shard.to_json() for shard in value] if isinstance(value, tuple) else value
+E = TypeVar("E", bound=Entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,13 @@ class TokenizerEntry(Entry):
     end_of_text_id: int
     fingerprint: str
     state: StateFile
+
+    @classmethod
+    def of(cls, tokenizer: Any, state: bytes) -> "TokenizerEntry":
+        """The entry of this tokenizer; `state` is how it will be stored."""
+        stored = StateFile(STATE_FILE_NAME, len(state), xxhash.xxh3_128_hexdigest(state))
+        ids = (tokenizer.vocab_size, tokenizer.end_of_text_id)
+        return cls(tokenizer.name, *ids, tokenizer.fingerprint, stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,17 +202,17 @@ class Manifest:
             )
         dtype = top.text("dtype", among=ITEM_SIZE)
         tokens_per_shard = top.count("tokens_per_shard", least=1)
+        splits = top.object("splits")
+        sizes = (ITEM_SIZE[dtype], tokens_per_shard)
         manifest = cls(
             dtype=dtype,
             tokenizer=_read_tokenizer(top.object("tokenizer"), dtype),
             tokens_per_shard=tokens_per_shard,
             splits={
-                top.object("splits").checked_name(name): _read_split(
-                    top.object("splits").object(name), ITEM_SIZE[dtype], tokens_per_shard
-                )
-                for name in top.object("splits").names()
+                splits.checked_name(name): _read_split(splits.object(name), *sizes)
+                for name in splits.fields
             },
-            sources=tuple(_read_source(source) for source in top.objects("sources")),
+            sources=tuple(_read(SourceEntry, source) for source in top.objects("sources")),
             settings=top.free_object("settings"),
             books=top.free_object("books"),
         )
@@ -220,73 +229,64 @@ class Manifest:
         return names
 
 
+# Fields of entries that are not counts.
+_TEXTS = {
+    "file": Reader.file,
+    "name": Reader.text,
+    "xxh3_128": Reader.hex128,
+    "fingerprint": Reader.hex128,
+}
+
+
+def _read(kind: type[E], fields: Reader, **inner: Any) -> E:
+    """An entry field by field, so that an error names the field; `inner` entries are given."""
+    values = {
+        name: inner[name]
+        if name in inner
+        else _TEXTS.get(name, Reader.count)(fields, name.removeprefix("num_"))
+        for name in kind.__slots__
+    }
+    fields.no_more()
+    return kind(**values)
+
+
 def _read_tokenizer(fields: Reader, dtype: str) -> TokenizerEntry:
-    vocab_size = fields.count("vocab_size", least=1)
-    end_of_text_id = fields.count("end_of_text_id")
-    if end_of_text_id >= vocab_size:
-        raise fields.wrong("end_of_text_id", end_of_text_id, f"less than vocab_size {vocab_size}")
+    tokenizer = _read(TokenizerEntry, fields, state=_read(StateFile, fields.object("state")))
+    end, vocab_size = tokenizer.end_of_text_id, tokenizer.vocab_size
+    if end >= vocab_size:
+        raise fields.wrong("end_of_text_id", end, f"less than vocab_size {vocab_size}")
     if vocab_size > 256 ** ITEM_SIZE[dtype]:
         raise fields.wrong("vocab_size", vocab_size, f"small enough for dtype {dtype}")
-    state = fields.object("state")
-    record = TokenizerEntry(
-        name=fields.text("name"),
-        vocab_size=vocab_size,
-        end_of_text_id=end_of_text_id,
-        fingerprint=fields.hex128("fingerprint"),
-        state=StateFile(state.file("file"), state.count("bytes"), state.hex128("xxh3_128")),
-    )
-    state.no_more()
-    fields.no_more()
-    return record
+    return tokenizer
 
 
 def _read_split(fields: Reader, item_size: int, tokens_per_shard: int) -> SplitEntry:
     shards = tuple(_read_shard(s, item_size, tokens_per_shard) for s in fields.objects("shards"))
-    split = SplitEntry(fields.count("tokens"), fields.count("documents"), shards)
-    sums = SplitEntry.of(shards)
-    if split.num_tokens != sums.num_tokens:
-        raise fields.wrong("tokens", split.num_tokens, f"{sums.num_tokens}, the sum of its shards")
-    if split.num_documents != sums.num_documents:
-        raise fields.wrong(
-            "documents", split.num_documents, f"{sums.num_documents}, the sum of its shards"
-        )
-    fields.no_more()
+    split, sums = _read(SplitEntry, fields, shards=shards), SplitEntry.of(shards)
+    for key in ("tokens", "documents"):
+        stated, summed = (getattr(entry, f"num_{key}") for entry in (split, sums))
+        if stated != summed:
+            raise fields.wrong(key, stated, f"{summed}, the sum of its shards")
     return split
 
 
 def _read_shard(fields: Reader, item_size: int, tokens_per_shard: int) -> ShardEntry:
-    """A shard, field by field, so that an error names the field."""
     known = _sound_shard(fields.fields, item_size, tokens_per_shard)
     if known is not None:
         return known
     index = fields.object("ends")
-    ends = EndsEntry(
-        index.file("file"),
-        index.count("documents"),
-        index.count("bytes"),
-        index.hex128("xxh3_128"),
-    )
-    shard = ShardEntry(
-        fields.file("file"),
-        fields.count("tokens", least=1),
-        fields.count("bytes"),
-        fields.hex128("xxh3_128"),
-        ends,
-    )
-    if shard.num_tokens > tokens_per_shard:
-        raise fields.wrong(
-            "tokens", shard.num_tokens, f"at most tokens_per_shard {tokens_per_shard}"
-        )
-    if shard.num_bytes != shard.num_tokens * item_size:
-        raise fields.wrong("bytes", shard.num_bytes, f"{item_size} x {shard.num_tokens} tokens")
-    if ends.num_bytes != 8 * ends.num_documents:
-        raise index.wrong("bytes", ends.num_bytes, f"8 x {ends.num_documents} documents")
-    if ends.num_documents > shard.num_tokens:
-        raise index.wrong(
-            "documents", ends.num_documents, f"at most one for each of {shard.num_tokens}"
-        )
-    index.no_more()
-    fields.no_more()
+    ends = _read(EndsEntry, index)
+    shard = _read(ShardEntry, fields, ends=ends)
+    tokens, documents = shard.num_tokens, ends.num_documents
+    if not 1 <= tokens <= tokens_per_shard:
+        most = f"at most tokens_per_shard {tokens_per_shard}"
+        raise fields.wrong("tokens", tokens, most if tokens else "at least 1")
+    if shard.num_bytes != tokens * item_size:
+        raise fields.wrong("bytes", shard.num_bytes, f"{item_size} x {tokens} tokens")
+    if ends.num_bytes != 8 * documents:
+        raise index.wrong("bytes", ends.num_bytes, f"8 x {documents} documents")
+    if documents > tokens:
+        raise index.wrong("documents", documents, f"at most one for each of {tokens}")
     return shard
 
 
@@ -315,12 +315,6 @@ def _sound_shard(
     except (KeyError, TypeError):
         return None
     return shard if sound else None
-
-
-def _read_source(fields: Reader) -> SourceEntry:
-    record = SourceEntry(fields.text("name"), fields.count("bytes"), fields.count("documents"))
-    fields.no_more()
-    return record
 
 
 def _check_no_file_comes_twice(manifest: Manifest, where: str) -> None:

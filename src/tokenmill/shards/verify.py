@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +26,9 @@ from tokenmill.shards.manifest import (
     PREPARATION_FOLDER,
     Manifest,
     ShardEntry,
-    SplitEntry,
 )
 
+_Ends = npt.NDArray[np.uint64]
 _BLOCK = 8 << 20  # bytes; a multiple of every item size
 _FETCH = "fetch this file again, or prepare the dataset again"
 _REBUILD = "the dataset was written by a tokenmill with a defect; prepare it again"
@@ -72,9 +71,13 @@ def verify(
     findings = _check_tokenizer(folder, manifest)
     for split in manifest.splits.values():
         for shard in split.shards:
-            found = _check_sizes(folder, shard)
+            found = [
+                *_check_size(folder, shard.file, shard.num_bytes),
+                *_check_size(folder, shard.ends.file, shard.ends.num_bytes),
+            ]
             if not found and shard.file in chosen:
-                found = list(_check_shard(folder, manifest, split, shard))
+                ends_split = shard is split.shards[-1]
+                found = _check_shard(folder, manifest, shard, ends_split=ends_split)
                 if progress is not None:
                     progress(shard.file, shard.num_bytes + shard.ends.num_bytes)
             findings += found
@@ -104,15 +107,12 @@ def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:
 def _check_tokenizer(folder: Path, manifest: Manifest) -> list[Finding]:
     record = manifest.tokenizer.state
     path = folder / record.file
-    found = _check_size(path, record.file, record.num_bytes)
-    if found:
+    if found := _check_size(folder, record.file, record.num_bytes):
         return found
-    digest = hash_file(path)
-    if digest != record.xxh3_128:
-        return [Finding(record.file, "hash", f"xxh3-128 {record.xxh3_128}", digest, _FETCH)]
+    if found := _check_hash(record.file, record.xxh3_128, hash_file(path)):
+        return found
     try:
-        state: Any = orjson.loads(path.read_bytes())
-        stored = state["fingerprint"]
+        stored = orjson.loads(path.read_bytes())["fingerprint"]
     except (ValueError, KeyError, TypeError):
         stored = "no readable state"
     if stored != manifest.tokenizer.fingerprint:
@@ -121,16 +121,15 @@ def _check_tokenizer(folder: Path, manifest: Manifest) -> list[Finding]:
     return []
 
 
-def _check_sizes(folder: Path, shard: ShardEntry) -> list[Finding]:
-    return [
-        *_check_size(folder / shard.file, shard.file, shard.num_bytes),
-        *_check_size(folder / shard.ends.file, shard.ends.file, shard.ends.num_bytes),
-    ]
+def _check_hash(name: str, expected: str, found: str) -> list[Finding]:
+    if found == expected:
+        return []
+    return [Finding(name, "hash", f"xxh3-128 {expected}", found, _FETCH)]
 
 
-def _check_size(path: Path, name: str, expected: int) -> list[Finding]:
+def _check_size(folder: Path, name: str, expected: int) -> list[Finding]:
     try:
-        found = os.stat(path).st_size
+        found = os.stat(folder / name).st_size
     except OSError as error:
         reason = error.strerror or type(error).__name__
         return [Finding(name, "missing", f"a file of {expected:,} bytes", reason, _FETCH)]
@@ -140,66 +139,50 @@ def _check_size(path: Path, name: str, expected: int) -> list[Finding]:
 
 
 def _check_shard(
-    folder: Path, manifest: Manifest, split: SplitEntry, shard: ShardEntry
-) -> Iterator[Finding]:
+    folder: Path, manifest: Manifest, shard: ShardEntry, *, ends_split: bool
+) -> list[Finding]:
     """Read a shard and its index once each; a wrong hash explains the rest, so it ends the list."""
-    contents = _read_ids(folder / shard.file, manifest)
-    if contents.digest != shard.xxh3_128:
-        yield Finding(shard.file, "hash", f"xxh3-128 {shard.xxh3_128}", contents.digest, _FETCH)
-        return
+    digest, largest, found_ends = _read_ids(folder / shard.file, manifest)
+    if findings := _check_hash(shard.file, shard.xxh3_128, digest):
+        return findings
     index = (folder / shard.ends.file).read_bytes()
-    digest = xxhash.xxh3_128_hexdigest(index)
-    if digest != shard.ends.xxh3_128:
-        expected = f"xxh3-128 {shard.ends.xxh3_128}"
-        yield Finding(shard.ends.file, "hash", expected, digest, _FETCH)
-        return
-    vocab_size = manifest.tokenizer.vocab_size
-    if contents.largest >= vocab_size:
+    name, digest = shard.ends.file, xxhash.xxh3_128_hexdigest(index)
+    if findings := _check_hash(name, shard.ends.xxh3_128, digest):
+        return findings
+    if largest >= (vocab_size := manifest.tokenizer.vocab_size):
         expected = f"ids below {vocab_size:,}"
-        yield Finding(shard.file, "ids", expected, f"id {contents.largest:,}", _REBUILD)
+        findings = [Finding(shard.file, "ids", expected, f"id {largest:,}", _REBUILD)]
     ends = np.frombuffer(index, "<u8")
-    yield from _check_index(ends, contents.ends, shard)
-    if shard is split.shards[-1] and (not ends.size or ends[-1] != shard.num_tokens):
-        expected = f"an end at {shard.num_tokens:,}, where the split ends"
+    wrong = list(_compare_ends(ends, found_ends, shard.num_tokens))
+    if ends_split and (not ends.size or ends[-1] != shard.num_tokens):
         found = f"the last end at {int(ends[-1]):,}" if ends.size else "no end"
-        yield Finding(shard.ends.file, "index", expected, found, _REBUILD)
+        wrong.append((f"an end at {shard.num_tokens:,}, where the split ends", found))
+    return findings + [Finding(name, "index", *difference, _REBUILD) for difference in wrong]
 
 
-def _check_index(
-    stored: npt.NDArray[np.uint64], found: npt.NDArray[np.uint64], shard: ShardEntry
-) -> Iterator[Finding]:
-    name = shard.ends.file
-    if stored.size and (stored[0] < 1 or stored[-1] > shard.num_tokens):
+def _compare_ends(stored: _Ends, found: _Ends, num_tokens: int) -> Iterator[tuple[str, str]]:
+    """What an index should hold, and what it holds instead of it."""
+    if stored.size and (stored[0] < 1 or stored[-1] > num_tokens):
         bad = stored[0] if stored[0] < 1 else stored[-1]
-        expected = f"ends from 1 to {shard.num_tokens:,}"
-        yield Finding(name, "index", expected, f"{int(bad):,}", _REBUILD)
+        yield f"ends from 1 to {num_tokens:,}", f"{int(bad):,}"
     elif (stored[1:] <= stored[:-1]).any():
         place = int((stored[1:] <= stored[:-1]).argmax())
         pair = f"{int(stored[place]):,} then {int(stored[place + 1]):,} at entry {place}"
-        yield Finding(name, "index", "ends that grow", pair, _REBUILD)
-    elif not np.array_equal(stored, found):
-        missing = np.setdiff1d(stored, found)
-        missing = missing[
-            missing != shard.num_tokens
-        ]  # a document may be cut short where a split ends
+        yield "ends that grow", pair
+    else:
+        # Where a split ends, a document may be cut short: an end without an end-of-text id.
+        missing = np.setdiff1d(stored, np.append(found, np.uint64(num_tokens)))
         extra = np.setdiff1d(found, stored)
-        if not missing.size and not extra.size:
-            return
-        what = f"{missing.size:,} ends without an end-of-text id, {extra.size:,} ids without an end"
-        first = int(min(missing[:1].tolist() + extra[:1].tolist()))
-        expected = "an end after every end-of-text id and nowhere else"
-        yield Finding(name, "index", expected, f"{what} (first at {first:,})", _REBUILD)
+        if places := missing[:1].tolist() + extra[:1].tolist():
+            yield (
+                "an end after every end-of-text id and nowhere else",
+                f"{missing.size:,} ends without an end-of-text id, {extra.size:,} ids without an "
+                f"end (first at {min(places):,})",
+            )
 
 
-@dataclass(frozen=True, slots=True)
-class _Contents:
-    digest: str
-    largest: int
-    ends: npt.NDArray[np.uint64]
-    """Positions after each end-of-text id."""
-
-
-def _read_ids(path: Path, manifest: Manifest) -> _Contents:
+def _read_ids(path: Path, manifest: Manifest) -> tuple[str, int, _Ends]:
+    """The hash of a shard, its largest id, and the positions after each end-of-text id."""
     dtype = np.dtype(manifest.dtype).newbyteorder("<")
     digest, largest, ends, start = xxhash.xxh3_128(), -1, [np.empty(0, np.uint64)], 0
     with open(path, "rb") as file:
@@ -210,7 +193,7 @@ def _read_ids(path: Path, manifest: Manifest) -> _Contents:
             places = np.flatnonzero(ids == manifest.tokenizer.end_of_text_id)
             ends.append(places.astype(np.uint64) + np.uint64(start + 1))
             start += len(ids)
-    return _Contents(digest.hexdigest(), largest, np.concatenate(ends))
+    return digest.hexdigest(), largest, np.concatenate(ends)
 
 
 def _check_extra(folder: Path, manifest: Manifest) -> list[Finding]:

@@ -15,8 +15,8 @@ from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.accounts import PreparationOutcome
 from tokenmill.preparation.workspace.target import manifest_hash
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
-from tokenmill.shards.manifest import Manifest, SourceEntry, SplitEntry
-from tokenmill.shards.manifest_maker import make_manifest, write_tokenizer_and_card
+from tokenmill.shards.card import write_tokenizer_and_card
+from tokenmill.shards.manifest import Manifest, SourceEntry, SplitEntry, TokenizerEntry
 
 
 def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -> Manifest:
@@ -27,9 +27,8 @@ def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -
         SourceEntry(source.name, source.size, documents)
         for source, documents in zip(plan.sources, outcome.documents_by_source, strict=True)
     )
-    manifest = make_manifest(
-        plan.tokenizer,
-        state,
+    manifest = Manifest(
+        tokenizer=TokenizerEntry.of(plan.tokenizer, state),
         dtype=plan.dtype.name,
         tokens_per_shard=plan.settings.tokens_per_shard,
         splits=outcome.splits,
