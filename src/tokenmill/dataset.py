@@ -90,7 +90,7 @@ def open(
     if end_of_text_comes not in (None, "after", "before"):
         raise ValueError(f"end_of_text_comes {end_of_text_comes!r}; known are: 'after', 'before'")
     ask = Ask(None if dtype is None else token_dtype(dtype))
-    reader: ShardReader | None = None
+    reader: ShardReader
     if isinstance(path, str) and is_remote(path):
         cache = ShardCache(cache_dir, cache_bytes)
         found = read_bucket(path, split, format, ask, cache)
@@ -99,36 +99,25 @@ def open(
         raise ValueError("cache_dir and cache_bytes are for datasets at s3://bucket/...")
     else:
         found = detect(path, split, format=format, ask=ask)
-        if verify:
-            _check_that_hashes_are_there(found, path)
-            reader = ShardReader(found.files, backend=backend, verify=True)
+        if verify and any(file.hashes is None for file in found.files):
+            raise ValueError(
+                f"verify=True needs a manifest with hashes, and {path} ({found.format}) has none"
+                "\n\nhint: leave verify out, or convert: tokenmill convert SRC DST --to tokenmill"
+            )
+        reader = ShardReader(found.files, backend=backend, verify=verify)
     shown = os.fspath(path) if isinstance(path, (str, os.PathLike)) else f"{len(path)} paths"
+    if split is None:
+        splits = {file.split for file in found.files}
+        split = splits.pop() if len(splits) == 1 else None
     return TokenDataset(
         found,
+        reader,
         path=shown,
-        split=_split_of(found, split),
-        backend=backend,
+        split=None if split == ALL else split,
         tokenizer=tokenizer,
         end_of_text_id=end_of_text_id,
         end_of_text_comes=end_of_text_comes,
-        reader=reader,
     )
-
-
-def _split_of(found: FoundData, asked: str | None) -> str | None:
-    """The name of the split that was opened; None for all of the data."""
-    if asked is not None:
-        return None if asked == ALL else asked
-    splits = {file.split for file in found.files}
-    return splits.pop() if len(splits) == 1 else None
-
-
-def _check_that_hashes_are_there(found: FoundData, path: object) -> None:
-    if any(file.hashes is None for file in found.files):
-        raise ValueError(
-            f"verify=True needs a manifest with hashes, and {path} ({found.format}) has none\n\n"
-            "hint: leave verify out, or convert: tokenmill convert SRC DST --to tokenmill"
-        )
 
 
 def from_array(
@@ -152,7 +141,7 @@ def from_array(
     ends = None
     if document_ends is not None:
         table = np.asarray(document_ends, dtype=np.int64).reshape(-1)
-        ends = Lazy(_given, (table,), len(table))
+        ends = Lazy(np.asarray, (table,), len(table))
     digest = hashlib.blake2b(array.tobytes(), digest_size=16).hexdigest()
     file = TokenFile(
         "", "(memory)", array.dtype, len(array), array.nbytes, ends=ends, stated_hash=digest
@@ -160,18 +149,13 @@ def from_array(
     found = FoundData("array", (file,), vocab_size=vocab_size)
     return TokenDataset(
         found,
-        path="(memory)",
+        ArrayReader(found.files, array),
+        path=file.name,
         split=None,
-        backend="memory",
         tokenizer=tokenizer,
         end_of_text_id=end_of_text_id,
         end_of_text_comes=end_of_text_comes,
-        reader=ArrayReader(found.files, array),
     )
-
-
-def _given(table: np.ndarray) -> np.ndarray:
-    return table
 
 
 class TokenDataset(TokenAxis):
@@ -180,23 +164,20 @@ class TokenDataset(TokenAxis):
     def __init__(
         self,
         found: FoundData,
+        reader: ShardReader,
         *,
         path: str,
         split: str | None,
-        backend: str,
-        tokenizer: Any = None,
-        end_of_text_id: int | None = None,
-        end_of_text_comes: str | None = None,
-        reader: ShardReader | None = None,
+        tokenizer: Any,
+        end_of_text_id: int | None,
+        end_of_text_comes: str | None,
     ) -> None:
         if end_of_text_id is None:
             end_of_text_id = found.end_of_text_id
         if end_of_text_id is not None:
             end_of_text_comes = end_of_text_comes or found.end_of_text_comes or "after"
-        # Samples with headers between the tokens cannot be one mapped run: they are read.
-        scattered = any(file.pieces is not None for file in found.files)
         super().__init__(
-            reader or ShardReader(found.files, backend="pread" if scattered else backend),
+            reader,
             path=path,
             end_of_text_id=end_of_text_id,
             end_of_text_comes=end_of_text_comes,
@@ -247,13 +228,12 @@ class TokenDataset(TokenAxis):
         """The same dataset with only these of its files."""
         data = TokenDataset(
             self._found.with_files(list(files)),
+            self._reader.of(files),
             path=self.path,
             split=split,
-            backend=self.backend,
             tokenizer=self._tokenizer,
             end_of_text_id=self.end_of_text_id,
             end_of_text_comes=self.end_of_text_comes,
-            reader=self._reader.of(files),
         )
         data._loaded = self._loaded
         return data

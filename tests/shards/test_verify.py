@@ -1,4 +1,4 @@
-"""Every kind of damage to a dataset is found, named and distinguished from what is merely not ours."""
+"""Every kind of damage to a dataset is found and named; what is merely not ours is no damage."""
 
 import dataclasses
 import json

@@ -10,7 +10,9 @@ Tokens after the last end (a document that a split cut) count as one more docume
 belongs to exactly one.
 """
 
+import functools
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
@@ -18,12 +20,24 @@ import xxhash
 
 from tokenmill.errors import CorruptShardError, FormatError
 from tokenmill.tokenfiles.shard_reader import MAX_OPEN, RecentlyUsed, ShardReader
-from tokenmill.tokenfiles.token_file import TokenFile, check_hash
+from tokenmill.tokenfiles.token_file import check_hash
 
 BLOCK = 1 << 22  # tokens a scan looks at in one go: 8 MB of uint16
 
 
-class IndexedDocuments:
+class Documents(ABC):
+    """Where documents end."""
+
+    def range(self, document: int) -> tuple[int, int]:
+        """First token, and the one after the last, of a document."""
+        return self._end(document - 1), self._end(document)
+
+    @abstractmethod
+    def _end(self, document: int) -> int:
+        """Where a document ends; 0 for the one before the first."""
+
+
+class IndexedDocuments(Documents):
     """Ends from the index of each file."""
 
     def __init__(self, reader: ShardReader, shard_starts: np.ndarray) -> None:
@@ -31,12 +45,11 @@ class IndexedDocuments:
         self._starts = shard_starts
         self._tables = RecentlyUsed(self._load, MAX_OPEN)
         self._checked = np.zeros(len(self._files), bool)
-        self._first_documents: np.ndarray | None = None
 
     @property
     def count(self) -> int:
-        ends = int(self._documents_before()[-1])
-        return ends + (self._last_end(ends) < int(self._starts[-1]))
+        ends = int(self._documents_before[-1])
+        return ends + (self._end(ends - 1) < int(self._starts[-1]))
 
     def ends(self, start: int, stop: int) -> np.ndarray:
         """Positions e with start < e <= stop where a document ends, each once."""
@@ -92,64 +105,46 @@ class IndexedDocuments:
 
     def num_empty(self) -> int:
         """Documents without a token."""
-        empty = 0
-        for i in range(len(self._files)):
+        empty, before = 0, 0
+        for i, file in enumerate(self._files):
             table = self._tables[i]
-            # The first of a file is empty only where the document before it ended there too.
-            before = 0 if i == 0 or self._ends_with_a_document(i - 1) else -1
             empty += int((np.diff(table, prepend=before) == 0).sum())
+            # The first of the next file is empty only where a document ended at its edge too.
+            before = 0 if len(table) and table[-1] == file.num_tokens else -1
         return empty
-
-    def _ends_with_a_document(self, i: int) -> bool:
-        table = self._tables[i]
-        return len(table) > 0 and int(table[-1]) == self._files[i].num_tokens
-
-    def range(self, document: int) -> tuple[int, int]:
-        """First token, and the one after the last, of a document."""
-        return self._end(document - 1), self._end(document)
 
     def at(self, position: int) -> int:
         """The document that holds the token at this position."""
         i = int(np.searchsorted(self._starts, position, side="right")) - 1
         inside = position - int(self._starts[i])
         before = int(np.searchsorted(self._tables[i], inside, side="right"))
-        return int(self._documents_before()[i]) + before
+        return int(self._documents_before[i]) + before
 
     def _end(self, document: int) -> int:
         if document < 0:
             return 0
-        before = self._documents_before()
+        before = self._documents_before
         if document >= before[-1]:
             return int(self._starts[-1])
         i = int(np.searchsorted(before, document, side="right")) - 1
         return int(self._starts[i]) + int(self._tables[i][document - int(before[i])])
 
-    def _last_end(self, ends: int) -> int:
-        return self._end(ends - 1) if ends else 0
-
+    @functools.cached_property
     def _documents_before(self) -> np.ndarray:
         """Ends in all files before each file; the last entry is their total."""
-        if self._first_documents is None:
-            counts = [self._count(i) for i in range(len(self._files))]
-            self._first_documents = np.cumsum([0, *counts], dtype=np.int64)
-        return self._first_documents
-
-    def _count(self, i: int) -> int:
-        file = self._files[i]
-        whole = file.first == 0 and file.ends is not None and file.ends.count is not None
-        # A part of a file (the last tenth, say) holds only some of its documents.
-        if whole and not file.partial:
-            assert file.ends is not None
-            return int(file.ends.count or 0)
-        return len(self._tables[i])
+        counts = [0]
+        for i, file in enumerate(self._files):
+            # A part of a file (the last tenth, say) holds only some of its documents.
+            known = None if file.partial or file.ends is None else file.ends.count
+            counts.append(len(self._tables[i]) if known is None else known)
+        return np.cumsum(counts, dtype=np.int64)
 
     def _load(self, i: int) -> np.ndarray:
         """The ends inside our part of file i, counted from its first token."""
         file = self._files[i]
         assert file.ends is not None
         table: np.ndarray = file.ends()
-        checked = bool(self._checked[i])
-        if not checked:
+        if not self._checked[i]:
             _check_sorted(table, file.path)
         low = 0 if file.first == 0 else int(np.searchsorted(table, file.first, side="right"))
         high = int(np.searchsorted(table, file.first + file.num_tokens, side="right"))
@@ -159,13 +154,15 @@ class IndexedDocuments:
                 f"has {file.first + file.num_tokens:,}",
                 hint="index and tokens are of different builds; fetch or write both again",
             )
-        if not checked:
-            _check_hash(table, file)
-            self._checked[i] = True
+        if not self._checked[i] and file.hashes is not None:
+            # Ends that were changed may still be sorted: only the hash in the manifest detects it.
+            found = xxhash.xxh3_128_hexdigest(table.data)
+            check_hash(file.ends.file or file.path, file.hashes.ends, found)
+        self._checked[i] = True
         return table[low:high] - file.first if file.first else table[low:high]
 
 
-class ScannedDocuments:
+class ScannedDocuments(Documents):
     """Ends found by looking for the end-of-text id."""
 
     def __init__(
@@ -195,10 +192,6 @@ class ScannedDocuments:
             found.append(np.array([stop]))
         return np.concatenate(found)
 
-    def range(self, document: int) -> tuple[int, int]:
-        """First token, and the one after the last, of a document."""
-        return self._end(document - 1), self._end(document)
-
     def at(self, position: int) -> int:
         """The document that holds the token at this position."""
         block = position // BLOCK
@@ -209,11 +202,11 @@ class ScannedDocuments:
     def _end(self, document: int) -> int:
         if document < 0:
             return 0
-        while self._before_block[-1] <= document and self._counted() < self._num_tokens:
-            self._count_next_block()
+        while self._before_block[-1] <= document and self._count_next_block():
+            pass
         total = self._before_block[-1]
         if document >= total:
-            tail = self._num_tokens > 0 and self._last_end() < self._num_tokens
+            tail = self._num_tokens > 0 and self._end(total - 1) < self._num_tokens
             if document == total and tail:
                 return self._num_tokens
             raise IndexError(f"document {document} of a dataset of {total + tail} documents")
@@ -221,16 +214,14 @@ class ScannedDocuments:
         ends = self.ends(block * BLOCK, min((block + 1) * BLOCK, self._num_tokens))
         return int(ends[document - self._before_block[block]])
 
-    def _last_end(self) -> int:
-        return self._end(self._before_block[-1] - 1)
-
-    def _counted(self) -> int:
-        return (len(self._before_block) - 1) * BLOCK
-
-    def _count_next_block(self) -> None:
-        low = self._counted()
+    def _count_next_block(self) -> bool:
+        """False when all blocks have been counted."""
+        low = (len(self._before_block) - 1) * BLOCK
+        if low >= self._num_tokens:
+            return False
         ends = self.ends(low, min(low + BLOCK, self._num_tokens))
         self._before_block.append(self._before_block[-1] + len(ends))
+        return True
 
 
 def _check_sorted(table: np.ndarray, path: str) -> None:
@@ -240,14 +231,6 @@ def _check_sorted(table: np.ndarray, path: str) -> None:
             f"the document index of {path} goes back at entry {where}: {int(table[where])}",
             hint="index and tokens are of different builds; fetch or write both again",
         )
-
-
-def _check_hash(table: np.ndarray, file: TokenFile) -> None:
-    """Ends that were changed may still be sorted: only the hash in the manifest detects it."""
-    if file.hashes is None or file.ends is None:
-        return
-    found = xxhash.xxh3_128_hexdigest(table.data)
-    check_hash(file.ends.file or file.path, file.hashes.ends, found)
 
 
 def unknown_documents(path: object) -> FormatError:

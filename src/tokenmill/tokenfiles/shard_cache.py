@@ -13,10 +13,12 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from tokenmill.base.atomic import temporary_beside
@@ -63,22 +65,19 @@ class ShardCache:
                 f"pass cache_bytes={4 * size} or more"
             )
         path = self.folder / f"{digest}.bin"
-        for attempt in (1, 2):
+        for _ in range(2):
             if (descriptor := self._find(path, size, digest)) is not None:
                 return descriptor
             with self._one_at_a_time(path):
-                if (descriptor := self._find(path, size, digest)) is not None:
-                    return descriptor
-                descriptor = self._fetch(address, path, size, digest)
+                descriptor = self._find(path, size, digest)
+                if descriptor is None:
+                    descriptor = self._fetch(address, path, size, digest)
             if descriptor is not None:
                 return descriptor
-            if attempt == 2:
-                raise CorruptShardError(
-                    f"{address} was fetched twice, and is not what its manifest says "
-                    f"(xxh3-128 {digest})",
-                    hint="the object was replaced or damaged; upload it again",
-                )
-        raise AssertionError("unreachable")
+        raise CorruptShardError(
+            f"{address} was fetched twice, and is not what its manifest says (xxh3-128 {digest})",
+            hint="the object was replaced or damaged; upload it again",
+        )
 
     def fetch_ahead(self, wanted: Iterable[tuple[str, int, str]]) -> None:
         """Begin to fetch files (address, size, hash) that will be asked for; errors come then."""
@@ -132,9 +131,11 @@ class ShardCache:
             descriptor = os.open(temporary, flags, 0o600)
             os.truncate(descriptor, size)  # seen by whoever else makes room
         try:
-            with ObjectFile(address, hashed=True) as remote:
-                while block := remote.read(_BLOCK):
-                    _write(descriptor, block)
+            with (
+                ObjectFile(address, hashed=True) as remote,
+                open(descriptor, "wb", closefd=False) as file,
+            ):
+                shutil.copyfileobj(remote, file, _BLOCK)
             if os.fstat(descriptor).st_size != size or hash_open(descriptor) != digest:
                 os.close(descriptor)
                 temporary.unlink(missing_ok=True)
@@ -199,16 +200,13 @@ class CachedReader(ShardReader):
     ) -> None:
         # A file that was evicted uses the disk while it is open, so what is open is bounded too.
         largest = max((file.file_bytes for file in files), default=1) or 1
-        super().__init__(
-            files,
-            backend=backend,
-            max_open=max(1, min(MAX_OPEN, cache.max_bytes // (2 * largest))),
-        )
+        max_open = max(1, min(MAX_OPEN, cache.max_bytes // (2 * largest)))
+        super().__init__(files, backend=backend, max_open=max_open)
         self.cache = cache
         self._knows_what_comes = False
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopen, (self.files, self.cache, self.backend)
+        return partial(CachedReader, self.files, self.cache, backend=self.backend), ()
 
     def of(self, files: Sequence[TokenFile]) -> "CachedReader":
         return CachedReader(files, self.cache, backend=self.backend)
@@ -243,13 +241,3 @@ def usual_folder() -> Path:
     """`$XDG_CACHE_HOME/tokenmill`, usually ~/.cache/tokenmill."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "tokenmill" / "shards"
-
-
-def _write(descriptor: int, block: bytes) -> None:
-    view = memoryview(block)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _reopen(files: Sequence[TokenFile], cache: ShardCache, backend: str) -> CachedReader:
-    return CachedReader(files, cache, backend=backend)

@@ -23,7 +23,8 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -102,17 +103,23 @@ class ShardReader:
         verify: bool = False,
     ) -> None:
         self.files = files
-        self.backend = backend
+        # Samples with headers between the tokens cannot be one mapped run: they are read.
+        self.backend = "pread" if any(file.pieces for file in files) else backend
         self.verify = verify
         # File number -> inode and time of change of the file whose hash was right.
         self._verified: dict[int, tuple[int, int]] = {}
         self.max_open = max_open = max_open or most_open()
         self._maps = RecentlyUsed(self._map, max_open)
         self._descriptors = RecentlyUsed(self._open, max_open)
-        self._pieces = RecentlyUsed(self._load_pieces, max_open)
+        self._pieces: RecentlyUsed[int, Any] = RecentlyUsed(self._load_pieces, max_open)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopen, (self.files, self.backend, self.max_open, self.verify)
+        settings: dict[str, Any] = {
+            "backend": self.backend,
+            "max_open": self.max_open,
+            "verify": self.verify,
+        }
+        return partial(ShardReader, self.files, **settings), ()
 
     def of(self, files: Sequence[TokenFile]) -> "ShardReader":
         """A reader of other files, in the same way."""
@@ -124,7 +131,7 @@ class ShardReader:
     def array(self, i: int) -> np.ndarray:
         """The tokens of file i: a read-only view of its map, or a copy where it cannot be one."""
         file = self.files[i]
-        if file.num_tokens and self.backend == "mmap" and file.pieces is None:
+        if file.num_tokens and self.backend == "mmap":
             return self._maps[i]
         out = np.empty(file.num_tokens, file.dtype)
         self.read_into(i, 0, out)
@@ -141,7 +148,7 @@ class ShardReader:
             )
         if len(out) == 0:
             return
-        if self.backend == "mmap" and file.pieces is None:
+        if self.backend == "mmap":
             np.copyto(out, self._maps[i][offset : offset + len(out)], casting="same_kind")
         elif out.dtype == file.dtype and out.flags.c_contiguous:
             self._read(i, file.first + offset, out)
@@ -215,11 +222,10 @@ class ShardReader:
         start = file.offset + file.first * file.dtype.itemsize
         return np.frombuffer(mapped, file.dtype, count=file.num_tokens, offset=start)
 
-    def _load_pieces(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+    def _load_pieces(self, i: int) -> Any:
         pieces = self.files[i].pieces
         assert pieces is not None
-        table: tuple[np.ndarray, np.ndarray] = pieces()
-        return table
+        return pieces()
 
 
 class ArrayReader(ShardReader):
@@ -249,7 +255,3 @@ def most_open() -> int:
         return MAX_OPEN
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 4096 if allowed == resource.RLIM_INFINITY else min(4096, max(MAX_OPEN, allowed // 4))
-
-
-def _reopen(files: Sequence[TokenFile], backend: str, max_open: int, verify: bool) -> ShardReader:
-    return ShardReader(files, backend=backend, max_open=max_open, verify=verify)

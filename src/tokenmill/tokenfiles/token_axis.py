@@ -69,18 +69,15 @@ class TokenAxis:
     def __getitem__(self, key: int | slice) -> Any:
         """`data[i]` is an int; `data[a:b]` and `data[a:b:step]` are copies, as of a NumPy array."""
         if not isinstance(key, slice):
-            return int(self._at(operator.index(key)))
+            i = operator.index(key)
+            position = i + self.num_tokens if i < 0 else i
+            self._check_position(position, i)
+            return int(self.tokens(position, position + 1)[0])
         start, stop, step = key.indices(self.num_tokens)
         if step > 0:
             return self.tokens(start, max(start, stop))[::step]
         # From `start` down to the one after `stop`: read forwards, then turned round.
         return self.tokens(min(start, stop) + 1, start + 1)[::-1][::-step]
-
-    def _at(self, i: int) -> Any:
-        position = i + self.num_tokens if i < 0 else i
-        if not 0 <= position < self.num_tokens:
-            raise IndexError(f"token {i} of a dataset of {self.num_tokens} tokens")
-        return self.tokens(position, position + 1)[0]
 
     def __iter__(self) -> Iterator[int]:
         for start in range(0, self.num_tokens, BLOCK):
@@ -137,6 +134,10 @@ class TokenAxis:
                 found.append(file.part(low, high))
         return found or [self.files[0].part(0, 0)]
 
+    def _check_position(self, position: int, asked: int) -> None:
+        if not 0 <= position < self.num_tokens:
+            raise IndexError(f"token {asked} of a dataset of {self.num_tokens} tokens")
+
     def _check_range(self, start: int, stop: int) -> None:
         if not 0 <= start <= stop <= self.num_tokens:
             raise IndexError(f"tokens {start} to {stop} of a dataset of {self.num_tokens} tokens")
@@ -165,8 +166,7 @@ class TokenAxis:
 
     def document_at(self, position: int) -> int:
         """The document that holds the token at this position."""
-        if not 0 <= position < self.num_tokens:
-            raise IndexError(f"token {position} of a dataset of {self.num_tokens} tokens")
+        self._check_position(position, position)
         return self._index().at(position)
 
     def document_ends(self, start: int, stop: int) -> np.ndarray:
