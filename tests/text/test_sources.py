@@ -37,9 +37,9 @@ def test_a_folder_gives_its_known_files_to_the_bottom_in_byte_order(tmp_path):
     )
     fill(tmp_path, {"photo.jpg": b"4", ".hidden.txt": b"5", ".git/x.txt": b"6"})
 
-    found = search(str(tmp_path))
+    sources, passed_over = search(str(tmp_path))
 
-    assert [s.name for s in found.sources] == [
+    assert [s.name for s in sources] == [
         "Z.jsonl",
         "a.txt.gz",
         "a/B.py",
@@ -47,8 +47,8 @@ def test_a_folder_gives_its_known_files_to_the_bottom_in_byte_order(tmp_path):
         "b.txt",
         "c.csv",
     ]
-    passed_over = [os.path.relpath(path, tmp_path) for path in found.passed_over]
-    assert passed_over == [".git", ".hidden.txt", "photo.jpg"]
+    skipped = [os.path.relpath(path, tmp_path) for path in passed_over]
+    assert skipped == [".git", ".hidden.txt", "photo.jpg"]
 
 
 def test_files_folders_and_globs_mix_and_named_files_are_always_taken(tmp_path):

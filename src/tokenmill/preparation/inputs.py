@@ -15,7 +15,7 @@ from tokenmill.preparation.workspace.folder_contents import is_ours
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace
 from tokenmill.storage import is_remote
 from tokenmill.text.inputs.open_input import Source, printable
-from tokenmill.text.inputs.sources import FoundSources, find_sources, search
+from tokenmill.text.inputs.sources import find_sources, search
 
 Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -41,16 +41,19 @@ def find_inputs(
     given = [entry for entry in wanted if entry != "-"]
     if len(wanted) - len(given) > 1:
         raise ValueError("standard input (-) is given twice, but it can be read only once")
-    found = search(given, is_ours, count_unreadable=count_unreadable) if given else FoundSources([])
-    if others := len(found.passed_over):
+    sources: list[Source] = []
+    passed_over: list[str] = []
+    if given:
+        sources, passed_over = search(given, is_ours, count_unreadable=count_unreadable)
+    if passed_over:
         progress.say(
-            f"passed over {others:,} files or folders that do not look like text, or hold a "
-            f"dataset (such as {found.passed_over[0]!r}); name files, or a glob, to take them"
+            f"passed over {len(passed_over):,} files or folders that do not look like text, or "
+            f"hold a dataset (such as {passed_over[0]!r}); name files, or a glob, to take them"
         )
-    _refuse_inside(out, found.sources)
+    _refuse_inside(out, sources)
     if len(given) == len(wanted):
-        return found.sources
-    return _with_standard_input(found.sources, out, workspace)
+        return sources
+    return _with_standard_input(sources, out, workspace)
 
 
 def _with_standard_input(sources: list[Source], out: Path, workspace: Workspace) -> list[Source]:

@@ -73,7 +73,7 @@ def estimate(
     if "-" in wanted:
         raise ValueError("standard input can be read only once, so it cannot be estimated first")
     count = asked.on_bad_input != "error"
-    sources = search(wanted, is_ours, count_unreadable=count).sources
+    sources, _ = search(wanted, is_ours, count_unreadable=count)
     tokenizer = load_tokenizer(asked.tokenizer, asked.end_of_text, asked.token_pattern)
     dtype = choose_dtype(tokenizer, asked.dtype).name if tokenizer else "uint16"
     workers = workers or len(os.sched_getaffinity(0))

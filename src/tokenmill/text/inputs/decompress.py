@@ -20,6 +20,7 @@ from tokenmill.errors import BadInputError
 from tokenmill.text.inputs import open_input
 
 BLOCK_BYTES = 1 << 18  # compressed bytes read at a time
+_FAULTS = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
 class _Gzip:
@@ -61,18 +62,12 @@ def _decompressor(kind: str) -> Any:
     return bz2.BZ2Decompressor() if kind == "bzip2" else _zstd().ZstdDecompressor()
 
 
-def _faults(kind: str | None) -> tuple[type[BaseException], ...]:
-    of_kind = _zstd().ZstdError if kind == "zstd" else lzma.LZMAError
-    return (OSError, EOFError, ValueError, zlib.error, of_kind)
-
-
 class InputStream:
     """The bytes of one file in order, decompressed where `compression` is not None."""
 
     def __init__(self, path: str, compression: str | None, name: str) -> None:
         self._file: BinaryIO = open_input.open_binary(path)
         self._kind, self._name = compression, name
-        self._faults = _faults(compression)
         self._inner: Any = None  # the decompressor of the member that is being read
         self._pending = b""  # read from the file, not yet given to a decompressor
         self._members = 0
@@ -89,17 +84,12 @@ class InputStream:
 
     def read(self, size: int) -> bytes:
         """`size` bytes of the text; fewer only at the end of the data."""
-        if self._kind is None:
-            out = self._block(size)
-        else:
-            parts = []
-            left = size
-            while left and (part := self._some(left)):
-                parts.append(part)
-                left -= len(part)
-            out = parts[0] if len(parts) == 1 else b"".join(parts)
-        self.position += len(out)
-        return out
+        parts, left = [], size
+        while left and (part := self._some(left)):
+            parts.append(part)
+            left -= len(part)
+        self.position += size - left
+        return b"".join(parts)
 
     def skip(self, size: int) -> None:
         """Go to a later place of the text."""
@@ -111,7 +101,9 @@ class InputStream:
             size -= len(data)
 
     def _some(self, size: int) -> bytes:
-        """At least one decompressed byte, or none at the true end of the data."""
+        """At least one byte of the text, or none at the true end of the data."""
+        if self._kind is None:
+            return self._block(size)
         while True:
             if self._inner is None and not self._next_member():
                 return b""
@@ -120,12 +112,11 @@ class InputStream:
                 given = self._pending or self._block()
                 self._pending = b""
                 if not given:
-                    raise self._error(
-                        f"is cut short: its {self._kind} data continues after the end of the file"
-                    )
+                    what = f"its {self._kind} data continues after the end of the file"
+                    raise self._error(f"is cut short: {what}")
             try:
                 out: bytes = self._inner.decompress(given, size)
-            except self._faults as error:
+            except (*_FAULTS, _zstd().ZstdError) as error:
                 raise self._error(f"is damaged: {error}") from error
             if self._inner.eof:
                 self._pending = self._inner.unused_data
@@ -156,8 +147,8 @@ class InputStream:
         return block
 
     def _error(self, what: str) -> BadInputError:
-        return BadInputError(
-            f"{self._name} {what} (after {self.position:,} bytes of text)",
+        return open_input.bad_file(
+            self._name,
+            f"{what} (after {self.position:,} bytes of text)",
             hint="fetch or make this file again; a part of it would be a short corpus",
-            source=self._name,
         )

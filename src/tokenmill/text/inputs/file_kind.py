@@ -17,10 +17,9 @@ import re
 
 import orjson
 
-from tokenmill.errors import BadInputError
 from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.decompress import InputStream
-from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.open_input import Source, bad_file
 
 COMPRESSION_SUFFIXES = {
     ".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd", ".xz": "xz", ".bz2": "bzip2",
@@ -60,6 +59,12 @@ def suffixes(name: str) -> tuple[str, str]:
     return (base[dot:] if dot > 0 else ""), compression
 
 
+def make_source(path: str, name: str) -> Source:
+    """The source for a file or an object: looks at its size, its time of change and its kind."""
+    about = open_input.stat(path)
+    return Source(path, name, *about, *detect_kind(path, about.size))
+
+
 def detect_kind(path: str, size: int) -> tuple[str, str | None]:
     """(kind, compression) of a file."""
     shown = open_input.printable(path)
@@ -70,39 +75,31 @@ def detect_kind(path: str, size: int) -> tuple[str, str | None]:
     if promised == "zstd" and _SKIPPABLE_FRAME.match(head):
         compression = "zstd"
     if promised and compression is None:
-        raise BadInputError(
-            f"{shown} is named {compression_suffix}, but "
-            + (f"its first bytes are not those of {promised}" if size else "it is empty"),
-            hint="fetch or make it again; or, if it is not compressed, rename it",
-            source=shown,
-        )
-    if compression is None and head[:4] == _PARQUET and _ends_with(path, size, _PARQUET):
-        return "parquet", None
+        wrong = f"its first bytes are not those of {promised}" if size else "it is empty"
+        hint = "fetch or make it again; or, if it is not compressed, rename it"
+        raise bad_file(shown, f"is named {compression_suffix}, but {wrong}", hint=hint)
+    if compression is None and size >= 12 and head.startswith(_PARQUET):
+        tail = open_input.read_range(path, size - len(_PARQUET), size)
+        if tail == _PARQUET:
+            return "parquet", None
     kind = KIND_OF_SUFFIX.get(kind_suffix)
-    if kind == "parquet" and not (compression and _holds_parquet(path, shown, compression)):
+    if kind == "parquet":
         holds = f"what is compressed in it (with {compression}) is" if compression else "is"
-        raise BadInputError(
-            f"{shown} is named .parquet, but {holds} cut short or no parquet",
-            hint="fetch it again",
-            source=shown,
-        )
+        if not compression or _head(path, compression, shown, len(_PARQUET)) != _PARQUET:
+            raise bad_file(shown, f"is named .parquet, but {holds} cut short or no parquet")
     if kind is None or kind_suffix == ".json":
         kind = _look_inside(path, shown, compression, must_be_json=kind is not None)
     return kind, compression
 
 
-def _ends_with(path: str, size: int, magic: bytes) -> bool:
-    return size >= 12 and open_input.read_range(path, size - len(magic), size) == magic
-
-
-def _holds_parquet(path: str, shown: str, compression: str) -> bool:
-    with InputStream(path, compression, shown) as stream:
-        return stream.read(len(_PARQUET)) == _PARQUET
+def _head(path: str, compression: str | None, name: str, size: int) -> bytes:
+    """The first bytes of a file, decompressed."""
+    with InputStream(path, compression, name) as stream:
+        return stream.read(size)
 
 
 def _look_inside(path: str, shown: str, compression: str | None, *, must_be_json: bool) -> str:
-    with InputStream(path, compression, shown) as stream:
-        head = stream.read(_HEAD_BYTES)
+    head = _head(path, compression, shown, _HEAD_BYTES)
     if compression and not must_be_json and head.startswith(_PARQUET):
         return "parquet"
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
@@ -115,11 +112,9 @@ def _look_inside(path: str, shown: str, compression: str | None, *, must_be_json
     if is_object or (must_be_json and not text):
         return "jsonl"
     if must_be_json:
-        raise BadInputError(
-            f"{shown} is not JSON lines: its first line is not one JSON object",
-            hint=f"write one object a line, for example: jq -c '.[]' {shown} > corpus.jsonl",
-            source=shown,
-        )
+        hint = f"write one object a line, for example: jq -c '.[]' {shown} > corpus.jsonl"
+        what = "is not JSON lines: its first line is not one JSON object"
+        raise bad_file(shown, what, hint=hint)
     return "text"
 
 
@@ -133,12 +128,11 @@ def lookalikes(sources: list[Source], text_field: str) -> list[str]:
 
 
 def _looks_like(source: Source, text_field: str) -> str:
-    with InputStream(source.path, source.compression, source.name) as stream:
-        head = stream.read(_LOOKALIKE_BYTES)
+    head = _head(source.path, source.compression, source.name, _LOOKALIKE_BYTES)
     lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    whole = [
-        line for line in (lines[:-1] if len(head) == _LOOKALIKE_BYTES else lines) if line.strip()
-    ]
+    if len(head) == _LOOKALIKE_BYTES:
+        lines.pop()  # it may be cut
+    whole = [line for line in lines if line.strip()]
     if whole and all(_has_field(line, text_field) for line in whole):
         return (
             f"JSON lines: every line is an object with a field {text_field!r}; it is read as text; "

@@ -3,21 +3,18 @@
 import glob
 import os
 import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from tokenmill.errors import PrepareError
 from tokenmill.storage import check_address
-from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.file_kind import KIND_OF_SUFFIX, detect_kind, suffixes
+from tokenmill.text.inputs.file_kind import KIND_OF_SUFFIX, make_source, suffixes
+from tokenmill.text.inputs.open_input import Source, printable
 
 REQUESTS_AT_ONCE = 16
 
-_TOKEN = re.compile(r"(\*\*/)|(\*\*)|(\*)|(\?)|\[(!?)([^\]]+)\]|(.)", re.DOTALL)
-
 
 def expand(text: str, passed_over: list[str]) -> list[str]:
-    """Addresses of the objects that one input stands for."""
+    """Addresses of the objects that one input means."""
     from tokenmill.storage import objects
 
     address = check_address(text)
@@ -33,22 +30,17 @@ def expand(text: str, passed_over: list[str]) -> list[str]:
         passed_over += sorted(set(below) - set(paths), key=os.fsencode)
     if not paths:
         raise PrepareError(
-            f"nothing that can be read is at {open_input.printable(text)}",
+            f"nothing that can be read is at {printable(text)}",
             hint="give an object, a prefix that holds .txt, .jsonl, .csv or .parquet, or a glob",
-            source=open_input.printable(text),
+            source=printable(text),
         )
     return paths
 
 
-def look_at(paths: list[str]) -> Iterator[tuple[str, open_input.FileStat, tuple[str, str | None]]]:
-    """Size, stamp and kind of each object, many at a time: each costs three round trips."""
+def make_sources(names: dict[str, str]) -> list[Source]:
+    """Sources for these addresses, many at a time: each costs three round trips."""
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-        yield from pool.map(_look_at, paths)
-
-
-def _look_at(path: str) -> tuple[str, open_input.FileStat, tuple[str, str | None]]:
-    about = open_input.stat(path)
-    return path, about, detect_kind(path, about.size)
+        return list(pool.map(make_source, names, names.values()))
 
 
 def _is_taken(relative: str) -> bool:
@@ -56,23 +48,18 @@ def _is_taken(relative: str) -> bool:
     return not hidden and suffixes(relative)[0] in KIND_OF_SUFFIX
 
 
+_GLOB_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[(!?)([^\]]+)\]|.", re.DOTALL)
+_MEANING = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_IN_SET = str.maketrans({"\\": r"\\", "[": r"\[", "^": r"\^"})
+
+
 def glob_pattern(pattern: str) -> re.Pattern[str]:
     """A glob as for files: `*` and `?` stay inside a folder, `**/` goes through any number."""
     parts = []
-    for deep, anything, star, one, negated, some, plain in _TOKEN.findall(pattern):
-        if deep:
-            parts.append("(?:[^/]+/)*")
-        elif anything:
-            parts.append(".*")
-        elif star:
-            parts.append("[^/]*")
-        elif one:
-            parts.append("[^/]")
-        elif some:
+    for token in _GLOB_TOKEN.finditer(pattern):
+        negated, some = token.groups()
+        if some:
             parts.append(f"[{'^' if negated else ''}{some.translate(_IN_SET)}]")
         else:
-            parts.append(re.escape(plain))
+            parts.append(_MEANING.get(token[0], re.escape(token[0])))
     return re.compile("".join(parts), re.DOTALL)
-
-
-_IN_SET = str.maketrans({"\\": r"\\", "[": r"\[", "^": r"\^"})

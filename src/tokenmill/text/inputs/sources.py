@@ -3,7 +3,7 @@
 A file named directly or by a glob is always taken (a glob gives files, never folders). A folder is
 searched with all folders below it, and files are taken by their suffix (`file_kind.py`), also with
 .gz .zst .xz .bz2 after it. Other files, hidden files and hidden folders are skipped and listed in
-`FoundSources.passed_over`; links to folders are not followed. A folder with nothing to take is an
+the result; links to folders are not followed. A folder with nothing to take is an
 error. Outputs of earlier runs may be among the text: `pass_over` says which folders are skipped.
 
 Names are relative to the closest folder that holds all files, with "/" between parts, and
@@ -12,32 +12,23 @@ the corpus is. The order is the byte order of those names. Objects in a bucket
 (`remote_inputs.py`) are named and ordered in the same way.
 """
 
+import functools
 import glob
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from tokenmill import storage
 from tokenmill.base.human import plural
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import open_input, remote_inputs
-from tokenmill.text.inputs.file_kind import KIND_OF_SUFFIX, detect_kind, suffixes
+from tokenmill.text.inputs.file_kind import KIND_OF_SUFFIX, make_source, suffixes
 from tokenmill.text.inputs.open_input import Source, printable
-
-
-@dataclass
-class FoundSources:
-    """The result of a search for inputs."""
-
-    sources: list[Source]
-    passed_over: list[str] = field(default_factory=list)
-    """Files in folders that were not taken, and folders that were not entered, by path."""
 
 
 def find_sources(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Source]:
     """All input files, in byte order of their names."""
-    return search(inputs).sources
+    return search(inputs)[0]
 
 
 def search(
@@ -45,76 +36,62 @@ def search(
     pass_over: Callable[[str], bool] = lambda folder: False,
     *,
     count_unreadable: bool = False,
-) -> FoundSources:
-    """All input files, and what was skipped; `pass_over` says which folders are not entered.
+) -> tuple[list[Source], list[str]]:
+    """All input files; and the paths that were skipped, for which `pass_over` is asked of folders.
 
     A file that is missing or not readable is an error, or with `count_unreadable` a source of
     kind `unreadable` and size 0.
     """
     if isinstance(inputs, (str, os.PathLike)):
         inputs = [inputs]
-    found = FoundSources([])
+    passed_over: list[str] = []
     given_by: dict[str, str] = {}
     for entry in inputs:
         text = os.fspath(entry)
-        for path in _expand(text, found, pass_over):
+        for path in _expand(text, passed_over, pass_over):
             if path in given_by:
                 raise _twice(path, given_by[path], text)
             given_by[path] = text
     if not given_by:
         raise PrepareError("no input was given", hint="name files, folders or quoted globs")
-    found.sources = _make_sources(list(given_by), given_by, count_unreadable)
-    return found
+    return _make_sources(given_by, count_unreadable), passed_over
 
 
-def _expand(text: str, found: FoundSources, pass_over: Callable[[str], bool]) -> list[str]:
-    """Absolute paths of the files that one input stands for."""
+def _expand(text: str, passed_over: list[str], pass_over: Callable[[str], bool]) -> list[str]:
+    """Absolute paths of the files that one input means."""
     if storage.is_remote(text):
-        return remote_inputs.expand(text, found.passed_over)
+        return remote_inputs.expand(text, passed_over)
     if os.path.isdir(text):
-        return _in_folder(text, found, pass_over)
+        return _in_folder(text, passed_over, pass_over)
     if os.path.lexists(text):
         return [os.path.abspath(text)]
-    if not glob.has_magic(text):
-        raise _missing(text)
     matches = glob.glob(text, recursive=True)  # noqa: PTH207 - sorted by name later
-    paths = [os.path.abspath(path) for path in matches if not os.path.isdir(path)]
+    paths = dict.fromkeys(os.path.abspath(path) for path in matches if not os.path.isdir(path))
     if not paths:
         raise _missing(text)
-    return _not_in(_SkippedFolders(_fixed_part(text), pass_over), list(dict.fromkeys(paths)), found)
+    base = os.path.abspath(_closest_folder(text))
 
-
-def _fixed_part(pattern: str) -> str:
-    """The folder that a glob searches in."""
-    folder = os.path.dirname(pattern)
-    while glob.has_magic(folder):
-        folder = os.path.dirname(folder)
-    return os.path.abspath(folder)
-
-
-class _SkippedFolders(dict[str, str | None]):
-    """For a folder below `base`: the skipped folder that holds it (or is it), or None."""
-
-    def __init__(self, base: str, pass_over: Callable[[str], bool]) -> None:
-        self.base, self.pass_over = base, pass_over
-
-    def __missing__(self, folder: str) -> str | None:
+    @functools.cache
+    def skipped(folder: str) -> str | None:
+        """The skipped folder that holds this one (or is it), or None."""
         above = os.path.dirname(folder)
-        found = self[above] if folder != self.base and above != folder else None
-        if found is None and self.pass_over(folder):
-            found = folder
-        self[folder] = found
-        return found
+        found = skipped(above) if folder not in (base, above) else None
+        return folder if found is None and pass_over(folder) else found
 
-
-def _not_in(closed: _SkippedFolders, paths: list[str], found: FoundSources) -> list[str]:
-    """The paths that are in no skipped folder."""
-    taken = [path for path in paths if closed[os.path.dirname(path)] is None]
-    inside = {closed[os.path.dirname(path)] for path in paths} - {None}
+    taken = [path for path in paths if skipped(os.path.dirname(path)) is None]
+    closed = {folder for path in paths if (folder := skipped(os.path.dirname(path)))}
     if not taken:
-        raise _nothing_but_datasets(str(min(inside, key=str)))
-    found.passed_over += sorted(map(str, inside), key=os.fsencode)
+        raise _nothing_but_datasets(min(closed))
+    passed_over += sorted(closed, key=os.fsencode)
     return taken
+
+
+def _closest_folder(path: str) -> str:
+    """The folder that a path or a glob is in, or the closest one above it that exists."""
+    folder = os.path.dirname(path)
+    while folder and (glob.has_magic(folder) or not os.path.isdir(folder)):
+        folder = os.path.dirname(folder)
+    return folder
 
 
 def _nothing_but_datasets(folder: str) -> PrepareError:
@@ -124,7 +101,7 @@ def _nothing_but_datasets(folder: str) -> PrepareError:
     )
 
 
-def _in_folder(folder: str, found: FoundSources, pass_over: Callable[[str], bool]) -> list[str]:
+def _in_folder(folder: str, passed_over: list[str], pass_over: Callable[[str], bool]) -> list[str]:
     if pass_over(folder):
         raise _nothing_but_datasets(folder)
     paths: list[str] = []
@@ -148,24 +125,17 @@ def _in_folder(folder: str, found: FoundSources, pass_over: Callable[[str], bool
             + "; to take files of any name, give a quoted glob such as "
             + repr(os.path.join(printable(folder), "*")),
         )
-    found.passed_over += sorted(others, key=os.fsencode)
+    passed_over += sorted(others, key=os.fsencode)
     return paths
 
 
-def _make_sources(
-    paths: list[str], given_by: dict[str, str], count_unreadable: bool
-) -> list[Source]:
-    names = _names(paths)
-    if storage.is_remote(paths[0]):
-        return [
-            Source(path, names[path], about.size, about.mtime_ns, kind, compression)
-            for path, about, (kind, compression) in remote_inputs.look_at(
-                sorted(paths, key=lambda path: names[path].encode())
-            )
-        ]
+def _make_sources(given_by: dict[str, str], count_unreadable: bool) -> list[Source]:
+    names = _names(list(given_by))
+    if storage.is_remote(next(iter(names))):
+        return remote_inputs.make_sources(names)
     first_with: dict[tuple[int, int], str] = {}
     sources = []
-    for path in sorted(paths, key=lambda path: names[path].encode()):
+    for path, name in names.items():
         try:
             about = os.stat(path)
             if not os.path.isfile(path):
@@ -174,20 +144,18 @@ def _make_sources(
                 pass
         except OSError as error:
             if count_unreadable and error.errno in open_input.UNREADABLE:
-                sources.append(Source(path, names[path], 0, 0, "unreadable", None))
+                sources.append(Source(path, name, 0, 0, "unreadable", None))
                 continue
             raise open_input.cannot_read(path, error) from error
         same = first_with.setdefault((about.st_dev, about.st_ino), path)
         if same != path:
             raise _twice(path, same, given_by[path])
-        kind, compression = detect_kind(path, about.st_size)
-        sources.append(
-            Source(path, names[path], about.st_size, about.st_mtime_ns, kind, compression)
-        )
+        sources.append(make_source(path, name))
     return sources
 
 
 def _names(paths: list[str]) -> dict[str, str]:
+    """The name of each path, in byte order of the names."""
     if len({storage.is_remote(path) for path in paths}) > 1:
         raise PrepareError(
             "some inputs are files and some are objects in a bucket, so they have no common folder "
@@ -195,7 +163,8 @@ def _names(paths: list[str]) -> dict[str, str]:
             hint="copy the smaller part to where the larger is, or prepare one and add the other",
         )
     parent = os.path.commonpath([os.path.dirname(path) for path in paths])
-    return {path: _encode_name(os.path.relpath(path, parent)) for path in paths}
+    names = {path: _encode_name(os.path.relpath(path, parent)) for path in paths}
+    return dict(sorted(names.items(), key=lambda item: item[1].encode()))
 
 
 def _encode_name(relative: str) -> str:
@@ -220,9 +189,7 @@ def _twice(path: str, first: str, second: str) -> PrepareError:
 def _missing(text: str) -> PrepareError:
     shown = printable(text)
     what = f"no file matches {shown!r}" if glob.has_magic(text) else f"no such file: {shown!r}"
-    folder = os.path.dirname(text)
-    while glob.has_magic(folder) or (folder and not os.path.isdir(folder)):
-        folder = os.path.dirname(folder)
+    folder = _closest_folder(text)
     here = printable(folder) or "."
     try:
         with os.scandir(folder or ".") as entries:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
-from tokenmill.errors import BadInputError, MissingExtraError, PrepareError
+from tokenmill.errors import MissingExtraError, PrepareError
 from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
@@ -38,7 +38,7 @@ def cut_into_units(sources: Sequence[Source], unit_bytes: int) -> list[Unit]:
     units = []
     for number, source in enumerate(sources):
         if source.kind == "parquet" and source.compression is None:
-            units += _runs_of_row_groups(number, _row_group_bytes(source), unit_bytes)
+            units += _runs_of_row_groups(number, source, unit_bytes)
         elif source.compression is None and source.kind in ("text", "jsonl"):
             starts = range(0, max(source.size, 1), unit_bytes)
             units += [Unit(number, at, min(at + unit_bytes, source.size)) for at in starts]
@@ -47,7 +47,10 @@ def cut_into_units(sources: Sequence[Source], unit_bytes: int) -> list[Unit]:
     return units
 
 
-def _runs_of_row_groups(number: int, sizes: list[int], unit_bytes: int) -> list[Unit]:
+def _runs_of_row_groups(number: int, source: Source, unit_bytes: int) -> list[Unit]:
+    with open_parquet(source) as parquet:
+        groups = [parquet.metadata.row_group(i) for i in range(parquet.metadata.num_row_groups)]
+        sizes = [group.total_byte_size for group in groups]  # uncompressed
     units = []
     start = filled = 0
     for group, size in enumerate(sizes):
@@ -58,13 +61,6 @@ def _runs_of_row_groups(number: int, sizes: list[int], unit_bytes: int) -> list[
     if start < len(sizes) or not units:
         units.append(Unit(number, start, len(sizes)))
     return units
-
-
-def _row_group_bytes(source: Source) -> list[int]:
-    """The size of each row group, uncompressed, from the footer."""
-    with open_parquet(source) as parquet:
-        metadata = parquet.metadata
-        return [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
 
 
 @contextmanager
@@ -108,8 +104,4 @@ def damaged_parquet(source: Source, error: Exception) -> PrepareError:
     if isinstance(error, OSError) and error.errno:  # of the system; pyarrow's own have no number
         return open_input.cannot_read(source.path, error)
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return BadInputError(
-        f"{source.name} is damaged or not parquet: {reason}",
-        hint="fetch or make this file again",
-        source=source.name,
-    )
+    return open_input.bad_file(source.name, f"is damaged or not parquet: {reason}")
