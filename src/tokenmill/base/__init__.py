@@ -8,7 +8,7 @@ signals.py       SIGTERM and Ctrl-C end the work in order
 progress.py      bars on a terminal, a line now and then elsewhere, or nothing
 human.py         sizes, counts, rates, durations and text as people read them
 markup.py        HTML and SVG by construction, plots with axes
-suggest.py       "did you mean"
+suggest.py       what is known, and "did you mean"
 signatures.py    keyword arguments that are written down once and shown everywhere
 strict_json.py   JSON and file names from strangers
 redact.py        no secret in a message

@@ -1,6 +1,12 @@
-"""Did you mean: the known name that is closest to a mistyped one."""
+"""Mistyped names: what is known, and did you mean the closest of it."""
 
 from collections.abc import Iterable
+
+
+def one_of(name: str, value: object, known: Iterable[object]) -> None:
+    """Raise a ValueError that lists the known values unless `value` is one of them."""
+    if value not in (known := tuple(known)):
+        raise ValueError(f"{name} is {value!r}; known are: {', '.join(map(str, known))}")
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

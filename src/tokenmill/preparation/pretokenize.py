@@ -28,6 +28,7 @@ import orjson
 
 from tokenmill.base.atomic import rename_durably, write_atomically
 from tokenmill.base.progress import Progress
+from tokenmill.base.suggest import one_of
 from tokenmill.errors import (
     BadInputError,
     MismatchError,
@@ -38,7 +39,7 @@ from tokenmill.errors import (
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.budget.disk_space import check_space, explain_bad_disk
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, choose_dtype, make_plan
-from tokenmill.preparation.settings import Settings, one_of
+from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.encode import encode_unit
 from tokenmill.preparation.stages.join import join_units, load_joined
 from tokenmill.preparation.stages.write_npy import write_npy

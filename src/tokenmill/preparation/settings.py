@@ -4,6 +4,7 @@ import os
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypedDict
 
+from tokenmill.base.suggest import one_of
 from tokenmill.text.reading.chunks import ReadRules
 
 
@@ -102,9 +103,3 @@ class Settings:
     @classmethod
     def names(cls) -> set[str]:
         return {field.name for field in fields(cls)}
-
-
-def one_of(name: str, value: object, known: tuple[object, ...]) -> None:
-    """Raise a ValueError that lists the known values unless `value` is one of them."""
-    if value not in known:
-        raise ValueError(f"{name} is {value!r}; known are: {', '.join(map(str, known))}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -116,39 +116,32 @@ class LineDropper:
         return without_lines(lines, here)
 
 
-class ChunkKeeper:
+_KEPT_AS_THEY_ARE = ("dropped", "replaced", "bytes_in", "characters", "offset", "lines")
+
+
+class ChunkKeeper(ExitStack):
     """Writes the chunks of one unit to a file."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self._chunks: list[dict[str, Any]] = []
         self._hash = xxhash.xxh3_128()
-        self._open = ExitStack()
-        self._file = self._open.enter_context(new_file(path))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._open.__exit__(*error)
+        self._file = self.enter_context(new_file(path))
 
     def add(self, chunk: Chunk) -> None:
         """Append the next chunk of the unit."""
         text = _BREAK.join(chunk.texts)
         self._hash.update(text)
         self._file.write(text)
-        known = {name: getattr(chunk, name) for name in _KEPT_AS_THEY_ARE}
-        edges = {"continues": chunk.continues.value, "open": chunk.open.value}
+        known = {name: getattr(chunk, name) for name in (*_KEPT_AS_THEY_ARE, "continues", "open")}
         places = [list(place) for place in chunk.places]
         sizes = {"num_bytes": len(text), "num_texts": len(chunk.texts)}
-        self._chunks.append({**known, **edges, "places": places, **sizes})
+        self._chunks.append({**known, "places": places, **sizes})
 
     def finish(self) -> dict[str, Any]:
         """Close the file; what `KeptChunks` must know to read it again."""
-        self._open.close()
+        self.close()
         return {"hash": self._hash.hexdigest(), "chunks": self._chunks}
-
-
-_KEPT_AS_THEY_ARE = ("dropped", "replaced", "bytes_in", "characters", "offset", "lines")
 
 
 class KeptChunks:

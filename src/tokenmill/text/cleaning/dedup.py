@@ -67,10 +67,7 @@ def find_duplicates(runs: Sequence[tuple[int, np.ndarray, np.ndarray]]) -> Dupli
 
 def partition_bounds(partition: int, num_partitions: int) -> tuple[int, int]:
     """The range of `high` values of one partition, end exclusive."""
-    return (
-        (partition << 64) // num_partitions,
-        ((partition + 1) << 64) // num_partitions,
-    )
+    return (partition << 64) // num_partitions, ((partition + 1) << 64) // num_partitions
 
 
 def slice_of(hashes: np.ndarray, bounds: tuple[int, int]) -> slice:

@@ -127,19 +127,16 @@ class InputStream:
 
     def _next_member(self) -> bool:
         assert self._kind is not None
-        if self._members:
-            # Padding: tar and tape write zeros after a gzip member, xz allows them by its format.
-            self._pending = self._pending.lstrip(b"\0")
-            while not self._pending and (block := self._block()):
-                self._pending = block.lstrip(b"\0")
-        else:
-            self._pending = self._block()
-            if not self._pending:
-                raise self._error(f"is empty, which no {self._kind} file is")
-        if not self._pending:
-            return False
-        self._inner = _decompressor(self._kind)
-        return True
+        # Padding: tar and tape write zeros after a gzip member, xz allows them by its format.
+        padding = b"\0" if self._members else b""
+        self._pending = self._pending.lstrip(padding)
+        while not self._pending and (block := self._block()):
+            self._pending = block.lstrip(padding)
+        if self._pending:
+            self._inner = _decompressor(self._kind)
+        elif not self._members:
+            raise self._error(f"is empty, which no {self._kind} file is")
+        return bool(self._pending)
 
     def _block(self, size: int = BLOCK_BYTES) -> bytes:
         block = open_input.read_full(self._file, size)

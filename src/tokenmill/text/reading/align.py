@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from tokenmill.errors import BadInputError
 from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.open_input import Source, bad_file
-from tokenmill.text.reading.chunks import Edge
+from tokenmill.text.reading.chunks import Edge, ReadRules
 from tokenmill.text.reading.document_rules import DocumentRule
 
 CUT_BOUND = 64 << 20  # bytes beyond long_line in which a place to cut must turn up
@@ -52,37 +52,35 @@ def may_cut_between(window: bytes, low: int, high: int) -> bool:
 
 
 class Aligner:
-    """Aligns places in one uncompressed file."""
+    """Aligns places in one source, which is not compressed."""
 
     def __init__(
         self,
         source: Source,
+        rules: ReadRules,
         documents: DocumentRule,
         cuts: re.Pattern[bytes] | None,
-        long_line: int,
     ) -> None:
-        self._source, self._size = source, source.size
-        self._documents, self._cuts, self._long_line = documents, cuts, long_line
+        self._source, self._rules, self._documents, self._cuts = source, rules, documents, cuts
         self._bytes_before = max(documents.bytes_before, CUT_CONTEXT)
         self._bytes_after = max(documents.bytes_after, CUT_CONTEXT)
 
     def align(self, place: int) -> tuple[int, Edge]:
         """The real place for a planned one, and how a document is left open there."""
+        documents, cuts = self._documents, self._cuts
+        end, long_line = self._source.size, self._rules.long_line
         if place <= 0:
             return 0, Edge.NONE
-        if place >= self._size:
-            return self._size, Edge.NONE
-        documents, cuts = self._documents, self._cuts
-        place = self._first(documents.settled, place, self._size)
+        place = self._first(documents.settled, place, end)
         if place < 0:
-            return self._size, Edge.NONE
+            return end, Edge.NONE
         # What ends a document is before the place where it has ended, and so is a newline.
-        limit = place + self._long_line + documents.end_bytes if cuts else self._size
+        limit = place + long_line + documents.end_bytes if cuts else end
         if (at := self._first(documents.first_end, place, limit)) >= 0:
             return at, Edge.NONE
-        if cuts is None or limit >= self._size:
-            return self._size, Edge.NONE
-        limit = place + self._long_line + 1
+        if cuts is None or limit >= end:
+            return end, Edge.NONE
+        limit = place + long_line + 1
         if (at := self._first(self._line, place, limit)) >= 0:
             return at, Edge.LINE
         if (at := self._first(self._inside, place, limit)) >= 0:
@@ -100,8 +98,8 @@ class Aligner:
             if found := [edge for edge in places if places[edge] >= 0]:
                 edge = min(found, key=places.__getitem__)
                 return base + places[edge], edge
-        if limit + CUT_BOUND >= self._size:
-            return self._size, Edge.NONE
+        if limit + CUT_BOUND >= self._source.size:
+            return self._source.size, Edge.NONE
         raise no_place_to_cut(self._source, place, limit + CUT_BOUND - place)
 
     def _line(self, window: bytes, low: int, high: int) -> int:
@@ -130,6 +128,9 @@ class Aligner:
             match = self._cuts.search(window, match.start() + 1)
         return best if best <= high else -1
 
+    def _may_cut(self, window: bytes, at: int) -> bool:
+        return may_cut_inside(window, at) and self._documents.clear(window, at)
+
     def _first(self, find: Find, start: int, stop: int) -> int:
         for base, window, low, high in self._windows(start, stop):
             if (at := find(window, low, high)) >= 0:
@@ -138,7 +139,7 @@ class Aligner:
 
     def _windows(self, start: int, stop: int) -> Iterator[tuple[int, bytes, int, int]]:
         """Windows that cover start..stop (inclusive) step by step, each with its surroundings."""
-        stop = min(stop, self._size - 1)
+        stop = min(stop, self._source.size - 1)
         step = _FIRST_READ
         while start <= stop:
             end = min(start + step, stop)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from tokenmill.base.suggest import one_of
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading import bad_input
 from tokenmill.text.reading.bad_input import BadInputPlace, NotReadableError
@@ -36,12 +37,8 @@ class ReadRules:
     """Where compressed parquet is unpacked to."""
 
     def __post_init__(self) -> None:
-        if self.documents not in ("file", "line", "paragraph"):
-            raise ValueError(f"documents is {self.documents!r}; known are: file, line, paragraph")
-        if self.on_bad_input not in ("error", "skip", "replace"):
-            raise ValueError(
-                f"on_bad_input is {self.on_bad_input!r}; known are: error, skip, replace"
-            )
+        one_of("documents", self.documents, ("file", "line", "paragraph"))
+        one_of("on_bad_input", self.on_bad_input, ("error", "skip", "replace"))
         if self.separator is not None and self.documents != "file":
             raise ValueError(
                 f"separator {self.separator!r} and documents {self.documents!r} both say where "

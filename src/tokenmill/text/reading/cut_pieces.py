@@ -7,15 +7,15 @@ a few times only, always as whole buffers.
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
-from tokenmill.text.reading import align
-from tokenmill.text.reading.align import CUT_BOUND, CUT_CONTEXT
+from tokenmill.text.reading.align import CUT_BOUND, Aligner, may_cut_between, no_place_to_cut
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import Edge, ReadRules
 from tokenmill.text.reading.document_rules import DocumentRule
@@ -42,26 +42,18 @@ class DocumentPieces:
     """Where documents began that were left out: they had more than `max_document_bytes`."""
 
 
-class Splitter:
+class Splitter(Aligner):
     """Splits runs of bytes of one source.
 
     Memory is bounded by `long_line`, or without `cuts` by `max_document_bytes`.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        rules: ReadRules,
-        documents: DocumentRule,
-        cuts: re.Pattern[bytes] | None,
-    ) -> None:
-        self._source, self._rules, self._documents, self._cuts = source, rules, documents, cuts
-        self._bytes_after = max(documents.bytes_after, CUT_CONTEXT)
-        # A rest of more than this is surely of a line, or a document, that is longer than allowed.
-        if cuts:
-            self._hold = rules.long_line + self._bytes_after
-        else:
-            self._hold = rules.max_document_bytes + documents.end_bytes
+    @cached_property
+    def _hold(self) -> int:
+        """A rest of more bytes is surely of a line, or a document, that is longer than allowed."""
+        if self._cuts:
+            return self._rules.long_line + self._bytes_after
+        return self._rules.max_document_bytes + self._documents.end_bytes
 
     def pieces(
         self, read: Callable[[int], bytes], block: int, offset: int, first: Edge, last: Edge
@@ -74,7 +66,9 @@ class Splitter:
             if len(rest) <= self._rules.large_document_bytes < len(text):
                 text, out = b"", None
                 self._rules.on_large(False)
-            if not (data := read(self._read_size(block, len(rest)))):
+            # Twice the rest that is held, so that a long document is not scanned again and again.
+            bound = self._hold if len(rest) <= self._hold else self._hold + CUT_BOUND
+            if not (data := read(max(block, min(len(rest), bound + 1 - len(rest))))):
                 break
             text = rest + data if rest else data
             out = DocumentPieces([], edge, Edge.NONE, offset, text)
@@ -107,11 +101,6 @@ class Splitter:
             if out.size or out.too_large:
                 yield out
         yield from self._end(rest, offset, edge, last, skipping)
-
-    def _read_size(self, block: int, held: int) -> int:
-        """Twice the rest that is held, so that a long document is not scanned again and again."""
-        bound = self._hold if held <= self._hold else self._hold + CUT_BOUND
-        return max(block, min(held, bound + 1 - held))
 
     def _end(
         self, rest: bytes, offset: int, edge: Edge, last: Edge, skipping: bool
@@ -155,7 +144,7 @@ class Splitter:
         if newline < 0 and (at := self._last_inside(rest, low, high)) > 0:
             return at, Edge.INSIDE
         if len(rest) > self._hold + CUT_BOUND:
-            raise align.no_place_to_cut(self._source, offset, len(rest))
+            raise no_place_to_cut(self._source, offset, len(rest))
         return None
 
     def _last_inside(self, rest: bytes, low: int, high: int) -> int:
@@ -164,18 +153,11 @@ class Splitter:
         stop, size = high, _TAIL_BYTES
         while stop > low:
             start = max(low, stop - size)
-            places: list[int] = []
-            if align.may_cut_between(rest, start, stop):
-                places = [
-                    m.end() for m in self._cuts.finditer(rest, start, stop + self._bytes_after)
-                ]
-            for at in reversed(places):
-                if (
-                    at <= stop
-                    and align.may_cut_inside(rest, at)
-                    and self._documents.clear(rest, at)
-                ):
-                    return at
+            if may_cut_between(rest, start, stop):
+                found = self._cuts.finditer(rest, start, stop + self._bytes_after)
+                for at in reversed([match.end() for match in found]):
+                    if at <= stop and self._may_cut(rest, at):
+                        return at
             stop, size = start, min(4 * size, _LARGEST_SEARCH_BYTES)
         return 0
 
@@ -190,33 +172,26 @@ def pieces_of(
 ) -> Iterator[tuple[DocumentPieces, int]]:
     """Pieces of one unit with the bytes of the file that each covers."""
     splitter = Splitter(source, rules, documents, cuts)
-    if source.compression:
-        with InputStream(source.path, source.compression, source.name) as stream:
-            seen = 0
-            for pieces in splitter.pieces(stream.read, chunk_bytes, 0, Edge.NONE, Edge.NONE):
-                yield pieces, stream.raw_position - seen
-                seen = stream.raw_position
-            if seen < stream.raw_position:
-                end = DocumentPieces([], Edge.NONE, Edge.NONE, stream.position, b"")
-                yield end, stream.raw_position - seen
-        return
-    aligner = align.Aligner(source, documents, cuts, rules.long_line)
-    start, first = aligner.align(unit.start)
-    stop, last = aligner.align(unit.stop)
+    start, stop, first, last = 0, sys.maxsize, Edge.NONE, Edge.NONE
+    if source.compression is None:
+        start, first = splitter.align(unit.start)
+        stop, last = splitter.align(unit.stop)
     if start >= stop:
         return
-    with open_input.open_binary(source.path) as file:
-        file.seek(start)
-        left = stop - start
+    with InputStream(source.path, source.compression, source.name) as stream:
+        stream.skip(start)
+        seen = start  # bytes of the file, compressed or not
 
         def read(size: int) -> bytes:
-            nonlocal left
-            data = open_input.read_full(file, min(size, left))
-            left -= len(data)
-            return data
+            return stream.read(min(size, stop - stream.position))
 
         for pieces in splitter.pieces(read, chunk_bytes, start, first, last):
-            yield pieces, pieces.size
+            covered = stream.raw_position - seen if source.compression else pieces.size
+            yield pieces, covered
+            seen += covered
+        if seen < stream.raw_position:
+            end = DocumentPieces([], Edge.NONE, Edge.NONE, stream.position, b"")
+            yield end, stream.raw_position - seen
 
 
 def _size_of_document(source: Source, documents: DocumentRule, offset: int) -> int:
