@@ -14,7 +14,6 @@ place by a rename, so that several processes may download into one folder.
 
 import errno
 import json
-import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -30,15 +29,10 @@ class CheckedFiles:
     """The records of one folder and one repository."""
 
     def __init__(self, folder: Path, repo_id: str) -> None:
-        self.folder = folder
+        self.folder, self.repo_id = folder, repo_id
         self._home = folder / OUR_FOLDER / "hub"
         self._repo = self._home / repo_id.replace("/", "--")
-        self.repo_id = repo_id
-
-    @property
-    def partials(self) -> Path:
-        """Where incomplete files are."""
-        return self._home / "partial"
+        self.partials = self._home / "partial"
 
     def target(self, file: HubFile) -> Path:
         """The final name of a file; refuses one that leads out of the folder through a link."""
@@ -54,13 +48,12 @@ class CheckedFiles:
         """Whether the file is here and right; with `read`, it is hashed in any case."""
         path = self.target(file)
         try:
-            state = path.stat()
+            now = self._state(file)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        if state.st_size != file.num_bytes:
+        if now["bytes"] != file.num_bytes:
             return False
-        noted = self._noted(file)
-        if not read and noted.get("digest") == file.digest and _is_as_noted(noted, state):
+        if not read and _read(self._record(file)).items() >= now.items():
             return True
         if file.digest_of(path) != file.digest:
             return False
@@ -69,45 +62,44 @@ class CheckedFiles:
 
     def is_ours(self, file: HubFile) -> bool:
         """Whether what is under this name came from a download of this repository."""
-        return self._noted(file).get("repo") == self.repo_id
+        return _read(self._record(file)).get("repo") == self.repo_id
 
     def note(self, file: HubFile) -> None:
-        state = self.target(file).stat()
-        known = {
-            "repo": self.repo_id,
-            "digest": file.digest,
-            "bytes": state.st_size,
-            "mtime_ns": state.st_mtime_ns,
-        }
-        _write(self._home / "files" / f"{file.path}.json", known)
+        _write(self._record(file), {"repo": self.repo_id, **self._state(file)})
 
-    def commit_of(self, revision: str) -> str | None:
-        """The commit that this revision named when everything asked for was here."""
-        path = self._repo / "refs" / quote(revision, safe="")
+    def commit_of(self, revision: str) -> str:
+        """The commit that this revision named when everything asked for was here, or ""."""
         try:
-            return path.read_text().strip() or None
+            return self._ref(revision).read_text().strip()
         except OSError:
-            return None
+            return ""
 
     def note_commit(self, revision: str, commit: str) -> None:
         if self.commit_of(revision) != commit:
-            _write_text(self._repo / "refs" / quote(revision, safe=""), commit + "\n")
+            _write_text(self._ref(revision), commit + "\n")
 
-    def files_of(self, commit: str) -> list[HubFile] | None:
+    def files_of(self, commit: str) -> list[HubFile]:
         """All files of a commit, if they were listed before."""
         known = _read(self._repo / f"{commit}.json")
         try:
             return [HubFile(file["path"], file["bytes"], file["digest"]) for file in known["files"]]
         except (KeyError, TypeError):
-            return None
+            return []
 
     def note_files(self, commit: str, files: list[HubFile]) -> None:
         path = self._repo / f"{commit}.json"
         if not path.exists():
             _write(path, {"repo": self.repo_id, "files": [file.to_json() for file in files]})
 
-    def _noted(self, file: HubFile) -> dict[str, Any]:
-        return _read(self._home / "files" / f"{file.path}.json")
+    def _ref(self, revision: str) -> Path:
+        return self._repo / "refs" / quote(revision, safe="")
+
+    def _record(self, file: HubFile) -> Path:
+        return self._home / "files" / f"{file.path}.json"
+
+    def _state(self, file: HubFile) -> dict[str, Any]:
+        state = self.target(file).stat()
+        return {"digest": file.digest, "bytes": state.st_size, "mtime_ns": state.st_mtime_ns}
 
 
 def origins(folder: Path) -> list[dict[str, str]]:
@@ -118,10 +110,6 @@ def origins(folder: Path) -> list[dict[str, str]]:
         repo = path.parent.parent.name.replace("--", "/", 1)
         found.append({"repo": repo, "revision": unquote(path.name), "commit": commit})
     return found
-
-
-def _is_as_noted(noted: dict[str, Any], state: os.stat_result) -> bool:
-    return noted.get("bytes") == state.st_size and noted.get("mtime_ns") == state.st_mtime_ns
 
 
 def _read(path: Path) -> dict[str, Any]:

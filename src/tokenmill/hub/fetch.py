@@ -1,15 +1,18 @@
 """One file from the hub: resume, retry, check, and only then its final name."""
 
+import errno
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tokenmill.base.retry import RetryClock, Transient
+from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import DownloadError
 from tokenmill.formats.llmc import promised
 from tokenmill.hub.hub_client import Hub
-from tokenmill.hub.partial import PartialFile, out_of_space
+from tokenmill.hub.partial import PartialFile
 from tokenmill.hub.remote_files import HubFile
 from tokenmill.hub.transfers import Transfers
 
@@ -35,11 +38,13 @@ class Fetcher:
             _check_llmc_header(partial, self.hub)
             partial.seal()
         except OSError as error:
-            full = out_of_space(error, file)
-            if full is None:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise
             partial.discard()
-            raise full from None
+            raise DownloadError(
+                f"{file.path} ({file.num_bytes:,} bytes): {os.strerror(error.errno)}",
+                hint=f"free some space; {RESUME_HINT}",
+            ) from None
         finally:
             partial.close()
         return partial

@@ -6,10 +6,10 @@ name before anyone could look at it, and starts a killed download again from the
 """
 
 import contextlib
-import ipaddress
 import os
+import re
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from tokenmill.base.redact import redact
@@ -19,6 +19,7 @@ from tokenmill.hub.remote_files import HubFile
 from tokenmill.version import __version__
 
 T = TypeVar("T")
+_LOCAL_HOST = re.compile(r"localhost|::1|127(\.\d{1,3}){3}")
 
 
 class Unreachable(DownloadError):  # noqa: N818 - a state, which may not matter
@@ -28,20 +29,17 @@ class Unreachable(DownloadError):  # noqa: N818 - a state, which may not matter
 def hub_package() -> Any:
     """huggingface_hub, or the error that says how to install it."""
     try:
-        import huggingface_hub
-        import huggingface_hub.constants
-        import huggingface_hub.errors
-        import huggingface_hub.utils
+        import huggingface_hub.utils  # and with it .constants and .errors
     except ImportError:
-        raise MissingExtraError(
-            "the Hugging Face hub", package="huggingface_hub", extra="hf"
-        ) from None
+        what, package = "the Hugging Face hub", "huggingface_hub"
+        raise MissingExtraError(what, package=package, extra="hf") from None
     return huggingface_hub
 
 
 def is_offline() -> bool:
-    """Whether HF_HUB_OFFLINE forbids the network, as it is set now."""
-    return os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "ON", "YES", "TRUE"}
+    """Whether HF_HUB_OFFLINE forbids the network, as it is set now or was at the import."""
+    now = os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "ON", "YES", "TRUE"}
+    return now or bool(hub_package().constants.HF_HUB_OFFLINE)
 
 
 class Hub:
@@ -54,29 +52,24 @@ class Hub:
         try:
             package.utils.validate_repo_id(repo_id)
         except ValueError as error:
-            raise ValueError(
-                f"{repo_id!r} is not a repository name: {redact(str(error))}"
-            ) from None
-        self.repo_id = repo_id
-        self.revision = revision
+            why = redact(str(error))
+            raise ValueError(f"{repo_id!r} is not a repository name: {why}") from None
         endpoint = os.environ.get("HF_ENDPOINT") or package.constants.ENDPOINT
         _refuse_plain_http(endpoint)
-        self.endpoint = endpoint.rstrip("/")
-        self._token = token
+        self.repo_id, self.revision, self.endpoint = repo_id, revision, endpoint.rstrip("/")
         self._clock = clock
-        self.api = package.HfApi(
-            endpoint=self.endpoint,
-            token=token,
-            library_name="tokenmill",
-            library_version=__version__,
-        )
+        self._caller = {
+            "token": token,
+            "library_name": "tokenmill",
+            "library_version": __version__,
+        }
+        self.api = package.HfApi(endpoint=self.endpoint, **self._caller)
 
     def commit(self) -> str:
         """The commit that the revision names now."""
+        timeout = self._clock.retry.timeout
         info = self.ask(
-            lambda: self.api.dataset_info(
-                self.repo_id, revision=self.revision, timeout=self._clock.retry.timeout
-            )
+            self.api.dataset_info, self.repo_id, revision=self.revision, timeout=timeout
         )
         if not isinstance(info.sha, str) or not is_commit(info.sha):
             raise DownloadError(f"{self}: the hub names no commit for it")
@@ -84,15 +77,18 @@ class Hub:
 
     def files(self, commit: str) -> list[HubFile]:
         """Every file of a commit, with its size and its hash."""
-        tree = self.ask(
-            lambda: list(
-                self.api.list_repo_tree(
-                    self.repo_id, recursive=True, revision=commit, repo_type="dataset"
-                )
-            )
-        )
-        # Folders have no blob_id.
-        return [_as_remote_file(entry) for entry in tree if hasattr(entry, "blob_id")]
+
+        def all_pages() -> list[Any]:
+            options = {"recursive": True, "revision": commit, "repo_type": "dataset"}
+            return list(self.api.list_repo_tree(self.repo_id, **options))
+
+        return [
+            HubFile(entry.path, int(entry.lfs.size), f"sha256:{entry.lfs.sha256}")
+            if entry.lfs
+            else HubFile(entry.path, int(entry.size), f"git:{entry.blob_id}")
+            for entry in self.ask(all_pages)
+            if hasattr(entry, "blob_id")  # a folder has none
+        ]
 
     @contextlib.contextmanager
     def body(self, file: HubFile, commit: str, start: int) -> Iterator[Any]:
@@ -104,34 +100,25 @@ class Hub:
         address = package.hf_hub_url(
             self.repo_id, file.path, repo_type="dataset", revision=commit, endpoint=self.endpoint
         )
-        headers = package.utils.build_hf_headers(
-            token=self._token, library_name="tokenmill", library_version=__version__
-        )
+        headers = package.utils.build_hf_headers(**self._caller)
         headers["Accept-Encoding"] = "identity"  # ranges and lengths count bytes of the file
         if start:
             headers["Range"] = f"bytes={start}-"
+        options = {"headers": headers, "timeout": self._clock.retry.timeout}
         pool = package.utils.get_session()
-        with (
-            self._network_errors(),
-            pool.stream(
-                "GET", address, headers=headers, timeout=self._clock.retry.timeout
-            ) as answer,
-        ):
+        with self._network_errors(), pool.stream("GET", address, **options) as answer:
             for hop in (*answer.history, answer):
                 _refuse_plain_http(str(hop.url))
             if answer.status_code not in (200, 206, 416):
                 # A redirect leads to a store with signed addresses, which expire: ask again.
                 signed = bool(answer.history) and answer.status_code in (401, 403, 404)
-                if signed or answer.status_code in TRANSIENT_STATUS:
-                    raise _transient(answer)
-                answer.read()
-                self._raise_for(answer, file.path)
+                raise self._failure(answer, f"{file.path} of {self}", again=signed)
             yield answer
 
     def __str__(self) -> str:
         return f"{self.repo_id} at revision {self.revision}"
 
-    def ask(self, call: Callable[[], T]) -> T:
+    def ask(self, call: Callable[..., T], *args: Any, **options: Any) -> T:
         """A question to the API, asked again while another try may help."""
         if is_offline():
             raise Unreachable(f"{self}: HF_HUB_OFFLINE is set, the hub was not asked")
@@ -139,7 +126,7 @@ class Hub:
         while True:
             try:
                 with self._network_errors():
-                    return call()
+                    return call(*args, **options)
             except Transient as reason:
                 failures += 1
                 try:
@@ -151,29 +138,22 @@ class Hub:
     def _network_errors(self) -> Iterator[None]:
         """Turn huggingface_hub's and httpx's errors into Transient or DownloadError."""
         errors = hub_package().errors
-        failure: Transient | None = None
-        refused: Any = None
         try:
             yield
-        except errors.OfflineModeIsEnabled:
-            raise Unreachable(f"{self}: HF_HUB_OFFLINE is set, the hub was not asked") from None
+            return
         except errors.HfHubHTTPError as error:
-            if error.response.status_code in TRANSIENT_STATUS:
-                failure = _transient(error.response)
-            else:
-                refused = error.response
+            failure = self._failure(error.response, str(self))
         except errors.HTTPError as error:  # httpx's base: connect, read, timeout, protocol
             text = redact(str(error)) or "no answer"
             failure = Transient(f"{type(error).__name__}: {text}")
         # Raised out here, so that no traceback carries the original with its address and headers.
-        if failure is not None:
-            raise failure
-        if refused is not None:
-            self._raise_for(refused)
+        raise failure
 
-    def _raise_for(self, answer: Any, path: str | None = None) -> NoReturn:
-        """The error that an answer of 4xx or so means, naming repository, file and revision."""
+    def _failure(self, answer: Any, what: str, *, again: bool = False) -> Exception:
+        """What an answer of 4xx or 5xx means: Transient if it may pass (`again`: it does)."""
         code, status = answer.headers.get("x-error-code", ""), answer.status_code
+        if again or status in TRANSIENT_STATUS:
+            return Transient(f"the server answered {status}", seconds_asked_for(answer.headers))
         said = redact(answer.headers.get("x-error-message", ""))[:300]
         login = "log in with `hf auth login`, or set HF_TOKEN"
         why, hint = f"the hub answered {status} {said}".rstrip(), None
@@ -190,39 +170,18 @@ class Hub:
             hint = f"check the name; for a private one {login}"
         elif status == 403:
             why, hint = f"access was refused ({status}) {said}".rstrip(), login
-        raise DownloadError(f"{path} of {self}: {why}" if path else f"{self}: {why}", hint=hint)
-
-
-def _transient(answer: Any) -> Transient:
-    return Transient(f"the server answered {answer.status_code}", seconds_asked_for(answer.headers))
-
-
-def _as_remote_file(entry: Any) -> HubFile:
-    lfs = entry.lfs
-    if lfs is not None:
-        return HubFile(entry.path, int(lfs.size), f"sha256:{lfs.sha256}")
-    return HubFile(entry.path, int(entry.size), f"git:{entry.blob_id}")
+        return DownloadError(f"{what}: {why}", hint=hint)
 
 
 def is_commit(text: str) -> bool:
     """Whether this is the name of a commit, not of a branch or a tag."""
-    return len(text) == 40 and not set(text) - set("0123456789abcdef")
+    return re.fullmatch("[0-9a-f]{40}", text) is not None
 
 
 def _refuse_plain_http(address: str) -> None:
     """Bytes and tokens travel over https, or stay on this machine."""
     parts = urlsplit(address)
-    if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname)):
-        return
-    raise DownloadError(
-        f"{redact(address)} is not https", hint="set HF_ENDPOINT to an https address of the hub"
-    )
-
-
-def _is_loopback(host: str | None) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return False
+    local = parts.scheme == "http" and _LOCAL_HOST.fullmatch(parts.hostname or "")
+    if parts.scheme != "https" and not local:
+        hint = "set HF_ENDPOINT to an https address of the hub"
+        raise DownloadError(f"{redact(address)} is not https", hint=hint)

@@ -14,8 +14,9 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+from tokenmill.base.atomic import rename_durably
 from tokenmill.base.progress import open_progress
 from tokenmill.base.retry import Retry, RetryClock
 from tokenmill.base.signatures import takes_keywords_of
@@ -49,7 +50,6 @@ class Download:
         return sum(file.num_bytes for file in self.fetched)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it in plain values."""
         files = {name: [f.to_json() for f in getattr(self, name)] for name in ("fetched", "kept")}
         return {**vars(self), **files}
 
@@ -90,22 +90,37 @@ def download(
         return result
     checked.note_files(commit, files)
     if missing:
-        if is_offline():
-            raise _not_all_here(hub, missing, "HF_HUB_OFFLINE is set")
+        _refuse_offline(hub, missing)
         _refuse_foreign(checked, missing, force)
         _check_space(folder, missing)
         with shown:
             transfers = Transfers(shown, missing)
             fetcher = Fetcher(hub, commit, checked.partials, clock, transfers)
             _fetch_all(fetcher, checked, missing, workers)
-        _clean(checked)
+        for path in orphans(checked.partials, untouched_for=86_400.0):
+            path.unlink(missing_ok=True)
     checked.note_commit(revision, commit)
     return result
 
 
+class DownloadKeywords(TypedDict, total=False):
+    """The keywords of `download`, for type checkers; all but `dry_run`."""
+
+    shards: int | None
+    patterns: Sequence[str] | None
+    revision: str
+    workers: int
+    token: str | bool | None
+    retry: Retry | None
+    force: bool
+    progress: bool | None
+
+
 @takes_keywords_of(download, but=("dry_run",))
 def download_tokenized_data(
-    data_dir: str | os.PathLike[str] | None = None, repo_id: str = DEFAULT_REPO, **options: Any
+    data_dir: str | os.PathLike[str] | None = None,
+    repo_id: str = DEFAULT_REPO,
+    **options: Unpack[DownloadKeywords],
 ) -> str:
     """Fetch token shards from the hub and return the folder they are in.
 
@@ -127,19 +142,18 @@ def default_folder(repo_id: str) -> str:
 
 def _list(hub: Hub, checked: CheckedFiles, say: Callable[[str], None]) -> tuple[str, list[HubFile]]:
     """The commit and its files, from the hub, or else as they were recorded."""
-    if is_commit(hub.revision) and (known := checked.files_of(hub.revision)) is not None:
-        return hub.revision, known
+    if is_commit(hub.revision) and (files := checked.files_of(hub.revision)):
+        return hub.revision, files
     try:
         commit = hub.commit()
-        files = checked.files_of(commit)
-        return commit, hub.files(commit) if files is None else files
+        return commit, checked.files_of(commit) or hub.files(commit)
     except Unreachable as reason:
-        commit_then = checked.commit_of(hub.revision)
-        files = checked.files_of(commit_then) if commit_then else None
-        if commit_then is None or files is None:
+        commit = checked.commit_of(hub.revision)
+        files = checked.files_of(commit)
+        if not files:
             raise
-        say(f"{reason.message}; using what is here, of commit {commit_then[:12]}")
-        return commit_then, files
+        say(f"{reason.message}; using what is here, of commit {commit[:12]}")
+        return commit, files
 
 
 def _fetch_all(fetcher: Fetcher, checked: CheckedFiles, files: list[HubFile], workers: int) -> None:
@@ -161,8 +175,18 @@ def _fetch_all(fetcher: Fetcher, checked: CheckedFiles, files: list[HubFile], wo
 
 
 def _publish(checked: CheckedFiles, partial: PartialFile) -> None:
-    partial.publish(checked.target(partial.file))
+    target = checked.target(partial.file)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    rename_durably(partial.path, target)
     checked.note(partial.file)
+
+
+def _refuse_offline(hub: Hub, missing: list[HubFile]) -> None:
+    if is_offline():
+        names = ", ".join(file.path for file in missing[:3])
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        what = f"{hub}: {names}{more} not here, and HF_HUB_OFFLINE is set"
+        raise DownloadError(what, hint="unset HF_HUB_OFFLINE")
 
 
 def _refuse_foreign(checked: CheckedFiles, files: list[HubFile], force: bool) -> None:
@@ -188,15 +212,3 @@ def _check_space(folder: Path, files: list[HubFile]) -> None:
             f"{len(files)} files need {needed:,} bytes; {folder} has {free:,} free",
             hint="choose fewer with --shards, or another folder",
         )
-
-
-def _not_all_here(hub: Hub, missing: list[HubFile], why: str) -> DownloadError:
-    names = ", ".join(file.path for file in missing[:3])
-    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-    return DownloadError(f"{hub}: {names}{more} not here, and {why}", hint="unset HF_HUB_OFFLINE")
-
-
-def _clean(checked: CheckedFiles) -> None:
-    """Remove incomplete files that nobody has resumed for a day."""
-    for path in orphans(checked.partials, untouched_for=86_400.0):
-        path.unlink(missing_ok=True)

@@ -8,10 +8,10 @@ that stops leaves no half dataset, and the next one does not send again what has
 import io
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from tokenmill.base.retry import Retry, RetryClock
 from tokenmill.dataset import TokenDataset
@@ -22,7 +22,6 @@ from tokenmill.shards.manifest import FILE_NAME as MANIFEST
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify
 
-T = TypeVar("T")
 CARD = "README.md"
 # Of the sample that the hub's viewer shows: a few hundred kB. To the viewer, shards are only bytes.
 SAMPLE_DOCUMENTS = 100
@@ -43,7 +42,6 @@ class Upload:
     removed: list[str]
 
     def to_json(self) -> dict[str, Any]:
-        """All of it in plain values."""
         return asdict(self)
 
 
@@ -70,12 +68,13 @@ def upload(
     if is_offline():
         raise UploadError(f"{repo_id}: HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE")
     extra = _sample_files(folder, list(manifest.splits)) if sample else {}
-    extra[CARD] = _card(folder, [path for path in extra], manifest)
+    extra[CARD] = _card(folder, list(extra), manifest)
     local = {name: folder / name for name in [*manifest.files(), MANIFEST]}
 
     hub = Hub(repo_id, revision, clock=RetryClock(retry or Retry()), token=token)
     try:
-        return _push(hub, local, extra, private=private, message=message, note=note)
+        note(f"pushing {len(local) + len(extra)} files to {repo_id}")
+        return _push(hub, local, extra, private, message or "Upload a tokenmill dataset")
     except DownloadError as error:
         raise UploadError(error.message, hint=error.hint) from None
 
@@ -94,45 +93,29 @@ def _push(
     hub: Hub,
     local: dict[str, Path],
     extra: dict[str, bytes],
-    *,
     private: bool,
-    message: str | None,
-    note: Callable[[str], None],
+    message: str,
 ) -> Upload:
     package = hub_package()
-    api, repo, revision = hub.api, hub.repo_id, hub.revision
-    hub.ask(lambda: api.create_repo(repo, repo_type="dataset", private=private, exist_ok=True))
-    if revision != "main":
-        hub.ask(
-            lambda: api.create_branch(repo, branch=revision, repo_type="dataset", exist_ok=True)
-        )
-    before = {file.path for file in hub.files(hub.commit())}
-    stale = sorted(
-        path
-        for path in before
-        if _OF_A_DATASET.fullmatch(path) and path not in local and path not in extra
-    )
+    api, repo, kind = hub.api, hub.repo_id, {"repo_type": "dataset"}
+    hub.ask(api.create_repo, repo, private=private, exist_ok=True, **kind)
+    if hub.revision != "main":
+        hub.ask(api.create_branch, repo, branch=hub.revision, exist_ok=True, **kind)
+    before = [file.path for file in hub.files(hub.commit()) if _OF_A_DATASET.fullmatch(file.path)]
+    stale = sorted({*before} - {*local, *extra})
 
-    def operations() -> list[Any]:
-        # Made again for each try: the commit changes them. The manifest is last.
+    def commit() -> Any:
+        # Operations are made again for each try: the commit changes them. The manifest is last.
         small = [package.CommitOperationAdd(path, data) for path, data in extra.items()]
         large = [package.CommitOperationAdd(path, str(place)) for path, place in local.items()]
-        gone = [package.CommitOperationDelete(path) for path in stale]
-        return [*gone, *small, *large]
+        all_of_it = [*map(package.CommitOperationDelete, stale), *small, *large]
+        options = {"commit_message": message, "revision": hub.revision, **kind}
+        return api.create_commit(repo, all_of_it, **options)
 
-    note(f"pushing {len(local) + len(extra)} files to {repo}")
-    made = hub.ask(
-        lambda: api.create_commit(
-            repo,
-            operations(),
-            commit_message=message or "Upload a tokenmill dataset",
-            repo_type="dataset",
-            revision=revision,
-        )
-    )
+    made = hub.ask(commit)
     _compare(hub, made.oid, local, extra)
     url = f"{hub.endpoint}/datasets/{repo}"
-    return Upload(repo, revision, made.oid, url, sorted([*local, *extra]), stale)
+    return Upload(repo, hub.revision, made.oid, url, sorted([*local, *extra]), stale)
 
 
 def _compare(hub: Hub, commit: str, local: dict[str, Path], extra: dict[str, bytes]) -> None:
@@ -155,39 +138,32 @@ def _sample_files(folder: Path, splits: list[str]) -> dict[str, bytes]:
         error = MissingExtraError("a sample for the viewer", package="pyarrow", extra="parquet")
         error.hint = f"{error.hint}, or push without one: --no_sample"
         raise error from None
-    opened = {split: open_dataset(folder, split) for split in splits}
-    return {
-        f"sample/{split}.parquet": _parquet(data)
-        for split, data in opened.items()
-        if data.num_tokens
-    }
+    opened = ((split, open_dataset(folder, split)) for split in splits)
+    return {f"sample/{split}.parquet": _parquet(data) for split, data in opened if data.num_tokens}
 
 
 def _parquet(data: TokenDataset) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = list(_first_documents(data))
-    kind = pa.uint16() if data.dtype.itemsize == 2 else pa.uint32()
-    table = pa.table(
-        {
-            "document": pa.array([number for number, _, _, _ in rows], pa.int64()),
-            "num_tokens": pa.array([count for _, count, _, _ in rows], pa.int64()),
-            "tokens": pa.array([ids for _, _, ids, _ in rows], pa.list_(kind)),
-            "text": pa.array([text for _, _, _, text in rows], pa.string()),
-        }
-    )
-    file = io.BytesIO()
-    pq.write_table(table, file)
-    return file.getvalue()
-
-
-def _first_documents(data: TokenDataset) -> Iterator[tuple[int, int, list[int], str]]:
+    rows = []
     for number in range(min(SAMPLE_DOCUMENTS, data.num_documents or 0)):
         start, stop = data.document_range(number)
         ids = data.tokens(start, min(stop, start + SAMPLE_TOKENS_PER_DOCUMENT))
         content = ids[ids != data.end_of_text_id] if stop - start == len(ids) else ids
-        yield number, stop - start, ids.tolist(), data.decode(content)
+        rows.append((number, stop - start, ids.tolist(), data.decode(content)))
+    kinds = {
+        "document": pa.int64(),
+        "num_tokens": pa.int64(),
+        "tokens": pa.list_(pa.uint16() if data.dtype.itemsize == 2 else pa.uint32()),
+        "text": pa.string(),
+    }
+    table = pa.Table.from_pylist(
+        [dict(zip(kinds, row, strict=True)) for row in rows], pa.schema(kinds)
+    )
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    return file.getvalue()
 
 
 def _card(folder: Path, sample_paths: list[str], manifest: Manifest) -> bytes:
