@@ -44,7 +44,7 @@ def test_a_range_is_right_although_the_first_answers_are_not(
     with Proxy(moto_port, first(2, fault)) as proxy:
         endpoint(proxy.address)
 
-        found = objects.read(stored, 1000, 250_000)
+        found = objects.read(stored, 1000, 250_000, objects.stat(stored))
 
         assert found == DATA[1000:250_000]
         # Two that were wrong, one, and the same bytes again in two pieces.
@@ -59,7 +59,7 @@ def test_a_fault_that_stays_is_an_error_with_bucket_and_key_and_no_secret(
         endpoint(proxy.address)
 
         with pytest.raises(DownloadError) as caught:
-            objects.read(stored, 0, 250_000)
+            objects.read(stored, 0, 250_000, objects.stat(stored))
 
     bucket = stored.split("/")[2]
     assert "'folder/data.bin'" in str(caught.value)
@@ -152,7 +152,7 @@ def test_a_missing_object_or_bucket_is_named(bucket):
     with pytest.raises(DownloadError, match=r"no 'not/there' in bucket 'bucket-"):
         objects.stat(f"{bucket}/not/there")
     with pytest.raises(DownloadError, match=r"'key' in bucket 'no-such-bucket'.*404"):
-        objects.read("s3://no-such-bucket/key", 0, 10)
+        objects.list_below("s3://no-such-bucket/key")
 
 
 def test_credentials_in_an_address_are_refused_and_not_repeated():

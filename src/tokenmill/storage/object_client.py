@@ -10,6 +10,7 @@ Clients are not carried over a fork: a new process makes its own.
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from tokenmill.base.retry import TRANSIENT_STATUS, Retry, Transient, seconds_asked_for
@@ -21,6 +22,13 @@ RETRY = Retry(attempts=6, first_wait=0.2, longest_wait=20.0)
 
 _TRANSIENT_CODES = {"SlowDown", "RequestTimeout", "BadDigest", "IncompleteBody", "InternalError"}
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestTimeTooSkewed", "TokenRefreshRequired"}
+_REFUSED = "these credentials may not do that; check AWS_PROFILE or the AWS_* variables"
+_HINTS = {
+    401: _REFUSED,
+    403: _REFUSED,
+    404: "check the name of the bucket and the key, and AWS_ENDPOINT_URL where one is set",
+    412: "the object was replaced meanwhile; give the command again when nobody writes to it",
+}
 
 Result = TypeVar("Result")
 Operation = Callable[[Any], Awaitable[Result]]
@@ -53,28 +61,20 @@ def filesystem() -> Any:
 
 def call(operation: Operation[Result], what: str, address: str) -> Result:
     """Wait for an operation on the client, repeating it where that can help."""
-    from fsspec.asyn import sync
-
-    result: Result = sync(filesystem().loop, repeat, operation, what, address)
-    return result
+    return begin(operation, what, address).result()
 
 
-def begin(operation: Operation[Result], what: str, address: str) -> "Any":
+def begin(operation: Operation[Result], what: str, address: str) -> "Future[Result]":
     """Start an operation; a future of its result."""
-    coroutine = repeat(operation, what, address)
+    coroutine = _repeat(operation, what, address)
     return asyncio.run_coroutine_threadsafe(coroutine, filesystem().loop)
 
 
-def is_encrypted(s3: Any) -> bool:
-    """Whether TLS makes sure that what arrives is what was sent."""
-    return str(s3.meta.endpoint_url).startswith("https://")
-
-
-async def repeat(operation: Operation[Result], what: str, address: str) -> Result:
+async def _repeat(operation: Operation[Result], what: str, address: str) -> Result:
     """Run an operation until it succeeds, fails for good, or has failed too often."""
-    fs = filesystem()
-    refreshed = False
-    for attempt in range(1, RETRY.attempts + 1):
+    fs, attempt, refreshed = filesystem(), 0, False
+    while True:
+        attempt += 1
         try:
             return await operation(await fs.set_session())
         except DownloadError:
@@ -85,11 +85,11 @@ async def repeat(operation: Operation[Result], what: str, address: str) -> Resul
                 refreshed = True
                 await fs.set_session(refresh=True)
                 continue
-            if not _is_transient(error, code, status) or attempt == RETRY.attempts:
+            if not _is_transient(error, code, status) or attempt >= RETRY.attempts:
                 raise _failed(what, address, error, code, status, attempt) from None
-            asked = seconds_asked_for(_metadata(error).get("HTTPHeaders", {})) or 0.0
+            metadata = _answer(error).get("ResponseMetadata", {})
+            asked = seconds_asked_for(metadata.get("HTTPHeaders", {})) or 0.0
         await asyncio.sleep(max(RETRY.wait(attempt), min(RETRY.longest_wait, asked)))
-    raise AssertionError("unreachable")
 
 
 async def within_timeout(request: Awaitable[Result], seconds: float = 0.0) -> Result:
@@ -99,14 +99,14 @@ async def within_timeout(request: Awaitable[Result], seconds: float = 0.0) -> Re
 
 def code_and_status(error: BaseException) -> tuple[str, int]:
     """The code and the status of an answer; ("", 0) where there was none."""
-    response = getattr(error, "response", None)
-    code = response.get("Error", {}).get("Code", "") if isinstance(response, dict) else ""
-    return str(code), int(_metadata(error).get("HTTPStatusCode", 0) or 0)
+    answer = _answer(error)
+    code = answer.get("Error", {}).get("Code", "")
+    return str(code), int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) or 0)
 
 
-def _metadata(error: BaseException) -> dict[str, Any]:
-    response = getattr(error, "response", None)
-    return response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
+def _answer(error: BaseException) -> dict[str, Any]:
+    answer = getattr(error, "response", None)
+    return answer if isinstance(answer, dict) else {}
 
 
 def _is_transient(error: BaseException, code: str, status: int) -> bool:
@@ -127,18 +127,8 @@ def _failed(
     bucket, key = split(address)
     reason = f"{status} {code}".strip() if status else str(error) or type(error).__name__
     tried = f" ({attempts} attempts)" if attempts > 1 else ""
-    return DownloadError(
-        f"cannot {what} {key!r} in bucket {bucket!r}: {reason}{tried}", hint=_hint(error, status)
-    )
-
-
-def _hint(error: BaseException, status: int) -> str:
-    if status == 404:
-        return "check the name of the bucket and the key, and AWS_ENDPOINT_URL where one is set"
-    if status in (401, 403):
-        return "these credentials may not do that; check AWS_PROFILE or the AWS_* variables"
-    if status == 412:
-        return "the object was replaced meanwhile; give the command again when nobody writes to it"
     if type(error).__name__ == "NoCredentialsError":
-        return "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-    return f"the store or the network is failing; {RESUME_HINT}"
+        hint = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    else:
+        hint = _HINTS.get(status, f"the store or the network is failing; {RESUME_HINT}")
+    return DownloadError(f"cannot {what} {key!r} in bucket {bucket!r}: {reason}{tried}", hint=hint)

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from tokenmill.storage import object_client
-from tokenmill.storage.objects import ObjectStat, get_checked, read, stat
+from tokenmill.storage.objects import get_checked, read, stat
 
 BLOCK_BYTES = 4 << 20
 
@@ -24,24 +24,18 @@ class ObjectFile(io.RawIOBase):
     They are checked, unless the reader compares the whole with a hash of its own (`hashed`).
     """
 
-    def __init__(
-        self, address: str, known: ObjectStat | None = None, *, hashed: bool = False
-    ) -> None:
+    def __init__(self, address: str, *, hashed: bool = False) -> None:
         self.address = self.name = address
-        self._hashed = hashed
-        self._known = known or stat(address)
+        self._hashed, self._known = hashed, stat(address)
         self._position = 0
         self._number, self._block = -1, b""
-        self._ahead: tuple[int, Future[bytes]] | None = None
+        self._ahead: dict[int, Future[bytes]] = {}  # the next block, where blocks follow
 
     def readable(self) -> bool:
         return True
 
     def seekable(self) -> bool:
         return True
-
-    def tell(self) -> int:
-        return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         base = (0, self._position, self._known.size)[whence]
@@ -61,31 +55,25 @@ class ObjectFile(io.RawIOBase):
         return len(taken)
 
     def close(self) -> None:
-        if self._ahead is not None:
-            self._ahead[1].cancel()
-            self._ahead = None
+        while self._ahead:
+            self._ahead.popitem()[1].cancel()
         super().close()
 
     def _load(self, number: int) -> bytes:
         if number == self._number:
             return self._block
-        if self._ahead is not None and self._ahead[0] == number:
-            block = self._ahead[1].result()
-        else:
-            block = self._begin(number).result()
+        block = (self._ahead.pop(number, None) or self._begin(number)).result()
         follows = number == self._number + 1
-        self._number, self._block, self._ahead = number, block, None
+        self._number, self._block, self._ahead = number, block, {}
         if follows and (number + 1) * BLOCK_BYTES < self._known.size:
-            self._ahead = (number + 1, self._begin(number + 1))
+            self._ahead[number + 1] = self._begin(number + 1)
         return block
 
     def _begin(self, number: int) -> "Future[bytes]":
         start = number * BLOCK_BYTES
         stop = min(start + BLOCK_BYTES, self._known.size)
-
-        future: Future[bytes] = object_client.begin(
+        return object_client.begin(
             lambda s3: get_checked(s3, self.address, start, stop, self._known, hashed=self._hashed),
             "read",
             self.address,
         )
-        return future

@@ -38,12 +38,10 @@ class ObjectStat:
 
 def stat(address: str) -> ObjectStat:
     """Size, ETag and time of change, or DownloadError."""
-    found = find(address)
-    if found is None:
+    if (found := find(address)) is None:
         bucket, key = split(address)
-        raise DownloadError(
-            f"there is no {key!r} in bucket {bucket!r}", hint="check the address for mistakes"
-        )
+        what, hint = f"there is no {key!r} in bucket {bucket!r}", "check the address for mistakes"
+        raise DownloadError(what, hint=hint)
     return found
 
 
@@ -69,29 +67,29 @@ def list_below(address: str) -> list[str]:
     bucket, key = split(address)
     prefix = f"{key}/" if key else ""
 
-    async def page(s3: Any, at_once: int) -> list[str]:
-        keys: list[str] = []
-        more: dict[str, str] = {}
-        while True:
-            request = s3.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=at_once, **more)
-            found = await within_timeout(request)
-            keys += [entry["Key"] for entry in found.get("Contents", ())]
-            if not found.get("IsTruncated"):
-                return keys
-            more = {"ContinuationToken": found["NextContinuationToken"]}
+    async def all_pages(s3: Any, page_size: int) -> list[str]:
+        pages = s3.get_paginator("list_objects_v2").paginate(
+            Bucket=bucket, Prefix=prefix, PaginationConfig={"PageSize": page_size}
+        )
+        return [entry["Key"] async for page in pages for entry in page.get("Contents", ())]
 
-    async def all_pages(s3: Any) -> list[str]:
-        keys = await page(s3, 1000)
-        if not object_client.is_encrypted(s3) and keys != await page(s3, 999):
+    async def checked(s3: Any) -> list[str]:
+        keys = await all_pages(s3, 1000)
+        if not _is_encrypted(s3) and keys != await all_pages(s3, 999):
             raise Transient("two lists of the same objects differ")
         return keys
 
-    keys = object_client.call(all_pages, "list", address)
+    keys = object_client.call(checked, "list", address)
     return [f"{SCHEME}{bucket}/{key}" for key in keys if not key.endswith("/")]
 
 
+def _is_encrypted(s3: Any) -> bool:
+    # TLS makes sure that what arrives is what was sent.
+    return str(s3.meta.endpoint_url).startswith("https://")
+
+
 async def get_checked(
-    s3: Any, address: str, start: int, stop: int, known: ObjectStat | None, *, hashed: bool = False
+    s3: Any, address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool = False
 ) -> bytes:
     """The bytes start..stop, with every one of them checked.
 
@@ -100,38 +98,34 @@ async def get_checked(
     does, it is read twice, the second time in other pieces, so that a fault that damages an answer
     does not do it twice in one place.
     """
-    data = await get_range(s3, address, start, stop, known)
-    if known and len(data) == known.size:
+    data = await _get_range(s3, address, start, stop, known)
+    if len(data) == known.size:
         sure = known.etag.strip('"') == hashlib.md5(data).hexdigest()
     else:
-        sure = hashed or object_client.is_encrypted(s3)
+        sure = hashed or _is_encrypted(s3)
     if not sure and data != await _get_in_pieces(s3, address, start, stop, known):
         raise Transient("two reads of the same bytes differ")
     return data
 
 
-async def _get_in_pieces(
-    s3: Any, address: str, start: int, stop: int, known: ObjectStat | None
-) -> bytes:
+async def _get_in_pieces(s3: Any, address: str, start: int, stop: int, known: ObjectStat) -> bytes:
     cut = start + (stop - start) // 3
-    begin, end = max(0, start - 1), min(stop + 2, known.size) if known else stop
-    head = await get_range(s3, address, begin, cut, known) if begin < cut else b""
-    tail = await get_range(s3, address, cut, end, known)
+    begin, end = max(0, start - 1), min(stop + 2, known.size)
+    head = await _get_range(s3, address, begin, cut, known) if begin < cut else b""
+    tail = await _get_range(s3, address, cut, end, known)
     return head[start - begin :] + tail[: stop - cut]
 
 
-async def get_range(
-    s3: Any, address: str, start: int, stop: int, known: ObjectStat | None = None
-) -> bytes:
+async def _get_range(s3: Any, address: str, start: int, stop: int, known: ObjectStat) -> bytes:
     """One request for the bytes start..stop; an answer that is not exactly these is refused."""
-    bucket, key = split(address)
-    match = {"IfMatch": known.etag} if known else {}
-    request = s3.get_object(Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}", **match)
-    answer = await within_timeout(request)
+    (bucket, key), span = split(address), f"{start}-{stop - 1}"
+    answer = await within_timeout(
+        s3.get_object(Bucket=bucket, Key=key, Range=f"bytes={span}", IfMatch=known.etag)
+    )
     async with answer["Body"] as body:
         given = answer.get("ContentRange") or ""
-        if not given.startswith(f"bytes {start}-{stop - 1}/"):
-            raise Transient(f"asked for bytes {start}-{stop - 1}, was sent {given or 'all'}")
+        if not given.startswith(f"bytes {span}/"):
+            raise Transient(f"asked for bytes {span}, was sent {given or 'all'}")
         blocks, left = [], stop - start
         while left > 0:
             block = await within_timeout(body.read(min(left, 1 << 20)))
@@ -142,8 +136,8 @@ async def get_range(
     return b"".join(blocks)
 
 
-def read(address: str, start: int, stop: int, known: ObjectStat | None = None) -> bytes:
-    """The bytes start..stop, all of them; of the object that is `known`, if one is."""
+def read(address: str, start: int, stop: int, known: ObjectStat) -> bytes:
+    """The bytes start..stop, all of them, of the object that is `known`."""
     if stop <= start:
         return b""
     return object_client.call(
@@ -153,8 +147,7 @@ def read(address: str, start: int, stop: int, known: ObjectStat | None = None) -
 
 def read_all(address: str, *, at_most: int) -> bytes | None:
     """A small object, or None where there is none; a larger one is refused."""
-    known = find(address)
-    if known is None:
+    if (known := find(address)) is None:
         return None
     if known.size > at_most:
         raise DownloadError(f"{address} has {known.size:,} bytes; at most {at_most:,} are expected")
@@ -163,17 +156,16 @@ def read_all(address: str, *, at_most: int) -> bytes | None:
 
 def upload(path: Path, address: str) -> None:
     """Put a file there whole, and make sure that what arrived is what was sent."""
-    size = os.path.getsize(path)
-    if size > SINGLE_PUT:
+    if os.path.getsize(path) > SINGLE_PUT:
         fs = object_client.filesystem()
         object_client.call(lambda _: fs._put_file(str(path), address), "write", address)
-        _compare_content(path, address, size)
+        _compare_content(path, address)
         return
     data = path.read_bytes()
     put(address, data)
     found = stat(address)
-    if found.size != size or found.etag.strip('"') != hashlib.md5(data).hexdigest():
-        _compare_content(path, address, size)  # the ETag is no MD5 there, or the bytes differ
+    if found.size != len(data) or found.etag.strip('"') != hashlib.md5(data).hexdigest():
+        _compare_content(path, address)  # the ETag is no MD5 there, or the bytes differ
 
 
 def put(address: str, data: bytes, **conditions: str) -> None:
@@ -193,15 +185,16 @@ def put_new(address: str, data: bytes) -> None:
 
     Stores that know `If-None-Match` decide; those that ignore it are asked before and after.
     """
-    if (there := read_all(address, at_most=len(data) + (1 << 26))) is None:
+    at_most = len(data) + (1 << 26)
+    if (there := read_all(address, at_most=at_most)) is None:
         try:
             put(address, data, IfNoneMatch="*")
         except DownloadError as error:
-            if not any(word in error.message for word in ("412", "409", "NotImplemented")):
-                raise
             if "NotImplemented" in error.message:
                 put(address, data)
-        there = read_all(address, at_most=len(data) + (1 << 26))
+            elif not any(status in error.message for status in ("412", "409")):
+                raise
+        there = read_all(address, at_most=at_most)
     if there != data:
         raise LockedError(
             f"{address} was written by somebody else, with other content",
@@ -209,12 +202,12 @@ def put_new(address: str, data: bytes) -> None:
         )
 
 
-def _compare_content(path: Path, address: str, size: int) -> None:
-    found = stat(address)
+def _compare_content(path: Path, address: str) -> None:
+    found, size, step = stat(address), os.path.getsize(path), 8 << 20
     with open(path, "rb") as file:
         if found.size == size and all(
-            read(address, at, min(at + (8 << 20), size), found) == file.read(8 << 20)
-            for at in range(0, size, 8 << 20)
+            read(address, at, min(at + step, size), found) == file.read(step)
+            for at in range(0, size, step)
         ):
             return
     raise PrepareError(
