@@ -1,14 +1,10 @@
 """What an executor is: something that runs tasks. And which there are, by name."""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import PrepareError
-
-if TYPE_CHECKING:
-    from tokenmill.executors.local import LocalExecutor
-    from tokenmill.executors.ray import RayExecutor
 
 ENGINES = ("local", "ray")
 
@@ -27,18 +23,15 @@ class TaskFunction(Protocol):
         """What the task left when it was run before, or None; it is never run."""
 
 
-class Executor(Protocol):
-    """Runs tasks somewhere, in any order, each at least once."""
+class Executor:
+    """Runs tasks somewhere, in any order, each at least once. A `with` statement closes it."""
 
     def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
-
-
-class ClosedAtExit:
-    """An executor that a `with` statement closes."""
+        raise NotImplementedError
 
     def close(self) -> None:
-        raise NotImplementedError
+        """Let go of processes or of the cluster, if it has any."""
 
     def __enter__(self) -> Self:
         return self
@@ -50,9 +43,9 @@ class ClosedAtExit:
 class WorkerDiedError(PrepareError):
     """The process that ran a task died, again and again; `task` is the number of the task."""
 
-    def __init__(self, what: str, *, task: int) -> None:
+    def __init__(self, who: str, times: int, how: str, function: TaskFunction, task: int) -> None:
         super().__init__(
-            what,
+            f"{who} died {times} times ({how}) at {function.__name__}",
             hint=f"SIGKILL is usually memory: lower --workers or --max_ram; {RESUME_HINT}",
         )
         self.task = task
@@ -68,15 +61,16 @@ def check_engine(engine: str, ray_address: str | None) -> None:
 
 def open_engine(
     engine: str, *, processes: int, at_once: int | None, ray_address: str | None, shared: str
-) -> "LocalExecutor | RayExecutor":
+) -> Executor:
     """The executor; the caller closes it.
 
     `processes` run on this machine; or, on Ray, up to `at_once` tasks on machines that all see the
     path `shared`.
     """
-    from tokenmill.executors.local import LocalExecutor
-    from tokenmill.executors.ray import RayExecutor
-
     if engine == "ray":
+        from tokenmill.executors.ray import RayExecutor
+
         return RayExecutor(ray_address, at_once=at_once, shared=shared)
+    from tokenmill.executors.local import LocalExecutor
+
     return LocalExecutor(processes)

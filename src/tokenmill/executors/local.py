@@ -21,9 +21,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from tokenmill.executors.executor import ClosedAtExit, Task, TaskFunction, WorkerDiedError
+from tokenmill.executors.executor import Executor, Task, TaskFunction, WorkerDiedError
 
 ATTEMPTS = 3
 
@@ -35,7 +35,7 @@ KEEP_FREED_MEMORY = {
 }
 
 
-class LocalExecutor(ClosedAtExit):
+class LocalExecutor(Executor):
     """A fixed number of worker processes; with one worker, tasks run in this process."""
 
     def __init__(self, workers: int) -> None:
@@ -45,43 +45,48 @@ class LocalExecutor(ClosedAtExit):
         self._pool: list[_Worker] = []
 
     def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
-        """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
         if self.workers == 1:
             for number, task in enumerate(tasks):
                 yield number, function(*task)
             return
-        waiting = deque(_Job(number, task) for number, task in enumerate(tasks))
+        waiting = deque((number, task, 1) for number, task in enumerate(tasks))
         try:
             yield from self._run(function, waiting)
         except BaseException:
             self.close()
             raise
 
-    def _run(self, function: TaskFunction, waiting: "deque[_Job]") -> Iterator[tuple[int, Any]]:
+    def _run(
+        self, function: TaskFunction, waiting: "deque[tuple[int, Task, int]]"
+    ) -> Iterator[tuple[int, Any]]:
+        """Run what waits: (number, task, which attempt it is)."""
         while len(self._pool) < min(self.workers, len(waiting)):
             self._pool.append(_Worker())
-        busy: dict[Connection, _Worker] = {}
+        idle = list(self._pool)
+        busy: dict[Any, tuple[_Worker, int, Task, int]] = {}
         while waiting or busy:
-            for worker in self._pool:
-                if waiting and worker.job is None:
-                    worker.give(function, waiting.popleft())
-                    busy[worker.connection] = worker  # one that died meanwhile is ready at once
+            while waiting and idle:
+                worker, (number, task, attempt) = idle.pop(), waiting.popleft()
+                with suppress(ConnectionError):  # it died idle: that shows when its answer is read
+                    worker.connection.send((function, task))
+                busy[worker.connection] = worker, number, task, attempt
             for ready in wait(list(busy)):
-                worker = busy.pop(ready)  # type: ignore[call-overload]
-                job, worker.job = worker.job, None
-                assert job is not None
+                worker, number, task, attempt = busy.pop(ready)
                 try:
                     failed, value = worker.connection.recv()
                 except (EOFError, ConnectionError):
-                    code = worker.stop()
-                    self._pool[self._pool.index(worker)] = _Worker()
-                    if job.attempt == ATTEMPTS:
-                        raise _died(function, job, code) from None
-                    waiting.appendleft(_Job(job.number, job.task, job.attempt + 1))
+                    how = worker.stop()
+                    if attempt == ATTEMPTS:
+                        who = "a worker process"
+                        raise WorkerDiedError(who, ATTEMPTS, how, function, number) from None
+                    waiting.appendleft((number, task, attempt + 1))
+                    idle.append(_Worker())
+                    self._pool[self._pool.index(worker)] = idle[-1]
                     continue
+                idle.append(worker)
                 if failed:
                     raise value
-                yield job.number, value
+                yield number, value
 
     def close(self) -> None:
         """End all workers at once; what they had half written is lost."""
@@ -90,17 +95,10 @@ class LocalExecutor(ClosedAtExit):
         self._pool.clear()
 
 
-class _Job(NamedTuple):
-    number: int
-    task: Task
-    attempt: int = 1
-
-
 class _Worker:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        source = str(Path(__file__).parents[2])
-        inherited = os.environ.get("PYTHONPATH")
+        paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]
         self.process = subprocess.Popen(
             # -P: files of the current folder must not shadow modules
             [sys.executable, "-P", "-m", "tokenmill.executors.worker", str(theirs.fileno())],
@@ -109,27 +107,16 @@ class _Worker:
             env={
                 **KEEP_FREED_MEMORY,
                 **os.environ,
-                "PYTHONPATH": source if not inherited else source + os.pathsep + inherited,
+                "PYTHONPATH": os.pathsep.join(path for path in paths if path),
             },
         )
         theirs.close()
         self.connection = Connection(ours.detach())
-        self.job: _Job | None = None
 
-    def give(self, function: TaskFunction, job: _Job) -> None:
-        self.job = job
-        with suppress(ConnectionError):  # it died idle: that shows when its answer is read
-            self.connection.send((function, job.task))
-
-    def stop(self) -> int:
+    def stop(self) -> str:
+        """End the process, if it has not ended by itself; how it ended."""
         self.connection.close()
         if self.process.poll() is None:
             self.process.kill()
-        return self.process.wait()
-
-
-def _died(function: TaskFunction, job: _Job, code: int) -> WorkerDiedError:
-    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    return WorkerDiedError(
-        f"a worker process died {ATTEMPTS} times ({how}) at {function.__name__}", task=job.number
-    )
+        code = self.process.wait()
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -39,7 +39,6 @@ class JobPart:
         return part
 
     def has(self, task: int) -> bool:
-        """Whether a task belongs to this part."""
         return task % self.of == self.number
 
     def __str__(self) -> str:
@@ -63,7 +62,7 @@ class NotReady(Exception):  # noqa: N818 - the usual end of a part, not a fault
     """Some results of a stage are not there yet; what comes next needs all of them."""
 
 
-class PartExecutor:
+class PartExecutor(Executor):
     """Runs one part with another executor; with no part it only looks what is there.
 
     `wait` is how many seconds it waits for other parts, each time it needs them.

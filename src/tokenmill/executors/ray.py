@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.errors import MismatchError, MissingExtraError, PrepareError
-from tokenmill.executors.executor import ClosedAtExit, Task, TaskFunction, WorkerDiedError
+from tokenmill.executors.executor import Executor, Task, TaskFunction, WorkerDiedError
 from tokenmill.version import __version__
 
 RETRIES = 3
 
 
-class RayExecutor(ClosedAtExit):
+class RayExecutor(Executor):
     """Tasks of one CPU each on the nodes of a cluster.
 
     `address` is that of `ray.init`: "auto" for the cluster this machine belongs to, None for a new
@@ -34,33 +34,25 @@ class RayExecutor(ClosedAtExit):
             import ray
         except ImportError as error:
             raise MissingExtraError("the engine ray", package="ray", extra="ray") from error
-        self._ray = ray
-        self._shared = shared
+        self._ray, self._shared, self._at_once = ray, shared, at_once
         self._ours = not ray.is_initialized()
         if self._ours:
-            options: dict[str, Any] = {} if address else {"num_cpus": at_once}
+            options: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
+            if not address:
+                options["num_cpus"] = at_once
             try:
                 _check_reachable(address)
-                ray.init(
-                    address or "local",
-                    runtime_env=_runtime_env(),
-                    log_to_driver=False,
-                    logging_level="warning",
-                    **options,
-                )
+                ray.init(address or "local", runtime_env=_runtime_env(), **options)
             except OSError as error:
                 raise PrepareError(
                     f"no Ray cluster answers at {address!r}: {error}",
                     hint="start one (ray start --head), or leave the address out",
                 ) from error
-        self._at_once = at_once
         self._under_way: dict[Any, int] = {}
-        self._run = ray.remote(max_retries=RETRIES, num_cpus=1, scheduling_strategy="SPREAD")(
-            run_here
-        )
+        remote = ray.remote(max_retries=RETRIES, num_cpus=1, scheduling_strategy="SPREAD")
+        self._run = remote(run_here)
 
     def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
-        """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
         waiting = enumerate(tasks)
         under_way = self._under_way
         try:
@@ -90,11 +82,8 @@ class RayExecutor(ClosedAtExit):
         except errors.RayTaskError as error:
             raise error.cause from error
         except errors.RayError as e:
-            raise WorkerDiedError(
-                f"a Ray worker died {RETRIES + 1} times ({type(e).__name__}) at "
-                f"{function.__name__}",
-                task=number,
-            ) from e
+            how = type(e).__name__
+            raise WorkerDiedError("a Ray worker", RETRIES + 1, how, function, number) from e
 
     def _cancel(self) -> None:
         # Once only, and never after the end: Ray would start itself again to cancel a task.
