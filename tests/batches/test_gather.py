@@ -26,7 +26,7 @@ def plain(starts, length):
 
 
 def gather(data, starts, length):
-    rows = RowReader(data, length)
+    rows = RowReader(data, length, data.dtype)
     return rows.take(*rows.find_shards(np.asarray(starts, np.int64)))
 
 

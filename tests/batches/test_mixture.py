@@ -108,7 +108,9 @@ def test_stats_count_each_source():
         ({"weights": {"web": 1, "code": float("nan")}}, "each must be a finite number"),
         ({"weights": {"web": -1, "code": 2}}, "none may be negative"),
         ({"schedule": [(5, {"web": 1, "code": 1})]}, r"stages start at \[5\]"),
-        ({"schedule": []}, "must start at 0"),
+        ({"schedule": []}, "must start at 0 and rise"),
+        ({"schedule": [(t, {"web": 1, "code": 1}) for t in (0, 5, 5)]}, r"\[0, 5, 5\]; they must"),
+        ({"schedule": [(t, {"web": 1, "code": 1}) for t in (0, 9, 3)]}, r"\[0, 9, 3\]; they must"),
         ({"weights": {"web": 1}, "samples_per_step": 0}, "samples_per_step is 0"),
     ],
 )

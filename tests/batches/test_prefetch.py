@@ -59,8 +59,9 @@ def test_items_come_in_order_and_then_end(depth):
     with pytest.raises(StopIteration):
         next(prefetcher)
     prefetcher.close()
-    assert (prefetcher.thread is None) == (depth == 0)
-    assert depth == 0 or not prefetcher.thread.is_alive()
+    thread = prefetcher._shared.thread
+    assert (thread is None) == (depth == 0)
+    assert depth == 0 or not thread.is_alive()
 
 
 def test_items_come_in_order_however_owner_and_thread_take_turns():
@@ -122,7 +123,7 @@ def test_a_file_cut_short_is_an_error_at_its_batch_and_again_when_tried_again(in
 def test_dropping_the_loader_ends_its_thread():
     loader = BatchLoader(numbered(1000), block_size=16)
     next(loader)
-    thread, gone = loader._batches.thread, weakref.ref(loader)
+    thread, gone = loader._batches._shared.thread, weakref.ref(loader)
 
     del loader
     gc.collect()
@@ -134,7 +135,7 @@ def test_dropping_the_loader_ends_its_thread():
 def test_closing_and_loading_a_state_end_the_thread_and_iterating_starts_another():
     loader = BatchLoader(numbered(1000), block_size=16, batch_size=1)
     first = next(loader)
-    thread = loader._batches.thread
+    thread = loader._batches._shared.thread
     state = loader.state_dict()
 
     loader.load_state_dict(state)
@@ -143,7 +144,7 @@ def test_closing_and_loading_a_state_end_the_thread_and_iterating_starts_another
     assert next(loader).samples.tolist() == [first.samples[0] + 1]
     loader.close()
     assert next(loader).samples.tolist() == [first.samples[0] + 2]
-    thread = loader._batches.thread
+    thread = loader._batches._shared.thread
     loader.close()
     assert not thread.is_alive()
 

@@ -243,9 +243,3 @@ def test_weights_that_mean_nothing_are_refused(weights, says):
 def test_a_weight_too_small_to_keep_is_refused():
     with pytest.raises(ValueError, match="less than one part in 2"):
         whole_parts([1, 1e-11])
-
-
-def test_stages_must_rise_from_zero():
-    for starts in ([], [1], [0, 5, 5], [0, 9, 3]):
-        with pytest.raises(ValueError, match="must start at 0 and rise"):
-            MixtureOrder([MixtureStage(start, (1, 1)) for start in starts], seed=0)

@@ -10,10 +10,7 @@ from tokenmill.batches.document_masks import DocumentMarks
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """What one rank trains on in one step; unpacks as `inputs, targets = batch`.
-
-    Every batch has memory of its own.
-    """
+    """What one rank trains on in one step, in memory of its own; unpacks as `inputs, targets`."""
 
     tokens: np.ndarray
     """(batch_size, block_size + 1): row i holds the window of sample `samples[i]`."""

@@ -26,7 +26,7 @@ from tokenmill.batches.document_masks import (
     find_continuing,
     mark_documents,
 )
-from tokenmill.batches.gather import RowReader, check_ids_fit
+from tokenmill.batches.gather import RowReader
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.step_share import StepShare
@@ -52,20 +52,18 @@ class BatchMaker:
 
     def __post_init__(self) -> None:
         length, stored = self.order.block_size + 1, {data.dtype for data in self.datasets}
-        self._readers = [RowReader(data, length) for data in self.datasets]
+        self._readers = [RowReader(data, length, self.dtype) for data in self.datasets]
         self._stored_dtype = stored.pop() if len(stored) == 1 else self.dtype
-        self._narrows = [not np.can_cast(d.dtype, self.dtype, "safe") for d in self.datasets]
         tokens = self.share.batch_size * self.order.block_size
         self._most_together = max(1, TOKENS_AT_ONCE // tokens)
-
-    def batch(self, step: int) -> Batch:
-        return next(self.run(step, step + 1))
 
     def run(self, first_step: int, stop_step: int | None = None) -> Iterator[Batch]:
         """The batches of the steps from `first_step` on, before `stop_step` if there is one."""
         keep_freed_memory()
         step, num_steps = first_step, 1
-        most = self._most_steps_at_once()
+        smallest = min(source.samples_per_epoch for source in self.order.sources)
+        by_epochs = _EPOCHS_AT_ONCE * smallest // self.share.samples_per_step
+        most = max(1, min(POSITIONS_AT_ONCE // self.share.batch_size, by_epochs))
         while stop_step is None or step < stop_step:
             if stop_step is not None:
                 num_steps = min(num_steps, stop_step - step)
@@ -97,7 +95,7 @@ class BatchMaker:
                 continue
             seconds = time.perf_counter() - began
             for tokens, mark in zip(stored, marks, strict=True):
-                tokens = self._converted(tokens)
+                tokens = tokens.astype(self.dtype, copy=False)
                 yield Batch(tokens, step + i, samples[i], starts[i], sources[i], mark)
                 i += 1
             if seconds > _A_MOMENT:
@@ -108,7 +106,8 @@ class BatchMaker:
     def rows(self, samples: np.ndarray) -> np.ndarray:
         """The tokens of these samples, (n, block_size + 1)."""
         sources, starts = self.order.locate(samples)
-        return self._converted(self._stored(sources, *self._shards_of(sources, starts)))
+        stored = self._stored(sources, *self._shards_of(sources, starts))
+        return stored.astype(self.dtype, copy=False)
 
     def _shards_of(self, sources: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The shard, and the token within it, of each start."""
@@ -135,18 +134,12 @@ class BatchMaker:
     def _stored(self, sources: np.ndarray, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """The tokens of each row, as wide as the files have them."""
         if len(self._readers) == 1:
-            return self._of_source(0, shards, offsets)
+            return self._readers[0].take(shards, offsets)
         stored = np.empty((len(offsets), self.order.block_size + 1), self._stored_dtype)
-        for s in range(len(self._readers)):
+        for s, reader in enumerate(self._readers):
             mine = np.flatnonzero(sources == s)
-            stored[mine] = self._of_source(s, shards[mine], offsets[mine])
+            stored[mine] = reader.take(shards[mine], offsets[mine])
         return stored
-
-    def _of_source(self, source: int, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        rows = self._readers[source].take(shards, offsets)
-        if self._narrows[source]:
-            check_ids_fit(self.datasets[source], rows, self.dtype)
-        return rows
 
     def _flags(self, sources: np.ndarray, starts: np.ndarray, stored: np.ndarray) -> np.ndarray:
         """Of each token, whether it continues the document before it."""
@@ -160,15 +153,6 @@ class BatchMaker:
             of_rows[mine] = theirs[: len(mine) * stored.shape[1]].reshape(-1, stored.shape[1])
         return flags
 
-    def _converted(self, stored: np.ndarray) -> np.ndarray:
-        """The rows in the dtype of batches, which holds their ids."""
-        return stored.astype(self.dtype, copy=False)
-
-    def _most_steps_at_once(self) -> int:
-        smallest = min(source.samples_per_epoch for source in self.order.sources)
-        by_epochs = _EPOCHS_AT_ONCE * smallest // self.share.samples_per_step
-        return max(1, min(POSITIONS_AT_ONCE // self.share.batch_size, by_epochs))
-
 
 class WindowSource:
     """Sample number -> (block_size + 1,) array of tokens: the order as a plain sequence.
@@ -178,8 +162,7 @@ class WindowSource:
     """
 
     def __init__(self, maker: BatchMaker, num_samples: int) -> None:
-        self._maker = maker
-        self._num_samples = num_samples
+        self._maker, self._num_samples = maker, num_samples
 
     def __len__(self) -> int:
         return self._num_samples
@@ -198,9 +181,7 @@ class WindowSource:
             raise IndexError(f"windows {list(indices)} of a source of {self._num_samples} windows")
         return list(self._maker.rows(samples))
 
-    def _getitems(self, indices: Sequence[SupportsIndex]) -> list[np.ndarray]:
-        """The name that Grain calls."""
-        return self.__getitems__(indices)
+    _getitems = __getitems__  # what Grain calls
 
 
 @functools.cache

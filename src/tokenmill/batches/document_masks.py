@@ -64,7 +64,7 @@ class DocumentSpans:
         rows = places // length
         columns = places - rows * length
         inside = columns < length - 1  # the last target of a row is no input
-        self._columns = columns[inside]
+        self._columns: np.ndarray = columns[inside]
         self.begins = (places - rows)[inside]
         """Where each document begins among the inputs of all rows; then the end."""
         self.lengths = self.begins[1:] - self.begins[:-1]
@@ -81,11 +81,10 @@ class DocumentSpans:
     @functools.cached_property
     def columns(self) -> np.ndarray:
         """The column where each document begins."""
-        columns: np.ndarray = self._columns.astype(np.int32)
-        return columns
+        return self._columns.astype(np.int32)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class DocumentMarks:
     """The fields that a Batch gets with `documents=True`; see batch.py.
 
@@ -99,21 +98,16 @@ class DocumentMarks:
     loss_mask: np.ndarray
     cu_seqlens: np.ndarray
     max_seqlen: int
-    _ids: np.ndarray | None = None
-    _positions: np.ndarray | None = None
 
-    @property
+    @functools.cached_property
     def document_ids(self) -> np.ndarray:
-        if self._ids is None:
-            self._ids = self._spread(self._spans.numbers)
-        return self._ids
+        return self._spread(self._spans.numbers)
 
-    @property
+    @functools.cached_property
     def positions(self) -> np.ndarray:
-        if self._positions is None:
-            columns = self._spread(self._spans.columns)
-            self._positions = np.subtract(_columns(*columns.shape), columns, out=columns)
-        return self._positions
+        columns = self._spread(self._spans.columns)
+        np.subtract(_columns(*columns.shape), columns, out=columns)
+        return columns
 
     def _spread(self, values: np.ndarray) -> np.ndarray:
         """For each input, the value of its document.
@@ -149,18 +143,14 @@ def mark_documents(
         lengths = cu_seqlens[i]
         if last - first > room:
             if max_documents is not None:
-                raise _too_many(last - first, num_rows, max_documents)
+                raise ValueError(
+                    f"a batch of {num_rows} rows holds {last - first} documents; cu_seqlens has "
+                    f"room for {room} with max_documents={max_documents}; pass a larger one"
+                )
             lengths = np.full(num_inputs + 1, num_inputs, np.int32)
         lengths[: last - first] = begins[first:last]
         marks.append(DocumentMarks(spans, slice(first, last), loss_masks[i], lengths, longest[i]))
     return marks
-
-
-def _too_many(num_documents: int, num_rows: int, max_documents: int) -> ValueError:
-    return ValueError(
-        f"a batch of {num_rows} rows holds {num_documents} documents; cu_seqlens has room for "
-        f"{num_rows * max_documents} with max_documents={max_documents}; pass a larger one"
-    )
 
 
 def _places_of_false(flags: np.ndarray) -> np.ndarray:

@@ -20,11 +20,11 @@ from tokenmill.errors import FormatError
 
 
 class RowReader:
-    """Rows of one length from one dataset."""
+    """Rows of one length from one dataset, for batches of a dtype that their ids must fit into."""
 
-    def __init__(self, data: TokenDataset, length: int) -> None:
-        self.data = data
-        self.length = length
+    def __init__(self, data: TokenDataset, length: int, dtype: np.dtype[Any]) -> None:
+        self.data, self.length, self._dtype = data, length, dtype
+        self._narrows = not np.can_cast(data.dtype, dtype, "safe")
         self._maps: dict[int, memoryview] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -46,10 +46,14 @@ class RowReader:
         if not len(offsets):
             return np.empty((0, self.length), self.data.dtype)
         if self.data.backend == "pread":
-            return self._read(shards.tolist(), offsets.tolist())
-        if len(self.data.shards) == 1:
-            return self._index(offsets)
-        return self._join(shards.tolist(), offsets.tolist())
+            rows = self._read(shards.tolist(), offsets.tolist())
+        elif len(self.data.shards) == 1:
+            rows = self._index(offsets)
+        else:
+            rows = self._join(shards.tolist(), offsets.tolist())
+        if self._narrows:
+            _check_ids_fit(self.data, rows, self._dtype)
+        return rows
 
     def _index(self, offsets: np.ndarray) -> np.ndarray:
         shard = self.data.array(0)
@@ -70,7 +74,7 @@ class RowReader:
                 first = self._join(shards[:half], offsets[:half])
                 return np.concatenate([first, self._join(shards[half:], offsets[half:])])
         for shard in wanted - maps.keys():
-            maps[shard] = self._map(shard)
+            maps[shard] = self.data.array(shard).data
         pieces = [
             maps[shard][offset : offset + length]
             for shard, offset in zip(shards, offsets, strict=True)
@@ -92,13 +96,10 @@ class RowReader:
             missing = self.length - len(piece)
             while missing:
                 shard += 1
-                rest = self._map(shard)[:missing]
+                rest = self.data.array(shard).data[:missing]
                 whole.append(rest.tobytes())
                 missing -= len(rest)
         return whole
-
-    def _map(self, shard: int) -> memoryview:
-        return self.data.array(shard).data
 
     def _read(self, shards: list[int], offsets: list[int]) -> np.ndarray:
         rows = np.empty((len(offsets), self.length), self.data.dtype)
@@ -129,10 +130,8 @@ def check_dtype(data: TokenDataset, dtype: npt.DTypeLike) -> None:
         )
 
 
-def check_ids_fit(data: TokenDataset, rows: np.ndarray, dtype: np.dtype[Any]) -> None:
+def _check_ids_fit(data: TokenDataset, rows: np.ndarray, dtype: np.dtype[Any]) -> None:
     """Refuse ids that another dtype cannot hold, whatever the vocabulary is said to be."""
-    if not rows.size:
-        return
     low, high, limits = int(rows.min()), int(rows.max()), np.iinfo(dtype)
     if low < limits.min or high > limits.max:
         raise FormatError(

@@ -28,11 +28,12 @@ from tokenmill.batches.gather import check_dtype
 from tokenmill.batches.lookup import SamplePlace, Visit, place_of, visits_of
 from tokenmill.batches.mixture import Mixture
 from tokenmill.batches.prefetch import Prefetcher
-from tokenmill.batches.state import make_state, read_state
+from tokenmill.batches.state import STATE_FORMAT, read_state
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.simple_orders import Arrangement
 from tokenmill.order.step_share import StepShare
+from tokenmill.order.windows import check_at_least_one
 
 log = logging.getLogger("tokenmill")
 
@@ -95,8 +96,8 @@ class BatchLoader:
             raise ValueError(f"epochs is {epochs}; {wrong}")
         if prefetch < 0:
             raise ValueError(f"prefetch is {prefetch}; it must be 0 or more")
-        if max_documents is not None and max_documents < 1:
-            raise ValueError(f"max_documents is {max_documents}; it must be at least 1")
+        if max_documents is not None:
+            check_at_least_one(max_documents=max_documents)
         self.epochs = epochs
         self.prefetch = prefetch
         self._order = SampleOrder(
@@ -129,12 +130,10 @@ class BatchLoader:
 
     @property
     def batch_size(self) -> int:
-        """Rows of a batch on one rank."""
         return self._maker.share.batch_size
 
     @property
     def block_size(self) -> int:
-        """Inputs, and targets, of a row."""
         return self._order.block_size
 
     @property
@@ -176,7 +175,8 @@ class BatchLoader:
             raise StopIteration
         began = time.perf_counter()
         if self._batches is None or not self._batches.alive():
-            self._batches = self._begin()
+            stop = None if self.epochs is None else len(self)
+            self._batches = Prefetcher(self._maker.run(self.step, stop), self.prefetch)
         try:
             batch: Batch = next(self._batches)
         except StopIteration:
@@ -197,7 +197,7 @@ class BatchLoader:
     def batch(self, step: int) -> Batch:
         """The batch of any step (of this pass), without moving the loader."""
         self._check_step(step)
-        return self._maker.batch(step)
+        return next(self._maker.run(step, step + 1))
 
     def close(self) -> None:
         """End the prefetching thread; iterating again starts a new one."""
@@ -218,27 +218,25 @@ class BatchLoader:
 
     def state_dict(self) -> dict[str, Any]:
         """How far this run is, by what was consumed: a few JSON values, always the same keys."""
-        return make_state(self._samples, self._pass, self._order_keys(), self._data_keys())
+        return {
+            "format": STATE_FORMAT,
+            "samples": self._samples,
+            "pass": self._pass,
+            "order_fingerprint": self._order.fingerprint(),
+            **self._order.to_json(),
+            "data_fingerprint": self.data.fingerprint,
+            "sources": list(self.names),
+            "num_tokens": [data.num_tokens for data in self.datasets],
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume where `state` was saved, on this number of ranks and with this batch size."""
-        samples, passes = read_state(state, self._order_keys(), self._data_keys())
-        self._pass = passes
+        samples, self._pass = read_state(state, self.state_dict())
         if self.epochs is not None:
             low, high = self._bounds()
             if not low <= samples <= high:  # saved under another `epochs`
                 self._pass = samples // (high - low)
         self._seek(samples)
-
-    def _order_keys(self) -> dict[str, Any]:
-        return {"order_fingerprint": self._order.fingerprint(), **self._order.to_json()}
-
-    def _data_keys(self) -> dict[str, Any]:
-        return {
-            "data_fingerprint": self.data.fingerprint,
-            "sources": list(self.names),
-            "num_tokens": [data.num_tokens for data in self.datasets],
-        }
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_batches": None}
@@ -282,7 +280,11 @@ class BatchLoader:
         A step counts if one of the tokens is a target in it. `epochs` are those of the source; by
         default the ones of this pass, or of an endless loader all up to the present one.
         """
-        number = self._source_number(source)
+        if source is None and len(self.names) == 1:
+            source = self.names[0]
+        if source not in self.names:
+            raise ValueError(f"source is {source!r}; it must be one of: {', '.join(self.names)}")
+        number = self.names.index(source)
         if (document is None) == (tokens is None):
             raise ValueError("give either a document or tokens=(start, stop), one of them")
         if document is not None:
@@ -322,14 +324,13 @@ class BatchLoader:
                 "tokens": count * self.block_size,
                 "epochs": count / order.samples_per_epoch,
             }
-        rows = self._served * self.batch_size
-        item = max(data.dtype.itemsize for data in self.datasets)
+        num_read = self._served * self.batch_size * (self.block_size + 1)  # tokens
         return {
             "samples": self._samples,
             "tokens": self._samples * self.block_size,
             "sources": sources,
             "steps_here": self._served,
-            "bytes_read_here": rows * (self.block_size + 1) * item,
+            "bytes_read_here": num_read * max(data.dtype.itemsize for data in self.datasets),
             "seconds_waited": self._waited,
             "left_out": self._left_out(),
         }
@@ -344,40 +345,31 @@ class BatchLoader:
 
     # Inside
 
-    def _begin(self) -> Prefetcher[Batch]:
-        stop = None if self.epochs is None else len(self)
-        return Prefetcher(self._maker.run(self.step, stop), self.prefetch)
-
     def _end_pass(self) -> None:
         self.close()
         self._ended = True
         left = self._left_out()
         if left is not None and not self._reported:
             self._reported = True
+            size = self._maker.share.samples_per_step
             log.log(
                 logging.WARNING if left["samples"] else logging.INFO,
                 "epochs=%d ended at step %d; left out: %d tokens (%d samples that do not fill a "
                 "step of %d, and the tokens after the last whole window of each epoch)",
-                self.epochs,
-                len(self),
-                left["tokens"],
-                left["samples"],
-                self._maker.share.samples_per_step,
+                *(self.epochs, len(self), left["tokens"], left["samples"], size),
             )
 
     def _bounds(self) -> tuple[int, int]:
-        """First sample of this pass, and the one after its last."""
-        per_epoch = self._order.samples_per_epoch
-        assert self.epochs is not None
-        assert per_epoch is not None
-        return self._pass * self.epochs * per_epoch, (self._pass + 1) * self.epochs * per_epoch
+        """First sample of this pass, and the one after its last; 0 and 0 in an endless loader."""
+        length = (self.epochs or 0) * (self._order.samples_per_epoch or 0)
+        return self._pass * length, (self._pass + 1) * length
 
     def _seek(self, samples: int) -> None:
         """Go to a sample number of this pass; steps are counted so that one begins there."""
         self.close()
         self._ended, self._samples = False, samples
         share = self._maker.share
-        low = 0 if self.epochs is None else self._bounds()[0]
+        low, _ = self._bounds()
         origin = low + (samples - low) % share.samples_per_step
         self._maker.share = replace(share, origin=origin)
 
@@ -385,10 +377,3 @@ class BatchLoader:
         if step < 0 or (self.epochs is not None and step >= len(self)):
             last = "" if self.epochs is None else f" to {len(self) - 1}"
             raise IndexError(f"step is {step}; this loader has steps 0{last or ' and up'}")
-
-    def _source_number(self, source: str | None) -> int:
-        if source is None and len(self.names) == 1:
-            return 0
-        if source not in self.names:
-            raise ValueError(f"source is {source!r}; it must be one of: {', '.join(self.names)}")
-        return self.names.index(source)

@@ -3,9 +3,8 @@
     data = Mixture({"web": web, "code": code}, weights={"web": 0.8, "code": 0.2})
     loader = BatchLoader(data, batch_size=8, block_size=1024)
 
-Weights count samples (windows), of which all are equally long. They hold exactly in every block of
-64 samples and ever more closely over longer stretches (order/mixture_order.py says how); every
-source runs through its own epochs in its own order. A schedule changes the weights during the run:
+Weights count samples (windows), all equally long; order/mixture_order.py says how closely they
+hold. Every source runs through its own epochs. A schedule changes the weights during the run:
 
     Mixture({"web": web, "code": code}, schedule=[
         (0, {"web": 0.8, "code": 0.2}),
@@ -23,6 +22,7 @@ from typing import Any
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.mixture_order import MixtureStage
 from tokenmill.order.shares import whole_parts
+from tokenmill.order.windows import check_at_least_one
 
 Weights = Mapping[str, Any]
 
@@ -42,19 +42,17 @@ class Mixture:
             raise ValueError("a mixture needs at least one dataset, and {} has none")
         if (weights is None) == (schedule is None):
             raise ValueError("give either weights= or schedule=, one of them")
-        if samples_per_step < 1:
-            raise ValueError(f"samples_per_step is {samples_per_step}; it must be at least 1")
+        check_at_least_one(samples_per_step=samples_per_step)
         self.names = tuple(sources)
         self.datasets = tuple(sources.values())
         self._refuse_different_tokenizers()
         times = [(0, weights)] if schedule is None else list(schedule)
+        starts = [at for at, _ in times]
+        if not starts or starts[0] != 0 or sorted(set(starts)) != starts:
+            raise ValueError(f"stages start at {starts}; they must start at 0 and rise")
         self.stages = tuple(
             MixtureStage(at * samples_per_step, self._parts(given or {})) for at, given in times
         )
-        starts = [stage.start for stage in self.stages]
-        if not starts or starts[0] != 0 or sorted(set(starts)) != starts:
-            given_times = [at for at, _ in times]
-            raise ValueError(f"stages start at {given_times}; they must start at 0 and rise")
 
     @property
     def fingerprint(self) -> str:
@@ -78,13 +76,10 @@ class Mixture:
         return whole_parts([weights[name] for name in self.names])
 
     def _refuse_different_tokenizers(self) -> None:
-        known = {
-            name: data.tokenizer_fingerprint
-            for name, data in zip(self.names, self.datasets, strict=True)
-            if data.tokenizer_fingerprint is not None
-        }
-        if len(set(known.values())) > 1:
-            listed = ", ".join(f"{name} {fingerprint[:12]}" for name, fingerprint in known.items())
+        made_with = [data.tokenizer_fingerprint for data in self.datasets]
+        known = [(n, f) for n, f in zip(self.names, made_with, strict=True) if f is not None]
+        if len({fingerprint for _, fingerprint in known}) > 1:
+            listed = ", ".join(f"{name} {fingerprint[:12]}" for name, fingerprint in known)
             raise ValueError(
                 f"the sources were made with different tokenizers (fingerprints: {listed}): the "
                 f"same id means different text in each; prepare them with one tokenizer"

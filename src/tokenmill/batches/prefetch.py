@@ -79,11 +79,6 @@ class Prefetcher(Generic[T]):
         self._left_at = time.perf_counter()
         return item
 
-    @property
-    def thread(self) -> threading.Thread | None:
-        """The thread, once there is one."""
-        return self._shared.thread
-
     def alive(self) -> bool:
         """Whether this process is the one that owns the thread."""
         return self._pid == os.getpid()

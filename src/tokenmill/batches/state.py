@@ -13,21 +13,11 @@ from tokenmill.errors import OrderMismatchError
 STATE_FORMAT = 1
 
 
-def make_state(
-    samples: int, passes: int, order: Mapping[str, Any], data: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The state after `samples` samples of this order over this data."""
-    return {"format": STATE_FORMAT, "samples": samples, "pass": passes, **order, **data}
-
-
-def read_state(
-    state: Mapping[str, Any], order: Mapping[str, Any], data: Mapping[str, Any]
-) -> tuple[int, int]:
-    """The samples and passes of a saved state, refused unless it is of this order and data."""
-    here = {"format": STATE_FORMAT, **order, **data}
+def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, int]:
+    """The samples and passes of a saved state, if its order and data are those of `here`."""
     if not isinstance(state, Mapping):
         raise _not_a_state(f"this is {state!r}, not the state of a BatchLoader")
-    missing = [key for key in (*here, "samples", "pass") if key not in state]
+    missing = [key for key in here if key not in state]
     if missing:
         raise _not_a_state(f"this is not the state of a BatchLoader (it has no {missing[0]!r})")
     if state["format"] != STATE_FORMAT:
@@ -51,26 +41,20 @@ def _not_a_state(why: str) -> OrderMismatchError:
 
 
 def _refuse_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    differing = [key for key in here if state[key] != here[key]]
+    compared = [key for key in here if key not in ("samples", "pass")]
+    differing = [key for key in compared if state[key] != here[key]]
     if not differing:
         return
+    named = [key for key in differing if not key.endswith("_fingerprint")]
     if state["order_fingerprint"] == here["order_fingerprint"]:
         what, hint = "data", "open the data it was saved with"
     else:
-        what = "order"
-        named = [k for k in differing if not k.endswith("_fingerprint")]
-        wanted = ", ".join(f"{key}={state[key]!r}" for key in named)
-        hint = f"use {wanted} to resume" if wanted else "use the settings it was saved with"
-    key = f"{what}_fingerprint"
-    lines = [
-        f"cannot resume: the saved {what} (fingerprint {str(state[key])[:8]}) is not this one "
-        f"(fingerprint {str(here[key])[:8]})"
-    ]
-    lines += [
-        f"       {name:<12} {state[name]} -> {here[name]}"
-        for name in differing
-        if not name.endswith("_fingerprint")
-    ]
+        wanted = ", ".join(f"{key}={state[key]!r}" for key in named) or "the settings of that run"
+        what, hint = "order", f"use {wanted} to resume"
+    saved, ours = (str(those[f"{what}_fingerprint"])[:8] for those in (state, here))
+    lines = [f"       {name:<12} {state[name]} -> {here[name]}" for name in named]
     raise OrderMismatchError(
-        "\n".join(lines), hint=f"{hint}, or start a new order by not loading the saved state"
+        f"cannot resume: the saved {what} (fingerprint {saved}) is not this one "
+        f"(fingerprint {ours})" + "".join(f"\n{line}" for line in lines),
+        hint=f"{hint}, or start a new order by not loading the saved state",
     )

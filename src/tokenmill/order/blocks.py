@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmill.order.permutation import permute, round_keys
+from tokenmill.order.windows import check_at_least_one
 
 _KEYS_OF_BLOCKS, _KEYS_OF_GROUP = 2, 3  # unlike each other and those of the other orders
 
@@ -30,13 +31,10 @@ class Blocks:
     blocks_per_group: int = 512
 
     def __post_init__(self) -> None:
-        for field in ("windows_per_block", "blocks_per_group"):
-            if getattr(self, field) < 1:
-                raise ValueError(f"{field} is {getattr(self, field)}; it must be at least 1")
+        check_at_least_one(**vars(self))
 
     @property
     def name(self) -> str:
-        """What the state calls this order."""
         return f"blocks({self.windows_per_block}, {self.blocks_per_group})"
 
     def window_at(self, position: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:

@@ -13,8 +13,8 @@ of counts a stage.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ _KEYS_OF_MIXTURE = 5
 _SLOT_BITS = np.uint64(SAMPLES_PER_BLOCK - 1)
 
 
-@dataclass(frozen=True)
-class MixtureStage:
+class MixtureStage(NamedTuple):
     """Weights (as whole parts, one a source) that hold from a sample number on."""
 
     start: int
@@ -35,12 +34,10 @@ class MixtureStage:
 
 
 class MixtureOrder:
-    """Sample number <-> (source, number within the source)."""
+    """Sample number <-> (source, number within the source); stages start at 0 and rise."""
 
     def __init__(self, stages: Sequence[MixtureStage], *, seed: int) -> None:
         starts = [stage.start for stage in stages]
-        if not starts or starts[0] != 0 or any(a >= b for a, b in pairwise(starts)):
-            raise ValueError(f"stages start at {starts}; they must start at 0 and rise")
         self.num_sources = len(stages[0].parts)
         self._keys = [round_keys(seed, stage, _KEYS_OF_MIXTURE) for stage in range(len(stages))]
         self._starts = np.array(starts, np.int64)
@@ -48,9 +45,8 @@ class MixtureOrder:
         self._shares = [Shares(stage.parts) for stage in stages]
         before = [[0] * self.num_sources]
         for shares, length in zip(self._shares[:-1], self._lengths, strict=False):
-            more = shares.counts(length)
-            before.append([a + b for a, b in zip(before[-1], more, strict=True)])
-        self._before = np.array(before, np.int64)  # samples of each source before each stage
+            before.append(shares.counts(length))
+        self._before = np.cumsum(before, axis=0, dtype=np.int64)  # of each source before each stage
 
     def locate(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The source of each sample, and which sample of that source it is."""

@@ -14,7 +14,6 @@ The order is a promise: tests/promises/test_order_is_frozen.py holds it across r
 """
 
 import functools
-from collections.abc import Callable
 
 import numpy as np
 
@@ -23,10 +22,7 @@ from numpy.random import SeedSequence
 
 _TABLE_BITS = 16  # up to 2**32 numbers; tables of at most 1.5 MB, made in 6 ms
 NUM_ROUNDS = 6  # 2 fail the uniformity test (chi2/dof 1.66 at n=50), 4 pass it, 6 leave margin
-
 _AT_ONCE = 1 << 14  # 128 KiB an array: the few that are in use stay in the cache
-
-AddRound = Callable[[np.ndarray, np.ndarray, np.ndarray], None]  # (round, right, out)
 
 
 def shuffle(position: np.ndarray, n: int, *, seed: int, epoch: int) -> np.ndarray:
@@ -56,20 +52,17 @@ def round_keys(*entropy: int) -> np.ndarray:
 def permute(x: np.ndarray, n: int, keys: np.ndarray, *, inverse: bool = False) -> np.ndarray:
     """Send each of `x`, all in range(n), to its image under the permutation of these keys."""
     half_bits = max(1, ((n - 1).bit_length() + 1) // 2)
-    if half_bits <= _TABLE_BITS:
-        numbers: np.ndarray = x.astype(np.uint32).reshape(-1)
-        rounds, add = _round_tables(half_bits, keys.tobytes()), _look_up
-    else:
-        numbers = x.astype(np.uint64).reshape(-1)
-        rounds, add = keys, functools.partial(_compute, np.uint64((1 << half_bits) - 1))
-    network = functools.partial(_network, half_bits=half_bits, rounds=rounds, add=add)
+    tabled = half_bits <= _TABLE_BITS
+    rounds = _round_tables(half_bits, keys.tobytes()) if tabled else keys
+    network = functools.partial(_network, half_bits=half_bits, rounds=rounds, inverse=inverse)
+    numbers: np.ndarray = x.astype(np.uint32 if tabled else np.uint64).reshape(-1)
     image = np.empty_like(numbers)
     for at in range(0, len(numbers), _AT_ONCE):
-        image[at : at + _AT_ONCE] = network(numbers[at : at + _AT_ONCE], inverse=inverse)
+        image[at : at + _AT_ONCE] = network(numbers[at : at + _AT_ONCE])
     # Walk on with those that fell outside range(n), until none is left there.
     outside = np.flatnonzero(image >= n) if n < 1 << 2 * half_bits else np.empty(0, np.intp)
     while outside.size:
-        again = network(image[outside], inverse=inverse)
+        again = network(image[outside])
         image[outside] = again
         outside = outside[again >= n]
     return image.astype(np.int64).reshape(x.shape)
@@ -85,27 +78,28 @@ def mix(x: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def _round_tables(half_bits: int, keys: bytes) -> np.ndarray:
-    """What each round adds, for every value of a half: (rounds, 2 ** half_bits)."""
+    """What each round adds, for every value of a half: (rounds, 2 ** half_bits).
+
+    Looking it up is four times as fast as computing it.
+    """
     halves = np.arange(1 << half_bits, dtype=np.uint64)
     mask = np.uint64((1 << half_bits) - 1)
     rounds = [mix(halves ^ key) & mask for key in np.frombuffer(keys, np.uint64)]
     return np.array(rounds, np.uint32)
 
 
-def _network(
-    x: np.ndarray, half_bits: int, rounds: np.ndarray, add: AddRound, *, inverse: bool
-) -> np.ndarray:
-    """Run the rounds over the two halves of each number, backward for the inverse.
-
-    `add(round, right, out)` computes what a round adds to the left half, into `out`.
-    """
+def _network(x: np.ndarray, half_bits: int, rounds: np.ndarray, inverse: bool) -> np.ndarray:
+    """Run the rounds (tables, or keys) over the halves of each number, backward for the inverse."""
     shift, mask = x.dtype.type(half_bits), x.dtype.type((1 << half_bits) - 1)
     left: np.ndarray = x >> shift
     right, added = x & mask, np.empty_like(x)
     if inverse:
         left, right = right, left
     for each in rounds[::-1] if inverse else rounds:
-        add(each, right, added)
+        if each.ndim:
+            each.take(right, out=added, mode="wrap")  # but for "raise", no mode makes a copy
+        else:
+            np.bitwise_and(mix(right ^ each), mask, out=added)
         left ^= added
         left, right = right, left
     if inverse:
@@ -113,13 +107,3 @@ def _network(
     left <<= shift
     left |= right
     return left
-
-
-def _look_up(table: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """A round from its table: four times as fast as computing it."""
-    table.take(right, out=out, mode="wrap")  # any mode but "raise" writes without a copy
-
-
-def _compute(mask: np.uint64, key: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """A round where a table would be too large."""
-    np.bitwise_and(mix(right ^ key), mask, out=out)

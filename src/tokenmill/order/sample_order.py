@@ -33,7 +33,11 @@ class SampleOrder:
             raise ValueError(f"seed is {seed}; it must be 0 or more, and below 2^63")
         self.block_size, self.seed, self.phase = block_size, seed, phase
         self.stages = None if stages is None else tuple(stages)
-        seeds = [seed] if stages is None else _seeds_of_sources(seed, len(num_tokens))
+        seeds = [seed]
+        if stages is not None:  # one each, so that equal lengths do not give equal orders
+            numbers = range(1, len(num_tokens) + 1)
+            keys = [round_keys(seed, 0, _KEYS_OF_SOURCE, number)[0] for number in numbers]
+            seeds = [int(key >> np.uint64(1)) for key in keys]
         self.sources = [
             SourceOrder(Windows(n, block_size, source_seed, phase), arrangement_of(order))
             for n, source_seed in zip(num_tokens, seeds, strict=True)
@@ -57,11 +61,9 @@ class SampleOrder:
 
     def epoch_of(self, samples: np.ndarray) -> np.ndarray:
         """The epoch of its own source that each sample belongs to."""
-        if self._mixture is None:
-            epochs: np.ndarray = samples // self.sources[0].samples_per_epoch
-            return epochs
-        source, index = self._mixture.locate(samples)
-        epochs = index // np.array([s.samples_per_epoch for s in self.sources])[source]
+        per_epoch = np.array([source.samples_per_epoch for source in self.sources])
+        source, index = (0, samples) if self._mixture is None else self._mixture.locate(samples)
+        epochs: np.ndarray = index // per_epoch[source]
         return epochs
 
     def samples_targeting(
@@ -95,11 +97,3 @@ class SampleOrder:
         """A short hash of `to_json()`."""
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-
-
-def _seeds_of_sources(seed: int, num_sources: int) -> list[int]:
-    """A seed for each source of a mixture, so that equal lengths do not give equal orders."""
-    return [
-        int(round_keys(seed, 0, _KEYS_OF_SOURCE, s + 1)[0] >> np.uint64(1))
-        for s in range(num_sources)
-    ]

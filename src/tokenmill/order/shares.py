@@ -14,8 +14,8 @@ small its weight and however many sources there are. After each full period it i
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,8 +51,7 @@ def whole_parts(weights: Sequence[float | int | Fraction]) -> tuple[int, ...]:
     return tuple(parts)
 
 
-@dataclass(frozen=True)
-class _Node:
+class _Node(NamedTuple):
     """An inner node of the tree: `left` has `a` of its `b` parts."""
 
     a: int
@@ -66,10 +65,25 @@ class Shares:
 
     def __init__(self, parts: Sequence[int]) -> None:
         self.parts = tuple(parts)
-        self._root = _huffman(self.parts)
+        # Ties go to the source named first, so that equal weights always give the same tree.
+        heap: list[tuple[int, int, _Node | int, list[int]]] = [
+            (part, source, source, [source]) for source, part in enumerate(parts) if part
+        ]
         # For each source, its steps from leaf to root: (parts of this side, of both, rounding).
-        self._climbs: dict[int, list[tuple[int, int, int]]] = {}
-        self._note_climbs(self._root, [])
+        self._climbs: dict[int, list[tuple[int, int, int]]] = {s: [] for _, s, _, _ in heap}
+        heapq.heapify(heap)
+        while len(heap) > 1:
+            small, first, right, right_sources = heapq.heappop(heap)
+            large, second, left, left_sources = heapq.heappop(heap)
+            common = math.gcd(small, large)
+            a, b = large // common, (small + large) // common
+            for source in left_sources:
+                self._climbs[source].append((a, b, b // 2))
+            for source in right_sources:  # n - (n * a + b // 2) // b, as a share of its own
+                self._climbs[source].append((b - a, b, b - 1 - b // 2))
+            both = _Node(a, b, left, right), left_sources + right_sources
+            heapq.heappush(heap, (small + large, min(first, second), *both))
+        self._root = heap[0][2]
 
     def locate(self, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The source of each sample number, and which number it is within that source."""
@@ -81,8 +95,8 @@ class Shares:
             if isinstance(node, int):
                 source[where], index[where] = node, number
                 continue
-            before = _share(number, node.a, node.b, node.b // 2)
-            goes_left = _share(number + 1, node.a, node.b, node.b // 2) > before
+            before = _share_of_left(number, node)
+            goes_left = _share_of_left(number + 1, node) > before
             todo.append((node.left, where[goes_left], before[goes_left]))
             todo.append((node.right, where[~goes_left], (number - before)[~goes_left]))
         return source, index
@@ -106,33 +120,9 @@ class Shares:
             counts[source] = count
         return counts
 
-    def _note_climbs(self, node: "_Node | int", above: list[tuple[int, int, int]]) -> None:
-        if isinstance(node, int):
-            self._climbs[node] = above
-            return
-        half = node.b // 2
-        self._note_climbs(node.left, [(node.a, node.b, half), *above])
-        # n - (n * a + half) // b, written as a share of its own.
-        self._note_climbs(node.right, [(node.b - node.a, node.b, node.b - 1 - half), *above])
 
-
-def _share(n: np.ndarray, a: int, b: int, rounding: int) -> np.ndarray:
-    """(n * a + rounding) // b without overflow."""
-    whole, rest = np.divmod(n, b)
-    share: np.ndarray = whole * a + (rest * a + rounding) // b
+def _share_of_left(n: np.ndarray, node: _Node) -> np.ndarray:
+    """(n * a + b // 2) // b without overflow."""
+    whole, rest = np.divmod(n, node.b)
+    share: np.ndarray = whole * node.a + (rest * node.a + node.b // 2) // node.b
     return share
-
-
-def _huffman(parts: Sequence[int]) -> "_Node | int":
-    # Ties go to the source named first, so that equal weights always give the same tree.
-    heap: list[tuple[int, int, _Node | int]] = [
-        (part, source, source) for source, part in enumerate(parts) if part
-    ]
-    heapq.heapify(heap)
-    while len(heap) > 1:
-        small, first, one = heapq.heappop(heap)
-        large, second, other = heapq.heappop(heap)
-        both, common = small + large, math.gcd(small, large)
-        node = _Node(large // common, both // common, other, one)
-        heapq.heappush(heap, (both, min(first, second), node))
-    return heap[0][2]

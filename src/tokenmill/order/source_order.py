@@ -46,7 +46,6 @@ class SourceOrder:
 
     @property
     def name(self) -> str:
-        """What the state calls this order."""
         return "random" if self.arrangement is None else self.arrangement.name
 
     @property
@@ -83,22 +82,18 @@ class SourceOrder:
         `random` cannot be inverted, so there all draws of the epoch are computed, in pieces.
         """
         windows = self.windows
-        first = epoch * windows.count
+        first, end = epoch * windows.count, (epoch + 1) * windows.count
         if start >= stop:
             return np.empty(0, np.int64)
-        if self.arrangement is None:
-            return self._draws_targeting(start, stop, first)
-        found = windows.targeting(start, stop, epoch)
-        window = np.arange(found.start, found.stop, dtype=np.int64)
-        position = self.arrangement.position_of(window, windows.count, windows.seed, epoch)
-        return np.sort(position + first)
-
-    def _draws_targeting(self, start: int, stop: int, first: int) -> np.ndarray:
-        block_size, end = self.windows.block_size, first + self.windows.count
-        found = []
+        if self.arrangement is not None:
+            found = windows.targeting(start, stop, epoch)
+            window = np.arange(found.start, found.stop, dtype=np.int64)
+            position = self.arrangement.position_of(window, windows.count, windows.seed, epoch)
+            return np.sort(position + first)
+        hits = []
         for at in range(first, end, _DRAWS_AT_ONCE):
             samples = np.arange(at, min(at + _DRAWS_AT_ONCE, end), dtype=np.int64)
             starts = self.starts(samples)
-            # Its targets are start + 1 .. start + block_size.
-            found.append(samples[(starts + block_size >= start) & (starts + 1 < stop)])
-        return np.concatenate(found)
+            # The targets of a draw are start + 1 .. start + block_size.
+            hits.append(samples[(starts + windows.block_size >= start) & (starts + 1 < stop)])
+        return np.concatenate(hits)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmill.order.windows import check_at_least_one
+
 
 @dataclass(frozen=True)
 class StepShare:
@@ -26,19 +28,13 @@ class StepShare:
     origin: int = 0
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size is {self.batch_size}; it must be at least 1")
-        if self.world_size < 1:
-            raise ValueError(f"world_size is {self.world_size}; it must be at least 1")
-        if not 0 <= self.rank < self.world_size:
-            raise ValueError(
-                f"rank is {self.rank}; with world_size {self.world_size} it must be "
-                f"0 to {self.world_size - 1}"
-            )
+        check_at_least_one(batch_size=self.batch_size, world_size=self.world_size)
+        rank, size = self.rank, self.world_size
+        if not 0 <= rank < size:
+            raise ValueError(f"rank is {rank}; with world_size {size} it must be 0 to {size - 1}")
 
     @property
     def samples_per_step(self) -> int:
-        """Over all ranks."""
         return self.batch_size * self.world_size
 
     def first_sample(self, step: int) -> int:

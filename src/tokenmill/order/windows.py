@@ -21,6 +21,13 @@ from tokenmill.order.permutation import round_keys
 _KEYS_OF_PHASE = 1  # unlike the shuffle's keys; SeedSequence reads a trailing 0 as nothing
 
 
+def check_at_least_one(**counts: int) -> None:
+    """Refuse a count below 1, by its name."""
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name} is {count}; it must be at least 1")
+
+
 @dataclass(frozen=True)
 class Windows:
     """The whole windows of one axis of tokens."""
@@ -31,8 +38,7 @@ class Windows:
     phase: bool = False
 
     def __post_init__(self) -> None:
-        if self.block_size < 1:
-            raise ValueError(f"block_size is {self.block_size}; it must be at least 1")
+        check_at_least_one(block_size=self.block_size)
         if self.count < 1:
             need = (2 if self.phase else 1) * self.block_size + 1
             raise ValueError(
