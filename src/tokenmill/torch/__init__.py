@@ -11,12 +11,14 @@ text_file.py         a text file as tokens, from the .npy beside it
 compat/              loaders under names and arguments that scripts already use
 """
 
-from tokenmill.torch.compat import GPTDataLoader as GPTDataLoader
-from tokenmill.torch.compat import LocalTokenizedDataset as LocalTokenizedDataset
-from tokenmill.torch.compat import LocalTokenizedDatasetFixed as LocalTokenizedDatasetFixed
-from tokenmill.torch.compat import StreamingDataset as StreamingDataset
-from tokenmill.torch.compat import TokenizedDataset as TokenizedDataset
-from tokenmill.torch.compat import create_dataloaders as create_dataloaders
+from tokenmill.torch.compat.gpt_data_loader import GPTDataLoader as GPTDataLoader
+from tokenmill.torch.compat.local_files import LocalTokenizedDataset as LocalTokenizedDataset
+from tokenmill.torch.compat.local_files import (
+    LocalTokenizedDatasetFixed as LocalTokenizedDatasetFixed,
+)
+from tokenmill.torch.compat.local_files import StreamingDataset as StreamingDataset
+from tokenmill.torch.compat.local_files import create_dataloaders as create_dataloaders
+from tokenmill.torch.compat.tokenized_dataset import TokenizedDataset as TokenizedDataset
 from tokenmill.torch.stateful_loader import StatefulTokenLoader as StatefulTokenLoader
 from tokenmill.torch.torch_batch import TorchBatch as TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader as TorchLoader

@@ -58,13 +58,15 @@ class StatefulTokenLoader:
         self._loader = loader_of(
             self.ranks, data, batch_size=batch_size, block_size=block_size, epochs=epochs, **options
         )
+        self.batch_size = batch_size
+        self._step_length = batch_size * self.ranks.world_size  # in samples, as the next
+        self._pass_length = None if epochs is None else len(self._loader.windows())
         if epochs is not None and len(self._loader) == 0:
             raise ValueError(
-                f"{data.path} has {self._pass_length():,} windows of {block_size} in a pass; "
-                f"a step takes {batch_size * self.ranks.world_size:,} over all ranks, so there "
-                "would be none\n\nhint: a smaller batch_size or block_size"
+                f"{data.path} has {self._pass_length:,} windows of {block_size} in a pass; a step "
+                f"takes {self._step_length:,} over all ranks, so there would be none\n\n"
+                "hint: a smaller batch_size or block_size"
             )
-        self.batch_size = batch_size
         self._position: _Position = (0, 0)
         self._positions = _Positions()
         self._workers = DataLoader(
@@ -91,29 +93,25 @@ class StatefulTokenLoader:
         """The rest of the present pass; the next call then begins the next one."""
         if self.from_start:
             self._position = (0, 0)
-        self._positions.upcoming = self._remaining(self._position)
-        following = self._remaining(self._position)
-        next(following, None)
+        position = self._position
+        self._positions.upcoming = self._remaining(*position)
         for item in self._workers:
-            self._position = next(following, None) or self._next_pass()
+            samples, number = position
+            position = self._position = self._settled(samples + self._step_length, number)
             yield item
 
-    def _remaining(self, position: _Position) -> Iterator[_Position]:
+    def _remaining(self, samples: int, number: int) -> Iterator[_Position]:
         """The position of each batch from here to the end of its pass."""
-        samples, number = position
-        size = self._loader.batch_size * self._loader.world_size
-        end = None if self._loader.epochs is None else (number + 1) * self._pass_length()
-        while end is None or samples + size <= end:
+        while self._settled(samples, number) == (samples, number):
             yield samples, number
-            samples += size
+            samples += self._step_length
 
-    def _pass_length(self) -> int:
-        return len(self._loader.windows())
-
-    def _next_pass(self) -> _Position:
-        """A pass that was served whole is over: what is saved now is the start of the next."""
-        number = self._position[1] + 1
-        return number * self._pass_length(), number
+    def _settled(self, samples: int, number: int) -> _Position:
+        """This position or, where its pass has no whole batch left, the start of the next pass."""
+        end = None if self._pass_length is None else (number + 1) * self._pass_length
+        if end is None or samples + self._step_length <= end:
+            return samples, number
+        return end, number + 1
 
     def state_dict(self) -> dict[str, Any]:
         """How far the trainer is, in a few JSON values; workers and ranks are not among them."""
@@ -124,14 +122,12 @@ class StatefulTokenLoader:
         """Resume from a state; one of other data, seed or block size is refused."""
         self._loader.load_state_dict(state)
         loaded = self._loader.state_dict()
-        self._position = loaded["samples"], loaded["pass"]
-        if self._loader.epochs is not None and next(self._remaining(self._position), None) is None:
-            self._position = self._next_pass()
+        self._position = self._settled(loaded["samples"], loaded["pass"])
 
     def set_epoch(self, epoch: int) -> None:
         """Begin this pass, unless it is the present one: then what was read of it stays read."""
-        if self._loader.epochs is not None and epoch != self._position[1]:
-            self._position = epoch * self._pass_length(), epoch
+        if self._pass_length is not None and epoch != self._position[1]:
+            self._position = epoch * self._pass_length, epoch
 
 
 class _Positions:
@@ -153,8 +149,7 @@ class _BatchAt(Dataset[Any]):
     def __getitem__(self, position: _Position) -> Any:
         samples, number = position
         self.loader.load_state_dict({**self.state, "samples": samples, "pass": number})
-        batch = self.loader.batch(self.loader.step)
-        return batch_as(batch, self.items)
+        return batch_as(self.loader.batch(self.loader.step), self.items)
 
 
 def _unchanged(item: Any) -> Any:

@@ -56,11 +56,7 @@ class WindowsIterable(IterableDataset[Any]):
         )
         self._epoch: torch.Tensor = shared_number(-1)
         self._resume: dict[str, Any] | None = None  # a loaded state, used by the next pass
-        self._position: dict[str, Any] = {
-            **self._loader.state_dict(),
-            "worker": 0,
-            "num_workers": 0,
-        }
+        self._position = {**self._loader.state_dict(), "worker": 0, "num_workers": 0}
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -71,26 +67,28 @@ class WindowsIterable(IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         refuse_inside_accelerate(self.ranks.world_size)
-        worker = get_worker_info()
-        number, count = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        step = self._first_step(number, count if worker else 0)
-        last = None if self._loader.epochs is None else len(self._loader)
-        for current in itertools.count(step, count):
-            if last is not None and current >= last:
+        info, loader = get_worker_info(), self._loader
+        worker, num_workers = (0, 0) if info is None else (info.id, info.num_workers)
+        stride = max(1, num_workers)
+        stop = None if loader.epochs is None else len(loader)
+        for step in itertools.count(self._first_step(worker, num_workers), stride):
+            if stop is not None and step >= stop:
                 return
-            batch = self._loader.batch(current)
-            self._move_to(current + count, number, count if worker else 0)
+            batch = loader.batch(step)
+            state = loader.state_dict()
+            state["samples"] += (
+                (step + stride - loader.step) * loader.batch_size * loader.world_size
+            )
+            self._position = {**state, "worker": worker, "num_workers": num_workers}
             yield batch_as(batch, self.items)
 
     def _first_step(self, worker: int, num_workers: int) -> int:
         """Where this worker begins: after a loaded state, or at the start of its epoch."""
         state, self._resume = self._resume, None
         if state is None:
-            state = self._loader.state_dict()
-            if self._loader.epochs is not None and int(self._epoch) >= 0:
-                state = self._start_of(int(self._epoch))
-            self._loader.load_state_dict(state)
-            return self._loader.step + worker
+            state, epoch = {**self._loader.state_dict(), "num_workers": 0}, int(self._epoch)
+            if self._loader.epochs is not None and epoch >= 0:
+                state |= {"samples": epoch * len(self._loader.windows()), "pass": epoch}
         self._loader.load_state_dict(state)
         if state["num_workers"] == 0:
             return self._loader.step + worker
@@ -102,22 +100,6 @@ class WindowsIterable(IterableDataset[Any]):
                 "does not depend on it",
             )
         return self._loader.step
-
-    def _start_of(self, epoch: int) -> dict[str, Any]:
-        assert self._loader.epochs is not None
-        per_pass = len(self._loader.windows())
-        return {**self._loader.state_dict(), "samples": epoch * per_pass, "pass": epoch}
-
-    def _move_to(self, step: int, worker: int, num_workers: int) -> None:
-        """Note what this process would do next, for `state_dict`."""
-        state = self._loader.state_dict()
-        ahead = (step - self._loader.step) * self._loader.batch_size * self._loader.world_size
-        self._position = {
-            **state,
-            "samples": state["samples"] + ahead,
-            "worker": worker,
-            "num_workers": num_workers,
-        }
 
     def state_dict(self) -> dict[str, Any]:
         """What comes next in this process; inside a worker, what that worker does next."""

@@ -43,6 +43,13 @@ class Ranks:
     world_size: int
     source: str
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.world_size:
+            raise ValueError(
+                f"rank {self.rank} of world size {self.world_size} (from {self.source}); "
+                "expected 0 <= rank < world_size"
+            )
+
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.world_size}, from {self.source}"
 
@@ -78,7 +85,7 @@ def _given(rank: int | None, world_size: int | None) -> Ranks | None:
         return None
     if rank is None or world_size is None:
         raise ValueError(f"rank={rank} and world_size={world_size}: give both or neither")
-    return _checked(rank, world_size, "arguments")
+    return Ranks(rank, world_size, "arguments")
 
 
 def _of_mesh(mesh: Any) -> Ranks | None:
@@ -96,7 +103,7 @@ def _of_mesh(mesh: Any) -> Ranks | None:
             size = mesh.size(names.index(name))
             rank = rank * size + mesh.get_local_rank(name)
             world_size *= size
-    return _checked(rank, world_size, f"DeviceMesh {names}")
+    return Ranks(rank, world_size, f"DeviceMesh {names}")
 
 
 def _of_process_group() -> Ranks | None:
@@ -114,14 +121,5 @@ def _of_environment(environ: Mapping[str, str]) -> Ranks | None:
             continue
         if not (rank.isdecimal() and size.isdecimal()):
             raise ValueError(f"{rank_name}={rank!r}, {size_name}={size!r}: not whole numbers")
-        return _checked(int(rank), int(size), source)
+        return Ranks(int(rank), int(size), source)
     return None
-
-
-def _checked(rank: int, world_size: int, source: str) -> Ranks:
-    if not 0 <= rank < world_size:
-        raise ValueError(
-            f"rank {rank} of world size {world_size} (from {source}); "
-            "expected 0 <= rank < world_size"
-        )
-    return Ranks(rank, world_size, source)

@@ -8,12 +8,3 @@ What is called `block_size` everywhere else has the names of those scripts here:
 `seq_length`. Headers are not tokens, windows run across shard edges, every rank gets rows of its
 own, and a position can be saved.
 """
-
-from tokenmill.torch.compat.gpt_data_loader import GPTDataLoader as GPTDataLoader
-from tokenmill.torch.compat.local_files import LocalTokenizedDataset as LocalTokenizedDataset
-from tokenmill.torch.compat.local_files import (
-    LocalTokenizedDatasetFixed as LocalTokenizedDatasetFixed,
-)
-from tokenmill.torch.compat.local_files import StreamingDataset as StreamingDataset
-from tokenmill.torch.compat.local_files import create_dataloaders as create_dataloaders
-from tokenmill.torch.compat.tokenized_dataset import TokenizedDataset as TokenizedDataset

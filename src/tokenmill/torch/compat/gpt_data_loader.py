@@ -48,15 +48,13 @@ class GPTDataLoader:
             raise ValueError(f"this loader reads {self.dataset_dir}; prepare_data is for text")
         if self.tokenizer is None:
             raise ValueError('no tokenizer: GPTDataLoader(config, tokenizer="gpt2")')
-        ids = self._encode(text)
+        if hasattr(self.tokenizer, "encode_batch"):
+            ids = encode_text(text, self.tokenizer)
+        else:
+            encoded = self.tokenizer.encode(text)
+            ids = np.asarray(getattr(encoded, "ids", encoded), dtype=np.uint32)
         for split in ("train", "val"):
             self._add(split, dataset.from_array(split_array(ids, split)))
-
-    def _encode(self, text: str) -> np.ndarray:
-        if hasattr(self.tokenizer, "encode_batch"):
-            return encode_text(text, self.tokenizer)
-        encoded = self.tokenizer.encode(text)
-        return np.asarray(getattr(encoded, "ids", encoded), dtype=np.uint32)
 
     def _add(self, split: str, data: TokenDataset) -> None:
         self._splits[split] = BatchesOnDemand(

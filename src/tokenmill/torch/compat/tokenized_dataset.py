@@ -4,6 +4,7 @@ Under it, and under GPTDataLoader, a loader whose batch size and device may diff
 call.
 """
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,11 @@ class BatchesOnDemand:
     ) -> None:
         self.data, self.block_size = data, block_size
         self._options: dict[str, Any] = {"seed": seed, "rank": rank, "world_size": world_size}
-        self._loader: TorchLoader | None = None
-        self._state: dict[str, Any] | None = None
+
+    @functools.cached_property
+    def _loader(self) -> TorchLoader:
+        """Replaced when a batch of another size, or on another device, is asked for."""
+        return self._open(batch_size=1)
 
     def get_batch(
         self, batch_size: int, device: str | torch.device = "auto"
@@ -35,38 +39,25 @@ class BatchesOnDemand:
         """
         if str(device) == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        device, loader = torch.device(device), self._loader
-        if loader is None or (loader.loader.batch_size, loader.device) != (batch_size, device):
-            state = self.state_dict() if loader is not None else self._state
-            self._close()
-            loader = self._open(batch_size=batch_size, device=device)
-            if state is not None:
-                loader.load_state_dict(state)
-            self._loader = loader
-        inputs, targets = next(loader)
+        device = torch.device(device)
+        if (self._loader.loader.batch_size, self._loader.device) != (batch_size, device):
+            state = self.state_dict()
+            self._loader.close()
+            self._loader = self._open(batch_size=batch_size, device=device)
+            self._loader.load_state_dict(state)
+        inputs, targets = next(self._loader)
         return inputs, targets
 
     def state_dict(self) -> dict[str, Any]:
         """The state of a BatchLoader: a few JSON values."""
-        if self._loader is not None:
-            return self._loader.state_dict()
-        if self._state is None:
-            self._state = self._open(batch_size=1, prefetch=0).state_dict()
-        return self._state
+        return self._loader.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a state, refused at once if it belongs to other data."""
-        self._close()
-        self._open(batch_size=1, prefetch=0).load_state_dict(state)
-        self._state = dict(state)
+        self._loader.load_state_dict(state)
 
     def _open(self, **options: Any) -> TorchLoader:
         return TorchLoader(self.data, block_size=self.block_size, **self._options, **options)
-
-    def _close(self) -> None:
-        if self._loader is not None:
-            self._loader.close()
-        self._loader = None
 
 
 class TokenizedDataset(BatchesOnDemand):
