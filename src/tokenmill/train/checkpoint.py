@@ -12,10 +12,8 @@ runs.
 
 import json
 import pickle
-import shutil
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -34,8 +32,7 @@ from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionE
 VERSION = 1
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """One complete step, as read."""
 
     step: int
@@ -75,7 +72,9 @@ def save(
     remove(final)  # complete, but never named by `latest`
     rename_durably(temporary, final)
     write_atomically(folder / "latest", f"{final.name}\n".encode("ascii"))
-    _prune(folder, final, keep)
+    others = sorted(p for p in folder.glob("step_*") if p != final)
+    for old in others[: max(0, len(others) - (keep - 1))]:
+        remove(old)
     return final
 
 
@@ -107,12 +106,8 @@ def load(folder: Path, *, device: str | torch.device = "cpu", optimizer: bool = 
                 f"{folder / name} is not the file that was saved: its size or hash differs",
                 hint=f"write the name of an older checkpoint into {folder.parent / 'latest'}",
             )
-    return Checkpoint(
-        step=state["step"],
-        state=state,
-        model=read_tensors(folder / "model.pt", device),
-        optimizer=read_tensors(folder / "optimizer.pt", device) if optimizer else {},
-    )
+    tensors = read_tensors(folder / "optimizer.pt", device) if optimizer else {}
+    return Checkpoint(state["step"], state, read_tensors(folder / "model.pt", device), tensors)
 
 
 def read_state(folder: Path) -> dict[str, Any]:
@@ -144,9 +139,3 @@ def _digest(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {"bytes": None, "xxh3_128": None}
     return {"bytes": path.stat().st_size, "xxh3_128": hash_file(path)}
-
-
-def _prune(folder: Path, newest: Path, keep: int) -> None:
-    others = sorted(p for p in folder.glob("step_*") if p != newest)
-    for old in others[: max(0, len(others) - (keep - 1))]:
-        shutil.rmtree(old)

@@ -77,24 +77,20 @@ def _legend(train: Points, val: Points) -> list[Html]:
     return parts
 
 
-def ticks(low: float, high: float, *, whole: bool = False, about: int = 6) -> list[float]:
-    """Round numbers that cover low .. high, about so many.
+def ticks(low: float, high: float, *, whole: bool = False) -> list[float]:
+    """Some 6 round numbers that cover low .. high.
 
     >>> ticks(2.1, 10.9)
     [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]
     """
-    span = max(high - low, 1e-9 if not whole else 1.0)
+    about, span = 6, max(high - low, 1.0 if whole else 1e-9)
     if span < 1e-6:
         low, high, span = low - 0.5, high + 0.5, 1.0
-    power = 10.0 ** _floor_log10(span / about)
+    power = 10.0 ** int(f"{span / about:e}".partition("e")[2])
     unit = next(m * power for m in (1, 2, 5, 10) if m * power * about >= span * 0.999)
     unit = max(unit, 1.0) if whole else unit
     first, last = int(low // unit), -int(-high // unit)
     return [round(k * unit, 10) for k in range(first, max(last, first + 1) + 1)]
-
-
-def _floor_log10(value: float) -> int:
-    return int(f"{value:e}".partition("e")[2])
 
 
 def _thin(points: Points) -> Points:

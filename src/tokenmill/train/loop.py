@@ -11,8 +11,8 @@ state to save, and a resumed run draws what the uninterrupted one would have dra
 
 import math
 import time
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,6 @@ from tokenmill.train.metrics import RunRecord
 from tokenmill.train.model import GPT, ModelConfig, generate, learning_rate_at, make_optimizer
 from tokenmill.train.run_data import TrainingData
 from tokenmill.train.validation import Validation
-
-MODEL_SETTINGS = ("block_size", "n_layer", "n_head", "n_embd", "dropout")
 
 
 @dataclass(frozen=True)
@@ -73,8 +71,14 @@ class Trainer:
         self.waited = self.worked = 0.0
         self._unchecked: list[tuple[int, int, Tensor]] = []
 
+        rows, rest = divmod(config.batch_size, ranks.world_size)
+        if rest:
+            raise ValueError(
+                f"batch_size {config.batch_size} (windows per step over all ranks) does not divide "
+                f"over {ranks.world_size} ranks"
+            )
         torch.manual_seed(config.seed)
-        shape = {name: getattr(config, name) for name in MODEL_SETTINGS}
+        shape = {field.name: getattr(config, field.name) for field in fields(ModelConfig)}
         shape["vocab_size"] = -(-data.vocab_size // 64) * 64  # GPUs like round matrices
         self.model = GPT(ModelConfig(**shape)).to(device)
         self.optimizer = make_optimizer(
@@ -86,7 +90,7 @@ class Trainer:
         )
         self.loader = TorchLoader(
             data.train,
-            batch_size=self._rows_per_rank(),
+            batch_size=rows,
             block_size=config.block_size,
             seed=config.seed,
             order=config.order,
@@ -99,20 +103,10 @@ class Trainer:
         self.validation: Validation | None = None
         if data.val is not None and config.eval_interval:
             self.validation = Validation(data, config)
-        self.record = RunRecord(config, is_main=self.is_main)
-
-    def _rows_per_rank(self) -> int:
-        rows, rest = divmod(self.config.batch_size, self.ranks.world_size)
-        if rest or not rows:
-            raise ValueError(
-                f"batch_size {self.config.batch_size} (windows per step over all ranks) does not "
-                f"divide over {self.ranks.world_size} ranks"
-            )
-        return rows
 
     def run(self, stop: StopRequest) -> TrainResult:
         """Train to max_iters, or until a signal: then save and raise `Stopped`."""
-        self.record.open(self.step)
+        self.record = RunRecord(self.config, is_main=self.is_main, from_step=self.step)
         wrapped = self._wrap()
         if self.step == 0:
             self._evaluate()
@@ -138,7 +132,12 @@ class Trainer:
         finally:
             self.record.close()
             self.loader.close()
-        return self._finish()
+        share = self.waited / self.worked if self.worked else 0.0
+        self.progress.say(
+            f"Trained to step {self.step:,} in {human_duration(self.worked)}; waiting for data "
+            f"took {share:.2%} of it\nWrote {self.config.run_dir}"
+        )
+        return TrainResult(self.step, self.loss, self.val_loss, self.config.run_dir, share)
 
     def _wrap(self) -> nn.Module:
         """The model as it is trained: compiled, and kept equal over ranks."""
@@ -167,7 +166,9 @@ class Trainer:
         loss = torch.zeros((), device=self.device)
         parts = batch.split(self.config.micro_batch_size or len(batch.inputs))
         for i, part in enumerate(parts):
-            with self._gradients_shared(model, i == len(parts) - 1):
+            # Gradients travel between ranks once a step, with the last micro-batch.
+            alone = isinstance(model, DistributedDataParallel) and i < len(parts) - 1
+            with model.no_sync() if alone else nullcontext():  # type: ignore[operator]
                 part_loss = self._sum_of_losses(model, part) / num_targets
                 # DDP takes the mean over ranks; our division is by the sum already.
                 (part_loss * self.ranks.world_size).backward()
@@ -192,7 +193,10 @@ class Trainer:
                 return data_step, batch
 
     def _sum_of_losses(self, model: nn.Module, batch: TorchBatch) -> Tensor:
-        with self._precision():
+        setting, kind = self.config.precision, self.device.type
+        able = kind == "cuda" and torch.cuda.is_bf16_supported()
+        in_bf16 = setting == "bf16" or (setting == "auto" and able)
+        with torch.autocast(kind, dtype=torch.bfloat16) if in_bf16 else nullcontext():
             total: Tensor = model(
                 batch.inputs,
                 batch.targets,
@@ -201,19 +205,6 @@ class Trainer:
                 positions=batch.positions,
             )
         return total
-
-    def _precision(self) -> AbstractContextManager[Any]:
-        setting = self.config.precision
-        able = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
-        if setting == "bf16" or (setting == "auto" and able):
-            return torch.autocast(self.device.type, dtype=torch.bfloat16)
-        return nullcontext()
-
-    def _gradients_shared(self, model: nn.Module, is_last: bool) -> AbstractContextManager[Any]:
-        """Gradients travel between ranks once a step, with the last micro-batch."""
-        if isinstance(model, DistributedDataParallel) and not is_last:
-            return model.no_sync()
-        return nullcontext()
 
     def _learning_rate(self) -> float:
         config = self.config
@@ -299,14 +290,16 @@ class Trainer:
         self.record.log(values, self.step)
         self.progress.say(f"step {self.step:,}  validation loss {self.val_loss:.4f}")
         if "sample" in values and self.step:
-            self.progress.say(f"  sample: {printable(values['sample'])}")
+            # In one line and without control characters: text of a model may hold anything.
+            shown = "".join(c if c.isprintable() else " " for c in values["sample"])[:300]
+            self.progress.say(f"  sample: {shown}")
         self.record.draw()
         if self.step:
             self._window_start += time.perf_counter() - began
 
     def sample(self) -> str:
         """A few tokens of text from the model as it is now."""
-        start = self.data.end_of_text_id
+        end_of_text_id = start = self.data.train.end_of_text_id
         if start is None:
             start = int(self.data.train.tokens(0, 1)[0])
         ids = generate(
@@ -315,13 +308,14 @@ class Trainer:
             self.config.sample_tokens,
             num_ids=self.data.vocab_size,
             seed=self.config.seed,
-            stop_id=self.data.end_of_text_id,
+            stop_id=end_of_text_id,
         )[1:]
         return self.data.decode(ids.cpu().numpy())
 
     def _save(self) -> None:
         self._check_losses()  # a checkpoint never holds the weights after a NaN
         if self.is_main:
+            train, val = self.data.train, self.data.val
             checkpoint.save(
                 self.config.run_dir,
                 step=self.step,
@@ -331,7 +325,10 @@ class Trainer:
                     "config": self.config.to_json(),
                     "model": asdict(self.model.config),
                     "vocab_size": self.data.vocab_size,
-                    "data": self.data.fingerprints,
+                    "data": {
+                        "train": train.fingerprint,
+                        "val": None if val is None else val.fingerprint,
+                    },
                     "loader": self.loader.state_dict(),
                     "rng": {"seed": self.config.seed, "step": self.step},
                 },
@@ -346,16 +343,3 @@ class Trainer:
         self.model.load_state_dict(saved.model)
         self.optimizer.load_state_dict(saved.optimizer)
         self.step = saved.step
-
-    def _finish(self) -> TrainResult:
-        share = self.waited / self.worked if self.worked else 0.0
-        self.progress.say(
-            f"Trained to step {self.step:,} in {human_duration(self.worked)}; waiting for data "
-            f"took {share:.2%} of it\nWrote {self.config.run_dir}"
-        )
-        return TrainResult(self.step, self.loss, self.val_loss, self.config.run_dir, share)
-
-
-def printable(text: str, width: int = 300) -> str:
-    """One line without control characters: text of a model may hold anything."""
-    return "".join(c if c.isprintable() else " " for c in text)[:width]

@@ -41,9 +41,8 @@ class TensorBoard:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise MissingExtraError(
-                "--tensorboard", package="tensorboard", extra="tensorboard"
-            ) from None
+            name = "tensorboard"
+            raise MissingExtraError(f"--{name}", package=name, extra=name) from None
         self._writer = SummaryWriter(str(folder), purge_step=from_step or None)
 
     def log(self, values: dict[str, Any], step: int) -> None:
@@ -79,16 +78,13 @@ class WeightsAndBiases:
 class RunRecord:
     """The loggers of the main rank; on other ranks everything here does nothing."""
 
-    def __init__(self, config: TrainConfig, *, is_main: bool) -> None:
-        self.config, self.is_main = config, is_main
-        self._loggers: list[JsonLines | TensorBoard | WeightsAndBiases] = []
-
-    def open(self, from_step: int) -> None:
+    def __init__(self, config: TrainConfig, *, is_main: bool, from_step: int) -> None:
         """Start, or continue after `from_step`."""
-        if not self.is_main:
+        self.config, run_dir = config, config.run_dir
+        self._loggers: list[JsonLines | TensorBoard | WeightsAndBiases] = []
+        if not is_main:
             return
-        run_dir, config = self.config.run_dir, self.config
-        self._loggers = [JsonLines(run_dir / "metrics.jsonl", from_step=from_step)]
+        self._loggers.append(JsonLines(run_dir / "metrics.jsonl", from_step=from_step))
         if config.tensorboard:
             self._loggers.append(TensorBoard(run_dir / "tensorboard", from_step=from_step))
         if config.wandb:

@@ -52,14 +52,12 @@ class GPT(nn.Module):
         self.register_buffer("sin", sin, persistent=False)
         self.cos: Tensor
         self.sin: Tensor
-        self.apply(self._init)
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.normal_(module.weight, std=0.02)
         for name, weight in self.named_parameters():
             if name.endswith("project.weight"):  # two per block write to the residual stream
                 nn.init.normal_(weight, std=0.02 / math.sqrt(2 * config.n_layer))
-
-    def _init(self, module: nn.Module) -> None:
-        if isinstance(module, nn.Linear | nn.Embedding):
-            nn.init.normal_(module.weight, std=0.02)
 
     @property
     def num_parameters(self) -> int:
@@ -159,9 +157,9 @@ class MLP(nn.Module):
         return out
 
 
-def rotary_table(length: int, head_size: int, base: float = 10_000.0) -> tuple[Tensor, Tensor]:
+def rotary_table(length: int, head_size: int) -> tuple[Tensor, Tensor]:
     """Cosines and sines (length, head_size / 2) of the rotary angles."""
-    frequency = base ** (-torch.arange(0, head_size, 2).float() / head_size)
+    frequency = 10_000.0 ** (-torch.arange(0, head_size, 2).float() / head_size)
     angle = torch.arange(length).float()[:, None] * frequency
     return angle.cos(), angle.sin()
 

@@ -31,17 +31,6 @@ class TrainingData:
     documents: bool
     """Whether attention and positions stay within documents."""
 
-    @property
-    def end_of_text_id(self) -> int | None:
-        return self.train.end_of_text_id
-
-    @property
-    def fingerprints(self) -> dict[str, str | None]:
-        return {
-            "train": self.train.fingerprint,
-            "val": None if self.val is None else self.val.fingerprint,
-        }
-
     def decode(self, ids: np.ndarray) -> str:
         """Text, or without a tokenizer the ids themselves."""
         if self.tokenizer is None:
@@ -122,15 +111,13 @@ def _open_splits(config: TrainConfig, say: Say) -> tuple[TokenDataset, TokenData
 def _open(config: TrainConfig, path: str | None, split: str, say: Say) -> TokenDataset:
     """Open token files; ids of an unnamed tokenizer are read as those of gpt2, with a message."""
     assert path is not None
-    options: dict[str, Any] = {"dtype": config.dtype}
-    data = dataset.open(path, split, **options, tokenizer=config.tokenizer)
+    options: dict[str, Any] = {"dtype": config.dtype, "tokenizer": config.tokenizer}
+    data = dataset.open(path, split, **options)
     if _ids_only(config):
         return data
     if data.tokenizer is None:
         say(f"{path} does not name its tokenizer; taking its ids for those of gpt2 (--tokenizer)")
         options["tokenizer"] = "gpt2"
-    else:
-        options["tokenizer"] = config.tokenizer
     if data.end_of_text_id is None:
         known = data.tokenizer or load_tokenizer.load("gpt2")
         options["end_of_text_id"] = known.end_of_text_id

@@ -50,8 +50,12 @@ def train(
         process_group(device) as ranks,
         open_progress(quiet=quiet or ranks.rank > 0) as progress,
     ):
-        if saved is None:
-            _check_is_new(config, resume)
+        old_run = not resume and (config.run_dir / "metrics.jsonl").exists()
+        if saved is None and (old_run or checkpoint.latest(config.run_dir) is not None):
+            raise LockedError(
+                f"{config.run_dir} holds a run already",
+                hint="--resume continues it; another --model_name starts a new one",
+            )
         barrier()  # every rank has looked before one writes
         data = open_data(config, progress.say)
         trainer = Trainer(config, data, device=device, ranks=ranks, progress=progress)
@@ -65,14 +69,3 @@ def train(
             + (f"; resumed at step {trainer.step:,}" if trainer.step else "")
         )
         return trainer.run(stop)
-
-
-def _check_is_new(config: TrainConfig, resume: bool) -> None:
-    run_dir = config.run_dir
-    if checkpoint.latest(run_dir) is not None or (
-        not resume and (run_dir / "metrics.jsonl").exists()
-    ):
-        raise LockedError(
-            f"{run_dir} holds a run already",
-            hint="--resume continues it; another --model_name starts a new one",
-        )
