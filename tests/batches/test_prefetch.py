@@ -151,7 +151,7 @@ def test_closing_and_loading_a_state_end_the_thread_and_iterating_starts_another
 
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_a_batch_that_was_taken_but_not_counted_is_served_again(prefetch):
-    """What a Ctrl-C at the wrong moment leaves behind, when the program catches it and goes on."""
+    """What a Ctrl-C at the wrong moment leaves, when the program catches it and continues."""
     loader = BatchLoader(numbered(1000), block_size=16, batch_size=1, prefetch=prefetch)
     next(loader)
 

@@ -1,4 +1,4 @@
-"""The GPT: causal, blind across documents when told so, and small enough to learn by heart."""
+"""The GPT: causal, blind across documents when asked to be, and small enough to learn by heart."""
 
 import itertools
 

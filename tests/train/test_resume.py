@@ -90,7 +90,7 @@ def test_a_run_goes_on_from_one_rank_to_two_with_the_same_data(whole, tmp_path):
         for rank in range(2)
     ]  # fmt: skip
     wait_for_step(run_dir, two[0], 30)
-    two[1].send_signal(signal.SIGTERM)  # one rank only is told
+    two[1].send_signal(signal.SIGTERM)  # to one rank only
     codes = [process.wait(120) for process in two]
     assert codes == [75, 75], [process.stderr.read() for process in two]
     stopped = json.loads(latest_state(run_dir))

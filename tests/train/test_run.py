@@ -192,7 +192,7 @@ def test_a_skipped_step_of_the_data_is_not_trained_on(corpus):
     whole = run(corpus, "whole", max_iters=5, **source)
     fewer = run(corpus, "fewer", max_iters=3, skip_steps="1-2", **source)
 
-    # At this learning rate the weights hardly move, so a loss tells its batch.
+    # At this learning rate the weights hardly move, so a loss identifies its batch.
     kept = [losses(whole.run_dir)[i][1] for i in (0, 3, 4)]
     assert [loss for _, loss in losses(fewer.run_dir)] == pytest.approx(kept, abs=1e-5)
     state = json.loads((fewer.run_dir / "checkpoints/step_00000003/state.json").read_text())

@@ -10,7 +10,8 @@ every step (world.py finds which, and `loader.ranks` says where it was found).
     state = loader.state_dict()     # a few JSON values; counts what this loop has taken
 """
 
-from typing import Any, NamedTuple, Self, Unpack
+from contextlib import suppress
+from typing import Any, Self, Unpack
 
 import numpy as np
 import torch
@@ -23,14 +24,9 @@ from tokenmill.torch.device_copy import CudaCopier
 from tokenmill.torch.torch_batch import TorchBatch, from_arrays
 from tokenmill.torch.world import find_ranks, loader_of
 
-
-class _Coming(NamedTuple):
-    """A batch on its way to the device, and the loader's state once it is taken."""
-
-    batch: Batch
-    tokens: torch.Tensor
-    event: Any
-    state: dict[str, Any]
+# A batch on its way to the device: its tokens there, the event of their copy, and the state of the
+# loader once the batch is taken.
+_Coming = tuple[Batch, torch.Tensor, torch.cuda.Event, dict[str, Any]]
 
 
 class TorchLoader:
@@ -90,21 +86,16 @@ class TorchLoader:
             batch = self._checked(next(self.loader))
             tokens = torch.from_numpy(batch.tokens.astype(np.int64, copy=False))
             return from_arrays(batch, tokens.to(self.device))
-        coming = self._coming or self._start()
-        self._coming = None
-        self._state = coming.state
-        tokens = self._copier.finish(coming.tokens, coming.event)
-        try:
-            self._coming = self._start()
-        except StopIteration:
-            self._coming = None
-        return from_arrays(coming.batch, tokens)
+        batch, tokens, event, self._state = self._coming or self._start(self._copier)
+        tokens, self._coming = self._copier.finish(tokens, event), None
+        with suppress(StopIteration):
+            self._coming = self._start(self._copier)
+        return from_arrays(batch, tokens)
 
-    def _start(self) -> _Coming:
+    def _start(self, copier: CudaCopier) -> _Coming:
         """Begin the copy of the next batch to the device."""
-        assert self._copier is not None
         batch = self._checked(next(self.loader))
-        return _Coming(batch, *self._copier.start(batch.tokens), self.loader.state_dict())
+        return batch, *copier.start(batch.tokens), self.loader.state_dict()
 
     def _checked(self, batch: Batch) -> Batch:
         if self.vocab_size is None or int(batch.tokens.max()) < self.vocab_size:

@@ -76,18 +76,10 @@ class LocalTokenizedDataset(IterableDataset[Any]):
         number, count = (0, 1) if worker is None else (worker.id, worker.num_workers)
         total, size = len(self), self.batch_size
         for first in range(number * size, total, count * size):
-            mine = range(first, min(first + size, total))
-            yield from self.windows.__getitems__([self._sample(i) for i in mine])
-
-    def _sample(self, i: int) -> int:
-        """Ranks take turns by batches, as the loaders of this package do."""
-        batch, row = divmod(i, self.batch_size)
-        sample = (batch * self.ranks.world_size + self.ranks.rank) * self.batch_size + row
-        whole = len(self) // self.batch_size * self.batch_size
-        if i < whole:
-            return sample
-        # The last, shorter batch of every rank: what is left is cut evenly.
-        return whole * self.ranks.world_size + self.ranks.rank * (len(self) - whole) + row
+            # Ranks take turns by batches, as in all loaders; the last batch of each may be shorter.
+            rows = min(size, total - first)
+            start = first * self.ranks.world_size + self.ranks.rank * rows
+            yield from self.windows.__getitems__(range(start, start + rows))
 
 
 class StreamingDataset(WindowsDataset):
