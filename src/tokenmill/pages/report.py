@@ -18,7 +18,7 @@ from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.look.inspect import inspect
 from tokenmill.look.shown_tokens import show_ids
-from tokenmill.look.token_sample import SplitSample
+from tokenmill.look.token_sample import BUDGET, SplitSample, spread_ranges
 from tokenmill.pages.elements import plots, report_numbers
 from tokenmill.pages.elements.health import Health, health_list, health_of
 from tokenmill.pages.elements.html import (
@@ -40,7 +40,7 @@ SAMPLES, SAMPLE_TOKENS = 4, 400
 
 
 @takes_keywords_of(open_dataset, but=("split",))
-def report(path: str, *, sample: int = report_numbers.BUDGET, **open_options: Any) -> str:
+def report(path: str, *, sample: int = BUDGET, **open_options: Any) -> str:
     """The page about the token data at `path`; other keywords are those of `tokenmill.open`.
 
     `sample` is how many tokens of each split are looked at.
@@ -58,16 +58,9 @@ def report(path: str, *, sample: int = report_numbers.BUDGET, **open_options: An
         _figures(known, counts, health),
         _section("Health", health_list(health)),
         _lengths(splits, sample),
-        tag(
-            "div",
-            _top_tokens(splits, tokenizer, counts),
-            _vocabulary(known, counts),
-            class_="grid2",
-        ),
-        tag("div", _splits(known), _compression(splits, tokenizer, manifest), class_="grid2"),
-        tag("div", _accounts(known), _repeated(splits, known), class_="grid2")
-        if manifest
-        else None,
+        _pair(_top_tokens(splits, tokenizer, counts), _vocabulary(known, counts)),
+        _pair(_splits(known), _compression(splits, tokenizer, manifest)),
+        _pair(_accounts(known), _repeated(splits, known)) if manifest else None,
         _samples(splits, tokenizer),
         tag("footer", _footer(known, counts, health)),
     )
@@ -107,21 +100,16 @@ def _lead(known: dict[str, Any]) -> Html:
 
 
 def _figures(known: dict[str, Any], counts: report_numbers.Counts, health: Health) -> Html:
-    used = int((counts.by_id > 0).sum())
-    size = (known["tokenizer"] or {}).get("vocab_size")
+    used, size = counts.num_used, (known["tokenizer"] or {}).get("vocab_size")
     per_token = known["bytes_per_token"]
-    state = (
-        tag("span", "good", class_="mark large good")
-        if not health.faults
-        else tag("span", plural(health.faults, "fault"), class_="mark large bad")
-    )
+    kind, state = ("bad", plural(health.faults, "fault")) if health.faults else ("good", "good")
     return cards(
         ("tokens", human_count(known["tokens"])),
         ("documents", "-" if known["documents"] is None else human_count(known["documents"])),
         ("bytes a token", "-" if per_token is None else f"{per_token:.2f}"),
         ("vocabulary used", f"{used / size:.1%}" if size else f"{used:,} ids"),
         ("entropy, in bits", f"{counts.entropy:.2f}"),
-        ("health", state),
+        ("health", tag("span", state, class_=f"mark large {kind}")),
     )
 
 
@@ -134,26 +122,23 @@ def _pair(left: Html, right: Html) -> Html:
 
 
 def _sampled(what: str, is_whole: bool) -> Html | None:
-    if is_whole:
-        return None
-    return note(f"From an evenly spaced sample: {what}.")
+    return None if is_whole else note(f"From an evenly spaced sample: {what}.")
 
 
 def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
-    found = report_numbers.lengths_of(splits, sample)
-    if found is None or not len(found.values):
+    values, is_whole = report_numbers.lengths_of(splits, sample) or (np.empty(0), True)
+    if not len(values):
         words = "Nothing in this data says where documents end; name it with --end_of_text_id."
         return _section("Document lengths", note(words))
-    values = found.values
-    places = np.percentile(values, [5, 50, 95], method="nearest").astype(int).tolist()
+    low, median, high = np.percentile(values, [5, 50, 95], method="nearest").astype(int).tolist()
     order = np.sort(values)[::-1]
     half = int(order[np.searchsorted(np.cumsum(order), order.sum() / 2)])
     figures = {
         "shortest": int(values.min()),
-        "5 %": places[0],
-        "median": places[1],
+        "5 %": low,
+        "median": median,
         "mean": round(float(values.mean())),
-        "95 %": places[2],
+        "95 %": high,
         "longest": int(values.max()),
     }
     key = note(
@@ -164,7 +149,7 @@ def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
     )
     words = f"Half of all tokens are in documents of {half:,} tokens or more."
     numbers = table(tuple(figures), [tuple(figures.values())])
-    sampled = _sampled(f"{len(values):,} documents", found.is_whole)
+    sampled = _sampled(f"{len(values):,} documents", is_whole)
     plot = plots.histogram(values)
     return _section("Document lengths", plot, key, numbers, tag("p", words), sampled)
 
@@ -175,31 +160,24 @@ def _top_tokens(
     order = np.argsort(-counts.by_id, kind="stable")[:TOP]
     order = order[counts.by_id[order] > 0]
     end = next(iter(splits.values())).end_of_text_id
-    tokens = show_ids(order, None, end_of_text_id=end)
-    if tokenizer is not None:
-        # One at a time: what is before a token must not change how it is shown.
-        tokens = [
-            show_ids(order[i : i + 1], tokenizer, end_of_text_id=end)[0] for i in range(len(order))
-        ]
     rows = []
-    for token, amount in zip(tokens, counts.by_id[order].tolist(), strict=True):
+    for number, amount in zip(order, counts.by_id[order].tolist(), strict=True):
+        # One at a time: what is before a token must not change how it is shown.
+        (token,) = show_ids(np.array([number]), tokenizer, end_of_text_id=end)
         share = amount / max(1, counts.looked_at)
         rows.append((inline(token, place=token.id), float(amount), f"{amount:,} ({share:.2%})"))
     total = sum(amount for _, amount, _ in rows) / max(1, counts.looked_at)
     words = f"The {len(rows)} most frequent tokens are {total:.0%} of the data."
-    sampled = _sampled(f"{counts.looked_at:,} of {counts.num_tokens:,} tokens", counts.is_whole)
+    sampled = _sampled(counts.sample, counts.is_whole)
     return _section("Top tokens", plots.bars(rows), note(words), sampled)
 
 
 def _vocabulary(known: dict[str, Any], counts: report_numbers.Counts) -> Html:
     size = (known["tokenizer"] or {}).get("vocab_size")
-    used = int((counts.by_id > 0).sum())
     once = int((counts.by_id == 1).sum())
     parts: list[object] = []
     if size:
-        by_id = np.zeros(size, np.int64)
-        inside = counts.by_id[:size]
-        by_id[: len(inside)] = inside
+        by_id = np.pad(counts.by_id[:size], (0, max(0, size - len(counts.by_id))))
         within = int((by_id > 0).sum())
         words = f"{within:,} of {size:,} ids occur ({within / size:.1%})"
         parts += [
@@ -208,12 +186,13 @@ def _vocabulary(known: dict[str, Any], counts: report_numbers.Counts) -> Html:
             note("Each cell is some neighbouring ids, in full colour where all occur."),
         ]
     else:
-        parts.append(tag("p", f"{used:,} different ids; the size of the vocabulary is not known."))
+        words = f"{counts.num_used:,} different ids; the size of the vocabulary is not known."
+        parts.append(tag("p", words))
     parts += [
         tag("h2", "Occurrences by rank"),
         plots.rank_frequency(counts.by_id),
         note(f"{plural(once, 'id')} came once only. Both axes are logarithmic."),
-        _sampled(f"{counts.looked_at:,} of {counts.num_tokens:,} tokens", counts.is_whole),
+        _sampled(counts.sample, counts.is_whole),
     ]
     return _section("Vocabulary", *parts)
 
@@ -236,9 +215,9 @@ def _compression(
         return _section("Bytes a token", note("Not known without the tokenizer."))
     kind, found, total = report_numbers.compression(splits, tokenizer, manifest)
     rows = []
-    for part in found:
-        name, ratio = tag("span", part.name, class_="place"), part.bytes_per_token
-        rows.append((name, ratio, f"{ratio:.2f}"))
+    for name, num_bytes, num_tokens in found:
+        ratio = num_bytes / num_tokens if num_tokens else 0.0
+        rows.append((tag("span", name, class_="place"), ratio, f"{ratio:.2f}"))
     words = f"Bytes of decoded text by token, from {sum(p.num_tokens for p in found):,} tokens."
     if len(found) < total:
         words += f" {len(found):,} of {total:,} {kind}s, evenly spaced."
@@ -280,14 +259,10 @@ def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any]) -> Html:
 def _samples(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:
     name, data = next(iter(splits.items()))
     ranges = list(SplitSample(data, name).documents(SAMPLES + 1, least=40))[:SAMPLES]
-    if not ranges:
-        last = max(0, data.num_tokens - SAMPLE_TOKENS)
-        starts = np.unique(np.linspace(0, last, SAMPLES).astype(np.int64)).tolist()
-        ranges = [(start, min(start + SAMPLE_TOKENS, data.num_tokens)) for start in starts]
+    if not ranges and data.num_tokens:
+        ranges = spread_ranges(SAMPLES, SAMPLE_TOKENS, 0, data.num_tokens)
     parts = []
     for start, stop in ranges:
-        if start == stop:
-            continue
         shown = min(stop, start + SAMPLE_TOKENS)
         tokens = show_ids(data.tokens(start, shown), tokenizer, end_of_text_id=data.end_of_text_id)
         rest = f"; {stop - shown:,} more" if shown < stop else ""
@@ -298,9 +273,7 @@ def _samples(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:
 
 def _footer(known: dict[str, Any], counts: report_numbers.Counts, health: Health) -> Html:
     prints = ", ".join(f"{name} {value[:12]}" for name, value in known["fingerprint"].items())
-    exact = (
-        "all tokens" if counts.is_whole else f"{counts.looked_at:,} of {counts.num_tokens:,} tokens"
-    )
+    exact = "all tokens" if counts.is_whole else counts.sample
     return text(
         f"Made by tokenmill {__version__} from {exact}; the checks looked at {health.looked_at:,}. "
         f"Fingerprints: {prints}."

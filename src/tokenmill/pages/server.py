@@ -12,9 +12,11 @@ How other local viewers were broken, and what prevents it here:
 
 import re
 import socket
+import sys
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from tokenmill.errors import TokenmillError
@@ -27,6 +29,7 @@ FILES = {
     "script.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
+TEXT = "text/plain; charset=utf-8"
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -71,8 +74,6 @@ class Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that went away is no error of ours; anything else is shown as usual."""
-        import sys
-
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -84,28 +85,20 @@ class Handler(BaseHTTPRequestHandler):
     server_version = "tokenmill"
     sys_version = ""
     timeout = 30
-    body_wanted = True
-    refused: ClassVar[str] = "This page is for the browser of this machine only.\n"
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_HEAD(self) -> None:
-        self.body_wanted = False
-        self._answer()
 
     def __getattr__(self, name: str) -> Any:
-        # The base class looks for a method by the verb of the request: all others end here.
+        # The base class looks for a method by the verb of the request.
+        if name in ("do_GET", "do_HEAD"):
+            return self._answer
         if name.startswith("do_"):
-            return self._refuse_method
+            status, words = HTTPStatus.METHOD_NOT_ALLOWED, b"GET and HEAD only.\n"
+            return partial(self._send, status, words, Allow="GET, HEAD")
         raise AttributeError(name)
-
-    def _refuse_method(self) -> None:
-        self._send(HTTPStatus.METHOD_NOT_ALLOWED, b"GET and HEAD only.\n", Allow="GET, HEAD")
 
     def _answer(self) -> None:
         if not self._is_ours():
-            self._send(HTTPStatus.FORBIDDEN, self.refused.encode())
+            words = b"This page is for the browser of this machine only.\n"
+            self._send(HTTPStatus.FORBIDDEN, words)
             return
         parts = urlsplit(self.path)
         name = parts.path.removeprefix("/")
@@ -131,21 +124,14 @@ class Handler(BaseHTTPRequestHandler):
             and self.path.startswith("/")
         )
 
-    def _send(
-        self,
-        status: HTTPStatus,
-        body: bytes,
-        *,
-        kind: str = "text/plain; charset=utf-8",
-        **more: str,
-    ) -> None:
+    def _send(self, status: HTTPStatus, body: bytes, *, kind: str = TEXT, **more: str) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         for name, value in (HEADERS | more).items():
             self.send_header(name, re.sub(r"[\r\n]", "", value))
         self.end_headers()
-        if self.body_wanted:
+        if self.command != "HEAD":
             self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:

@@ -15,10 +15,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from tokenmill.batches.lookup import TokenPlace
 from tokenmill.dataset import TokenDataset
+from tokenmill.look.token_sample import ranges_within, spread
 
 LOOK = 4 << 20  # tokens looked through for the end of one document
+WIDTHS = (1 << 13, 1 << 17, LOOK)  # most documents end nearby: a little is looked through first
 WINDOW = 1024
 MAX_DOCUMENTS = 8 << 20  # looked up in an index: 64 MB of it
 MAX_TOKENS = 64 << 20  # looked through without one: 128 MB of uint16
@@ -49,23 +50,13 @@ class Extent:
         return {"at": self.start} if self.number is None else {"n": self.number}
 
 
-@dataclass(frozen=True)
-class DocumentPage:
-    """One page of a list, and the addresses of the pages before and after it."""
-
-    extents: list[Extent]
-    before: dict[str, int] | None
-    after: dict[str, int] | None
-
-
 class DocumentFinder:
     """Where the documents of a split are."""
 
-    def __init__(self, data: TokenDataset, *, look: int = LOOK) -> None:
+    def __init__(self, data: TokenDataset) -> None:
         self.data = data
         self.count = data.num_documents if data.knows_documents else None
         self.noun = "document" if data.knows_documents else "window"
-        self._look = look
 
     def numbered(self, number: int) -> Extent:
         """Document `number`; needs an index."""
@@ -77,17 +68,22 @@ class DocumentFinder:
 
     def at(self, position: int) -> Extent:
         """The document that holds this token."""
-        data = self.data
-        if not 0 <= position < data.num_tokens:
-            raise ValueError(f"there is no token {position:,}: it has {data.num_tokens:,}, from 0")
+        data, total = self.data, self.data.num_tokens
+        if not 0 <= position < total:
+            raise ValueError(f"there is no token {position:,}: it has {total:,}, from 0")
         if self.count is not None:
             return self.numbered(data.document_at(position))
         if not data.knows_documents:
             start = position - position % WINDOW
-            return Extent(start, min(start + WINDOW, data.num_tokens), noun="window")
-        start, begins = self._begin(position)
-        stop, ends = self._end(position)
-        return Extent(start, stop, whole=begins and ends)
+            return Extent(start, min(start + WINDOW, total), noun="window")
+        for width in WIDTHS:
+            low, high = max(0, position - width), min(position + width, total)
+            before, after = data.document_ends(low, position), data.document_ends(position, high)
+            whole = (len(before) > 0 or low == 0) and (len(after) > 0 or high == total)
+            if whole:
+                break
+        start = int(before[-1]) if len(before) else low
+        return Extent(start, int(after[0]) if len(after) else high, whole=whole)
 
     def beginning(self, position: int) -> Extent:
         """The document that begins at this token, named without looking for its end."""
@@ -95,58 +91,36 @@ class DocumentFinder:
             return self.at(position)
         return Extent(position, position + 1, whole=False)
 
-    def _begin(self, position: int) -> tuple[int, bool]:
-        """The first token of the document, and whether it was found within `look` tokens."""
-        for width in self._widths():
-            low = max(0, position - width)
-            ends = self.data.document_ends(low, position)
-            if len(ends) or low == 0:
-                return (int(ends[-1]) if len(ends) else 0), True
-        return low, False
+    def page(
+        self, size: int, *, n: int | None = None, at: int | None = None
+    ) -> tuple[list[Extent], dict[str, int] | None, dict[str, int] | None]:
+        """`size` documents from number n, or from the one at a token, on.
 
-    def _end(self, position: int) -> tuple[int, bool]:
-        """Where the document ends, and whether it was found within `look` tokens."""
-        total = self.data.num_tokens
-        for width in self._widths():
-            high = min(position + width, total)
-            ends = self.data.document_ends(position, high)
-            if len(ends) or high == total:
-                return (int(ends[0]) if len(ends) else total), True
-        return high, False
-
-    def _widths(self) -> list[int]:
-        """Most documents end nearby: look a little first."""
-        return [width for width in (1 << 13, 1 << 17) if width < self._look] + [self._look]
-
-    def page(self, size: int, *, n: int | None = None, at: int | None = None) -> DocumentPage:
-        """`size` documents from number n, or from the one at a token, on."""
+        Also what names the pages before and after this one in an address.
+        """
+        total = self.data.num_tokens if self.count is None else self.count
+        if not total:
+            return [], None, None
         if self.count is not None:
-            first = n or 0 if at is None else (self.at(at).number or 0)
-            if self.count and not 0 <= first < self.count:
-                raise ValueError(f"there is no document {first:,}: it has {self.count:,}, from 0")
-            stop = min(first + size, self.count)
-            return DocumentPage(
-                [self.numbered(i) for i in range(first, stop)],
-                {"n": max(0, first - size)} if first else None,
-                {"n": stop} if stop < self.count else None,
-            )
-        if not self.data.num_tokens:
-            return DocumentPage([], None, None)
-        start = self.at(at or 0).start
-        return self._windows(start, size) if self.noun == "window" else self._scan(start, size)
+            key, first = "n", n or 0 if at is None else (self.at(at).number or 0)
+            self.numbered(first)  # an error, if there is none
+            earlier, stop = first - size, min(first + size, total)
+            extents = [self.numbered(number) for number in range(first, stop)]
+        elif self.noun == "window":
+            key, first = "at", self.at(at or 0).start
+            earlier, stop = first - size * WINDOW, min(first + size * WINDOW, total)
+            extents = [self.at(place) for place in range(first, stop, WINDOW)]
+        else:
+            key, first = "at", self.at(at or 0).start
+            extents, earlier = self._scan(first, size)
+            stop = extents[-1].stop
+        before = {key: max(0, earlier)} if first else None
+        return extents, before, {key: stop} if stop < total else None
 
-    def _windows(self, start: int, size: int) -> DocumentPage:
+    def _scan(self, start: int, size: int) -> tuple[list[Extent], int]:
+        """Documents without an index from this token on, and where the page before begins."""
         total = self.data.num_tokens
-        stop = min(start + size * WINDOW, total)
-        return DocumentPage(
-            [self.at(place) for place in range(start, stop, WINDOW)],
-            {"at": max(0, start - size * WINDOW)} if start else None,
-            {"at": stop} if stop < total else None,
-        )
-
-    def _scan(self, start: int, size: int) -> DocumentPage:
-        total = self.data.num_tokens
-        for width in self._widths():
+        for width in WIDTHS:
             high = min(start + width, total)
             ends = self.data.document_ends(start, high)[:size]
             if len(ends) == size:
@@ -155,26 +129,9 @@ class DocumentFinder:
         extents = [Extent(a, b) for a, b in pairwise(bounds)]
         if len(extents) < size and bounds[-1] < high:
             extents.append(Extent(bounds[-1], high, whole=high == total))
-        stop = extents[-1].stop
-        back = self.data.document_ends(max(0, start - self._look), max(0, start - 1))
-        # The page before begins `size` documents earlier, or as far back as was looked.
-        earlier = int(back[-size]) if len(back) >= size else max(0, start - self._look)
-        return DocumentPage(
-            extents, {"at": earlier} if start else None, {"at": stop} if stop < total else None
-        )
-
-    def place(self, position: int, extent: Extent | None = None) -> TokenPlace:
-        """The file and the document of a token, without counting documents."""
-        data = self.data
-        shard = int(np.searchsorted(data.shard_starts, position, side="right")) - 1
-        extent = extent or self.at(position)
-        return TokenPlace(
-            position=position,
-            file=data.shards[shard].file,
-            offset=position - data.shards[shard].start,
-            document=extent.number,
-            document_offset=position - extent.start if extent.noun == "document" else None,
-        )
+        back = self.data.document_ends(max(0, start - LOOK), max(0, start - 1))
+        # `size` documents earlier, or as far back as was looked.
+        return extents, int(back[-size]) if len(back) >= size else start - LOOK
 
 
 @dataclass(frozen=True)
@@ -186,29 +143,25 @@ class Survey:
 
     @property
     def is_whole(self) -> bool:
-        return self.ranges == [(0, self.data.num_tokens)] or not self.data.num_tokens
+        return self.ranges == [(0, self.data.num_tokens)]
 
     def stretches(self) -> Iterator[np.ndarray]:
         """Bounds of the whole documents in these parts, a block at a time.
 
         Document i of a stretch is from bounds[i] to bounds[i + 1].
         """
+        # An index answers for many tokens at once; without one, tokens are read.
+        block = BLOCK_TOKENS << (2 if self.data.num_documents is None else 8)
         for start, stop in self.ranges:
-            last: int | None = 0 if start == 0 else None
-            for low in range(start, stop, self._block()):
-                high = min(low + self._block(), stop)
-                bounds = self.data.document_ends(low, high)
-                if last is not None:
-                    bounds = np.concatenate([[last], bounds])
+            last = np.zeros(0 if start else 1, np.int64)  # where the first document begins
+            for low in range(start, stop, block):
+                high = min(low + block, stop)
+                bounds = np.concatenate([last, self.data.document_ends(low, high)])
                 if high == self.data.num_tokens and len(bounds) and bounds[-1] < high:
                     bounds = np.append(bounds, high)  # a document that the split cut
                 if len(bounds):
-                    last = int(bounds[-1])
+                    last = bounds[-1:]
                     yield bounds
-
-    def _block(self) -> int:
-        # An index answers for many tokens at once; without one, tokens are read.
-        return BLOCK_TOKENS << 8 if self.data.num_documents is not None else BLOCK_TOKENS << 2
 
 
 def survey(
@@ -217,24 +170,14 @@ def survey(
     """All of the data, or evenly spaced parts within these bounds."""
     documents = data.num_documents
     if documents is None:
-        return Survey(
-            data, _spread(data.num_tokens, BLOCK_TOKENS, max(1, max_tokens // BLOCK_TOKENS))
-        )
+        return Survey(data, ranges_within(max_tokens, BLOCK_TOKENS, 0, data.num_tokens))
     if documents <= max_documents:
         return Survey(data, [(0, data.num_tokens)])
     per_shard = -(-documents // len(data.shards))
-    chosen = np.linspace(0, len(data.shards) - 1, max(1, max_documents // per_shard)).astype(int)
-    ranges = [(data.shards[i].start, data.shards[i].num_tokens) for i in np.unique(chosen).tolist()]
+    shards = [data.shards[i] for i in spread(max(1, max_documents // per_shard), len(data.shards))]
     # One enormous shard is looked at in part.
     most = max(1, data.num_tokens * max_documents // documents)
-    return Survey(data, [(start, start + min(length, most)) for start, length in ranges])
-
-
-def _spread(num_tokens: int, block: int, count: int) -> list[tuple[int, int]]:
-    if num_tokens <= block * count:
-        return [(0, num_tokens)]
-    starts = np.linspace(0, num_tokens - block, count).astype(np.int64).tolist()
-    return [(start, start + block) for start in starts]
+    return Survey(data, [(s.start, s.start + min(s.num_tokens, most)) for s in shards])
 
 
 def extremes(looked_at: Survey, count: int, *, longest: bool) -> list[tuple[int, int]]:
@@ -243,13 +186,12 @@ def extremes(looked_at: Survey, count: int, *, longest: bool) -> list[tuple[int,
     best = np.empty((0, 3), np.int64)  # length with its sign, start, stop
     for bounds in looked_at.stretches():
         lengths = sign * np.diff(bounds)
-        if len(lengths) > count:
-            limit = np.partition(lengths, count - 1)[count - 1]
-            below = np.flatnonzero(lengths < limit)
-            picks = np.sort(np.append(below, np.flatnonzero(lengths == limit)[:count]))
-        else:
-            picks = np.arange(len(lengths))
+        if not len(lengths):
+            continue
+        last = min(count, len(lengths)) - 1
+        limit = np.partition(lengths, last)[last]
+        picks = np.append(np.flatnonzero(lengths < limit), np.flatnonzero(lengths == limit)[:count])
         found = np.stack([lengths[picks], bounds[picks], bounds[picks + 1]], axis=1)
         best = np.concatenate([best, found])
         best = best[np.lexsort((best[:, 1], best[:, 0]))][:count]
-    return [(int(start), int(stop)) for _, start, stop in best.tolist()]
+    return [(start, stop) for _, start, stop in best.tolist()]

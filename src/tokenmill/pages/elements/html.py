@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from tokenmill.base.human import plural
-from tokenmill.base.markup import Html, join, tag
+from tokenmill.base.markup import Html, join, tag, text
 from tokenmill.look.shown_tokens import NEWLINE, SPACE, TAB, ShownToken
 
 SHADES = 6
@@ -20,22 +20,19 @@ _MARKED = str.maketrans({" ": SPACE, "\n": f"{NEWLINE}\n", "\t": f"{TAB}\t"})
 def table(head: tuple[object, ...], rows: Sequence[tuple[object, ...]], **attributes: Any) -> Html:
     """A table; numbers are on the right."""
     first = rows[0] if rows else head
-    top = tag(
-        "tr",
-        *(
-            tag("th", cell, scope="col", class_="number" if isinstance(below, int) else None)
-            for cell, below in zip(head, first, strict=bool(head))
-        ),
+    names = (
+        tag("th", cell, scope="col", class_="number" if isinstance(below, int) else None)
+        for cell, below in zip(head, first, strict=bool(head))
     )
-    body = (tag("tr", *(_cell(cell) for cell in row)) for row in rows)
-    parts = tag("thead", top) if head else None, tag("tbody", *body)
+    body = (tag("tr", *map(_cell, row)) for row in rows)
+    parts = tag("thead", tag("tr", *names)) if head else None, tag("tbody", *body)
     return tag("div", tag("table", *parts, **attributes), class_="scroll")
 
 
 def _cell(value: object) -> Html:
     if isinstance(value, int) and not isinstance(value, bool):
         return tag("td", f"{value:,}", class_="number")
-    return tag("td", value)
+    return tag("td", text(value))
 
 
 def note(*words: object) -> Html:
@@ -45,12 +42,8 @@ def note(*words: object) -> Html:
 
 def facts(known: Mapping[str, object]) -> Html:
     """Names and values as a table."""
-    rows = [(name.replace("_", " "), _value(value)) for name, value in known.items()]
+    rows = [(name.replace("_", " "), value) for name, value in known.items()]
     return table((), rows, class_="facts")
-
-
-def _value(value: object) -> object:
-    return value if isinstance(value, int | Html) else str(value)
 
 
 def whole_page(title: str, head: Html, body: Html) -> str:
@@ -87,16 +80,17 @@ def coloured(
     `notes` are more lines for hovering, one a token; `edges` are put before the token of their
     number, where a document begins; tokens in `found` are marked.
     """
-    parts: list[object] = []
+    edges = edges or {}
+    parts: list[Html | None] = []
     for number, token in enumerate(tokens):
-        if edges and number in edges:
-            parts.append(edges[number])
         hover = _hover(token, first + number)
         if notes is not None:
             hover += f"\n{notes[number]}"
-        parts.append(_token(token, first + number, hover, number in found))
-    if edges and len(tokens) in edges:
-        parts.append(edges[len(tokens)])
+        kind = _class(token, first + number) + (" found" if number in found else "")
+        shown = token.text.translate(_MARKED)
+        parts.append(edges.get(number))
+        parts.append(tag("span", shown, class_=kind, title=hover, data_id=token.id))
+    parts.append(edges.get(len(tokens)))
     return tag("div", *parts, class_="tokens", translate="no", spellcheck="false")
 
 
@@ -111,23 +105,11 @@ def preview(tokens: Sequence[ShownToken]) -> Html:
     return join(*(inline(token, place=number) for number, token in enumerate(tokens)))
 
 
-def _token(token: ShownToken, place: int, hover: str, found: bool) -> Html:
-    kind = _class(token, place) + (" found" if found else "")
-    return tag("span", token.text.translate(_MARKED), class_=kind, title=hover, data_id=token.id)
-
-
 def _class(token: ShownToken, place: int) -> str:
     if token.special:
         return "t special"
-    return f"t s{place % SHADES}{'' if _is_text(token.data) else ' raw'}"
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    is_text = token.data.decode(errors="ignore").encode() == token.data
+    return f"t s{place % SHADES}{'' if is_text else ' raw'}"
 
 
 def _hover(token: ShownToken, place: int | None) -> str:

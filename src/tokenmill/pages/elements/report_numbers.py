@@ -3,34 +3,34 @@
 Nothing here depends on the clock or on chance, so the same data gives the same report.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.look.token_sample import BLOCK_TOKENS, SplitSample
+from tokenmill.look.token_sample import (
+    BLOCK_TOKENS,
+    BUDGET,
+    SplitSample,
+    ranges_within,
+    spread,
+    text_size,
+)
 from tokenmill.pages.elements.find_documents import survey
 from tokenmill.shards.manifest import Manifest
 
-BUDGET = 16 << 20  # tokens of a split that are counted
 MAX_HASHED = 50_000  # documents compared with each other
 MAX_HASHED_TOKENS = 16 << 20
 MAX_PARTS = 24  # sources or shards with a line of their own
-PART_TOKENS = 1 << 20  # decoded of each of them
+PARTS_TOKENS = 4 << 20  # decoded of all of them together
 MAX_LENGTHS = 4 << 20
 MAX_ID = 4 << 20  # ids from here on are no ids: files read with the wrong dtype have them
 
-
-@dataclass(frozen=True)
-class Lengths:
-    """Lengths of documents."""
-
-    values: np.ndarray
-    is_whole: bool
+Part = tuple[str, TokenDataset, int, int]
+"""A source or a shard: its name, and the tokens of a split that it is."""
 
 
 @dataclass(frozen=True)
@@ -46,23 +46,26 @@ class Counts:
         return self.looked_at == self.num_tokens
 
     @property
+    def sample(self) -> str:
+        return f"{self.looked_at:,} of {self.num_tokens:,} tokens"
+
+    @property
+    def num_used(self) -> int:
+        return int((self.by_id > 0).sum())
+
+    @property
     def entropy(self) -> float:
         """Bits a token would take if each came alone."""
         share = self.by_id[self.by_id > 0] / max(1, self.looked_at)
         return float(-(share * np.log2(share)).sum()) + 0.0
 
 
-@dataclass(frozen=True)
-class Compression:
-    """Bytes of text by token, of one source or shard."""
+class Compression(NamedTuple):
+    """Bytes of text and tokens, of one source or shard."""
 
     name: str
     num_bytes: int
     num_tokens: int
-
-    @property
-    def bytes_per_token(self) -> float:
-        return self.num_bytes / self.num_tokens if self.num_tokens else 0.0
 
 
 def count_ids(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Counts:
@@ -73,89 +76,70 @@ def count_ids(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Counts:
         for block in SplitSample(data, name, budget).blocks:
             looked_at += len(block.ids)
             # Ids beyond any vocabulary, or below 0, are reported by the checks.
-            inside = (block.ids >= 0) & (block.ids < MAX_ID)
-            found = np.bincount(block.ids[inside].astype(np.int64))
-            if len(found) > len(by_id):
-                by_id = np.concatenate([by_id, np.zeros(len(found) - len(by_id), np.int64)])
-            by_id[: len(found)] += found
+            inside = block.ids[(block.ids >= 0) & (block.ids < MAX_ID)].astype(np.int64)
+            before, by_id = by_id, np.bincount(inside, minlength=len(by_id))
+            by_id[: len(before)] += before
     return Counts(by_id, looked_at, sum(data.num_tokens for data in splits.values()))
 
 
-def lengths_of(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Lengths | None:
-    """Lengths of the documents of all splits, or None where nothing says where they end."""
+def lengths_of(
+    splits: dict[str, TokenDataset], budget: int = BUDGET
+) -> tuple[np.ndarray, bool] | None:
+    """Lengths of documents of all splits, and whether of all; None if nothing says how they end."""
     if not all(data.knows_documents for data in splits.values()):
         return None
-    found, is_whole = [np.empty(0, np.int64)], True
-    for data in splits.values():
-        looked_at = survey(data, max_documents=MAX_LENGTHS, max_tokens=budget)
-        is_whole = is_whole and looked_at.is_whole
-        found += [np.diff(bounds) for bounds in looked_at.stretches()]
-    return Lengths(np.concatenate(found), is_whole)
+    surveys = [survey(d, max_documents=MAX_LENGTHS, max_tokens=budget) for d in splits.values()]
+    found = [np.diff(bounds) for each in surveys for bounds in each.stretches()]
+    lengths = np.concatenate([np.empty(0, np.int64), *found])
+    return lengths, all(each.is_whole for each in surveys)
 
 
 def repeated_documents(splits: dict[str, TokenDataset]) -> tuple[int, int] | None:
     """(documents that equal an earlier one, documents compared), evenly spaced in large data."""
     if not all(data.knows_documents for data in splits.values()):
         return None
+    documents = (
+        (data, start, stop)
+        for data in splits.values()
+        for bounds in survey(
+            data, max_documents=MAX_HASHED, max_tokens=MAX_HASHED_TOKENS
+        ).stretches()
+        for start, stop in pairwise(bounds.tolist())
+    )
     seen: set[bytes] = set()
-    repeated = compared = tokens = 0
-    for start, stop, data in _some_documents(splits):
+    compared = tokens = 0
+    for data, start, stop in documents:
         tokens += stop - start
         if tokens > MAX_HASHED_TOKENS or compared >= MAX_HASHED:
             break
-        digest = xxhash.xxh3_128_digest(data.tokens(start, stop).data)
+        seen.add(xxhash.xxh3_128_digest(data.tokens(start, stop).data))
         compared += 1
-        repeated += digest in seen
-        seen.add(digest)
-    return repeated, compared
-
-
-def _some_documents(
-    splits: dict[str, TokenDataset],
-) -> Iterator[tuple[int, int, TokenDataset]]:
-    for data in splits.values():
-        share = {"max_documents": MAX_HASHED, "max_tokens": MAX_HASHED_TOKENS}
-        for bounds in survey(data, **share).stretches():
-            for start, stop in pairwise(bounds.tolist()):
-                yield start, stop, data
+    return compared - len(seen), compared
 
 
 def compression(
     splits: dict[str, TokenDataset], tokenizer: Any, manifest: Manifest | None
 ) -> tuple[str, list[Compression], int]:
-    """What the parts are (sources or shards), the first of them, and how many there are."""
+    """What the parts are (sources or shards), some of them, and how many there are."""
     kind, parts = "source", _by_source(splits, manifest)
     if parts is None:
         kind, parts = "shard", _by_shard(splits)
-    chosen = np.unique(np.linspace(0, len(parts) - 1, min(len(parts), MAX_PARTS)).astype(int))
+    chosen = spread(MAX_PARTS, len(parts))
     found = []
-    for number in chosen.tolist():
-        name, data, start, stop = parts[number]
+    for name, data, start, stop in (parts[number] for number in chosen):
         num_bytes = num_tokens = 0
-        for low, high in _sample(start, stop, max(BLOCK_TOKENS, PART_TOKENS * 4 // len(chosen))):
-            ids = data.tokens(low, high)
-            ids = ids[ids != tokenizer.end_of_text_id]
+        budget = max(BLOCK_TOKENS, PARTS_TOKENS // len(chosen))
+        for low, high in ranges_within(budget, BLOCK_TOKENS, start, stop):
             try:
-                num_bytes += len(tokenizer.decode(ids))
+                size, count = text_size(data, low, high, tokenizer)
             except (ValueError, IndexError, OverflowError):
                 continue  # ids beyond the vocabulary: reported by the checks
-            num_tokens += len(ids)
+            num_bytes, num_tokens = num_bytes + size, num_tokens + count
         found.append(Compression(name, num_bytes, num_tokens))
     return kind, found, len(parts)
 
 
-def _sample(start: int, stop: int, budget: int) -> list[tuple[int, int]]:
-    if stop - start <= budget:
-        return [(start, stop)] if stop > start else []
-    starts = (
-        np.linspace(start, stop - BLOCK_TOKENS, max(1, budget // BLOCK_TOKENS))
-        .astype(np.int64)
-        .tolist()
-    )
-    return [(low, low + BLOCK_TOKENS) for low in starts]
-
-
-def _by_shard(splits: dict[str, TokenDataset]) -> list[tuple[str, TokenDataset, int, int]]:
+def _by_shard(splits: dict[str, TokenDataset]) -> list[Part]:
     return [
         (shard.file, data, shard.start, shard.start + shard.num_tokens)
         for data in splits.values()
@@ -163,9 +147,7 @@ def _by_shard(splits: dict[str, TokenDataset]) -> list[tuple[str, TokenDataset, 
     ]
 
 
-def _by_source(
-    splits: dict[str, TokenDataset], manifest: Manifest | None
-) -> list[tuple[str, TokenDataset, int, int]] | None:
+def _by_source(splits: dict[str, TokenDataset], manifest: Manifest | None) -> list[Part] | None:
     """The range of each source, where the manifest settles it: one split, and no document lost.
 
     A manifest counts the documents that a source was read as. Documents keep their order, so these

@@ -5,7 +5,8 @@ from typing import Any
 
 from tokenmill.base.human import human_bytes, human_count, plural
 from tokenmill.base.markup import Html, join, tag
-from tokenmill.pages.elements.find_documents import Extent, extremes, survey
+from tokenmill.pages.elements.find_documents import Extent, survey
+from tokenmill.pages.elements.find_documents import extremes as find_extremes
 from tokenmill.pages.elements.html import cards, facts, note, preview, table
 from tokenmill.pages.site.frame import Page, pager
 from tokenmill.pages.site.query import address, form, number_field
@@ -39,18 +40,16 @@ def overview(view: View) -> Page:
         )
         for name, split in known["splits"].items()
     ]
-    listed = view.documents.page(FIRST)
-    return Page(
-        view.site.name,
-        join(
-            figures,
-            table(("split", "tokens", "documents", "shards", "files"), splits),
-            tag("h2", f"First {view.documents.noun}s of {view.split}"),
-            rows(view, listed.extents),
-            tag("h2", "How it was made"),
-            _made(known),
-        ),
+    extents, _, _ = view.documents.page(FIRST)
+    body = join(
+        figures,
+        table(("split", "tokens", "documents", "shards", "files"), splits),
+        tag("h2", f"First {view.documents.noun}s of {view.split}"),
+        rows(view, extents),
+        tag("h2", "How it was made"),
+        _made(known),
     )
+    return Page(view.site.name, body)
 
 
 def _made(known: dict[str, Any]) -> Html:
@@ -65,13 +64,12 @@ def _made(known: dict[str, Any]) -> Html:
 def documents(view: View) -> Page:
     """A page of the list, from a document or a token on."""
     finder, query = view.documents, view.query
-    listed = finder.page(PAGE_SIZE, n=query.optional("n"), at=query.optional("at"))
-    before = None if listed.before is None else address("documents", view.here, listed.before)
-    after = None if listed.after is None else address("documents", view.here, listed.after)
+    n, at = query.optional("n"), query.optional("at")
+    extents, before, after = finder.page(PAGE_SIZE, n=n, at=at)
     field = number_field("n" if finder.count is not None else "at", None, placeholder="number")
     jump = form("documents", view.split, field, tag("button", "go"), class_="jump")
-    pages = pager(before, after, join(_range(view, listed.extents), jump))
-    return Page(f"{finder.noun.capitalize()}s", join(pages, rows(view, listed.extents), pages))
+    pages = pager("documents", view.here, before, after, join(_range(view, extents), jump))
+    return Page(f"{finder.noun.capitalize()}s", join(pages, rows(view, extents), pages))
 
 
 def _range(view: View, extents: list[Extent]) -> str:
@@ -98,31 +96,22 @@ def rows(view: View, extents: list[Extent]) -> Html:
             continue
         tokens = view.shown(extent.start, extent.start + min(length, PREVIEW_TOKENS))
         shown = tag("a", preview(tokens), href=link, class_="preview", tabindex="-1")
-        found = view.documents.place(extent.start, extent)
         size = f"{length:,}" if extent.whole else f"{length:,} or more"
-        place = tag("span", f"{found.file} @ {found.offset:,}", class_="place")
+        place = tag("span", "{} @ {:,}".format(*view.file_of(extent.start)), class_="place")
         lines.append((name, tag("span", size, class_="number"), shown, place))
     first = "document" if view.documents.count is not None else "at token"
     return table((first, "tokens", "begins", "file @ token"), lines, class_="documents")
 
 
-def longest(view: View) -> Page:
-    """The longest documents, the longest first."""
-    return _extremes(view, longest=True)
-
-
-def shortest(view: View) -> Page:
-    """The shortest documents, the shortest first."""
-    return _extremes(view, longest=False)
-
-
-def _extremes(view: View, *, longest: bool) -> Page:
+def extremes(view: View, *, longest: bool) -> Page:
+    """The longest documents, the longest first, or the shortest."""
     title = f"{'Longest' if longest else 'Shortest'} documents"
     if not view.data.knows_documents:
         return Page(title, note("Nothing in this data says where documents end."))
     looked_at = survey(view.data)
-    found = extremes(looked_at, PAGE_SIZE, longest=longest)
-    extents = [_extent(view, start, stop) for start, stop in found]
+    found = find_extremes(looked_at, PAGE_SIZE, longest=longest)
+    indexed = view.documents.count is not None
+    extents = [Extent(a, b, view.data.document_at(a) if indexed else None) for a, b in found]
     part = None
     if not looked_at.is_whole:
         tokens = sum(stop - start for start, stop in looked_at.ranges)
@@ -132,12 +121,6 @@ def _extremes(view: View, *, longest: bool) -> Page:
             "once."
         )
     return Page(title, join(part, rows(view, extents)))
-
-
-def _extent(view: View, start: int, stop: int) -> Extent:
-    if view.documents.count is None:
-        return Extent(start, stop)
-    return Extent(start, stop, view.data.document_at(start))
 
 
 def random(view: View) -> Page:

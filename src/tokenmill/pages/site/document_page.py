@@ -32,58 +32,40 @@ def document(view: View) -> Page:
     start, stop = extent.start + first, extent.start + last
     hit = query.optional("hit")
     found = range(at - start, at - start + hit) if at is not None and hit else range(0)
-    body = coloured(
-        view.shown(start, stop), first=first, edges=_edges(extent, first, last), found=found
-    )
-    parts = _parts(view, extent, first, last)
-    return Page(
-        title,
-        join(
-            _around(view, extent),
-            _facts(view, extent),
-            parts,
-            tag("article", body),
-            parts if last < length else None,
-            _when(view, extent),
-        ),
-    )
-
-
-def _edges(extent: Extent, first: int, last: int) -> dict[int, Html]:
     edges = {}
     if first == 0 and extent.whole:
         edges[0] = tag("span", f"{extent.noun} begins", class_="edge")
-    if last == extent.stop - extent.start and extent.whole:
+    if last == length and extent.whole:
         edges[last - first] = tag("span", f"{extent.noun} ends", class_="edge")
-    return edges
+    body = join(
+        _around(view, extent),
+        _facts(view, extent),
+        parts := _parts(view, extent, first, last),
+        tag("article", coloured(view.shown(start, stop), first=first, edges=edges, found=found)),
+        parts if last < length else None,
+        _when(view, extent),
+    )
+    return Page(title, body)
 
 
 def _around(view: View, extent: Extent) -> Html:
     """Links to the documents before and after this one."""
     finder, total = view.documents, view.data.num_tokens
-    before = after = None
-    if extent.number is not None:
-        assert finder.count is not None
+    if extent.number is not None and finder.count is not None:
         before = {"n": extent.number - 1} if extent.number else None
         after = {"n": extent.number + 1} if extent.number + 1 < finder.count else None
     else:
-        before = {"at": extent.start - 1} if extent.start else None
+        before = finder.at(extent.start - 1).query if extent.start else None
         after = {"at": extent.stop} if extent.stop < total else None
-        if before is not None and extent.start > 0:
-            before = {"at": finder.at(extent.start - 1).start}
     many = "" if finder.count is None else f" of {finder.count:,}"
-    return pager(
-        None if before is None else address("document", view.here, before),
-        None if after is None else address("document", view.here, after),
-        f"{extent.name}{many}",
-    )
+    return pager("document", view.here, before, after, f"{extent.name}{many}")
 
 
 def _facts(view: View, extent: Extent) -> Html:
-    begin, end = (view.documents.place(at, extent) for at in (extent.start, extent.stop - 1))
-    place = f"{begin.file}, token {begin.offset:,}"
-    if end.file != begin.file:
-        place += f", to {end.file}, token {end.offset:,}"
+    begin, end = view.file_of(extent.start), view.file_of(extent.stop - 1)
+    place = "{}, token {:,}".format(*begin)
+    if end[0] != begin[0]:
+        place += ", to {}, token {:,}".format(*end)
     length = extent.stop - extent.start
     facts: list[tuple[str, object]] = [
         ("tokens", f"{length:,}" if extent.whole else f"{length:,} or more: no end found nearby"),
@@ -111,26 +93,23 @@ def _text_facts(view: View, extent: Extent) -> list[tuple[str, object]]:
     except (ValueError, IndexError, OverflowError) as error:
         return [("encoded again", tag("span", str(error), class_="mark bad"))]
     size = f"{len(data):,} bytes, {len(data) / max(1, len(ids)):.2f} a token"
-    if np.array_equal(again, ids):
-        return [("text", size), ("encoded again", tag("span", "the same ids", class_="mark good"))]
-    shorter = min(len(ids), len(again))
-    differ = np.flatnonzero(ids[:shorter] != again[:shorter])
-    where = int(differ[0]) if len(differ) else shorter
-    words = f"other ids from token {where:,} on"
-    return [("text", size), ("encoded again", tag("span", words, class_="mark bad"))]
+    kind, words = "good", "the same ids"
+    if not np.array_equal(again, ids):
+        shorter = min(len(ids), len(again))
+        differ = np.flatnonzero(ids[:shorter] != again[:shorter])
+        where = int(differ[0]) if len(differ) else shorter
+        kind, words = "bad", f"other ids from token {where:,} on"
+    return [("text", size), ("encoded again", tag("span", words, class_=f"mark {kind}"))]
 
 
 def _parts(view: View, extent: Extent, first: int, last: int) -> Html | None:
     length = extent.stop - extent.start
     if length <= PAGE_TOKENS:
         return None
-    link = [
-        address("document", view.here, extent.query, {"from": place})
-        if 0 <= place < length
-        else None
-        for place in (first - PAGE_TOKENS if first >= PAGE_TOKENS else -1, last)
-    ]
-    return pager(link[0], link[1], f"tokens {first:,} to {last:,} of {length:,}")
+    before = {"from": first - PAGE_TOKENS} if first >= PAGE_TOKENS else None
+    after = {"from": last} if last < length else None
+    here, words = view.here | extent.query, f"tokens {first:,} to {last:,} of {length:,}"
+    return pager("document", here, before, after, words)
 
 
 def _when(view: View, extent: Extent) -> Html:
@@ -163,8 +142,7 @@ def _visits(view: View, extent: Extent, settings: OrderSettings, epoch: int) -> 
         lines.append((step, visit.rank, visit.row))
     if not lines:
         return note("In no step: it is after the last whole window.")
-    more = len(visits) - len(lines)
     words = f"{plural(len(visits), 'row')} with tokens of it as targets"
-    if more:
+    if len(visits) > len(lines):
         words += f"; the first {len(lines)} of them"
     return join(tag("p", words + ":"), table(("step", "rank", "row"), lines, class_="visits"))

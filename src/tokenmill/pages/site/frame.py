@@ -4,16 +4,9 @@ from dataclasses import dataclass
 
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.pages.elements.html import whole_page
-from tokenmill.pages.site.query import address, form
+from tokenmill.pages.site.query import Fields, address, form
 
-PAGES = (
-    ("", "Overview"),
-    ("documents", "Documents"),
-    ("batch", "Batch"),
-    ("longest", "Longest"),
-    ("shortest", "Shortest"),
-    ("random", "Random"),
-)
+PAGES = ("", "documents", "batch", "longest", "shortest", "random")
 KEYS = {"random": "r", "batch": "b", "documents": "d"}
 
 
@@ -43,13 +36,13 @@ def framed(page: Page, *, name: str, splits: list[str], split: str, route: str, 
     links = (
         tag(
             "a",
-            label,
+            target.capitalize() or "Overview",
             href=address(target or ".", here),
             aria_current="page" if target == route else None,
             data_key=KEYS.get(target),
             title=f"key {KEYS[target]}" if target in KEYS else None,
         )
-        for target, label in PAGES
+        for target in PAGES
     )
     entry = {"type": "search", "name": "q", "value": q, "placeholder": "Find text  ( / )"}
     box = form("search", split, tag("input", **entry, data_key="/"), role="search")
@@ -76,13 +69,16 @@ def message(title: str, words: str, *, status: int) -> Page:
     return Page(title, tag("div", *lines, class_="card bad"), status)
 
 
-def pager(before: str | None, after: str | None, between: object) -> Html:
-    """Links to the pages before and after."""
-    back, on = "< before", "after >"
-    return tag(
-        "div",
-        tag("a", back, href=before, rel="prev", data_key="p") if before else tag("i", back),
-        tag("span", between),
-        tag("a", on, href=after, rel="next", data_key="n") if after else tag("i", on),
-        class_="pager",
-    )
+def pager(
+    page: str, fields: Fields, before: Fields | None, after: Fields | None, between: object
+) -> Html:
+    """Links to the pages before and after: the address with these fields besides its own."""
+
+    def link(words: str, more: Fields | None, **attributes: str) -> Html:
+        if more is None:
+            return tag("i", words)
+        return tag("a", words, href=address(page, fields, more), **attributes)
+
+    back = link("< before", before, rel="prev", data_key="p")
+    on = link("after >", after, rel="next", data_key="n")
+    return tag("div", back, tag("span", between), on, class_="pager")

@@ -50,7 +50,10 @@ class Query:
         return int(given)
 
 
-def address(page: str, *parts: Mapping[str, object]) -> str:
+Fields = Mapping[str, object]
+
+
+def address(page: str, *parts: Fields) -> str:
     """A relative address; what is None is left out."""
     fields = {k: v for part in parts for k, v in part.items() if v is not None}
     return f"{page}?{urlencode(fields)}" if fields else page

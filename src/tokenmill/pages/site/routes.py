@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -53,18 +53,16 @@ class Site:
             if split not in self.splits:
                 split, known = first, ", ".join(self.splits)
                 raise ValueError(f"there is no split {query.text('split')!r}; known are: {known}")
-            with self.lock:
-                page = self._page(route, View(self, split, query))
+            maker = _pages().get(route)
+            if maker is None:
+                page = message("No such page", f"There is no page {route!r} here.", status=404)
+            else:
+                with self.lock:
+                    page = maker(View(self, split, query))
         except (ValueError, IndexError, TokenmillError, OSError) as error:
             page = message("This cannot be shown", str(error), status=400)
         names = list(self.splits)
         return page, framed(page, name=self.name, splits=names, split=split, route=route, q=asked)
-
-    def _page(self, route: str, view: "View") -> Page:
-        maker = _pages().get(route)
-        if maker is None:
-            return message("No such page", f"There is no page {route!r} here.", status=404)
-        return maker(view)
 
 
 @dataclass(frozen=True)
@@ -88,6 +86,12 @@ class View:
         """The fields that every link of the page has."""
         return {"split": None if self.split == next(iter(self.site.splits)) else self.split}
 
+    def file_of(self, position: int) -> tuple[str, int]:
+        """The file of a token, and how many tokens of the file are before it."""
+        number = int(np.searchsorted(self.data.shard_starts, position, side="right")) - 1
+        shard = self.data.shards[number]
+        return shard.file, position - shard.start
+
     def shown(self, start: int, stop: int) -> list[ShownToken]:
         return self.show_ids(self.data.tokens(start, stop))
 
@@ -101,8 +105,8 @@ def _pages() -> dict[str, Callable[[View], Page]]:
     return {
         "": document_list.overview,
         "documents": document_list.documents,
-        "longest": document_list.longest,
-        "shortest": document_list.shortest,
+        "longest": partial(document_list.extremes, longest=True),
+        "shortest": partial(document_list.extremes, longest=False),
         "random": document_list.random,
         "document": document_page.document,
         "batch": batch_page.batch,

@@ -49,10 +49,8 @@ def search(view: View) -> Page:
             break
     if len(hits) > HITS:
         hits, stopped = hits[:HITS], hits[HITS].start
-    return Page(
-        f"Search for {asked!r}",
-        join(_status(view, asked, hits, start, stopped), *(_hit(view, match) for match in hits)),
-    )
+    status = _status(view, asked, hits, start, stopped)
+    return Page(f"Search for {asked!r}", join(status, *(_hit(view, match) for match in hits)))
 
 
 def _status(view: View, asked: str, hits: list[Match], start: int, stopped: int) -> Html:
@@ -62,9 +60,8 @@ def _status(view: View, asked: str, hits: list[Match], start: int, stopped: int)
         return tag("p", f"{words}: the end.", class_="pager")
     link = address("search", view.here, {"q": asked, "at": stopped})
     done = tag("progress", value=stopped, max=total, aria_label="searched so far")
-    return tag(
-        "p", words, done, tag("a", "continue", href=link, rel="next", data_key="n"), class_="pager"
-    )
+    more = tag("a", "continue", href=link, rel="next", data_key="n")
+    return tag("p", words, done, more, class_="pager")
 
 
 def _hit(view: View, match: Match) -> Html:
@@ -72,15 +69,8 @@ def _hit(view: View, match: Match) -> Html:
     start = max(extent.start, match.start - AROUND)
     stop = min(extent.stop, match.stop + AROUND)
     link = address("document", view.here, {"at": match.start, "hit": match.stop - match.start})
-    place = view.documents.place(match.start, extent)
-    heading = tag(
-        "h2",
-        tag("a", extent.name, href=link),
-        tag("span", f"{place.file}, token {place.offset:,}"),
-        class_="row",
-    )
+    place = tag("span", "{}, token {:,}".format(*view.file_of(match.start)))
+    heading = tag("h2", tag("a", extent.name, href=link), place, class_="row")
     found = range(match.start - start, match.stop - start)
-    body = coloured(
-        view.shown(start, max(stop, match.stop)), first=start - extent.start, found=found
-    )
-    return tag("article", heading, body)
+    tokens = view.shown(start, max(stop, match.stop))
+    return tag("article", heading, coloured(tokens, first=start - extent.start, found=found))
