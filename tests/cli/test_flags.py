@@ -9,10 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from tokenmill.cli import tokenmill
-from tokenmill.cli.flags import PREPARE_SETTINGS, TRAIN_SETTINGS, read_fields
+from tokenmill.cli.flags import PREPARE_SETTINGS, read_fields
 from tokenmill.cli.make.prepare import command as prepare_command
 from tokenmill.cli.make.prepare import plan_command
+from tokenmill.cli.train import SETTINGS as TRAIN_SETTINGS
 from tokenmill.cli.train import command as train_command
+from tokenmill.hub.remote_files import DEFAULT_NUM_SHARDS
 from tokenmill.preparation.settings import Settings
 from tokenmill.train.config import TrainConfig
 
@@ -104,15 +106,23 @@ def test_help_shows_sections_values_and_defaults():
     assert "--normalize / --no_normalize" in flat
 
 
-@pytest.mark.parametrize("command", ["prepare", "train", "pretokenize", "show", "convert"])
+@pytest.mark.parametrize("command", KNOWN)
 def test_help_needs_no_large_package(command):
     code = f"""if True:
         import sys
         from tokenmill.cli import tokenmill
         tokenmill.main([{command!r}, "--help"], standalone_mode=False)
-        print(sorted(set(sys.modules) & {{"numpy", "torch", "rich", "gigatoken", "ray"}}))
+        large = {{"numpy", "torch", "rich", "gigatoken", "ray", "tokenmill.hub"}}
+        print(sorted(set(sys.modules) & large))
     """
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert done.stdout.endswith("[]\n"), done.stdout[-200:] + done.stderr
+
+
+def test_the_help_of_download_names_the_real_default():
+    """It is written down there, because importing the hub takes long."""
+    text = CliRunner().invoke(tokenmill, ["download", "--help"]).output
+
+    assert f"[default: {DEFAULT_NUM_SHARDS}]" in text.rsplit("--shards", 1)[1].split("--")[0]

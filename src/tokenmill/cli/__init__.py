@@ -91,18 +91,15 @@ def main(args: list[str] | None = None) -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         print("stopped", file=sys.stderr)
         sys.exit(75)
-    except TokenmillError as error:
-        _fail(error, error.exit_code)
     except BrokenPipeError:
         # The reader of our output went away (`| head`): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except (ValueError, TypeError, OSError) as error:
-        if os.environ.get("TOKENMILL_TRACEBACK"):
+    except (TokenmillError, ValueError, TypeError, OSError) as error:
+        code = 2 if isinstance(error, ValueError) else 1
+        if isinstance(error, TokenmillError):
+            code = error.exit_code
+        elif os.environ.get("TOKENMILL_TRACEBACK"):
             raise
-        _fail(error, 2 if isinstance(error, ValueError) else 1)
-
-
-def _fail(error: Exception, code: int) -> NoReturn:
-    print(f"error: {error}", file=sys.stderr)
-    sys.exit(code)
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(code)

@@ -1,4 +1,4 @@
-"""Flags that several commands share, and flags made from the fields of a dataclass.
+"""Flags in one line each, those that several commands share, and those made from a dataclass.
 
 Name, type, default and help of a setting are written once, in its dataclass: the docstring under
 a field is the help of its flag, a comment above a field is the title of the flags from there on.
@@ -6,17 +6,17 @@ The source is parsed and not imported, so that `--help` needs neither NumPy nor 
 """
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import click
 
 PACKAGE = Path(__file__).parents[1]
 PREPARE_SETTINGS = ("preparation/settings.py", "Settings")
-TRAIN_SETTINGS = ("train/config.py", "TrainConfig")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,155 +43,127 @@ class SectionedCommand(click.Command):
                 formatter.write_dl(sections[title])
 
 
+def value(
+    names: str, metavar: str, text: str, *, default: Any = None, choices: Any = (), **more: Any
+) -> Callable[[F], F]:
+    """A flag that takes a value; the help text shows the choices and the default."""
+    if choices:
+        more["type"] = click.Choice(choices)
+    if default is not None:
+        more["default"] = default
+    text = _help(text, choices, default)
+    return click.option(*names.split(), cls=Flag, metavar=metavar, help=text, **more)
+
+
+def _help(text: str, choices: tuple[str, ...], default: Any) -> str:
+    if choices:
+        text += f" ({', '.join(f'`{choice}`' for choice in choices)})"
+    if default is None or default is False:
+        return text
+    if default is True:
+        default = "yes"
+    elif isinstance(default, int) and default >= 10_000:
+        default = f"{default:,}"
+    elif isinstance(default, float):
+        default = f"{default:g}"
+    return f"{text}  [default: {default}]"
+
+
+def switch(names: str, text: str, **more: Any) -> Callable[[F], F]:
+    """A flag that is on when it is given."""
+    return click.option(*names.split(), cls=Flag, is_flag=True, help=text, **more)
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several flags as one decorator; the help text keeps their order."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given; the rest is left to the library's defaults."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+COUNT = click.IntRange(min=1)
+OPEN_NAMES = ("format", "dtype", "tokenizer", "end_of_text_id")
+# How to read the data; what was given is passed to `tokenmill.open`.
+open_options = together(
+    value("--format", "NAME", "Format, where the content does not show it"),
+    value("--dtype", "TYPE", "Type of the ids, where no file states it"),
+    value("--tokenizer", "NAME", "Tokenizer, where the data names none"),
+    value("--end_of_text_id", "ID", "Id between documents, where the data names none", type=int),
+)
+sample_option = value(
+    "--sample", "N", "Tokens of each split to look at", default=16 << 20, type=COUNT
+)
+
+
 @dataclass(frozen=True)
 class FieldSource:
     """One field of a dataclass, as its source has it."""
 
     name: str
     kind: type
-    choices: tuple[str, ...]
-    """Of a `Literal`; empty for other types."""
+    choices: tuple[str, ...]  # of a Literal; empty for other types
     default: Any
     help: str
     section: str
 
 
 def settings_flags(
-    settings: tuple[str, str],
-    *,
-    only: tuple[str, ...] = (),
-    aliases: Mapping[str, str] | None = None,
+    settings: tuple[str, str], *, only: tuple[str, ...] = (), **aliases: str
 ) -> Callable[[F], F]:
-    """Add a flag for each field (or those in `only`); a flag that is not given is None."""
-
-    def decorate(command: F) -> F:
-        for field in reversed(read_fields(*settings)):
-            if not only or field.name in only:
-                command = _flag(field, (aliases or {}).get(field.name))(command)
-        return command
-
-    return decorate
+    """A flag for each field (or those in `only`); a flag that is not given is None."""
+    fields = [field for field in read_fields(*settings) if not only or field.name in only]
+    return together(*(_flag(field, aliases.get(field.name, "")) for field in fields))
 
 
-def _flag(field: FieldSource, alias: str | None) -> Callable[[F], F]:
-    names = [field.name, f"--{field.name}", *([alias] if alias else [])]
+def _flag(field: FieldSource, alias: str) -> Callable[[F], F]:
+    text = _help(field.help.removesuffix("."), field.choices, field.default)
+    # What is on by default has two flags, so that both can be written down.
+    no = f"/--no_{field.name}" if field.default is True else ""
+    names = [field.name, f"--{field.name}{no}", *alias.split()]
     options: dict[str, Any] = {"metavar": field.name.rpartition("_")[2].upper()}
     if field.kind is bool:
-        # What is on by default has two flags, so that both can be written down.
-        names[1] += f"/--no_{field.name}" if field.default else ""
         options = {"is_flag": True}
     elif field.choices:
         options = {"metavar": "KIND", "type": click.Choice(field.choices)}
     elif field.kind is not str:
         options = {"metavar": "N" if field.kind is int else "X", "type": field.kind}
-    return click.option(
-        *names, cls=Flag, default=None, help=_help(field), section=field.section, **options
-    )
-
-
-def _help(field: FieldSource) -> str:
-    text = field.help.removesuffix(".")
-    if field.choices:
-        text += f" ({', '.join(f'`{choice}`' for choice in field.choices)})"
-    if field.default is None or field.default is False:
-        return text
-    if field.kind is bool:
-        return f"{text}  [default: yes]"
-    shown = field.default
-    if field.kind is int and shown >= 10_000:
-        shown = f"{shown:,}"
-    return f"{text}  [default: {shown:g}]" if field.kind is float else f"{text}  [default: {shown}]"
+    options |= {"default": None, "help": text, "section": field.section}
+    return click.option(*names, cls=Flag, **options)
 
 
 @cache
-def read_fields(file: str, class_name: str) -> tuple[FieldSource, ...]:
+def read_fields(file: str, class_name: str) -> list[FieldSource]:
     """The fields of a dataclass of ours, in order, read from its source."""
     source = (PACKAGE / file).read_text(encoding="utf-8")
-    found = [n for n in ast.parse(source).body if getattr(n, "name", None) == class_name]
-    assert isinstance(found[0], ast.ClassDef)
-    return tuple(_read_class(found[0], source.splitlines()))
-
-
-def _read_class(node: ast.ClassDef, lines: list[str]) -> Iterator[FieldSource]:
-    section = "Options"
-    for field, text in zip(node.body, [*node.body[1:], None], strict=True):
-        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+    lines, fields, section = source.splitlines(), [], "Options"
+    (node,) = [n for n in ast.parse(source).body if getattr(n, "name", None) == class_name]
+    assert isinstance(node, ast.ClassDef)
+    for field, docstring in pairwise(node.body):
+        if not isinstance(field, ast.AnnAssign):
             continue
+        assert field.value, "a field has a default"
+        assert isinstance(docstring, ast.Expr), "and a docstring, which is the help of its flag"
         above = lines[field.lineno - 2].strip()
         section = above.removeprefix("# ") if above.startswith("# ") else section
-        kind, choices = _read_type(field.annotation)
-        yield FieldSource(
-            name=field.target.id,
-            kind=kind,
-            choices=choices,
-            default=_value(field.value) if field.value is not None else None,
-            help=" ".join(_docstring(text).split()),
-            section=section,
-        )
+        annotation = field.annotation
+        kind = _evaluate(annotation.left if isinstance(annotation, ast.BinOp) else annotation)
+        choices = get_args(kind)  # of a Literal
+        name, default = ast.unparse(field.target), _evaluate(field.value)
+        text = " ".join(_evaluate(docstring.value).split())
+        fields.append(FieldSource(name, str if choices else kind, choices, default, text, section))
+    return fields
 
 
-def _read_type(annotation: ast.expr) -> tuple[type, tuple[str, ...]]:
-    """The type of a flag, without `| None`, and the values of a `Literal`."""
-    if isinstance(annotation, ast.BinOp):
-        return _read_type(annotation.left)
-    if isinstance(annotation, ast.Subscript):
-        values = _value(annotation.slice)
-        return str, values if isinstance(values, tuple) else (values,)
-    assert isinstance(annotation, ast.Name)
-    return {"str": str, "int": int, "float": float, "bool": bool}[annotation.id], ()
-
-
-def _value(node: ast.expr) -> Any:
-    """The value of a default that names nothing: numbers, texts, `8 << 20`."""
-    return eval(compile(ast.Expression(node), "default", "eval"), {"__builtins__": {}})
-
-
-def _docstring(node: ast.stmt | None) -> str:
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return str(node.value.value)
-    return ""
-
-
-COUNT = click.IntRange(min=1)
-
-
-def value(
-    names: str, metavar: str, text: str, *, default: Any = None, **more: Any
-) -> Callable[[F], F]:
-    """A flag that takes a value; the default is shown in brackets."""
-    if default is not None:
-        text, more["default"] = f"{text}  [default: {default}]", default
-    return click.option(*names.split(), metavar=metavar, help=text, **more)
-
-
-def switch(names: str, text: str, **more: Any) -> Callable[[F], F]:
-    """A flag that is on when it is given."""
-    return click.option(*names.split(), is_flag=True, help=text, **more)
-
-
-OPEN_NAMES = ("format", "dtype", "tokenizer", "end_of_text_id")
-OPEN_OPTIONS = [
-    value("--format", "NAME", "Format, where the content does not show it"),
-    value("--dtype", "TYPE", "Type of the ids, where no file states it"),
-    value("--tokenizer", "NAME", "Tokenizer, where the data names none"),
-    value("--end_of_text_id", "ID", "Id between documents, where the data names none", type=int),
-]
-sample_option = click.option(
-    "--sample",
-    type=COUNT,
-    default=16 << 20,
-    metavar="N",
-    help="Tokens of each split to look at  [default: 16,777,216]",
-)
-
-
-def open_options(command: F) -> F:
-    """Add the flags that say how to read the data; pass those that were given to `open`."""
-    for option in reversed(OPEN_OPTIONS):
-        command = option(command)
-    return command
-
-
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given; the rest is left to the library's defaults."""
-    return {name: value for name, value in options.items() if value is not None}
+def _evaluate(node: ast.expr) -> Any:
+    """A type or a default that uses no other names: numbers, texts, `8 << 20`."""
+    names = {"str": str, "int": int, "float": float, "bool": bool, "Literal": Literal}
+    return eval(compile(ast.Expression(node), "field", "eval"), {"__builtins__": names})

@@ -9,7 +9,7 @@ from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.cli.train import needs_torch
 
 
-@click.command(short_help="Generate text with a trained model")
+@click.command()
 @click.argument("run")
 @value("--prompt", "TEXT", "Text to continue  [default: a new document]")
 @value("--max_new_tokens", "N", "At most so many", default=200)
@@ -30,17 +30,12 @@ def command(
         tokenmill sample runs/gpt --temperature 0 --max_new_tokens 50
     """
     needs_torch("tokenmill sample")
+    from tokenmill.look.shown_tokens import visible
     from tokenmill.train.sample import sample
 
     samples = [
         {"seed": s, "text": sample(run, prompt or "", top_k=top_k or None, seed=s, **how)}
         for s in range(seed, seed + num_samples)
     ]
-    return Outcome(samples, results=[_without_controls(str(each["text"])) for each in samples])
-
-
-def _without_controls(text: str) -> str:
-    """A model may draw escape sequences; a terminal must not obey them."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
+    # A model may draw escape sequences; a terminal must not obey them.
+    return Outcome(samples, results=[visible(str(each["text"])) for each in samples])

@@ -5,21 +5,15 @@ from typing import Any
 
 import click
 
-from tokenmill.cli.flags import (
-    TRAIN_SETTINGS,
-    Flag,
-    SectionedCommand,
-    settings_flags,
-    switch,
-    value,
-)
+from tokenmill.cli.flags import SectionedCommand, settings_flags, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
-RUN: dict[str, Any] = {"cls": Flag, "section": "The run"}
+SETTINGS = ("train/config.py", "TrainConfig")
+RUN = {"section": "The run"}
 
 
-@click.command(cls=SectionedCommand, short_help="Train a small GPT on token data")
-@settings_flags(TRAIN_SETTINGS)
+@click.command(cls=SectionedCommand)
+@settings_flags(SETTINGS)
 @value("--config_file", "FILE", "JSON settings, e.g. configs/150M_1024.json; flags win", **RUN)
 @switch("--resume", "Continue from the last checkpoint of the run, or start it", **RUN)
 @prints_outcome

@@ -7,8 +7,6 @@ import click
 from tokenmill.cli.flags import given, open_options, sample_option
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
-FAULTY = 12
-
 
 @click.command()
 @click.argument("path")
@@ -35,9 +33,6 @@ def command(path: str, sample: int, quiet: bool, **options: Any) -> Outcome:
     return Outcome(
         result.to_json(),
         results=[one_line(line) for found in result.findings for line in str(found).splitlines()],
-        notes=[
-            f"note: no file states the {name}; {value} fits"
-            for name, value in result.assumed.items()
-        ],
-        exit_code=FAULTY if result.has_faults else 0,
+        notes=[f"note: no file states the {n}; {v} fits" for n, v in result.assumed.items()],
+        exit_code=12 if result.has_faults else 0,
     )

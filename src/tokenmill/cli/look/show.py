@@ -64,15 +64,15 @@ def command(
     """
     import tokenmill
 
-    what = {name: options.pop(name) for name in WHAT}
-    asked = [flag for name, flag in WHAT.items() if what[name] is not None]
-    if len(asked) > 1:
-        raise click.UsageError(f"Use just one of --doc, --tokens, --step and --find, not {asked}")
     how = given({name: options.pop(name) for name in OPEN_NAMES})
+    asked = given({name: options.pop(name) for name in WHAT})
+    if len(asked) > 1:
+        flags = [WHAT[name] for name in asked]
+        raise click.UsageError(f"Use just one of --doc, --tokens, --step and --find, not {flags}")
     data = tokenmill.open(path, split, **how)
-    excerpts = _excerpts(data, limit=limit, order=options, **what)
+    excerpts = _excerpts(data, asked, limit, options)
     first = list(islice(excerpts, 1))
-    if not first and what["text"] is not None:
+    if not first and "text" in asked:
         return Outcome([], notes=[f"not found in {data.split or 'all'}"], exit_code=1)
     return Outcome(
         lambda: [excerpt.to_json() for excerpt in chain(first, excerpts)],
@@ -81,31 +81,25 @@ def command(
 
 
 def _excerpts(
-    data: "TokenDataset",
-    *,
-    doc: int | None,
-    tokens: str | None,
-    step: int | None,
-    text: str | None,
-    limit: int | None,
-    order: dict[str, Any],
+    data: "TokenDataset", asked: dict[str, Any], limit: int | None, order: dict[str, Any]
 ) -> "Iterator[Excerpt]":
     from tokenmill.batches.loader import BatchLoader
     from tokenmill.look.find_text import find
     from tokenmill.look.show import MAX_TOKENS, show_document, show_step, show_tokens
 
-    if text is not None:
-        for match in islice(find(data, text), limit or 10):
+    size = limit or MAX_TOKENS
+    if "text" in asked:
+        for match in islice(find(data, asked["text"]), limit or 10):
             start, stop = max(0, match.start - AROUND), min(match.stop + AROUND, data.num_tokens)
             yield show_tokens(data, start, stop, title=f"found at token {match.start:,}")
-    elif step is not None:
+    elif "step" in asked:
         row = order.pop("row")
         loader = BatchLoader(data, prefetch=0, **order)
-        yield from show_step(loader, step, row=row, limit=limit or MAX_TOKENS)
-    elif tokens is not None:
-        yield show_tokens(data, *_range(tokens, data.num_tokens), limit=limit or MAX_TOKENS)
-    elif doc is not None or data.knows_documents:
-        yield show_document(data, doc or 0, limit=limit or MAX_TOKENS)
+        yield from show_step(loader, asked["step"], row=row, limit=size)
+    elif "tokens" in asked:
+        yield show_tokens(data, *_range(asked["tokens"], data.num_tokens), limit=size)
+    elif "doc" in asked or data.knows_documents:
+        yield show_document(data, asked.get("doc", 0), limit=size)
     else:
         yield show_tokens(data, 0, data.num_tokens, limit=limit or 500)
 
@@ -113,9 +107,8 @@ def _excerpts(
 def _range(text: str, num_tokens: int) -> tuple[int, int]:
     match = re.fullmatch(r"\s*([\d_,]*)\s*:\s*([\d_,]*)\s*", text)
     if match is None:
-        raise click.BadParameter(
-            f"{text!r} is not a range such as 1000:1100", param_hint="--tokens"
-        )
+        wrong = f"{text!r} is not a range such as 1000:1100"
+        raise click.BadParameter(wrong, param_hint="--tokens")
     first, last = (re.sub(r"[_,]", "", part) for part in match.groups())
     return int(first or 0), int(last or num_tokens)
 

@@ -11,8 +11,6 @@ from tokenmill.cli.outcome import Outcome, prints_outcome
 if TYPE_CHECKING:
     from tokenmill.look.check import Check
 
-DAMAGED = 12
-
 
 @click.command()
 @click.argument("path")
@@ -44,7 +42,7 @@ def command(path: str, full: bool, subset: str | None, quiet: bool, **options: A
             for damage in result.damaged
         ],
         notes=_notes(result),
-        exit_code=DAMAGED if result.damaged else 0,
+        exit_code=12 if result.damaged else 0,
     )
 
 
@@ -56,10 +54,6 @@ def _notes(result: "Check") -> Iterator[str]:
     if result.damaged:
         yield f"{result.path}: {len(result.damaged):,} damaged"
         return
-    how = "sizes"
-    if result.shards_read:
-        how = f"{result.shards_read:,} of {result.shards:,} shards "
-        how += (
-            "byte by byte" if result.has_hashes else "by index and ids (the format has no hashes)"
-        )
-    yield f"{result.path}: sound; compared {how}"
+    how = "byte by byte" if result.has_hashes else "by index and ids (the format has no hashes)"
+    read = f"{result.shards_read:,} of {result.shards:,} shards {how}"
+    yield f"{result.path}: sound; compared {read if result.shards_read else 'sizes'}"

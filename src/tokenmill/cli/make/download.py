@@ -6,20 +6,14 @@ import click
 
 from tokenmill.base.human import human_bytes
 from tokenmill.base.signals import interrupt_on_sigterm
-from tokenmill.cli.flags import COUNT, switch, value
+from tokenmill.cli.flags import COUNT, given, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
-from tokenmill.hub.remote_files import DEFAULT_NUM_SHARDS, DEFAULT_REPO
 
 
 @click.command()
-@click.argument("repo", default=DEFAULT_REPO)
-@value("-o --out folder", "DIR", "Folder  [default: /tmp/data/NAME]")
-@value(
-    "--shards",
-    "N",
-    f"Training shards, in the order of their names  [default: {DEFAULT_NUM_SHARDS}]",
-    type=COUNT,
-)
+@click.argument("repo_id", required=False, metavar="[REPO]")
+@value("-o --out data_dir", "DIR", "Folder  [default: /tmp/data/NAME]")
+@value("--shards", "N", "Training shards, in the order of their names  [default: 3]", type=COUNT)
 @value("--pattern patterns", "GLOB", "Take the files that match; may be given again", multiple=True)
 @value("--revision", "R", "Branch, tag or commit", default="main")
 @value("--workers", "N", "Files fetched at the same time", default=4, type=COUNT)
@@ -28,13 +22,7 @@ from tokenmill.hub.remote_files import DEFAULT_NUM_SHARDS, DEFAULT_REPO
 @switch("--dry_run", "Only say what would be fetched")
 @prints_outcome
 def command(
-    repo: str,
-    folder: str | None,
-    patterns: tuple[str, ...],
-    deadline: float | None,
-    dry_run: bool,
-    quiet: bool,
-    **options: Any,
+    patterns: tuple[str, ...], deadline: float | None, dry_run: bool, quiet: bool, **options: Any
 ) -> Outcome:
     """Fetch token shards from the dataset repository REPO.
 
@@ -53,16 +41,9 @@ def command(
     """
     from tokenmill.hub import Retry, download
 
+    options |= {"patterns": patterns or None, "progress": False if quiet else None}
     with interrupt_on_sigterm():
-        done = download(
-            folder,
-            repo,
-            patterns=patterns or None,
-            retry=Retry(deadline=deadline),
-            dry_run=dry_run,
-            progress=False if quiet else None,
-            **options,
-        )
+        done = download(retry=Retry(deadline=deadline), dry_run=dry_run, **given(options))
     if dry_run:
         files = [("here ", file) for file in done.kept] + [("fetch", f) for f in done.fetched]
         lines = [f"{what}  {human_bytes(file.num_bytes):>9}  {file.path}" for what, file in files]

@@ -1,22 +1,14 @@
 """`tokenmill prepare`: tokenize text files into shards; `prepare plan` only plans it."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tokenmill.base.human import human_bytes, human_rate
 from tokenmill.base.progress import open_progress
-from tokenmill.cli.flags import (
-    PREPARE_SETTINGS,
-    F,
-    Flag,
-    SectionedCommand,
-    given,
-    read_fields,
-    settings_flags,
-)
+from tokenmill.cli import flags
+from tokenmill.cli.flags import PREPARE_SETTINGS, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
@@ -30,33 +22,25 @@ On many machines, as numbered jobs (each has its own --help):
     tokenmill prepare finish OUT             whatever is missing, then the manifest
     tokenmill prepare slurm OUT              print a script that submits all of these
 """
-where = partial(click.option, cls=Flag, section="Input and output")
-running = partial(click.option, cls=Flag, section="Running")
+WHERE = {"section": "Input and output"}
+RUNNING = {"section": "Running"}
+ENGINES = ("local", "ray")
+# What `prepare` and `prepare plan` both take.
+preparation_options = flags.together(
+    click.argument("inputs", nargs=-1, metavar="INPUT..."),
+    value("--input_files", "INPUT", "The same as INPUT", multiple=True, **WHERE),
+    value("-o --out_dir", "OUT", "Folder of the dataset", required=True, **WHERE),
+    switch("--append", "Add to the dataset in OUT", **WHERE),
+    switch("--overwrite", "Replace the dataset in OUT", **WHERE),
+    value("--work_dir", "DIR", "Where to work when OUT is s3://bucket/...", **WHERE),
+    flags.settings_flags(PREPARE_SETTINGS, tokenizer="--tokenization"),
+    switch("--no_dedup", "--dedup none", section="Cleaning"),
+    value("--max_ram", "SIZE", "Memory to stay within, such as 4G", **RUNNING),
+    switch("--break_lock", "Take OUT over from a machine that is gone", **RUNNING),
+)
 
 
-def preparation_options(command: F) -> F:
-    """What `prepare` and `prepare plan` both take: inputs, OUT, settings, and how to write OUT."""
-    for option in reversed(
-        [
-            click.argument("inputs", nargs=-1, metavar="INPUT..."),
-            where("--input_files", multiple=True, metavar="INPUT", help="The same as INPUT"),
-            where("-o", "--out_dir", required=True, metavar="OUT", help="Folder of the dataset"),
-            where("--append", is_flag=True, help="Add to the dataset in OUT"),
-            where("--overwrite", is_flag=True, help="Replace the dataset in OUT"),
-            where("--work_dir", metavar="DIR", help="Where to work when OUT is s3://bucket/..."),
-            settings_flags(PREPARE_SETTINGS, aliases={"tokenizer": "--tokenization"}),
-            click.option(
-                "--no_dedup", cls=Flag, section="Cleaning", is_flag=True, help="--dedup none"
-            ),
-            running("--max_ram", metavar="SIZE", help="Memory to stay within, such as 4G"),
-            running("--break_lock", is_flag=True, help="Take OUT over from a machine that is gone"),
-        ]
-    ):
-        command = option(command)
-    return command
-
-
-class WithJobs(SectionedCommand):
+class WithJobs(flags.SectionedCommand):
     """A command whose first argument may be one of the jobs; an input of that name is ./plan."""
 
     def make_context(
@@ -70,20 +54,12 @@ class WithJobs(SectionedCommand):
         return super().make_context(info_name, args, parent, **e)
 
 
-@click.command(cls=WithJobs, short_help="Tokenize text files into shards", epilog=JOBS_HELP)
+@click.command(cls=WithJobs, epilog=JOBS_HELP)
 @preparation_options
-@running("--workers", type=int, metavar="N", help="Processes  [default: number of cores]")
-@running(
-    "--engine",
-    type=click.Choice(["local", "ray"]),
-    default="local",
-    metavar="KIND",
-    help="Run on this machine or on a Ray cluster (`local`, `ray`)  [default: local]",
-)
-@running("--ray_address", metavar="ADDRESS", help="The cluster: auto, or HOST:PORT")
-@click.option(
-    "--estimate", is_flag=True, help="Read about 1 %, print what to expect, write nothing"
-)
+@value("--workers", "N", "Processes  [default: number of cores]", type=int, **RUNNING)
+@value("--engine", "KIND", "Here or on a Ray cluster", choices=ENGINES, default="local", **RUNNING)
+@value("--ray_address", "ADDRESS", "The cluster: auto, or HOST:PORT", **RUNNING)
+@switch("--estimate", "Read about 1 %, print what to expect, write nothing")
 @prints_outcome
 def command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcome:
     """Tokenize text files into a new dataset at OUT.
@@ -103,7 +79,7 @@ def command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcom
     if estimate:
         from tokenmill.preparation.budget.estimate import estimate as make_estimate
 
-        known = {"workers", *(field.name for field in read_fields(*PREPARE_SETTINGS))}
+        known = {"workers", *(field.name for field in flags.read_fields(*PREPARE_SETTINGS))}
         found = make_estimate(inputs, **{k: v for k, v in settings.items() if k in known})
         return Outcome(found.to_json(), results=[found.to_text()])
     from tokenmill.preparation.prepare import prepare
@@ -113,7 +89,7 @@ def command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcom
     return Outcome(summary.to_json(), notes=summary_lines(summary))
 
 
-@click.command(cls=SectionedCommand, short_help="Write the plan of a preparation")
+@click.command(cls=flags.SectionedCommand)
 @preparation_options
 @prints_outcome
 def plan_command(out_dir: str, quiet: bool, **options: Any) -> Outcome:
@@ -129,13 +105,12 @@ def plan_command(out_dir: str, quiet: bool, **options: Any) -> Outcome:
     inputs, settings = inputs_and_settings(options)
     made = jobs.plan(inputs, out_dir, **settings)
     if isinstance(made, Summary):
-        return Outcome(
-            made.to_json(), notes=[f"{made.out_dir} is finished: there is nothing to plan"]
-        )
-    run, parts, size = options["work_dir"] or out_dir, jobs.usual_parts(made), made.bytes_in
+        done = f"{made.out_dir} is finished: there is nothing to plan"
+        return Outcome(made.to_json(), notes=[done])
+    run, units, parts = options["work_dir"] or out_dir, len(made.units), jobs.usual_parts(made)
     return Outcome(
-        {"run": printable(run), "units": len(made.units), "bytes": size, "parts": parts},
-        results=[f"{len(made.units)} units, {human_bytes(size)} of input"],
+        {"run": printable(run), "units": units, "bytes": made.bytes_in, "parts": parts},
+        results=[f"{units} units, {human_bytes(made.bytes_in)} of input"],
         notes=[
             f"next: tokenmill prepare slurm {run} --parts {parts} > job.sbatch",
             f"  or: tokenmill prepare work {run} --part K/N, K from 0 to N-1",
@@ -149,12 +124,10 @@ def inputs_and_settings(options: dict[str, Any]) -> tuple[list[str], dict[str, A
     if not inputs:
         raise click.UsageError("no input was given; name files, folders, globs, or - for stdin")
     if options.pop("no_dedup"):
-        if options["dedup"] not in (None, "none"):
-            raise click.UsageError(
-                f"--no_dedup and --dedup {options['dedup']} contradict each other"
-            )
-        options["dedup"] = "none"
-    return inputs, given(options)
+        kind, options["dedup"] = options["dedup"], "none"
+        if kind not in (None, "none"):
+            raise click.UsageError(f"--no_dedup and --dedup {kind} contradict each other")
+    return inputs, flags.given(options)
 
 
 def summary_lines(summary: "Summary") -> Iterator[str]:
@@ -166,20 +139,16 @@ def summary_lines(summary: "Summary") -> Iterator[str]:
         yield f"  bad       {place}"
     if summary.lines_dropped:
         yield f"  lines     dropped {summary.lines_dropped:,} seen before"
-    num_bytes = (summary.train_tokens + summary.val_tokens) * (
-        2 if summary.dtype == "uint16" else 4
-    )
+    item_size = 2 if summary.dtype == "uint16" else 4
+    size = human_bytes((summary.train_tokens + summary.val_tokens) * item_size)
     yield (
         f"  tokens    {summary.train_tokens:,} train in {summary.train_shards:,} shards, "
-        f"{summary.val_tokens:,} val in {summary.val_shards:,}, {summary.dtype}, "
-        f"{human_bytes(num_bytes)}"
+        f"{summary.val_tokens:,} val in {summary.val_shards:,}, {summary.dtype}, {size}"
     )
     for note in summary.notes:
         yield f"  note      {note}"
     if summary.already_there:
         yield f"Nothing to write to {summary.out_dir}"
-        return
-    yield (
-        f"Wrote {summary.out_dir}/dataset_metadata.json in {summary.seconds:.1f} s "
-        f"({human_rate(summary.bytes_in, summary.seconds)})"
-    )
+    else:
+        rate = human_rate(summary.bytes_in, summary.seconds)
+        yield f"Wrote {summary.out_dir}/dataset_metadata.json in {summary.seconds:.1f} s ({rate})"

@@ -11,13 +11,13 @@ from tokenmill.cli.make.prepare import summary_lines
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 
-@click.command(short_help="Do one part of what can be done now")
+@click.command()
 @click.argument("run", metavar="OUT")
 @value("--part", "K/N", "Which part, K from 0 to N-1", required=True)
 @value("--workers", "N", "Processes here", default=1)
 @value("--wait", "SECONDS", "Wait so long for other parts that run now", default=0.0)
 @prints_outcome
-def work_command(run: str, part: str, workers: int, wait: float, quiet: bool) -> Outcome:
+def work(run: str, part: str, workers: int, wait: float, quiet: bool) -> Outcome:
     """Do part K of N of the first stage that is not complete, and of the next ones while they can
     begin. A stage begins when the one before it is complete: run all parts again until `status`
     says that nothing is missing, or let `finish` do the rest.
@@ -30,30 +30,25 @@ def work_command(run: str, part: str, workers: int, wait: float, quiet: bool) ->
     which = JobPart.parse(part)
     with open_progress(quiet=quiet) as progress:
         report = jobs.work(run, which, workers=workers, wait=wait, progress=progress)
-    lines = []
-    if report.finished:
-        lines.append(f"{run} is finished: there is nothing to do")
+    lines = [f"{run} is finished: there is nothing to do"] if report.finished else []
     for stage in report.stages:
         if stage.ran or stage is report.stages[-1]:
             missing = f", {len(stage.missing):,} missing" if stage.missing else ""
-            lines.append(
-                f"  {stage.name:<19} {stage.tasks:,} tasks: {stage.ran:,} done by part {which}"
-                f"{missing}"
-            )
+            done = f"{stage.tasks:,} tasks: {stage.ran:,} done by part {which}"
+            lines.append(f"  {stage.name:<19} {done}{missing}")
     if report.complete and not report.finished:
         lines.append(f"all tasks are done; next: tokenmill prepare finish {run}")
     elif report.missing:
-        lines.append(
-            f"other parts must finish {report.stages[-1].name!r} before this one continues"
-        )
+        stage = report.stages[-1]
+        lines.append(f"other parts must finish {stage.name!r} before this one continues")
     return Outcome(_to_json(report), notes=lines)
 
 
-@click.command(short_help="What is done and what is missing")
+@click.command()
 @click.argument("run", metavar="OUT")
 @value("--parts", "N", "Name missing parts of N", type=COUNT)
 @prints_outcome
-def status_command(run: str, parts: int | None, quiet: bool) -> Outcome:
+def status(run: str, parts: int | None, quiet: bool) -> Outcome:
     """Say how far each stage is, and which parts are missing, as `sbatch --array` takes them."""
     from tokenmill.executors.numbered import to_array
     from tokenmill.preparation import jobs
@@ -80,13 +75,13 @@ def _to_json(report: Any) -> dict[str, Any]:
     return {"finished": report.finished, "complete": report.complete, "stages": stages}
 
 
-@click.command(short_help="Whatever is missing, then the manifest")
+@click.command()
 @click.argument("run", metavar="OUT")
 @value("--workers", "N", "Processes  [default: number of cores]", type=int)
 @value("--max_ram", "SIZE", "Memory to stay within, such as 4G")
 @switch("--break_lock", "Take OUT over from a machine that is gone")
 @prints_outcome
-def finish_command(run: str, quiet: bool, **options: Any) -> Outcome:
+def finish(run: str, quiet: bool, **options: Any) -> Outcome:
     """Do whatever is missing on this machine, check that the counts agree, write the manifest."""
     from tokenmill.preparation import jobs
 
@@ -98,12 +93,12 @@ def finish_command(run: str, quiet: bool, **options: Any) -> Outcome:
     return Outcome(summary.to_json(), notes=summary_lines(summary))
 
 
-@click.command(short_help="Print a script that submits everything to Slurm")
+@click.command()
 @click.argument("run", metavar="OUT")
 @value("--parts", "N", "Jobs in each array", type=COUNT)
 @value("--cpus", "N", "CPUs of each job", default=1, type=COUNT)
 @value("--memory", "SIZE", "For each CPU", default="2G")
-def slurm_command(run: str, parts: int | None, cpus: int, memory: str) -> None:
+def slurm(run: str, parts: int | None, cpus: int, memory: str) -> None:
     """Print a script to read, change and submit: an array for each stage, then `finish`."""
     from tokenmill.preparation import jobs
 
@@ -114,9 +109,4 @@ def slurm_command(run: str, parts: int | None, cpus: int, memory: str) -> None:
     print(jobs.make_slurm_script(os.path.abspath(run), found[1], of, cpus, memory), end="")
 
 
-JOBS = {
-    "work": work_command,
-    "status": status_command,
-    "finish": finish_command,
-    "slurm": slurm_command,
-}
+JOBS = {"work": work, "status": status, "finish": finish, "slurm": slurm}

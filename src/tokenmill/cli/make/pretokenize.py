@@ -10,27 +10,24 @@ import click
 from tokenmill.base.human import human_bytes
 from tokenmill.base.progress import open_progress
 from tokenmill.base.signals import interrupt_on_sigterm
-from tokenmill.cli.flags import PREPARE_SETTINGS, given, settings_flags
+from tokenmill.cli.flags import PREPARE_SETTINGS, given, settings_flags, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
     from tokenmill.preparation.pretokenize import Pretokenized
 
+DTYPES = ("uint16", "uint32", "int32", "int64")
 
-@click.command(short_help="Tokenize one text file into one .npy beside it")
+
+@click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE.txt...")
 @settings_flags(
     PREPARE_SETTINGS,
     only=("tokenizer", "end_of_text", "token_pattern", "separator"),
-    aliases={"tokenizer": "--tokenization"},
+    tokenizer="--tokenization",
 )
-@click.option(
-    "--dtype",
-    type=click.Choice(["uint16", "uint32", "int32", "int64"]),
-    metavar="KIND",
-    help="Stored type (`uint16`, `uint32`, `int32`, `int64`)  [default: by vocabulary]",
-)
-@click.option("--force", is_flag=True, help="Write also where a newer .npy is")
+@value("--dtype", "KIND", "Stored type; by default by vocabulary", choices=DTYPES)
+@switch("--force", "Write also where a newer .npy is")
 @prints_outcome
 def command(files: tuple[str, ...], quiet: bool, **options: Any) -> Outcome:
     """Tokenize each text into one .npy array beside it: FILE.txt becomes FILE.npy.
@@ -51,9 +48,8 @@ def command(files: tuple[str, ...], quiet: bool, **options: Any) -> Outcome:
     pattern, end = options.pop("token_pattern"), options.pop("end_of_text")
     if pattern is not None or end is not None:
         end = int(end) if end is not None and end.isdecimal() else end
-        options["tokenizer"] = load(
-            options["tokenizer"] or "gpt2", pattern=pattern, end_of_text=end
-        )
+        name = options["tokenizer"] or "gpt2"
+        options["tokenizer"] = load(name, pattern=pattern, end_of_text=end)
     started = time.monotonic()
     with interrupt_on_sigterm(), open_progress(quiet=quiet) as progress:
         arrays = pretokenize(files, progress=progress, **given(options))
@@ -66,10 +62,8 @@ def command(files: tuple[str, ...], quiet: bool, **options: Any) -> Outcome:
 
 def _lines(array: "Pretokenized") -> Iterator[str]:
     if array.kept:
-        yield (
-            f"Kept {array.npy}: it is newer than {array.text} ({array.tokens:,} tokens, "
-            f"{array.dtype}); --force writes it again"
-        )
+        held = f"{array.tokens:,} tokens, {array.dtype}"
+        yield f"Kept {array.npy}: it is newer than {array.text} ({held}); --force writes it again"
         return
     yield f"Wrote {array.npy}"
     yield f"  characters            {array.characters:,}"

@@ -1,5 +1,6 @@
 """`tokenmill upload`: a dataset to the Hugging Face hub."""
 
+from functools import partial
 from typing import Any
 
 import click
@@ -29,12 +30,7 @@ def command(folder: str, repo: str, no_sample: bool, quiet: bool, **options: Any
     """
     from tokenmill.hub import upload
 
-    done = upload(
-        folder,
-        repo,
-        sample=not no_sample,
-        note=(lambda text: None) if quiet else lambda text: click.echo(text, err=True),
-        **options,
-    )
+    say = (lambda text: None) if quiet else partial(click.echo, err=True)
+    done = upload(folder, repo, sample=not no_sample, note=say, **options)
     note = f"{done.url}: {len(done.files)} files at {done.commit[:12]}"
     return Outcome(done.to_json(), notes=[note])
