@@ -30,7 +30,7 @@ def command(
         tokenmill sample runs/gpt --temperature 0 --max_new_tokens 50
     """
     needs_torch("tokenmill sample")
-    from tokenmill.look.shown_tokens import visible
+    from tokenmill.base.human import visible
     from tokenmill.train.sample import sample
 
     samples = [

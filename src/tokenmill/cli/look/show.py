@@ -22,9 +22,7 @@ WHAT = {"doc": "--doc", "tokens": "--tokens", "step": "--step", "text": "--find"
 
 @click.command()
 @click.argument("path")
-@value(
-    "--split", "NAME", "`train`, `val`, `test` or `all`  [default: train, or all without splits]"
-)
+@value("--split", "NAME", "Which split, or `all`  [default: train, or all without splits]")
 @value("--doc", "N", "Document number N, from 0", type=click.IntRange(min=0))
 @value("--tokens", "A:B", "Tokens A to B of the split")
 @value("--step", "K", "The batch of step K", type=click.IntRange(min=0))
@@ -43,13 +41,7 @@ WHAT = {"doc": "--doc", "tokens": "--tokens", "step": "--step", "text": "--find"
 @open_options
 @prints_outcome
 def command(
-    path: str,
-    split: str | None,
-    limit: int | None,
-    ids: bool,
-    plain: bool,
-    quiet: bool,
-    **options: Any,
+    path: str, split: str | None, limit: int | None, quiet: bool, **options: Any
 ) -> Outcome:
     """Print token data as text, with the edges of tokens and the end of each document visible.
 
@@ -66,6 +58,7 @@ def command(
 
     how = given({name: options.pop(name) for name in OPEN_NAMES})
     asked = given({name: options.pop(name) for name in WHAT})
+    style = {name: options.pop(name) for name in ("plain", "ids")}
     if len(asked) > 1:
         flags = [WHAT[name] for name in asked]
         raise click.UsageError(f"Use just one of --doc, --tokens, --step and --find, not {flags}")
@@ -76,7 +69,7 @@ def command(
         return Outcome([], notes=[f"not found in {data.split or 'all'}"], exit_code=1)
     return Outcome(
         lambda: [excerpt.to_json() for excerpt in chain(first, excerpts)],
-        results=(_text(e, plain, ids, quiet) for e in chain(first, excerpts)),
+        results=(_text(each, quiet, **style) for each in chain(first, excerpts)),
     )
 
 
@@ -113,7 +106,7 @@ def _range(text: str, num_tokens: int) -> tuple[int, int]:
     return int(first or 0), int(last or num_tokens)
 
 
-def _text(excerpt: "Excerpt", plain: bool, with_ids: bool, quiet: bool) -> str:
+def _text(excerpt: "Excerpt", quiet: bool, plain: bool, ids: bool) -> str:
     """The lines of one excerpt; with `plain`, its title is a note."""
     from tokenmill.base.human import visible
     from tokenmill.look.shown_tokens import render
@@ -126,4 +119,4 @@ def _text(excerpt: "Excerpt", plain: bool, with_ids: bool, quiet: bool) -> str:
             print(title, file=sys.stderr)
         return visible(b"".join(piece.data for piece in excerpt.tokens if not piece.special))
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    return f"--- {title}\n{render(excerpt.tokens, color=color, with_ids=with_ids)}"
+    return f"--- {title}\n{render(excerpt.tokens, color=color, with_ids=ids)}"
