@@ -175,7 +175,7 @@ class TokenDataset(TokenAxis):
         if end_of_text_id is None:
             end_of_text_id = found.end_of_text_id
         if end_of_text_id is not None:
-            end_of_text_comes = end_of_text_comes or found.end_of_text_comes or "after"
+            end_of_text_comes = end_of_text_comes or found.end_of_text_comes
         super().__init__(
             reader,
             path=path,

@@ -247,11 +247,9 @@ class Conversion:
 
     def _check_end_of_text_id(self, data: TokenDataset) -> None:
         """Where readers know only one end-of-text id, documents with another one are lost."""
-        known = self.to.end_of_text_id_of(self.dtype)
-        ours = self.rules.end_of_text_id
-        if known is None or known == ours or self.rules.allow_lost_documents:
-            return
-        if data.knows_documents:
+        known, ours = self.to.end_of_text_id_of(self.dtype), self.rules.end_of_text_id
+        is_lost = known not in (None, ours) and data.knows_documents
+        if is_lost and not self.rules.allow_lost_documents:
             raise FormatError(
                 f"documents end with id {ours}, but in {self.to.name} files of {self.dtype.name} "
                 f"with {known}: readers would not find them",

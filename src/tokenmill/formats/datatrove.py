@@ -31,12 +31,11 @@ class DatatroveWriter(RollingWriter):
     folder_per_split = True
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
-        """The index and the metadata."""
-        write_file(path.with_name(path.name + ".index"), ends.astype("<u8").tobytes())
+        write_file(Path(f"{path}.index"), ends.astype("<u8").tobytes())
         width = self.target.dtype.itemsize
         name = self.target.tokenizer or "Unknown Tokenizer"
         lines = [f"{name}|{width}", str(num_tokens), f"{num_tokens / 1e9:.2f} GT"]
-        write_file(path.with_name(path.name + ".metadata"), "\n".join(lines).encode())
+        write_file(Path(f"{path}.metadata"), "\n".join(lines).encode())
 
 
 class Datatrove(FileFormat):
@@ -60,7 +59,6 @@ class Datatrove(FileFormat):
         return index.with_suffix("") if ours else None
 
     def read(self, path: Path, ask: Ask) -> FoundData:
-        """One file as a shard; the path may be any of the files of one name."""
         tokens = path.with_name(path.name.split(".ds")[0] + ".ds")
         size = untrusted.file_size(tokens, path if path != tokens else None)
         tokenizer, stated, count = _metadata(tokens)
@@ -74,7 +72,7 @@ class Datatrove(FileFormat):
             untrusted.expect_size(tokens, size, count * dtype.itemsize, f"{tokens.name}.metadata")
         num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
         details: dict[str, Any] = {"tokenizer": tokenizer} if tokenizer else {}
-        if tokens.with_name(tokens.name + ".loss").exists():
+        if Path(f"{tokens}.loss").exists():
             details["loss_mask"] = tokens.name + ".loss"
         bundled = BUNDLED.get(tokenizer or "")
         return self.found(
@@ -91,7 +89,7 @@ class Datatrove(FileFormat):
 
 def _metadata(tokens: Path) -> tuple[str | None, np.dtype[Any] | None, int | None]:
     """Tokenizer, dtype and number of tokens, as far as they are known."""
-    path = tokens.with_name(tokens.name + ".metadata")
+    path = Path(f"{tokens}.metadata")
     if not path.is_file():
         return None, None, None
     text = untrusted.read_whole(path, cap=1 << 16).decode("utf-8", errors="replace")
@@ -109,7 +107,7 @@ def _metadata(tokens: Path) -> tuple[str | None, np.dtype[Any] | None, int | Non
 
 
 def _index(tokens: Path, num_tokens: int) -> Lazy | None:
-    path = tokens.with_name(tokens.name + ".index")
+    path = Path(f"{tokens}.index")
     if not path.is_file():
         return None
     size = untrusted.file_size(path)

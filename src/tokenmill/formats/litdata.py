@@ -27,6 +27,7 @@ TORCH_CODES = {
     11: "u1", 12: "i1", 13: "<i2", 14: "<i2", 15: "<i4", 16: "<i4", 17: "<i8", 18: "<i8", 20: "<u2"
 }  # fmt: skip
 CODES = {np.dtype(dtype).name: code for code, dtype in NUMPY_CODES.items()}
+WRITE_AGAIN = "write 1-D arrays of ids: litdata.optimize(..., item_loader=TokensLoader())"
 # The tree of one leaf, in the words of the library that litdata keeps it with.
 ONE_LEAF = '[1, {"type": null, "context": null, "children_spec": []}]'
 
@@ -75,14 +76,11 @@ class Litdata(SampleFormat):
     ) -> FoundData:
         dtype = ask.agreed(_dtype(index.object("config"), root.index), root.index)
         shards = [_chunk(root, chunk, dtype) for chunk in entries]
-        counts = [chunk.count("chunk_size") for chunk in entries]
-        lengths = np.diff(load_ends(shards[0].path, counts[0], 1), prepend=0)
+        assert shards[0].ends is not None
+        lengths = np.diff(shards[0].ends(), prepend=0)
         documents = untrusted.samples_are_documents(index, lengths)
-        if documents:
-            shards = [
-                replace(shard, ends=Lazy(load_ends, (shard.path, n, dtype.itemsize), n))
-                for shard, n in zip(shards, counts, strict=True)
-            ]
+        if not documents:
+            shards = [replace(shard, ends=None) for shard in shards]
         return FoundData(self.name, tuple(shards), details={"rows": not documents})
 
 
@@ -95,9 +93,7 @@ def _dtype(config: Reader, path: Path) -> np.dtype[Any]:
         pickled = isinstance(formats, list) and "pickle" in formats
         raise FormatError(
             f"{path} has the data_format {formats!r:.100}, which is not integers in token mode",
-            hint="unpickling can run code, so it is refused; write 1-D arrays with TokensLoader"
-            if pickled
-            else "write 1-D arrays of token ids: litdata.optimize(..., item_loader=TokensLoader())",
+            hint=("unpickling can run code, so it is refused; " if pickled else "") + WRITE_AGAIN,
         )
     for key in ("compression", "encryption"):
         if config.fields.get(key):
@@ -108,7 +104,7 @@ def _dtype(config: Reader, path: Path) -> np.dtype[Any]:
     if config.fields.get("item_loader") != "TokensLoader":
         raise FormatError(
             f"{path} is for {config.fields.get('item_loader')!r:.60}, not for TokensLoader",
-            hint="write it again: litdata.optimize(..., item_loader=TokensLoader())",
+            hint=WRITE_AGAIN,
         )
     return np.dtype(codes[int(code)])
 
@@ -122,7 +118,8 @@ def _chunk(root: untrusted.Root, chunk: Reader, dtype: np.dtype[Any]) -> TokenFi
     if (table[0], table[-1]) != (offset, size):
         what = f"says items from byte {table[0]:,} to {table[-1]:,}; the index says "
         raise untrusted.mixed(path, what + f"from {offset:,} to {size:,}")
-    return TokenFile(str(path), name, dtype, num_tokens, size, offset)
+    ends = Lazy(load_ends, (str(path), count, dtype.itemsize), count)
+    return TokenFile(str(path), name, dtype, num_tokens, size, offset, ends=ends)
 
 
 def load_ends(path: str, count: int, itemsize: int) -> np.ndarray:

@@ -23,10 +23,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from tokenmill.base.atomic import sync_open_file
 from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
-from tokenmill.formats.engine.writing import RollingWriter, close
+from tokenmill.formats.engine.writing import RollingWriter
 from tokenmill.tokenfiles.token_file import Lazy
 
 MAGIC = b"MMIDIDX\x00\x00"
@@ -57,7 +58,7 @@ class MegatronWriter(RollingWriter):
             index.write(lengths.astype("<i4").tobytes())
             index.write(((ends - lengths) * self.target.dtype.itemsize).astype("<i8").tobytes())
             index.write(np.arange(len(ends) + 1, dtype="<i8").tobytes())
-            close(index)
+            sync_open_file(index)
 
 
 class Megatron(FileFormat):
@@ -80,7 +81,6 @@ class Megatron(FileFormat):
         return index.with_suffix(".bin") if index.suffix == ".idx" else None
 
     def read(self, path: Path, ask: Ask) -> FoundData:
-        """One pair as a shard; the path may be either of its files."""
         index = path.with_suffix(".idx") if path.suffix == ".bin" else path
         tokens = path.with_suffix(".bin")
         first_bytes, index_size = untrusted.head(index, HEADER_BYTES)

@@ -56,29 +56,23 @@ class Nanogpt(FileFormat):
                 f"{path} has a header ({other}), so it is not a raw file; its header is no tokens",
                 hint=f'leave format out, and the header is respected: tokenmill.open("{path}")',
             )
-        beside = path.with_name("meta.json")
-        if beside not in ask.beside:
-            ask.beside[beside] = _meta(beside)
-        meta = ask.beside[beside]
-        dtype = ask.dtype
-        if "dtype" in meta:
-            dtype = ask.agreed(token_dtype(meta["dtype"]), path)
+        meta = _meta(path.with_name("meta.json"))
+        stated = meta.pop("dtype", None)
+        dtype = ask.agreed(token_dtype(stated), path) if stated else ask.dtype
         if dtype is None:
             raise _unknown_dtype(path, size)
         num_tokens = untrusted.whole_tokens(path, size, dtype.itemsize, dtype.name)
-        comes = "after" if "end_of_text_id" in meta else None
-        known: dict[str, Any] = {name: meta.get(name) for name in META_FIELDS[1:]}
-        return self.found(path, dtype, num_tokens, size, end_of_text_comes=comes, **known)
+        return self.found(path, dtype, num_tokens, size, **meta)
 
 
 def _meta(beside: Path) -> dict[str, Any]:
     if not beside.is_file():
         return {}
     fields = untrusted.read_json(beside)
-    known = [name for name in META_FIELDS if name in fields.names()]
     return {
         name: fields.text(name, among=INTEGERS) if name == "dtype" else fields.count(name)
-        for name in known
+        for name in META_FIELDS
+        if name in fields.names()
     }
 
 
@@ -89,15 +83,10 @@ def _unknown_dtype(path: Path, size: int) -> FormatError:
             f"{path} is a shard of the dataset {owner}, and has no header of its own",
             hint=f'open the dataset, which knows the type: tokenmill.open("{owner}"{split})',
         )
-    hint = (
-        f'nanoGPT writes uint16 for gpt2: tokenmill.open("{path}", format="nanogpt", '
-        'dtype="uint16")'
-    )
+    call = f'tokenmill.open("{path}", format="nanogpt", dtype="uint16")'
+    hint = f"nanoGPT writes uint16 for gpt2: {call}"
     if path.with_name("meta.pkl").is_file():
-        hint += (
-            "\nmeta.pkl is a pickle and is never read; nanoGPT's character-level sets, which have "
-            "one, are uint16 too"
-        )
+        hint += "\nmeta.pkl is a pickle and is never read; sets of characters have one: uint16 too"
     if size % 2:
         hint = f"{size:,} bytes is odd, so only uint8 is possible; or the file was cut short"
     return untrusted.unknown_dtype(path, size, "has no header", hint)

@@ -157,7 +157,6 @@ def _found(
         tuple(files) or (nothing,),
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,
-        end_of_text_comes="after",
         tokenizer_state=where.state(tokenizer.state),
         tokenizer_fingerprint=tokenizer.fingerprint,
         has_manifest=True,

@@ -20,7 +20,7 @@ from tokenmill.formats.datatrove import Datatrove
 from tokenmill.formats.dolma import Dolma
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FolderFormat, FoundData, TokenFormat
-from tokenmill.formats.engine.held_out import ALL, folder_of, in_split, take
+from tokenmill.formats.engine.held_out import ALL, SPLITS, folder_of, in_split, take
 from tokenmill.formats.litdata import Litdata
 from tokenmill.formats.litpkds import Litpkds
 from tokenmill.formats.llmc import Llmc
@@ -120,8 +120,8 @@ def _of_folder(folder: Path, split: str | None, name: str | None, ask: Ask) -> F
     for format in FOLDER_FORMATS.values():
         if name in (None, format.name) and format.claims_folder(folder):
             return format.read_folder(folder, split, ask)
-    folders = {split: folder_of(folder, split) for split in ("train", "val", "test")}
-    if folders["train"] or folders["val"]:
+    folders = {split: path for split in SPLITS if (path := folder_of(folder, split))}
+    if {"train", "val"} & set(folders):
         return _of_split_folders(folder, folders, split, name, ask)
     entries = sorted(folder.iterdir(), key=lambda path: os.fsencode(path.name))
     # Without hidden files and folders: those are temporary, or of something else.
@@ -151,10 +151,9 @@ def _check_that_nothing_is_missing(entries: list[Path], token_files: set[str]) -
 
 
 def _of_split_folders(
-    folder: Path, folders: dict[str, Path | None], split: str | None, format: str | None, ask: Ask
+    folder: Path, here: dict[str, Path], split: str | None, format: str | None, ask: Ask
 ) -> FoundData:
     """`train/` and `val/`: each is a whole split. With train/ alone, its end is held out."""
-    here = {name: path for name, path in folders.items() if path is not None}
     everything = split == ALL or (split is None and len(here) == 1)
     wanted = split or "train"
     inner = ALL

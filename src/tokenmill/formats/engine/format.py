@@ -7,7 +7,7 @@ attributes and never compares the name of a format. All formats are listed in en
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -44,8 +44,6 @@ class Ask:
     """What the caller knows that the files may not say."""
 
     dtype: np.dtype[Any] | None = None
-    beside: dict[Path, dict[str, Any]] = field(default_factory=dict)
-    """Files already read once for all files of a folder."""
 
     def agreed(self, dtype: np.dtype[Any], path: Path | str) -> np.dtype[Any]:
         """The dtype that a file states; an argument that says otherwise is refused."""
@@ -66,8 +64,8 @@ class FoundData:
     files: tuple[TokenFile, ...]
     vocab_size: int | None = None
     end_of_text_id: int | None = None
-    end_of_text_comes: str | None = None
-    """`after` or `before` each document."""
+    end_of_text_comes: str = "after"
+    """Or `before` each document."""
     tokenizer: str | None = None
     """A name that is bundled, so that loading it needs no network."""
     tokenizer_state: Lazy | None = None
@@ -78,8 +76,7 @@ class FoundData:
     details: dict[str, Any] = field(default_factory=dict)
     """What else the files say, for people: JSON values."""
 
-    def with_files(self, files: list[TokenFile]) -> "FoundData":
-        """The same, of other files."""
+    def with_files(self, files: Sequence[TokenFile]) -> "FoundData":
         return replace(self, files=tuple(files))
 
 

@@ -94,7 +94,8 @@ class RollingWriter(Writer):
 
     def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
         self.finish(self.path(), self._file, num_tokens, ends)
-        close(self._file)
+        sync_open_file(self._file)
+        self._file.close()
 
     def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
         done = 0
@@ -194,12 +195,6 @@ def offset_table(sizes: list[int], before: int = 0) -> bytes:
     start = 4 * (len(sizes) + 2) + before
     offsets = np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))]) + start
     return np.concatenate([[len(sizes)], offsets]).astype("<u4").tobytes()
-
-
-def close(file: IO[bytes]) -> None:
-    """Close a file whose bytes are on disk."""
-    sync_open_file(file)
-    file.close()
 
 
 def write_file(path: Path, data: bytes) -> None:
