@@ -8,7 +8,7 @@ import tokenmill
 
 
 def raw(folder: Path, **files: list[int]) -> Path:
-    """Raw uint16 files; `__` in a name stands for a dot."""
+    """Raw uint16 files; `__` in a name is for a dot."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, ids in files.items():
         np.array(ids, "<u2").tofile(folder / name.replace("__", "."))

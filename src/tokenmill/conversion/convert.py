@@ -102,8 +102,8 @@ def _refuse_to_replace(target: Path, src: Where | list[Where]) -> None:
                 hint="write to another folder",
             )
     suffixes = {suffix for format in FORMATS.values() for suffix in format.written_suffixes}
-    files = (path for path in sorted(target.rglob("*")) if path.is_file())
-    for path in files if target.is_dir() else [target] if target.exists() else []:
+    paths = sorted(target.rglob("*")) if target.is_dir() else [target]
+    for path in filter(Path.is_file, paths):
         if path.suffix not in suffixes and path.name != "README.md":
             raise FormatError(
                 f"{target} is not replaced: it holds {path.name}, which is no file of tokens",

@@ -35,7 +35,6 @@ class DocumentStream:
 
     def __init__(self, data: TokenDataset) -> None:
         self._data = data
-        self.knows_documents = data.knows_documents
         self._shifted = not data.has_index and data.end_of_text_comes == "before"
         self._skip = 0
         self.num_tokens = data.num_tokens
@@ -44,7 +43,6 @@ class DocumentStream:
             self.num_tokens += 1 - self._skip
 
     def tokens(self, start: int, stop: int) -> np.ndarray:
-        """Ids in the stored dtype."""
         last = min(stop + self._skip, self._data.num_tokens)
         ids = self._data.tokens(min(start + self._skip, last), last)
         if len(ids) < stop - start:
@@ -53,7 +51,7 @@ class DocumentStream:
 
     def ends(self, start: int, stop: int) -> np.ndarray:
         """Where documents end, also the one that the end of the data cuts."""
-        if not self.knows_documents:
+        if not self._data.knows_documents:
             return np.empty(0, np.int64)
         if self._shifted:
             marked = self.tokens(start, stop) == self._data.end_of_text_id
@@ -80,9 +78,9 @@ def stream(data: TokenDataset, rules: StreamRules) -> Chunks:
                 f"{rules.vocab_size:,} ids",
                 hint="these ids are of another tokenizer; name it with tokenizer= (--tokenizer)",
             )
-        if not whole.knows_documents and rules.to.is_indexed and stop == whole.num_tokens:
+        if not data.knows_documents and rules.to.is_indexed and stop == whole.num_tokens:
             ends = np.array([len(ids)])
-        if rules.to.documents_by_id and whole.knows_documents:
+        if rules.to.documents_by_id and data.knows_documents:
             ids, ends = _known_by_id(ids, ends, rules, data, start)
         yield ids, ends
 

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
 from tokenmill.base.strict_json import Reader
 from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import INDEX, Ask, FoundData, SampleFormat
+from tokenmill.formats.engine.format import Ask, FoundData, SampleFormat
 from tokenmill.formats.engine.writing import SampleWriter, offset_table, write_file
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
@@ -36,7 +35,6 @@ class LitdataWriter(SampleWriter):
     """One split as a folder with an index."""
 
     def write_shard(self, number: int, documents: list[np.ndarray]) -> dict[str, Any]:
-        """The table of offsets, then all ids."""
         name = f"chunk-0-{number}.bin"
         data = b"".join([offset_table([d.nbytes for d in documents]), *map(bytes, documents)])
         write_file(self.folder / name, data)
@@ -47,7 +45,7 @@ class LitdataWriter(SampleWriter):
             "filename": name,
         }
 
-    def write_index(self) -> None:
+    def index(self) -> dict[str, Any]:
         config = {
             "chunk_bytes": self.target.tokens_per_shard * self.target.dtype.itemsize,
             "chunk_size": None,
@@ -58,9 +56,7 @@ class LitdataWriter(SampleWriter):
             "item_loader": "TokensLoader",
         }
         # Fixed: the time of writing would make equal data unequal.
-        index = {"chunks": self.entries, "config": config, "updated_at": "0"}
-        index[untrusted.OUR_KEY] = {"samples": "documents"}
-        write_file(self.folder / INDEX, orjson.dumps(index))
+        return {"chunks": self.entries, "config": config, "updated_at": "0"}
 
 
 class Litdata(SampleFormat):
@@ -78,7 +74,7 @@ class Litdata(SampleFormat):
         shards = [_chunk(root, chunk, dtype) for chunk in entries]
         assert shards[0].ends is not None
         lengths = np.diff(shards[0].ends(), prepend=0)
-        documents = untrusted.samples_are_documents(index, lengths)
+        documents = self.samples_are_documents(index, lengths)
         if not documents:
             shards = [replace(shard, ends=None) for shard in shards]
         return FoundData(self.name, tuple(shards), details={"rows": not documents})

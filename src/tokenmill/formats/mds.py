@@ -31,16 +31,9 @@ from tokenmill.base.hashing import BLOCK_BYTES, Hasher, hash_file
 from tokenmill.base.strict_json import Reader
 from tokenmill.errors import CorruptShardError, FormatError
 from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import (
-    INDEX,
-    INTEGERS,
-    Ask,
-    FoundData,
-    SampleFormat,
-    token_dtype,
-)
+from tokenmill.formats.engine.format import INTEGERS, Ask, FoundData, SampleFormat
 from tokenmill.formats.engine.held_out import FOLDERS
-from tokenmill.formats.engine.writing import SampleWriter, offset_table, write_file
+from tokenmill.formats.engine.writing import INDEX, SampleWriter, offset_table, write_file
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 USUAL_NAMES = ("tokens", "input_ids")
@@ -52,7 +45,6 @@ class MdsWriter(SampleWriter):
     """One split as a folder with an index."""
 
     def write_shard(self, number: int, documents: list[np.ndarray]) -> dict[str, Any]:
-        """The table of offsets, the JSON, then each sample: its size, its shape, its ids."""
         config = {
             "column_encodings": [f"ndarray:{self.target.dtype.name}"],
             "column_names": ["tokens"],
@@ -76,10 +68,8 @@ class MdsWriter(SampleWriter):
         }
         return {**config, "raw_data": raw_data, "samples": len(samples), "zip_data": None}
 
-    def write_index(self) -> None:
-        ours = {"samples": "documents"}
-        index = {"shards": self.entries, "version": 2, untrusted.OUR_KEY: ours}
-        write_file(self.folder / INDEX, orjson.dumps(index))
+    def index(self) -> dict[str, Any]:
+        return {"shards": self.entries, "version": 2}
 
 
 def _sample(document: np.ndarray) -> bytes:
@@ -124,7 +114,7 @@ class Mds(SampleFormat):
         column = _column(entries[0], path, ask)
         starts, _, code = _samples(root, entries[0], column, 0).read()
         dtype = column.dtype or ask.agreed(np.dtype(DTYPE_CODES[code]), path)
-        documents = untrusted.samples_are_documents(index, np.diff(starts))
+        documents = self.samples_are_documents(index, np.diff(starts))
         shards = []
         for number, entry in enumerate(entries):
             if _column(entry, path, ask) != column:
@@ -187,7 +177,8 @@ def _column(entry: Reader, path: Path, ask: Ask) -> Column:
             hint=("pickles (pkl) can run code; " if kind == "pkl" else "")
             + "write the tokens as ndarray:uint16 or ndarray:int32",
         )
-    dtype = ask.agreed(token_dtype(found["dtype"]), path) if found["dtype"] else None
+    stated = np.dtype(found["dtype"]).newbyteorder("<") if found["dtype"] else None
+    dtype = ask.agreed(stated, path) if stated else None
     return Column(dtype, found["shape"] is None, number, fixed)
 
 

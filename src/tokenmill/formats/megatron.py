@@ -107,8 +107,7 @@ def _header(index: Path, first_bytes: bytes) -> tuple[np.dtype[Any], int, int]:
     untrusted.expect_at_least(index, len(first_bytes), HEADER_BYTES, "the header of an index")
     untrusted.expect_version(index, int.from_bytes(first_bytes[9:17], "little"), 1)
     dtype = dtype_of_code(index, first_bytes[17])
-    sequences = int.from_bytes(first_bytes[18:26], "little")
-    documents = int.from_bytes(first_bytes[26:34], "little")
+    sequences, documents = np.frombuffer(first_bytes, "<u8", 2, 18).tolist()
     if documents < 1:
         raise untrusted.damaged(index, f"has {documents} document bounds; an empty one has 1")
     return dtype, sequences, documents

@@ -98,16 +98,16 @@ def _expand(where: Where) -> list[Path]:
     if Path(text + ".idx").is_file():  # Megatron's users name the pair without its suffix
         return [Path(text + ".bin")]
     if globbing.has_magic(text):
-        found = sorted(globbing.glob(text, recursive=True), key=os.fsencode)  # noqa: PTH207
-        paths = [Path(name) for name in found if not Path(name).is_dir()]
-        if found and not paths and len(found) > 1:
+        names = sorted(globbing.glob(text, recursive=True), key=os.fsencode)  # noqa: PTH207
+        files = [Path(name) for name in names if not Path(name).is_dir()]
+        if not names:
+            raise NotADatasetError(f"no file matches {text!r} (looked in {Path.cwd()})")
+        if not files and len(names) > 1:
             raise NotADatasetError(
-                f"{text!r} matches {len(found)} folders and no file",
+                f"{text!r} matches {len(names)} folders and no file",
                 hint=f'open one of them, or the files in them: tokenmill.open("{text}/*")',
             )
-        if found:
-            return paths or [Path(found[0])]
-        raise NotADatasetError(f"no file matches {text!r} (looked in {Path.cwd()})")
+        return files or [Path(names[0])]
     names = os.listdir(path.parent) if path.parent.is_dir() else []
     near = closest(path.name, sorted(names))
     raise NotADatasetError(
@@ -144,10 +144,7 @@ def _check_that_nothing_is_missing(entries: list[Path], token_files: set[str]) -
         for format in FILE_FORMATS.values():
             tokens = format.tokens_of(index, token_files)
             if tokens is not None and tokens.name not in token_files:
-                raise NotADatasetError(
-                    f"there is no file {tokens}, of which {index.name} is the index",
-                    hint="fetch the missing file; nothing can replace it",
-                )
+                raise untrusted.missing(tokens, index)
 
 
 def _of_split_folders(

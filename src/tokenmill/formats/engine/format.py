@@ -18,12 +18,11 @@ from tokenmill.base.strict_json import Reader
 from tokenmill.errors import FormatError, MismatchError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.held_out import take
-from tokenmill.formats.engine.writing import Writer
+from tokenmill.formats.engine.writing import INDEX, OUR_KEY, Writer
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
 NO_LIMIT = 2**62  # tokens
-INDEX = "index.json"
 
 
 def token_dtype(value: object) -> np.dtype[Any]:
@@ -207,3 +206,16 @@ class SampleFormat(FolderFormat, Protocol):
             )
         found = self.read_shards(untrusted.Root(folder, path), index, entries, ask)
         return found.with_files(take(found.files, split, folder))
+
+    @staticmethod
+    def samples_are_documents(index: Reader, lengths: np.ndarray) -> bool:
+        """Whether samples are documents, or rows cut from a stream of them.
+
+        Neither format says it. Projects that pack tokens write rows of one length, others do not.
+        So samples of different lengths (`lengths` are those of the first shard) are documents;
+        among rows, documents are known only by an end-of-text id. A dataset written by tokenmill
+        says it in the index, under a key that other readers pass over.
+        """
+        if OUR_KEY in index.names():
+            return index.object(OUR_KEY).text("samples", among=("documents", "rows")) == "documents"
+        return len(lengths) < 2 or bool((lengths != lengths[0]).any())

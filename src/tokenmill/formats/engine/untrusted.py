@@ -24,7 +24,6 @@ from tokenmill.tokenfiles.token_file import Lazy
 
 JSON_CAP = 64 << 20
 MIXED = "tokens and index are of different builds, or one was cut; fetch or write both again"
-OUR_KEY = "tokenmill"  # in the index of other formats, when we wrote them
 
 # first bytes -> the format that reads it; or what else it is, and what to do with it
 MAGICS = {
@@ -150,19 +149,6 @@ def read_whole(path: Path, *, cap: int = JSON_CAP) -> bytes:
 def read_json(path: Path) -> Reader:
     """A JSON object whose fields are asked for by name and type."""
     return Reader(parse_object(read_whole(path), str(path)), str(path))
-
-
-def samples_are_documents(index: Reader, lengths: np.ndarray) -> bool:
-    """Whether samples (of MDS, litdata) are documents, or rows cut from a stream of them.
-
-    Neither format says it. Projects that pack tokens write rows of one length; projects that write
-    documents do not. So: samples of one length (`lengths` are those of the first shard) are rows,
-    and documents are known only by an end-of-text id; samples of different lengths are documents.
-    A dataset written by tokenmill says it in the index, under a key that other readers pass over.
-    """
-    if OUR_KEY in index.names():
-        return index.object(OUR_KEY).text("samples", among=("documents", "rows")) == "documents"
-    return len(lengths) < 2 or bool((lengths != lengths[0]).any())
 
 
 class Root:

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import orjson
 
 from tokenmill.base.atomic import sync_open_file
 from tokenmill.errors import FormatError
 
 MAX_SHARD_BYTES = (1 << 32) - (1 << 20)
+INDEX = "index.json"  # of MDS and litdata
+OUR_KEY = "tokenmill"  # in that index, when we wrote it
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,8 @@ class SampleWriter(Writer):
         """Write these documents as one shard; its entry in the index."""
 
     @abstractmethod
-    def write_index(self) -> None: ...
+    def index(self) -> dict[str, Any]:
+        """What names all shards, as JSON."""
 
     def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
         start = 0
@@ -178,7 +182,8 @@ class SampleWriter(Writer):
         assert not self._begun, "a document without an end"
         if self._documents:
             self._flush()
-        self.write_index()
+        index = {**self.index(), OUR_KEY: {"samples": "documents"}}
+        write_file(self.folder / INDEX, orjson.dumps(index))
         return len(self.entries)
 
     def _flush(self) -> None:
