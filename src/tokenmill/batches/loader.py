@@ -130,10 +130,12 @@ class BatchLoader:
 
     @property
     def batch_size(self) -> int:
+        """Rows of a batch on one rank."""
         return self._maker.share.batch_size
 
     @property
     def block_size(self) -> int:
+        """Inputs, and targets, of a row."""
         return self._order.block_size
 
     @property

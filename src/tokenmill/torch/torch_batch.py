@@ -1,7 +1,7 @@
 """A batch as tensors."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -53,9 +53,8 @@ class TorchBatch:
         ]
 
     def _each(self, change: Any) -> Self:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        changed = {k: change(v) if isinstance(v, Tensor) else v for k, v in values.items()}
-        return replace(self, **changed)
+        tensors = {name: v for name, v in vars(self).items() if isinstance(v, Tensor)}
+        return replace(self, **{name: change(tensor) for name, tensor in tensors.items()})
 
     def as_dict(self) -> dict[str, Tensor]:
         """`{"input_ids", "labels", ...}` with labels already shifted: labels[t] follows input t.

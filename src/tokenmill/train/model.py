@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-IGNORED = -100  # a target that does not count
+from tokenmill.torch.torch_batch import IGNORED
 
 
 @dataclass(frozen=True)
