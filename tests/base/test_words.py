@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tokenmill.base import human, redact, suggest
+from tokenmill.base import human, markup, redact, suggest
 from tokenmill.base.human import human_bytes, human_count, human_duration, plural
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.base.suggest import AS_HINT, closest, did_you_mean
@@ -31,7 +31,9 @@ def test_counts_durations_and_nouns():
     assert [plural(n, "shard") for n in (0, 1, 1024)] == ["0 shards", "1 shard", "1,024 shards"]
 
 
-@pytest.mark.parametrize("module", [human, redact, suggest], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [human, markup, redact, suggest], ids=lambda module: module.__name__
+)
 def test_the_examples_in_the_docs_are_true(module):
     found = doctest.testmod(module)
     assert found.attempted > 0

@@ -1,5 +1,6 @@
 """For each trap a bad file is made and the doctor names it; on good data it says nothing."""
 
+import doctest
 import json
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from look.build import ALL_FORMATS, EOT, joined
 
 from tokenmill.cli import main
 from tokenmill.errors import NotADatasetError
-from tokenmill.look.doctor import examine
+from tokenmill.look import token_sample
+from tokenmill.look.doctor import examine, shard_files
 
 
 def names(path, **settings) -> list[str]:
@@ -250,7 +252,7 @@ def test_a_shard_cut_short_is_named(tmp_path, docs):
     assert "corpus_train_000002.bin" in found.evidence
 
 
-def test_a_raw_shard_shorter_than_its_sisters_is_named(tmp_path, docs):
+def test_a_raw_shard_shorter_than_the_others_is_named(tmp_path, docs):
     ids = stream(docs)
     for number in range(6):
         part = ids[number * 10_000 : (number + 1) * 10_000]
@@ -382,7 +384,7 @@ def test_a_folder_without_token_data_is_no_dataset(tmp_path):
 
 
 def test_a_trillion_tokens_take_seconds(tmp_path, docs):
-    """A sparse file: what lies between the written parts is never read as a whole."""
+    """A sparse file: what is between the written parts is never read as a whole."""
     path = tmp_path / "train.bin"
     ids = stream(docs)
     with path.open("wb") as file:
@@ -393,3 +395,10 @@ def test_a_trillion_tokens_take_seconds(tmp_path, docs):
 
     assert "zero-tail" in [f.name for f in result.findings]
     assert result.tokens_looked_at < 4 << 20
+
+
+@pytest.mark.parametrize("module", [token_sample, shard_files], ids=lambda module: module.__name__)
+def test_the_examples_in_the_docs_are_true(module):
+    found = doctest.testmod(module)
+    assert found.attempted > 0
+    assert found.failed == 0

@@ -6,7 +6,7 @@ How other local viewers were broken, and what prevents it here:
   DNS rebinding        `Host` must be 127.0.0.1:PORT or localhost:PORT
   other sites          `Origin` and `Sec-Fetch-Site` must be ours; nothing may frame a page
   changes              GET and HEAD only; there is nothing to change
-  text that is script  all text is escaped (html.py), and the policy runs only our own file
+  text that is script  all text is escaped (base/markup.py), and the policy runs only our own file
   traces               no cookies, no referrer, nothing is stored
 """
 

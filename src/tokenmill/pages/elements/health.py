@@ -39,14 +39,17 @@ QUESTIONS = (
 )
 
 
+Answer = tuple[str, str, list[Trap]]
+"""(`good`, `bad`, `warn` or `unasked`; words; the traps that explain it)."""
+
+
 @dataclass(frozen=True)
 class Health:
     """All answers, the same for the page and for a test."""
 
-    rows: list[tuple[str, str, list[Trap]]]
-    """(`good`, `bad`, `warn` or `unasked`; words; the traps that explain it)."""
+    rows: list[Answer]
     looked_at: int
-    tokens: int
+    """Tokens."""
 
     @property
     def faults(self) -> int:
@@ -63,18 +66,17 @@ def health_of(opened: OpenedSplits, sample: int) -> Health:
         "end-of-text id": all(split.end_of_text_id is not None for split in splits.values()),
         "tokenizer": opened.tokenizer is not None,
         "train and val": {"train", "val"} <= set(splits),
-        "foreign order": True,
     }
     rows = [_files(opened.path, opened.open_options)]
     # Our own datasets keep the order of their sources: their windows are shuffled when read.
     asked_of = [q for q in QUESTIONS if q.needs != "foreign order" or not data.has_manifest]
     rows += [_answer(question, result, known) for question in asked_of]
     asked = {name for question in QUESTIONS for name in question.names}
-    rows += [(_kind(f), f.name, [f]) for f in result.findings if f.name not in asked]
-    return Health(rows, result.tokens_looked_at, result.tokens)
+    rows += [(_kind([f]), f.name, [f]) for f in result.findings if f.name not in asked]
+    return Health(rows, result.tokens_looked_at)
 
 
-def _files(path: str, open_options: dict[str, Any]) -> tuple[str, str, list[Trap]]:
+def _files(path: str, open_options: dict[str, Any]) -> Answer:
     """Sizes against the manifest, the headers and the indices."""
     found = verify(path, **open_options)
     findings = [
@@ -85,23 +87,20 @@ def _files(path: str, open_options: dict[str, Any]) -> tuple[str, str, list[Trap
     return ("bad" if findings else "good", f"Sizes of files agree with {what}", findings)
 
 
-def _answer(
-    question: Question, result: Examination, known: dict[str, bool]
-) -> tuple[str, str, list[Trap]]:
+def _answer(question: Question, result: Examination, known: dict[str, bool]) -> Answer:
     found = [f for f in result.findings if f.name in question.names]
     if found:
-        kinds = {_kind(f) for f in found}
-        return ("bad" if "bad" in kinds else "warn", question.words, found)
+        return (_kind(found), question.words, found)
     misread = any(f.name in READING for f in result.findings)
     if misread and question.names is not READING:
         return ("unasked", f"{question.words} (not asked: see above)", [])
-    if question.needs is not None and not known[question.needs]:
+    if question.needs is not None and not known.get(question.needs, True):
         return ("unasked", f"{question.words} (not asked: {question.needs} not known)", [])
     return ("good", question.words, [])
 
 
-def _kind(finding: Trap) -> str:
-    return "bad" if finding.is_fault else "warn"
+def _kind(findings: list[Trap]) -> str:
+    return "bad" if any(trap.is_fault for trap in findings) else "warn"
 
 
 def health_list(health: Health) -> Html:
