@@ -5,14 +5,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmill.text.cleaning.dedup import (
-    HASH,
-    find_duplicates,
-    hash_all,
-    make_run,
-    partition_bounds,
-    slice_of,
-)
+from tokenmill.text.cleaning.dedup import HASH, find_duplicates, hash_all, make_run, slice_of
 
 # Hashes that meet in one half, in both, or at the edges of partitions.
 few = st.sampled_from([0, 1, 2, 1 << 63, (1 << 63) + 1, (1 << 64) - 1, 12345])
@@ -32,10 +25,9 @@ def test_duplicates_are_those_a_set_finds(units, num_partitions):
     ]
     again = {(unit, int(at)) for unit, run in enumerate(runs) for at in run.repeated}
     for partition in range(num_partitions):
-        bounds = partition_bounds(partition, num_partitions)
         slices = []
         for unit, run in enumerate(runs):
-            part = slice_of(run.hashes, bounds)
+            part = slice_of(run.hashes, partition, num_partitions)
             slices.append((unit, run.hashes[part], run.ordinals[part]))
         found = find_duplicates(slices)
         assert found.units.tolist() == sorted(found.units.tolist())

@@ -21,7 +21,7 @@ def plain_lines(texts):
 
 
 def plainly_without(texts, dropped):
-    """Each line goes with the newline behind it; the last line of a text has none."""
+    """Each line goes with the newline after it; the last line of a text has none."""
     left, number = [], 0
     for text in texts:
         lines = re.findall(rb"[^\n]*\n|[^\n]+\Z|\Z", text)
@@ -85,7 +85,7 @@ def test_empty_lines_that_meet_become_one_as_in_cleaning(texts, continues, data)
     )
 
     expected = plainly_without(texts, dropped)
-    if continues and expected:  # something else stands before the first
+    if continues and expected:  # something else is before the first
         expected[0] = plainly_squeezed(b"." + expected[0])[1:]
     assert found == [
         text if continues and number == 0 else plainly_squeezed(text)

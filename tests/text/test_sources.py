@@ -1,4 +1,4 @@
-"""Files, folders and globs become one ordered list of sources, told apart by content."""
+"""Files, folders and globs become one ordered list of sources, whose kinds are found by content."""
 
 import bz2
 import gzip

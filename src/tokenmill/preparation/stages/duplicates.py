@@ -22,14 +22,7 @@ from tokenmill.errors import BadInputError, MismatchError, PrepareError
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.workspace.work_folder import Workspace, leaves_receipt
 from tokenmill.shards.manifest import Manifest, ShardEntry
-from tokenmill.text.cleaning.dedup import (
-    HASH,
-    find_duplicates,
-    hash_all,
-    make_run,
-    partition_bounds,
-    slice_of,
-)
+from tokenmill.text.cleaning.dedup import HASH, find_duplicates, hash_all, make_run, slice_of
 from tokenmill.text.cleaning.line_work import find_lines, lines_that_count
 from tokenmill.tokens.tokenizer import Tokenizer
 
@@ -144,11 +137,10 @@ def search_documents(out_dir: str, partition: int, of: int, runs: int) -> dict[s
 
 def _search(workspace: Workspace, stage: str, partition: int, of: int, runs: int) -> dict[str, Any]:
     done = _search_name(partition, of)
-    bounds = partition_bounds(partition, of)
     slices = [
         (number, np.ascontiguousarray(part["hash"]), np.ascontiguousarray(part["ordinal"]))
         for number, entries in _runs(workspace, stage, runs)
-        if len(part := entries[slice_of(entries["hash"], bounds)])
+        if len(part := entries[slice_of(entries["hash"], partition, of)])
     ]
     found = find_duplicates(slices)
     starts = np.searchsorted(found.units, np.arange(runs + 1)).astype("<u8")

@@ -129,7 +129,6 @@ class ChunkKeeper(ExitStack):
         self._file = self.enter_context(new_file(path))
 
     def add(self, chunk: Chunk) -> None:
-        """Append the next chunk of the unit."""
         text = _BREAK.join(chunk.texts)
         self._hash.update(text)
         self._file.write(text)
@@ -174,5 +173,4 @@ class KeptChunks:
                 )
 
     def remove(self) -> None:
-        """Delete the file: its chunks have been used."""
         self._path.unlink(missing_ok=True)

@@ -10,7 +10,6 @@ trillion lines, one in 680 million.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +24,7 @@ def hash_all(texts: Iterable[bytes | memoryview]) -> np.ndarray:
     return np.frombuffer(digests, HASH)
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """The hashes of one unit: its first occurrences, sorted, and its repetitions."""
 
     hashes: np.ndarray  # HASH, sorted by (high, low), each once
@@ -65,14 +63,9 @@ def find_duplicates(runs: Sequence[tuple[int, np.ndarray, np.ndarray]]) -> Dupli
     return Duplicates(units[again], ordinals[again])
 
 
-def partition_bounds(partition: int, num_partitions: int) -> tuple[int, int]:
-    """The range of `high` values of one partition, end exclusive."""
-    return (partition << 64) // num_partitions, ((partition + 1) << 64) // num_partitions
-
-
-def slice_of(hashes: np.ndarray, bounds: tuple[int, int]) -> slice:
-    """Where the values of a partition are in a sorted run, by bisection."""
-    low, high = bounds
+def slice_of(hashes: np.ndarray, partition: int, num_partitions: int) -> slice:
+    """Where a partition, a range of values of `high`, is in a sorted run; by bisection."""
+    low, high = ((n << 64) // num_partitions for n in (partition, partition + 1))
     start = int(np.searchsorted(hashes["high"], np.uint64(low)))
     if high == 1 << 64:
         return slice(start, len(hashes))

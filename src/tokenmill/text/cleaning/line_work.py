@@ -29,7 +29,6 @@ class Lines:
         return len(self.starts)
 
     def all(self) -> list[bytes]:
-        """Every line, without its newline."""
         return self.whole.split(b"\n") if self.texts else []
 
     @cached_property

@@ -92,7 +92,6 @@ class InputStream:
         return b"".join(parts)
 
     def skip(self, size: int) -> None:
-        """Go to a later place of the text."""
         if self._kind is None:
             self.position = self.raw_position = self.position + size
             self._file.seek(self.position)

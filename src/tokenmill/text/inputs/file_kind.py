@@ -14,6 +14,8 @@ lines or CSV is still read as text, and `lookalikes` reports what it looks like.
 
 import csv
 import re
+from itertools import islice
+from typing import Any
 
 import orjson
 
@@ -24,18 +26,17 @@ from tokenmill.text.inputs.open_input import Source, bad_file
 COMPRESSION_SUFFIXES = {
     ".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd", ".xz": "xz", ".bz2": "bzip2",
 }  # fmt: skip
-TEXT_SUFFIXES = frozenset((
+_TEXT_SUFFIXES = (
     ".txt", ".text", ".md", ".markdown", ".rst", ".tex", ".org", ".log", ".srt",
     ".py", ".pyi", ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".css", ".go", ".hs", ".java", ".jl",
     ".js", ".kt", ".lua", ".ml", ".php", ".pl", ".r", ".rb", ".rs", ".scala", ".sh", ".sql",
     ".swift", ".ts",
-))  # fmt: skip
-JSONL_SUFFIXES = frozenset((".jsonl", ".ndjson", ".json"))
-KIND_OF_SUFFIX = (
-    dict.fromkeys(TEXT_SUFFIXES, "text")
-    | dict.fromkeys(JSONL_SUFFIXES, "jsonl")
-    | {".csv": "csv", ".parquet": "parquet"}
-)
+)  # fmt: skip
+KIND_OF_SUFFIX = {
+    **dict.fromkeys(_TEXT_SUFFIXES, "text"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+    **{".csv": "csv", ".parquet": "parquet"},
+}
 _HEAD_BYTES = 1 << 16
 _LOOKALIKE_BYTES = 1 << 14  # of each file, and of at most so many files: each costs a read
 _LOOKALIKE_FILES = 100
@@ -57,6 +58,12 @@ def suffixes(name: str) -> tuple[str, str]:
     base = base.removesuffix(compression)
     dot = base.rfind(".")
     return (base[dot:] if dot > 0 else ""), compression
+
+
+def is_taken(relative: str) -> bool:
+    """Whether a file in a folder is taken: by its suffix, and not if it is hidden."""
+    hidden = any(part.startswith(".") for part in relative.split("/"))
+    return not hidden and suffixes(relative)[0] in KIND_OF_SUFFIX
 
 
 def make_source(path: str, name: str) -> Source:
@@ -105,10 +112,7 @@ def _look_inside(path: str, shown: str, compression: str | None, *, must_be_json
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
     line, newline, _ = text.partition(b"\n")
     whole = newline or len(head) < _HEAD_BYTES
-    try:
-        is_object = isinstance(orjson.loads(line), dict) if whole else line.startswith(b"{")
-    except orjson.JSONDecodeError:
-        is_object = False
+    is_object = _json_object(line) is not None if whole else line.startswith(b"{")
     if is_object or (must_be_json and not text):
         return "jsonl"
     if must_be_json:
@@ -120,11 +124,13 @@ def _look_inside(path: str, shown: str, compression: str | None, *, must_be_json
 
 def lookalikes(sources: list[Source], text_field: str) -> list[str]:
     """Sentences about the first files that are read as text and look like rows."""
-    notes: list[str] = []
-    for source in [source for source in sources if source.kind == "text"][:_LOOKALIKE_FILES]:
-        if len(notes) < _LOOKALIKE_NOTES and (note := _looks_like(source, text_field)):
-            notes.append(f"{source.name} looks like {note}")
-    return notes
+    texts = [source for source in sources if source.kind == "text"][:_LOOKALIKE_FILES]
+    notes = (
+        f"{source.name} looks like {note}"
+        for source in texts
+        if (note := _looks_like(source, text_field))
+    )
+    return list(islice(notes, _LOOKALIKE_NOTES))
 
 
 def _looks_like(source: Source, text_field: str) -> str:
@@ -133,7 +139,8 @@ def _looks_like(source: Source, text_field: str) -> str:
     if len(head) == _LOOKALIKE_BYTES:
         lines.pop()  # it may be cut
     whole = [line for line in lines if line.strip()]
-    if whole and all(_has_field(line, text_field) for line in whole):
+    fields = ((_json_object(line) or {}).get(text_field) for line in whole)
+    if whole and all(isinstance(field, str) for field in fields):
         return (
             f"JSON lines: every line is an object with a field {text_field!r}; it is read as text; "
             "rename it to .jsonl to read its field"
@@ -147,12 +154,12 @@ def _looks_like(source: Source, text_field: str) -> str:
     return ""
 
 
-def _has_field(line: bytes, text_field: str) -> bool:
+def _json_object(line: bytes) -> dict[str, Any] | None:
     try:
-        row = orjson.loads(line)
+        value = orjson.loads(line)
     except orjson.JSONDecodeError:
-        return False
-    return isinstance(row, dict) and isinstance(row.get(text_field), str)
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _has_column(lines: list[bytes], text_field: str) -> bool:

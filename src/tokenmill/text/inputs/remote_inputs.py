@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tokenmill.errors import PrepareError
 from tokenmill.storage import check_address
-from tokenmill.text.inputs.file_kind import KIND_OF_SUFFIX, make_source, suffixes
+from tokenmill.text.inputs.file_kind import is_taken, make_source
 from tokenmill.text.inputs.open_input import Source, printable
 
 REQUESTS_AT_ONCE = 16
@@ -26,7 +26,7 @@ def expand(text: str, passed_over: list[str]) -> list[str]:
         return [address]
     else:
         below = objects.list_below(address)
-        paths = [path for path in below if _is_taken(path.removeprefix(address))]
+        paths = [path for path in below if is_taken(path.removeprefix(address))]
         passed_over += sorted(set(below) - set(paths), key=os.fsencode)
     if not paths:
         raise PrepareError(
@@ -41,11 +41,6 @@ def make_sources(names: dict[str, str]) -> list[Source]:
     """Sources for these addresses, many at a time: each costs three round trips."""
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         return list(pool.map(make_source, names, names.values()))
-
-
-def _is_taken(relative: str) -> bool:
-    hidden = any(part.startswith(".") for part in relative.split("/"))
-    return not hidden and suffixes(relative)[0] in KIND_OF_SUFFIX
 
 
 _GLOB_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[(!?)([^\]]+)\]|.", re.DOTALL)

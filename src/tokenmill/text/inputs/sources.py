@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable, Sequence
 from tokenmill import storage
 from tokenmill.base.human import plural
 from tokenmill.errors import PrepareError
-from tokenmill.text.inputs import open_input, remote_inputs
-from tokenmill.text.inputs.file_kind import KIND_OF_SUFFIX, make_source, suffixes
-from tokenmill.text.inputs.open_input import Source, printable
+from tokenmill.text.inputs import remote_inputs
+from tokenmill.text.inputs.file_kind import is_taken, make_source, suffixes
+from tokenmill.text.inputs.open_input import UNREADABLE, Source, cannot_read, printable
 
 
 def find_sources(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Source]:
@@ -108,16 +108,14 @@ def _in_folder(folder: str, passed_over: list[str], pass_over: Callable[[str], b
     others: list[str] = []
 
     def stop(error: OSError) -> None:
-        raise open_input.cannot_read(os.fspath(error.filename or folder), error) from error
+        raise cannot_read(os.fspath(error.filename or folder), error) from error
 
     for parent, folders, names in os.walk(os.path.abspath(folder), onerror=stop):
-        hidden = [name for name in folders if name.startswith(".")]
-        closed = [name for name in folders if pass_over(os.path.join(parent, name))]
-        folders[:] = [name for name in folders if name not in {*hidden, *closed}]
-        others += [os.path.join(parent, name) for name in dict.fromkeys(hidden + closed)]
+        closed = [n for n in folders if n.startswith(".") or pass_over(os.path.join(parent, n))]
+        folders[:] = [name for name in folders if name not in closed]
+        others += [os.path.join(parent, name) for name in closed]
         for name in names:
-            known = not name.startswith(".") and suffixes(name)[0] in KIND_OF_SUFFIX
-            (paths if known else others).append(os.path.join(parent, name))
+            (paths if is_taken(name) else others).append(os.path.join(parent, name))
     if not paths:
         raise PrepareError(
             f"no file of a known kind in the folder {printable(folder)}",
@@ -143,10 +141,10 @@ def _make_sources(given_by: dict[str, str], count_unreadable: bool) -> list[Sour
             with open(path, "rb"):
                 pass
         except OSError as error:
-            if count_unreadable and error.errno in open_input.UNREADABLE:
+            if count_unreadable and error.errno in UNREADABLE:
                 sources.append(Source(path, name, 0, 0, "unreadable", None))
                 continue
-            raise open_input.cannot_read(path, error) from error
+            raise cannot_read(path, error) from error
         same = first_with.setdefault((about.st_dev, about.st_ino), path)
         if same != path:
             raise _twice(path, same, given_by[path])
@@ -169,13 +167,12 @@ def _names(paths: list[str]) -> dict[str, str]:
 
 def _encode_name(relative: str) -> str:
     """Percent-encode what is not printable UTF-8, and "%" itself, so that names stay apart."""
-    parts = []
-    for character in relative.replace(os.sep, "/"):
-        if character.isprintable() and character != "%":
-            parts.append(character)
-        else:
-            parts += [f"%{byte:02X}" for byte in os.fsencode(character)]
-    return "".join(parts)
+
+    def encode(character: str) -> str:
+        return "".join(f"%{byte:02X}" for byte in os.fsencode(character))
+
+    parts = (c if c.isprintable() and c != "%" else encode(c) for c in relative)
+    return "".join(parts).replace(os.sep, "/")
 
 
 def _twice(path: str, first: str, second: str) -> PrepareError:

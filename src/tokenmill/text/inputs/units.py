@@ -8,7 +8,7 @@ file are one unit each. pyarrow is loaded only when a parquet file is met.
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -75,28 +75,22 @@ def open_parquet(source: Source, spool_dir: str | None = None) -> Iterator[Any]:
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtraError("reading parquet", package="pyarrow", extra="parquet") from error
-    with _unpacked(source, spool_dir) as file:
+    with ExitStack() as stack:
+        file: IO[bytes]
+        if source.compression is None:
+            file = stack.enter_context(open_input.open_binary(source.path))
+        else:
+            file = stack.enter_context(tempfile.TemporaryFile(dir=spool_dir))
+            with InputStream(source.path, source.compression, source.name) as stream:
+                while data := stream.read(_BLOCK_BYTES):
+                    file.write(data)
+            file.seek(0)
         try:
             parquet = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BLOCK_BYTES)
         except (pyarrow.ArrowException, OSError) as error:
             raise damaged_parquet(source, error) from error
         with parquet:
             yield parquet
-
-
-def _unpacked(source: Source, spool_dir: str | None) -> IO[bytes]:
-    if source.compression is None:
-        return open_input.open_binary(source.path)
-    spooled = tempfile.TemporaryFile(dir=spool_dir)  # noqa: SIM115 - the caller closes it
-    try:
-        with InputStream(source.path, source.compression, source.name) as stream:
-            while data := stream.read(_BLOCK_BYTES):
-                spooled.write(data)
-        spooled.seek(0)
-    except BaseException:
-        spooled.close()
-        raise
-    return spooled
 
 
 def damaged_parquet(source: Source, error: Exception) -> PrepareError:

@@ -48,11 +48,8 @@ class ReadRules:
             raise ValueError("separator is empty; leave it out to keep each file one document")
         if not self.text_field:
             raise ValueError("text_field is empty; name the field that holds the text")
-        if self.long_line < 1 or self.max_document_bytes < 1:
-            raise ValueError(
-                f"long_line ({self.long_line}) and max_document_bytes "
-                f"({self.max_document_bytes}) must be at least 1"
-            )
+        if self.long_line < 1:
+            raise ValueError(f"long_line is {self.long_line}; it must be at least 1")
 
     def document_rule(self) -> DocumentRule:
         """The rule for documents in text files."""

@@ -14,6 +14,7 @@ import io
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
@@ -27,15 +28,10 @@ _FIELD_END = re.compile(rb"[,\n]")
 
 def read_csv(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
     """The documents of a CSV file; rows are counted from 1, the header is row 0."""
-    before = csv.field_size_limit(sys.maxsize)  # whole rows are bounded, by `_CsvLines`
-    try:
-        yield from _read(source, rules, chunk_bytes)
-    finally:
-        csv.field_size_limit(before)
-
-
-def _read(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
-    with InputStream(source.path, source.compression, source.name) as stream:
+    with ExitStack() as stack:
+        # Fields may have any size: `_CsvLines` bounds whole rows.
+        stack.callback(csv.field_size_limit, csv.field_size_limit(sys.maxsize))
+        stream = stack.enter_context(InputStream(source.path, source.compression, source.name))
         reader = _CsvRows(_CsvLines(stream, rules), source, rules)
         try:
             column = reader.find_column()

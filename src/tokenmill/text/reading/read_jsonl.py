@@ -15,7 +15,6 @@ from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading import bad_input
-from tokenmill.text.reading.bad_input import NotReadableError
 from tokenmill.text.reading.chunks import Chunk, ReadRules
 from tokenmill.text.reading.cut_pieces import DocumentPieces, pieces_of
 from tokenmill.text.reading.document_rules import BySeparator
@@ -51,7 +50,7 @@ def _read_with_care(pieces: DocumentPieces, chunk: Chunk, source: Source, rules:
         try:
             value, is_repaired = _parse(line, repair=rules.on_bad_input == "replace")
             chunk.texts.append(_find_text(value, rules.text_field))
-        except NotReadableError as bad:
+        except bad_input.NotReadableError as bad:
             if rules.on_bad_input == "error":
                 where = f":{_lines_before(source, pieces.offset) + number}"
                 raise bad_input.bad_document(source, where, bad.what, bad.hint) from None
@@ -83,12 +82,12 @@ def _parse(line: bytes, *, repair: bool) -> tuple[Any, bool]:
         if not repair:
             is_text = bad_input.find_not_utf8(line) < 0
             reason = bad_input.NOT_JSON if is_text else bad_input.NOT_UTF8
-            raise NotReadableError(reason, f"{reason}: {error}") from None
+            raise bad_input.NotReadableError(reason, f"{reason}: {error}") from None
     try:
         text = line.decode("utf-8", "replace")
         return json.loads(text, parse_constant=_refuse_constant), True
     except (ValueError, RecursionError) as error:
-        raise NotReadableError(bad_input.NOT_JSON, f"not JSON: {error}") from None
+        raise bad_input.NotReadableError(bad_input.NOT_JSON, f"not JSON: {error}") from None
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -103,11 +102,11 @@ def _find_text(value: Any, field: str) -> bytes:
         if not isinstance(value, dict) or part not in value:
             hint = "name the field that holds the text with --text_field"
             what = f"no field {field!r} in {_shape(top)}"
-            raise NotReadableError(bad_input.NO_FIELD, what, hint)
+            raise bad_input.NotReadableError(bad_input.NO_FIELD, what, hint)
         value = value[part]
     if not isinstance(value, str):
         what = f"field {field!r} is {_kind(value)}, not a string"
-        raise NotReadableError(bad_input.NO_STRING, what)
+        raise bad_input.NotReadableError(bad_input.NO_STRING, what)
     return _SURROGATES.sub("\ufffd", value).encode()
 
 
