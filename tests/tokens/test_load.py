@@ -109,8 +109,8 @@ def test_the_published_table_agrees_with_tiktoken():
         source = inspect.getsource(getattr(openai_public, name))
         encoding = tiktoken_file.ENCODINGS[name]
         assert encoding.sha256 in source
-        assert encoding.url in source
-        assert f"ENDOFTEXT: {encoding.specials['<|endoftext|>']}" in source
+        assert tiktoken_file.URL.format(name=name) in source
+        assert f"ENDOFTEXT: {encoding.end_of_text_id}" in source
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ of the embedding.
 """
 
 import functools
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,11 +34,7 @@ class BytesTokenizer(SpelledTokenizer):
     end_of_text_id: int = 256
     end_of_text: str | None = None
     """None: 256 has no spelling in a text, so no text can be mistaken for it."""
-
-    @property
-    def cuts(self) -> re.Pattern[bytes]:
-        """Before any character (any byte would do; characters keep the parts valid UTF-8)."""
-        return AT_CHARACTERS
+    cuts = AT_CHARACTERS  # any byte would do; characters keep the parts valid UTF-8
 
     @functools.cached_property
     def _vocabulary(self) -> Vocabulary:
@@ -68,6 +63,7 @@ class CharsTokenizer(SpelledTokenizer):
     """Sorted, each once; the place of a character is its id."""
     name: str = "chars"
     end_of_text: str | None = None
+    cuts = AT_CHARACTERS
 
     def __post_init__(self) -> None:
         if "".join(sorted(set(self.characters))) != self.characters:
@@ -91,16 +87,12 @@ class CharsTokenizer(SpelledTokenizer):
     def end_of_text_id(self) -> int:
         return len(self.characters)
 
-    @property
-    def cuts(self) -> re.Pattern[bytes]:
-        return AT_CHARACTERS
-
     @functools.cached_property
     def fingerprint(self) -> str:
         """Hash of the vocabulary and of those of the probe's characters that are in it."""
         known = set(self.characters)
         probe = "".join(c for c in PROBE.decode() if c in known).encode()
-        return fingerprint(self._vocabulary, self.encode_batch([probe])[0])
+        return fingerprint(self._vocabulary.spellings, self.encode_batch([probe])[0])
 
     @functools.cached_property
     def _vocabulary(self) -> Vocabulary:

@@ -34,21 +34,17 @@ class Encoder:
         self._texts_singly = 0
         self._size_when_built: int | None = None
 
-    def backend(self) -> Any:
-        """The gigatoken object of this process."""
-        if self._backend is None:
-            self._backend = self._build()
-            self._text_seen = 0
-            self._size_when_built = resident_bytes()
-        return self._backend
-
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         """Flat ids and the end of each text."""
         if not texts:
             return np.empty(0, np.uint32), np.empty(0, np.int64)
+        if self._backend is None:
+            self._backend, self._text_seen = self._build(), 0
+            self._size_when_built = resident_bytes()
         if self._texts_singly + len(texts) <= SINGLY or len(texts) == 1:
             self._texts_singly += len(texts)
-            ids, ends = self._encode_singly(texts)
+            found = list(map(self._backend.encode, texts))
+            ids, ends = np.concatenate(found) if len(found) > 1 else found[0], ends_of(found)
         else:
             ids, ends = self._encode_many(texts)
         self._text_seen += sum(map(len, texts))
@@ -56,15 +52,9 @@ class Encoder:
             self._backend = None
         return ids, ends
 
-    def _encode_singly(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        encode = self.backend().encode
-        found = [encode(text) for text in texts]
-        ids: Ids = np.concatenate(found) if len(found) > 1 else found[0]
-        return ids, ends_of(found)
-
     def _encode_many(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         # parallel=False: our workers are processes, a thread pool in each would fight the others.
-        layout = self.backend().encode_batch(list(texts), parallel=False).layout
+        layout = self._backend.encode_batch(list(texts), parallel=False).layout
         offsets: npt.NDArray[np.int64] = np.asarray(layout.offsets.data, np.int64)
         ids: Ids = np.asarray(layout.content.data, np.uint32)[offsets[0] : offsets[-1]]
         return ids, offsets[1:] - offsets[0]

@@ -90,23 +90,18 @@ class HuggingFaceTokenizer(SpelledTokenizer):
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         if self.backend == "gigatoken":
             return self._fast.encode_batch(texts)
-        if self.cuts is not None and any(len(text) > 2 * PIECE for text in texts):
-            return self._encode_in_pieces(texts, self.cuts)
-        return encode_slowly(self._slow, decode_texts(texts, self.name))
-
-    def _encode_in_pieces(
-        self, texts: Sequence[bytes], cuts: re.Pattern[bytes]
-    ) -> tuple[Ids, Ends]:
-        """The same ids; `tokenizers` takes 160 bytes of memory for a byte it gets at once."""
+        # In pieces: `tokenizers` takes 160 bytes of memory for a byte that it gets at once.
         pieces, last = [], []  # `last`: which piece is the last of each text
         for text in texts:
             start = 0
-            while len(text) - start > 2 * PIECE and (
-                cut := last_cut(cuts, text, start, start + PIECE)
+            while (
+                len(text) - start > 2 * PIECE
+                and self.cuts is not None
+                and (cut := last_cut(self.cuts, text, start, start + PIECE))
             ):
                 pieces.append(text[start:cut])
                 start = cut
-            pieces.append(text[start:] if start else text)
+            pieces.append(text[start:])
             last.append(len(pieces) - 1)
         ids, ends = encode_slowly(self._slow, decode_texts(pieces, self.name))
         return ids, ends[np.array(last, np.int64)]

@@ -52,7 +52,8 @@ def load(
     if path.is_dir() and (path / "tokenizer.json").is_file():
         path = path / "tokenizer.json"
     if not path.is_file():
-        raise _unknown(name)
+        known = f"neither a name ({', '.join(NAMES)}) nor a file here"
+        raise ValueError(f"no tokenizer {name!r}: {known}{did_you_mean(name, NAMES)}")
     if path.suffix == ".tiktoken":
         if isinstance(end_of_text, str):
             raise ValueError(
@@ -86,7 +87,18 @@ def from_bytes(data: bytes, where: str) -> Tokenizer:
 
 def from_state(state: dict[str, Any]) -> Tokenizer:
     """The tokenizer that gave this state; refused when it would now give other ids."""
-    tokenizer = _rebuild(state)
+    kind = state.get("kind") if isinstance(state, dict) else None
+    build = KINDS.get(str(kind))
+    if build is None:
+        raise FormatError(
+            f"a tokenizer of kind {kind!r} is not known", hint="a newer tokenmill may know it"
+        )
+    try:
+        tokenizer = build(state)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise FormatError(
+            f"the stored state of a {kind} tokenizer is not complete: {error!r}"
+        ) from error
     expected = state.get("fingerprint")
     if expected != tokenizer.fingerprint:
         raise TokenizerMismatchError(
@@ -96,25 +108,3 @@ def from_state(state: dict[str, Any]) -> Tokenizer:
             "has changed: compare the versions of gigatoken, tokenizers and sentencepiece",
         )
     return tokenizer
-
-
-def _rebuild(state: dict[str, Any]) -> Tokenizer:
-    kind = state.get("kind") if isinstance(state, dict) else None
-    build = KINDS.get(str(kind))
-    if build is None:
-        raise FormatError(
-            f"a tokenizer of kind {kind!r} is not known", hint="a newer tokenmill may know it"
-        )
-    try:
-        return build(state)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise FormatError(
-            f"the stored state of a {kind} tokenizer is not complete: {error!r}"
-        ) from error
-
-
-def _unknown(name: str) -> ValueError:
-    hint = did_you_mean(name, NAMES)
-    return ValueError(
-        f"no tokenizer {name!r}: neither a name ({', '.join(NAMES)}) nor a file here{hint}"
-    )

@@ -9,12 +9,11 @@ import binascii
 import functools
 import hashlib
 import os
-import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import xxhash
 
@@ -31,51 +30,38 @@ END_OF_TEXT = "<|endoftext|>"
 PATTERNS = {"gpt2": "gpt2", "cl100k": "gpt4", "o200k": "o200k"}
 
 
-@dataclass(frozen=True)
-class Encoding:
+class Encoding(NamedTuple):
     """A published encoding: what its rank file does not say."""
 
-    file_name: str
-    """Without `.tiktoken`."""
     pattern: str
     sha256: str
-    specials: dict[str, int]
-
-    @property
-    def url(self) -> str:
-        """Where tiktoken has it from; the name in its cache is the sha1 of this."""
-        return f"https://openaipublic.blob.core.windows.net/encodings/{self.file_name}.tiktoken"
+    end_of_text_id: int
+    other_specials: Mapping[str, int] = {}
 
 
 _FIM = {"<|fim_prefix|>": 100258, "<|fim_middle|>": 100259, "<|fim_suffix|>": 100260}
-_GPT2 = Encoding(
-    "r50k_base",
-    "gpt2",
-    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
-    {END_OF_TEXT: 50256},
-)
+_GPT2 = Encoding("gpt2", "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930", 50256)
 ENCODINGS = {
     "gpt2": _GPT2,
     "r50k_base": _GPT2,
     "p50k_base": Encoding(
-        "p50k_base",
-        "gpt2",
-        "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
-        {END_OF_TEXT: 50256},
+        "gpt2", "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069", 50256
     ),
     "cl100k_base": Encoding(
-        "cl100k_base",
         "cl100k",
         "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-        {END_OF_TEXT: 100257, **_FIM, "<|endofprompt|>": 100276},
+        100257,
+        {**_FIM, "<|endofprompt|>": 100276},
     ),
     "o200k_base": Encoding(
-        "o200k_base",
         "o200k",
         "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
-        {END_OF_TEXT: 199999, "<|endofprompt|>": 200018},
+        199999,
+        {"<|endofprompt|>": 200018},
     ),
 }
+# Where tiktoken has rank files from; the name in its cache is the sha1 of this.
+URL = "https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
 
 # The bundled file is checked by its sha256, so these two go together; a test computes both.
 GPT2_PROBE_IDS = "346d31e4ad3d3b2bfeed42390634af40"
@@ -94,6 +80,7 @@ class TiktokenTokenizer(SpelledTokenizer):
     """A key of `specials`."""
     data: bytes | None = field(default=None, repr=False)
     """The rank file; None: the bundled gpt2."""
+    cuts = AT_SPACES_AND_COMMAS
 
     def __post_init__(self) -> None:
         if self.pattern not in PATTERNS:
@@ -115,17 +102,12 @@ class TiktokenTokenizer(SpelledTokenizer):
     def end_of_text_id(self) -> int:
         return self.specials[self.end_of_text]
 
-    @property
-    def cuts(self) -> re.Pattern[bytes]:
-        """Spaces between words, and commas between Chinese characters."""
-        return AT_SPACES_AND_COMMAS
-
     @functools.cached_property
     def fingerprint(self) -> str:
         ids = self._encoder.encode_batch([PROBE])[0]
         if self.data is None and xxhash.xxh3_128_hexdigest(ids.data) == GPT2_PROBE_IDS:
             return GPT2_FINGERPRINT  # parsing the vocabulary would take 0.4 s of every process
-        return fingerprint(self._vocabulary, ids)
+        return fingerprint(self._vocabulary.spellings, ids)
 
     @functools.cached_property
     def _vocabulary(self) -> Vocabulary:
@@ -163,7 +145,7 @@ def from_file(path: Path, *, pattern: str | None, end_of_text: int | None) -> Ti
     sha256 = hashlib.sha256(data).hexdigest()
     known = next((name for name, e in ENCODINGS.items() if e.sha256 == sha256), None)
     if known is not None and pattern is None and end_of_text is None:
-        return _published(known, data, str(path))
+        return _published(known, data)
     if pattern is None or end_of_text is None:
         missing = "pattern" if pattern is None else "end-of-text id"
         raise FormatError(
@@ -180,16 +162,17 @@ def from_file(path: Path, *, pattern: str | None, end_of_text: int | None) -> Ti
 
 def from_cache(name: str) -> TiktokenTokenizer:
     """A published encoding by name: bundled, or from the files tiktoken has fetched before."""
-    encoding = ENCODINGS[name]
-    if encoding is _GPT2:
+    if ENCODINGS[name] is _GPT2:
         return _published(name, None)
-    file_name = hashlib.sha1(encoding.url.encode(), usedforsecurity=False).hexdigest()
-    path = _cache_folder() / file_name
+    url = URL.format(name=name)
+    path = _cache_folder() / hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
     if path.is_file():
-        return _published(name, path.read_bytes(), where=str(path))
+        data = path.read_bytes()
+        _check_sha256(data, ENCODINGS[name], path)
+        return _published(name, data)
     raise FormatError(
         f"the rank file of {name} is not on this machine (looked for {path})",
-        hint=f"fetch {encoding.url} where there is a network, then pass the path of the file, "
+        hint=f"fetch {url} where there is a network, then pass the path of the file, "
         "or set TIKTOKEN_CACHE_DIR to a cache that tiktoken has filled",
     )
 
@@ -209,7 +192,7 @@ def from_state(state: dict[str, Any]) -> TiktokenTokenizer:
 def bundled_gpt2() -> bytes:
     """The bundled rank file, checked."""
     data = BUNDLED.read_bytes()
-    _check_sha256(data, _GPT2.sha256, str(BUNDLED))
+    _check_sha256(data, _GPT2, BUNDLED)
     return data
 
 
@@ -238,20 +221,19 @@ def parse_ranks(data: bytes, name: str) -> dict[int, bytes]:
     return spellings
 
 
-def _published(name: str, data: bytes | None, where: str = "") -> TiktokenTokenizer:
+def _published(name: str, data: bytes | None) -> TiktokenTokenizer:
     encoding = ENCODINGS[name]
-    if data is not None:
-        _check_sha256(data, encoding.sha256, where)
     if encoding is _GPT2:
         data = None  # bundled: 50,257 ids, no network
-    return TiktokenTokenizer(name, encoding.pattern, dict(encoding.specials), END_OF_TEXT, data)
+    specials = {END_OF_TEXT: encoding.end_of_text_id, **encoding.other_specials}
+    return TiktokenTokenizer(name, encoding.pattern, specials, END_OF_TEXT, data)
 
 
-def _check_sha256(data: bytes, expected: str, where: str) -> None:
+def _check_sha256(data: bytes, encoding: Encoding, path: Path) -> None:
     found = hashlib.sha256(data).hexdigest()
-    if found != expected:
+    if found != encoding.sha256:
         raise FormatError(
-            f"{where} is damaged: its sha256 is {found}, expected {expected}",
+            f"{path} is damaged: its sha256 is {found}, expected {encoding.sha256}",
             hint="fetch the file again, or install tokenmill again if it is the bundled one",
         )
 

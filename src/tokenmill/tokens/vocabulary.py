@@ -8,7 +8,8 @@ fingerprints: gpt2 from `gpt2.tiktoken` and from a `tokenizer.json` is one token
 """
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ PROBE = (
 _RUN = 1 << 14  # ids spelled at a time; what this needs then stays in the processor's cache
 
 
-class Vocabulary(Mapping[int, bytes]):
+class Vocabulary:
     """id -> bytes, kept as one run of bytes and two arrays. Ids may have gaps."""
 
     def __init__(self, spellings: Mapping[int, bytes], *, name: str) -> None:
@@ -41,7 +42,7 @@ class Vocabulary(Mapping[int, bytes]):
             raise ValueError(f"tokenizer {name} has an empty vocabulary")
         self.name = name
         self.size = max(spellings) + 1
-        self._bytes = dict(spellings)
+        self.spellings = spellings
         lengths = np.full(self.size, -1, np.int64)  # -1: no such id
         ids = np.fromiter(spellings, np.int64, len(spellings))
         lengths[ids] = np.fromiter(map(len, spellings.values()), np.int64, len(spellings))
@@ -79,15 +80,6 @@ class Vocabulary(Mapping[int, bytes]):
         text: bytes = self._text[places].tobytes()
         return text
 
-    def __getitem__(self, key: int) -> bytes:
-        return self._bytes[key]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._bytes)
-
-    def __len__(self) -> int:
-        return len(self._bytes)
-
 
 class SpelledTokenizer:
     """What tokenizers share: their ids have spellings, which give fingerprint and text."""
@@ -95,6 +87,10 @@ class SpelledTokenizer:
     @functools.cached_property
     def _vocabulary(self) -> Vocabulary:
         raise NotImplementedError
+
+    @property
+    def cuts(self) -> re.Pattern[bytes] | None:
+        return None
 
     @property
     def memory_per_byte(self) -> int:
@@ -106,32 +102,24 @@ class SpelledTokenizer:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        return fingerprint(self._vocabulary, self.encode_batch([PROBE])[0])
+        return fingerprint(self._vocabulary.spellings, self.encode_batch([PROBE])[0])
 
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         return self._vocabulary.decode(ids)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is built when first used: it is large, or does not pickle."""
-        kind = type(self)
-        return {
-            name: value
-            for name, value in self.__dict__.items()
-            if not (
-                name.startswith("_")
-                and isinstance(getattr(kind, name, None), functools.cached_property)
-            )
-        }
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
 
-def fingerprint(vocabulary: Mapping[int, bytes], probe_ids: Ids) -> str:
+def fingerprint(spellings: Mapping[int, bytes], probe_ids: Ids) -> str:
     """Hash id -> spelling, in order of the ids, and the ids of the probe text."""
-    ids = sorted(vocabulary)
-    spellings = [vocabulary[i] for i in ids]
+    ids = sorted(spellings)
+    ordered = [spellings[i] for i in ids]
     digest = xxhash.xxh3_128()
     digest.update(np.array([len(ids), len(probe_ids)], "<u8").tobytes())
     digest.update(np.array(ids, "<u8").tobytes())
-    digest.update(np.array([len(s) for s in spellings], "<u8").tobytes())
-    digest.update(b"".join(spellings))
+    digest.update(np.array(list(map(len, ordered)), "<u8").tobytes())
+    digest.update(b"".join(ordered))
     digest.update(probe_ids.astype("<u4").tobytes())
     return digest.hexdigest()
