@@ -112,16 +112,15 @@ def pretokenize(
     one_of("dtype", dtype, (None, *DTYPES))
     if separator == "":
         raise ValueError("separator is empty; leave it out to take a file as one document")
+    progress = progress or Progress()
     sources = _find_texts([paths] if isinstance(paths, str | os.PathLike) else paths)
     with _own_hints():
         chosen = _choose_tokenizer(tokenizer, sources)
         kind = choose_dtype(chosen, dtype)
         wanted = [TextArray(source, chosen, kind, separator) for source in sources]
         kept = [None if force else array.find_kept() for array in wanted]
-        return [
-            found or array.write(progress or Progress(), unit_bytes)
-            for found, array in zip(kept, wanted, strict=True)
-        ]
+        pairs = zip(kept, wanted, strict=True)
+        return [found or array.write(progress, unit_bytes) for found, array in pairs]
 
 
 @dataclass(frozen=True)
@@ -151,9 +150,8 @@ class TextArray:
                 raise BadInputError(f"{self.source.name} is empty: there is nothing to tokenize")
             check_unchanged(self.source)
             self._publish(workspace.path("npy", written["name"]))
-        return self._outcome(
-            written["tokens"], num_documents if self.separator else 0, num_characters
-        )
+        num_documents = num_documents if self.separator else 0
+        return self._outcome(written["tokens"], num_documents, num_characters)
 
     def find_kept(self) -> Pretokenized | None:
         """The array that is there, if it is newer than the text; it must be what was asked for."""
@@ -187,7 +185,7 @@ class TextArray:
         """The same of the array that is there; None where that is not known."""
         try:
             state = orjson.loads(self.state.read_bytes())
-            return {name: str(state[name]) for name in ("fingerprint", "separator")}
+            return {name: str(state[name]) for name in self._wanted}
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

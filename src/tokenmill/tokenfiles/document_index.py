@@ -170,7 +170,7 @@ class ScannedDocuments(Documents):
         read: Callable[[int, int], np.ndarray],
         num_tokens: int,
         end_of_text_id: int,
-        comes: str,
+        comes: str | None,
     ) -> None:
         self._read = read
         self._num_tokens = num_tokens
@@ -182,7 +182,6 @@ class ScannedDocuments(Documents):
     count = None
 
     def ends(self, start: int, stop: int) -> np.ndarray:
-        """Positions e with start < e <= stop where a document ends."""
         found = [np.empty(0, np.int64)]
         for low in range(start, stop, BLOCK):
             high = min(stop, low + BLOCK)
@@ -193,7 +192,6 @@ class ScannedDocuments(Documents):
         return np.concatenate(found)
 
     def at(self, position: int) -> int:
-        """The document that holds the token at this position."""
         block = position // BLOCK
         while len(self._before_block) <= block:
             self._count_next_block()

@@ -199,11 +199,9 @@ class TokenAxis:
         if self._documents is None:
             if self.has_index:
                 self._documents = IndexedDocuments(self._reader, self.shard_starts)
-            elif self.end_of_text_id is not None:
-                assert self.end_of_text_comes is not None
-                self._documents = ScannedDocuments(
-                    self.tokens, self.num_tokens, self.end_of_text_id, self.end_of_text_comes
-                )
-            else:
+            elif self.end_of_text_id is None:
                 raise unknown_documents(self.path)
+            else:
+                mark = (self.end_of_text_id, self.end_of_text_comes)
+                self._documents = ScannedDocuments(self.tokens, self.num_tokens, *mark)
         return self._documents

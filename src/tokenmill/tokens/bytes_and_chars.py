@@ -71,12 +71,10 @@ class CharsTokenizer(SpelledTokenizer):
 
     @classmethod
     def learn(cls, texts: Iterable[bytes]) -> "CharsTokenizer":
-        """A vocabulary of all characters in these texts."""
         return cls.build(chars_of(texts))
 
     @classmethod
     def build(cls, characters: Iterable[str]) -> "CharsTokenizer":
-        """A vocabulary of these characters."""
         return cls("".join(sorted(set(characters))))
 
     @property
@@ -117,11 +115,11 @@ class CharsTokenizer(SpelledTokenizer):
             at = int(unknown.argmax())
             number = int(np.searchsorted(ends, at, side="right"))
             place = at - (int(ends[number - 1]) if number else 0)
+            found = f"{chr(points[at])!r} (U+{int(points[at]):04X}"
             raise BadInputError(
-                f"character {chr(points[at])!r} (U+{int(points[at]):04X}, character {place} of "
-                f"text {number}) is not in the vocabulary of {len(self.characters)} characters",
-                hint="the vocabulary was learned from other text; "
-                "prepare the old and the new text together",
+                f"character {found}, character {place} of text {number}) is not in the vocabulary "
+                f"of {len(self.characters)} characters",
+                hint="it was learned from other text; prepare the old and the new text together",
             )
         return ids, ends
 

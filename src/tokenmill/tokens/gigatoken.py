@@ -35,7 +35,6 @@ class Encoder:
         self._size_when_built: int | None = None
 
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        """Flat ids and the end of each text."""
         if not texts:
             return np.empty(0, np.uint32), np.empty(0, np.int64)
         if self._backend is None:

@@ -32,13 +32,7 @@ from tokenmill.tokens.vocabulary import PROBE, SpelledTokenizer, Vocabulary
 
 # How published tokenizers spell the end of a document.
 END_OF_TEXT_NAMES = (
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "</s>",
-    "<eos>",
-    "<|eos|>",
-    "[EOS]",
-    "<EOS>",
+    *("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "[EOS]", "<EOS>"),
     "<\uff5cend\u2581of\u2581sentence\uff5c>",
 )
 
@@ -51,7 +45,6 @@ class HuggingFaceTokenizer(SpelledTokenizer):
 
     name: str
     content: str = field(repr=False)
-    """The file."""
     end_of_text_id: int
     end_of_text: str | None
     backend: str
@@ -79,7 +72,6 @@ class HuggingFaceTokenizer(SpelledTokenizer):
 
     @functools.cached_property
     def cuts(self) -> re.Pattern[bytes] | None:
-        """Safe cuts when the split pattern is a known one, else None."""
         return cuts_of(self._tree)
 
     @property
@@ -115,7 +107,6 @@ class HuggingFaceTokenizer(SpelledTokenizer):
         return text.encode()
 
     def state(self) -> dict[str, Any]:
-        """The whole file, and how it is encoded."""
         return {
             "kind": "tokenizer.json",
             "name": self.name,
@@ -144,13 +135,8 @@ def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
     backend = str(state["backend"])
     if backend not in ("gigatoken", "tokenizers"):
         raise FormatError(f"the stored tokenizer is encoded by {backend!r}, which is not known")
-    return HuggingFaceTokenizer(
-        str(state["name"]),
-        str(state["json"]),
-        int(state["end_of_text_id"]),
-        state["end_of_text"],
-        backend,
-    )
+    end = (int(state["end_of_text_id"]), state["end_of_text"])
+    return HuggingFaceTokenizer(str(state["name"]), str(state["json"]), *end, backend)
 
 
 def encode_slowly(tokenizer: Any, strings: Sequence[str]) -> tuple[Ids, Ends]:
@@ -170,6 +156,7 @@ def _end_of_text(
 ) -> tuple[int, str | None]:
     spellings = spellings_of(tree, where)
     added = {str(token["content"]): int(token["id"]) for token in tree.get("added_tokens") or []}
+    shown = ", ".join(sorted(added)[:20]) or "none"
     if isinstance(given, int):
         if given not in spellings:
             raise ValueError(f"end_of_text={given} is not an id of {where}")
@@ -177,8 +164,7 @@ def _end_of_text(
     if given is not None:
         if given not in added:
             raise ValueError(
-                f"end_of_text={given!r} is not one of the added tokens of {where}: "
-                f"{', '.join(sorted(added)[:20])}"
+                f"end_of_text={given!r} is not one of the added tokens of {where}: {shown}"
             )
         return added[given], given
     found = [name for name in END_OF_TEXT_NAMES if name in added]
@@ -188,7 +174,7 @@ def _end_of_text(
     raise FormatError(
         f"which token ends a text is not clear: {where} {what}",
         hint='name it: load("...", end_of_text="</s>"), or --end_of_text "</s>"; '
-        f"its added tokens are: {', '.join(sorted(added)[:20]) or 'none'}",
+        f"its added tokens are: {shown}",
     )
 
 

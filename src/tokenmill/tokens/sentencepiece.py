@@ -57,7 +57,6 @@ class SentencePieceTokenizer(SpelledTokenizer):
         return text.encode()
 
     def state(self) -> dict[str, Any]:
-        """The whole model file, in base64."""
         return {
             "kind": "sentencepiece",
             "name": self.name,
@@ -95,9 +94,8 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> SentencePieceToke
 def from_state(state: dict[str, Any]) -> SentencePieceTokenizer:
     """The tokenizer of a stored state."""
     model = base64.b64decode(state["model"], validate=True)
-    return SentencePieceTokenizer(
-        str(state["name"]), model, int(state["end_of_text_id"]), state["end_of_text"]
-    )
+    end = (int(state["end_of_text_id"]), state["end_of_text"])
+    return SentencePieceTokenizer(str(state["name"]), model, *end)
 
 
 def _processor(model: bytes, where: str) -> Any:

@@ -25,6 +25,9 @@ KNOWN_PATTERNS = {
     ),
 }
 
+# Options of BPE that change ids.
+_OPTIONS = ("dropout", "byte_fallback", "continuing_subword_prefix", "end_of_word_suffix")
+
 
 def parse(content: str, where: str) -> dict[str, Any]:
     """The JSON tree of a tokenizer; FormatError if it is something else."""
@@ -45,14 +48,8 @@ def has_fast_form(tree: dict[str, Any]) -> bool:
 
 def _is_byte_level(tree: dict[str, Any]) -> bool:
     model = tree["model"]
-    return (
-        model.get("type") == "BPE"
-        and not model.get("dropout")
-        and not model.get("byte_fallback")
-        and not model.get("continuing_subword_prefix")
-        and not model.get("end_of_word_suffix")
-        and split_pattern(tree) is not None
-    )
+    plain = model.get("type") == "BPE" and not any(map(model.get, _OPTIONS))
+    return plain and split_pattern(tree) is not None
 
 
 def split_pattern(tree: dict[str, Any]) -> str | None:
@@ -60,11 +57,9 @@ def split_pattern(tree: dict[str, Any]) -> str | None:
     step = tree.get("pre_tokenizer")
     if not isinstance(step, dict):
         return None
-    steps = step.get("pretokenizers") if step.get("type") == "Sequence" else [step]
-    if not isinstance(steps, list) or not steps or steps[-1].get("type") != "ByteLevel":
-        return None
-    last = steps[-1]
-    if last.get("add_prefix_space", True):
+    steps: Any = step.get("pretokenizers") if step.get("type") == "Sequence" else [step]
+    last = steps[-1] if isinstance(steps, list) and steps else {}
+    if last.get("type") != "ByteLevel" or last.get("add_prefix_space", True):
         return None
     if len(steps) == 1:
         return _GPT2 if last.get("use_regex", True) else None
@@ -89,9 +84,8 @@ def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
     for token in tree.get("added_tokens") or []:
         if token.get("special"):
             continue  # never looked for in a text
-        if token.get("lstrip") or token.get("rstrip") or token.get("single_word"):
-            return None
-        if str(token["content"]).strip():
+        takes_more = any(map(token.get, ("lstrip", "rstrip", "single_word")))
+        if takes_more or str(token["content"]).strip():
             return None
     return AT_SPACES_AND_COMMAS
 
