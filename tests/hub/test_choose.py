@@ -59,7 +59,7 @@ def test_a_pattern_without_a_match_is_repeated_in_the_error():
 def test_the_bars_add_up_when_a_file_starts_again():
     one, two = HubFile("one.bin", 100, "git:1"), HubFile("two.bin", 50, "git:2")
     with Bars() as bars:
-        bars.seconds_between = lambda: 0.0
+        bars.seconds_between = 0.0
         transfers = Transfers(bars, [one, two])
         transfers.start(one, 30)  # resumed
         transfers.advance(one, 20)

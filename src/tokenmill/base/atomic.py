@@ -16,19 +16,14 @@ _TEMPORARY = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
 @contextmanager
-def new_file(path: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
-    """A file that appears under its name only when it is whole; its folder is made if needed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _renamed_when_whole(path, durable) as file:
-        yield file
+def new_file(path: Path, *, durable: bool = False, make_folder: bool = True) -> Iterator[IO[bytes]]:
+    """A file that appears under its name only when it is whole.
 
-
-@contextmanager
-def _renamed_when_whole(path: Path, durable: bool) -> Iterator[IO[bytes]]:
-    """A new file under a temporary name, never reached through a symbolic link.
-
-    `durable` syncs the file and its folder, so that it is also there after a power failure.
+    Until then it has a temporary name, and it is never reached through a symbolic link. `durable`
+    syncs the file and its folder, so that it is also there after a power failure.
     """
+    if make_folder:
+        path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_beside(path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     try:
@@ -46,7 +41,7 @@ def _renamed_when_whole(path: Path, durable: bool) -> Iterator[IO[bytes]]:
 
 def write_atomically(path: Path | str, data: bytes, *, durable: bool = True) -> None:
     """Write so that `path` holds all of `data` or is untouched."""
-    with _renamed_when_whole(Path(path), durable) as file:
+    with new_file(Path(path), durable=durable, make_folder=False) as file:
         file.write(data)
 
 
@@ -108,7 +103,7 @@ def sync_open_file(file: IO[bytes]) -> None:
 
 
 def sync_file(path: Path | str) -> None:
-    """Return when this file is on the disk; an OSError means that it may be lost."""
+    """Return when this file or folder is on the disk; an OSError means that it may be lost."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -117,12 +112,6 @@ def sync_file(path: Path | str) -> None:
 
 
 def sync_folder(folder: Path | str) -> None:
-    """Make renames in this folder durable. Systems that cannot open a folder need no sync."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Make renames in this folder durable, unless it is one that may not be read."""
+    with suppress(PermissionError):
+        sync_file(folder)

@@ -22,11 +22,8 @@ Holder = dict[str, object]
 @contextmanager
 def hold_lock(path: Path, *, break_lock: bool = False) -> Iterator[None]:
     """Hold the lock at `path`; a lock left by a dead process of this machine is taken over."""
-    me: Holder = {
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "started": process_start(os.getpid()),
-    }
+    pid = os.getpid()
+    me: Holder = {"host": socket.gethostname(), "pid": pid, "started": process_start(pid)}
     while not _take(path, me):
         holder = _read(path)
         if holder is not None and not break_lock and _may_be_alive(holder):
@@ -58,23 +55,15 @@ def _take(path: Path, me: Holder) -> bool:
     mine = temporary_beside(path)
     try:
         mine.write_bytes(orjson.dumps(me))
-        os.link(mine, path)
+        try:
+            os.link(mine, path)
+        except PermissionError:  # a file system without links: the lock is empty for a moment
+            with open(path, "xb") as file:
+                file.write(orjson.dumps(me))
     except (FileExistsError, FileNotFoundError):
         return False  # the folder may vanish under us, when its holder is done with it
-    except PermissionError:
-        return _take_without_links(path, me)
     finally:
         mine.unlink(missing_ok=True)
-    return True
-
-
-def _take_without_links(path: Path, me: Holder) -> bool:
-    """For file systems without links; there the lock is empty for a moment."""
-    try:
-        with open(path, "xb") as file:
-            file.write(orjson.dumps(me))
-    except FileExistsError:
-        return False
     return True
 
 

@@ -35,12 +35,11 @@ class Meter:
         """`note` says what else has grown; `now` shows it whenever the last time was."""
         self.done, self.note = done, note or self.note
         clock = time.monotonic()
-        if now or clock - self._shown >= self._progress.seconds_between():
+        if now or clock - self._shown >= self._progress.seconds_between:
             self._shown = clock
             self._progress.show(self)
 
     def advance(self, more: int, note: str = "") -> None:
-        """Move by so much."""
         self.move_to(self.done + more, note)
 
     def end(self) -> None:
@@ -64,6 +63,10 @@ class Meter:
 class Progress:
     """Shows nothing; `Lines` and `Bars` show more."""
 
+    seconds_between = float("inf")
+    """How often a meter that moves is shown."""
+    shows_details = True
+
     def say(self, text: str) -> None:
         """A sentence for people."""
 
@@ -73,10 +76,6 @@ class Progress:
     def forget(self, meter: Meter) -> None:
         """The meter has ended."""
 
-    def seconds_between(self) -> float:
-        """How often a meter that moves is shown."""
-        return float("inf")
-
     def begin(
         self, what: str, total: int | None, *, in_bytes: bool = False, detail: bool = False
     ) -> Meter:
@@ -84,7 +83,8 @@ class Progress:
 
         A `detail` is shown only where there is room for it, on a terminal.
         """
-        return Meter(self, what, total, in_bytes)
+        shown_by = Progress() if detail and not self.shows_details else self
+        return Meter(shown_by, what, total, in_bytes)
 
     def follow(
         self,
@@ -117,23 +117,18 @@ class Progress:
 class Lines(Progress):
     """A line now and then: for logs."""
 
+    shows_details = False
+
     def __init__(self, file: TextIO | None = None) -> None:
         self._file = file or sys.stderr
+        self.seconds_between = SECONDS_BETWEEN_LINES
 
     def say(self, text: str) -> None:
         self._file.write(f"{text}\n")  # one write: threads do not mix their lines
         self._file.flush()
 
-    def begin(
-        self, what: str, total: int | None, *, in_bytes: bool = False, detail: bool = False
-    ) -> Meter:
-        return Meter(Progress() if detail else self, what, total, in_bytes)
-
     def show(self, meter: Meter) -> None:
         self.say(f"  {meter.what:<12} {meter}")
-
-    def seconds_between(self) -> float:
-        return SECONDS_BETWEEN_LINES
 
 
 class Bars(Progress):
@@ -153,6 +148,7 @@ class Bars(Progress):
             redirect_stdout=False,
         )
         self._bars: dict[Meter, Any] = {}
+        self.seconds_between = SECONDS_BETWEEN_MOVES
 
     def __enter__(self) -> Self:
         self._rich.start()
@@ -164,10 +160,8 @@ class Bars(Progress):
     def say(self, text: str) -> None:
         self._rich.console.print(text, markup=False, highlight=False)
 
-    def begin(
-        self, what: str, total: int | None, *, in_bytes: bool = False, detail: bool = False
-    ) -> Meter:
-        meter = Meter(self, what, total, in_bytes)
+    def begin(self, what: str, total: int | None, **options: bool) -> Meter:
+        meter = super().begin(what, total, **options)
         self._bars[meter] = self._rich.add_task(what, total=total, text="")
         return meter
 
@@ -179,9 +173,6 @@ class Bars(Progress):
     def forget(self, meter: Meter) -> None:
         if meter in self._bars:
             self._rich.remove_task(self._bars.pop(meter))
-
-    def seconds_between(self) -> float:
-        return SECONDS_BETWEEN_MOVES
 
 
 def open_progress(*, quiet: bool = False) -> Progress:

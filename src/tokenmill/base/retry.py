@@ -78,7 +78,6 @@ class RetryClock:
             self._give_up(what, f"the deadline of {self.retry.deadline:g} s has passed")
 
     def seconds_left(self) -> float:
-        """Until the deadline."""
         if self.retry.deadline is None:
             return float("inf")
         return self._started + self.retry.deadline - time.monotonic()

@@ -26,11 +26,7 @@ def takes_keywords_of(
 
     def decorate(function: Function) -> Function:
         own = inspect.signature(function)
-        params = {
-            name: parameter
-            for name, parameter in own.parameters.items()
-            if parameter.kind is not parameter.VAR_KEYWORD
-        }
+        params = {n: p for n, p in own.parameters.items() if p.kind is not p.VAR_KEYWORD}
         for name, parameter in inspect.signature(source).parameters.items():
             if name not in params and name not in but:
                 params[name] = parameter.replace(kind=parameter.KEYWORD_ONLY)
@@ -39,7 +35,9 @@ def takes_keywords_of(
         def checked(*args: Any, **keywords: Any) -> Any:
             for name in keywords:
                 if name not in params:
-                    raise TypeError(_unknown(function, name, list(params)))
+                    called = function.__qualname__.removesuffix(".__init__")
+                    suggestion = did_you_mean(name, params)
+                    raise TypeError(f"{called}() has no argument {name!r}{suggestion}")
             return function(*args, **keywords)
 
         # Set on the wrapper: `inspect.signature` believes it, also through a class.
@@ -47,8 +45,3 @@ def takes_keywords_of(
         return cast(Function, checked)
 
     return decorate
-
-
-def _unknown(function: Callable[..., Any], name: str, known: list[str]) -> str:
-    called = function.__qualname__.removesuffix(".__init__")
-    return f"{called}() has no argument {name!r}{did_you_mean(name, known)}"

@@ -91,10 +91,7 @@ class Reader:
         return key
 
     def object(self, key: str) -> "Reader":
-        value = self._get(key)
-        if not isinstance(value, dict):
-            raise self.wrong(key, value, "an object")
-        return Reader(value, self._where, f"{self._path}{key}.")
+        return self._child(key, self._get(key))
 
     def free_object(self, key: str) -> dict[str, Any]:
         """An object whose fields are not known here; only its depth is bounded."""
@@ -106,13 +103,12 @@ class Reader:
         value = self._get(key)
         if not isinstance(value, list):
             raise self.wrong(key, value, "a list")
-        for number, entry in enumerate(value):
-            if not isinstance(entry, dict):
-                raise self.wrong(f"{key}[{number}]", entry, "an object")
-        return [
-            Reader(entry, self._where, f"{self._path}{key}[{number}].")
-            for number, entry in enumerate(value)
-        ]
+        return [self._child(f"{key}[{number}]", entry) for number, entry in enumerate(value)]
+
+    def _child(self, key: str, value: object) -> "Reader":
+        if not isinstance(value, dict):
+            raise self.wrong(key, value, "an object")
+        return Reader(value, self._where, f"{self._path}{key}.")
 
     def names(self) -> list[str]:
         return list(self.fields)
