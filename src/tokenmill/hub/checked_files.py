@@ -65,7 +65,7 @@ class CheckedFiles:
         return _read(self._record(file)).get("repo") == self.repo_id
 
     def note(self, file: HubFile) -> None:
-        _write(self._record(file), {"repo": self.repo_id, **self._state(file)})
+        _write_json(self._record(file), {"repo": self.repo_id, **self._state(file)})
 
     def commit_of(self, revision: str) -> str:
         """The commit that this revision named when everything asked for was here, or ""."""
@@ -76,7 +76,7 @@ class CheckedFiles:
 
     def note_commit(self, revision: str, commit: str) -> None:
         if self.commit_of(revision) != commit:
-            _write_text(self._ref(revision), commit + "\n")
+            _write(self._ref(revision), commit)
 
     def files_of(self, commit: str) -> list[HubFile]:
         """All files of a commit, if they were listed before."""
@@ -89,7 +89,7 @@ class CheckedFiles:
     def note_files(self, commit: str, files: list[HubFile]) -> None:
         path = self._repo / f"{commit}.json"
         if not path.exists():
-            _write(path, {"repo": self.repo_id, "files": [file.to_json() for file in files]})
+            _write_json(path, {"repo": self.repo_id, "files": [file.to_json() for file in files]})
 
     def _ref(self, revision: str) -> Path:
         return self._repo / "refs" / quote(revision, safe="")
@@ -123,15 +123,15 @@ def _read(path: Path) -> dict[str, Any]:
     return known if isinstance(known, dict) else {}
 
 
-def _write(path: Path, value: dict[str, Any]) -> None:
-    _write_text(path, json.dumps(value, indent=1) + "\n")
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    _write(path, json.dumps(value, indent=1))
 
 
-def _write_text(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> None:
     """Put a record in place. A folder that may only be read does without."""
     try:
         with new_file(path, durable=True) as file:
-            file.write(text.encode())
+            file.write(f"{text}\n".encode())
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EROFS, errno.EPERM):
             raise

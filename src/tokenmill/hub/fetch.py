@@ -100,9 +100,8 @@ class Fetcher:
                     raise Transient(f"the server sent {error}") from None
                 self.transfers.advance(file, len(chunk))
         if not partial.is_whole():
-            raise Transient(
-                f"the connection ended after {partial.size:,} of {file.num_bytes:,} bytes"
-            )
+            come = f"{partial.size:,} of {file.num_bytes:,} bytes"
+            raise Transient(f"the connection ended after {come}")
 
 
 def _continues(answer: Any, partial: PartialFile) -> bool:

@@ -64,7 +64,12 @@ def upload(
     folder = Path(folder)
     manifest = Manifest.load(folder)
     note(f"verifying {folder}")
-    _verify(folder)
+    for finding in verify(folder, full=True):
+        if finding.is_error:
+            raise CorruptShardError(
+                f"{folder / finding.file}: expected {finding.expected}, found {finding.found}",
+                hint=finding.remedy,
+            )
     if is_offline():
         raise UploadError(f"{repo_id}: HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE")
     extra = _sample_files(folder, list(manifest.splits)) if sample else {}
@@ -77,16 +82,6 @@ def upload(
         return _push(hub, local, extra, private, message or "Upload a tokenmill dataset")
     except DownloadError as error:
         raise UploadError(error.message, hint=error.hint) from None
-
-
-def _verify(folder: Path) -> None:
-    """Every byte is what the manifest says, or the first damage is an error."""
-    for finding in verify(folder, full=True):
-        if finding.is_error:
-            raise CorruptShardError(
-                f"{folder / finding.file}: expected {finding.expected}, found {finding.found}",
-                hint=finding.remedy,
-            )
 
 
 def _push(

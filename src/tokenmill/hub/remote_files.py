@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.base.hashing import Hasher, hash_file
+from tokenmill.base.human import one_line
 from tokenmill.errors import DownloadError
 from tokenmill.shards.manifest import FILE_NAME as MANIFEST
 
@@ -54,14 +55,8 @@ class HubFile:
 def check_name(path: str) -> None:
     """Refuse a name that could lead out of the folder or into our own records."""
     parts = path.split("/")
-    bad = (
-        not path.isprintable()
-        or "\\" in path
-        or ":" in path
-        or any(part in ("", ".", "..") or len(part.encode()) > 255 for part in parts)
-        or parts[0] == OUR_FOLDER
-    )
-    if bad:
+    bad = any(part in ("", ".", "..") or len(part.encode()) > 255 for part in parts)
+    if bad or parts[0] == OUR_FOLDER or not path.isprintable() or {*"\\:"} & {*path}:
         raise DownloadError(f"the repository lists a file named {path!r}, which is not a safe name")
 
 
@@ -83,9 +78,8 @@ def choose(
         patterns = list(patterns)
         chosen = [f for f in found if any(fnmatch.fnmatchcase(f.path, p) for p in patterns)]
         if not chosen:
-            raise DownloadError(
-                f"no file of {where} matches {patterns}", hint=_what_is_there(names)
-            )
+            what = f"no file of {where} matches {patterns}"
+            raise DownloadError(what, hint=_what_is_there(names))
         chosen = chosen[:shards]
     elif MANIFEST in names:
         if shards is not None:
@@ -95,9 +89,9 @@ def choose(
             )
         chosen = [f for f in found if not f.path.startswith(".")]
     else:
-        chosen = [f for f in found if f.path.endswith(_SHARD_SUFFIXES)]
-        chosen = [f for f in chosen if not _HELD_OUT.search(f.path)]
-        chosen = chosen[: shards or DEFAULT_NUM_SHARDS]
+        shard_files = [f for f in found if f.path.endswith(_SHARD_SUFFIXES)]
+        training = [f for f in shard_files if not _HELD_OUT.search(f.path)]
+        chosen = training[: shards or DEFAULT_NUM_SHARDS]
         if not chosen:
             raise DownloadError(f"{where} holds no token shards", hint=_what_is_there(names))
         if shards is not None and len(chosen) < shards:
@@ -110,6 +104,6 @@ def choose(
 def _what_is_there(names: list[str]) -> str:
     if not names:
         return "it holds no files at all"
-    some = ", ".join(name if name.isprintable() else repr(name) for name in names[:5])
+    some = ", ".join(map(one_line, names[:5]))
     more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
     return f"it holds {some}{more}; choose with --pattern"
