@@ -14,7 +14,7 @@ from tokenmill.base.progress import Bars, Lines, Progress, open_progress
 
 
 class Clock:
-    """Time that moves when it is told to."""
+    """Time that moves only when a test moves it."""
 
     def __init__(self):
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""Tasks run in processes: all results, errors as they were, the dead replaced, none left behind."""
+"""Tasks run in processes: all results, errors as they were, the dead replaced, none left running."""
 
 import os
 import signal

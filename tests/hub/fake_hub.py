@@ -1,6 +1,6 @@
 """A small Hugging Face hub on loopback, with its store of large files, and every fault we fear.
 
-Large files are behind a redirect to the store, as on the real hub: another origin, signed.
+Large files are reached through a redirect to the store, as on the real hub: another origin, signed.
 A fault is laid on a path for some number of requests; after that the server is honest again.
 """
 
@@ -208,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _StoreHandler(_Handler):
-    """Large files behind signed addresses: GET /REPO/PATH?SIGNATURE, and PUT for uploads."""
+    """Large files at signed addresses: GET /REPO/PATH?SIGNATURE, and PUT for uploads."""
 
     name = "store"
 

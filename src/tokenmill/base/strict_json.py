@@ -105,7 +105,7 @@ class Reader:
             raise self.wrong(key, value, "a list")
         return [self._child(f"{key}[{number}]", entry) for number, entry in enumerate(value)]
 
-    def _child(self, key: str, value: object) -> "Reader":
+    def _child(self, key: str, value: Any) -> "Reader":
         if not isinstance(value, dict):
             raise self.wrong(key, value, "an object")
         return Reader(value, self._where, f"{self._path}{key}.")
