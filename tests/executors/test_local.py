@@ -1,4 +1,4 @@
-"""Tasks run in processes: all results, errors as they were, the dead replaced, none left running."""
+"""Tasks run in processes: all results, errors as they were, the dead replaced, none left over."""
 
 import os
 import signal
