@@ -28,7 +28,7 @@ def flip(path, at=0, bits=0xFF):
 
 @pytest.mark.parametrize("shard", [0, 3])
 def test_an_index_with_a_flipped_byte_is_refused(tmp_path, shard):
-    """The end that moved is in order, and inside its shard: only its hash tells."""
+    """The end that moved is in order, and inside its shard: only its hash shows it."""
     folder = write_ours(tmp_path / "d", {"train": DOCUMENTS}, 10)
     before = flip(folder / "train" / f"shard_{shard:05d}.ends", bits=0x01)
 

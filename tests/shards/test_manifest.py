@@ -161,7 +161,7 @@ def test_the_stored_type_is_the_smallest_that_holds_every_id(vocab_size, dtype):
         ("tokenizer", "state", "file"),
     ],
 )
-def test_bad_names_are_refused_wherever_they_stand(tree, path, name):
+def test_bad_names_are_refused_wherever_they_are(tree, path, name):
     with pytest.raises(FormatError, match="not a plain name inside the dataset"):
         parse(put(tree, path, name))
 
@@ -295,7 +295,7 @@ def test_a_changed_byte_is_refused_or_gives_a_manifest_that_still_adds_up(positi
 
 
 class TestNoManifest:
-    """What stands where a dataset should be."""
+    """What is found where a dataset should be."""
 
     def test_nothing(self, tmp_path):
         with pytest.raises(NotADatasetError, match="does not exist"):
