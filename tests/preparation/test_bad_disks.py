@@ -1,20 +1,20 @@
-"""Files and their disks: a fault is named and the run goes on, modes are right, none stays open."""
+"""Files and their disks: a fault is named and the run resumes, modes are right, none stays open."""
 
 import gzip
 import os
 import resource
-import signal
 import stat
 
 import pytest
 from preparation.oracle import hashes_of_files
-from preparation.runs import assert_nothing_stray, run, start, wait_until
+from preparation.runs import assert_nothing_stray, run
 from small_corpus import write_corpus
 from system_faults import injecting, needs_strace, small_disk
 
 import tokenmill
+from tokenmill.base.progress import Progress
 from tokenmill.conversion.convert import convert
-from tokenmill.errors import BadInputError
+from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.preparation.prepare import prepare
 
 SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 15_000, "workers": 1}
@@ -52,8 +52,8 @@ def write_input(path):
     ("name", "number"),
     [("a.txt", 1), ("a.txt.gz", 2), ("a.txt.gz", 4), ("a.parquet", 2), ("a.parquet", 5)],
 )
-def test_a_read_error_names_the_file_and_the_run_goes_on(tmp_path, name, number):
-    """The kernel gives EIO for one read of the input: when its kind is told, or later."""
+def test_a_read_error_names_the_file_and_the_run_resumes(tmp_path, name, number):
+    """The kernel gives EIO for one read of the input: when its kind is detected, or later."""
     write_input(tmp_path / name)
     wanted = {"inputs": tmp_path / name, "out_dir": tmp_path / "out", **SETTINGS}
     failing = injecting(f"error=EIO:when={number}", "read,pread64")
@@ -70,7 +70,7 @@ def test_a_read_error_names_the_file_and_the_run_goes_on(tmp_path, name, number)
 
 
 @needs_strace
-def test_a_write_error_names_the_disk_and_the_run_goes_on(corpus, untouched, tmp_path):
+def test_a_write_error_names_the_disk_and_the_run_resumes(corpus, untouched, tmp_path):
     out = tmp_path / "out"
     wanted = {"inputs": corpus, "out_dir": out, **SETTINGS}
 
@@ -102,6 +102,19 @@ def test_a_shard_that_did_not_reach_the_disk_is_made_again(corpus, untouched, tm
     assert_nothing_stray(out)
 
 
+class AfterTheFirstShard(Progress):
+    """Does something right after the first shard is finished, while no other one is written."""
+
+    def __init__(self, act):
+        self.act = act
+
+    def follow(self, what, results, **total):
+        for number, result in enumerate(super().follow(what, results, **total)):
+            if what == "assemble" and number == 0:
+                self.act()
+            yield result
+
+
 def test_a_disk_that_fills_up_while_shards_are_written(corpus, tmp_path):
     """The rest of the disk is taken away once the first shard is there."""
     wanted = {"inputs": corpus, **SETTINGS, "tokens_per_shard": 5000}
@@ -109,16 +122,12 @@ def test_a_disk_that_fills_up_while_shards_are_written(corpus, tmp_path):
     untouched = hashes_of_files(tmp_path / "untouched")
     with small_disk(tmp_path / "disk", 20 << 20) as disk:
         out = wanted["out_dir"] = disk.path / "out"
-        process = start(wanted)
-        assert wait_until(process, out / ".preparation" / "shards", "*.json", 1)
-        process.send_signal(signal.SIGSTOP)
-        disk.resize(disk.used + (16 << 10))
-        process.send_signal(signal.SIGCONT)
-        errors = process.communicate(timeout=60)[1]
+        fill_up = AfterTheFirstShard(lambda: disk.resize(disk.used + (16 << 10)))
+        with pytest.raises(PrepareError) as failed:
+            prepare(**wanted, progress=fill_up)
 
-        assert process.returncode == 1
-        assert f"cannot write to {out}: No space left on device (" in errors
-        assert "the same command resumes" in errors
+        assert f"cannot write to {out}: No space left on device (" in str(failed.value)
+        assert "the same command resumes" in str(failed.value)
         assert not [path for path in out.rglob("*.tmp")]
         found = hashes_of_files(out)
         shards = {name: found[name] for name in found if name.startswith(("train/", "val/"))}
@@ -126,7 +135,7 @@ def test_a_disk_that_fills_up_while_shards_are_written(corpus, tmp_path):
         assert shards == {name: untouched[name] for name in shards}  # each whole, or not there
 
         disk.resize(20 << 20)
-        assert run(wanted) == (0, "")
+        prepare(**wanted)
         assert hashes_of_files(out) == untouched
         assert_nothing_stray(out)
 
