@@ -35,7 +35,7 @@ def first_pass(corpus, out, *, keep_text):
     """All lines are hashed; then the preparation stops. The files of kept text."""
     jobs.plan(corpus, out, **SETTINGS)
     for unit in range(len(load_plan(str(out)).units)):
-        hash_lines(str(out), unit, unit, keep_text)
+        hash_lines(str(out), unit, 0, keep_text)
     return sorted(out.rglob("*.text"))
 
 

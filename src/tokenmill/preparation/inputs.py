@@ -11,6 +11,7 @@ from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file
 from tokenmill.base.progress import Progress
 from tokenmill.errors import PrepareError, SettingsMismatchError
+from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.workspace.folder_contents import is_ours
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace
 from tokenmill.storage import is_remote
@@ -29,12 +30,7 @@ def as_list(inputs: Inputs) -> list[str | os.PathLike[str]]:
 
 
 def find_inputs(
-    inputs: Inputs,
-    out: Path,
-    workspace: Workspace,
-    progress: Progress,
-    *,
-    count_unreadable: bool,
+    inputs: Inputs, out: Path, workspace: Workspace, settings: Settings, progress: Progress
 ) -> list[Source]:
     """The inputs; standard input is first kept in the workspace, so that it can be cut."""
     wanted = as_list(inputs)
@@ -44,7 +40,7 @@ def find_inputs(
     sources: list[Source] = []
     passed_over: list[str] = []
     if given:
-        sources, passed_over = search(given, is_ours, count_unreadable=count_unreadable)
+        sources, passed_over = search_inputs(given, settings)
     if passed_over:
         progress.say(
             f"passed over {len(passed_over):,} files or folders that do not look like text, or "
@@ -54,6 +50,13 @@ def find_inputs(
     if len(given) == len(wanted):
         return sources
     return _with_standard_input(sources, out, workspace)
+
+
+def search_inputs(
+    inputs: Sequence[str | os.PathLike[str]], settings: Settings
+) -> tuple[list[Source], list[str]]:
+    """Files by name, folder or glob, in no dataset of ours; unreadable ones may be bad input."""
+    return search(inputs, is_ours, count_unreadable=settings.on_bad_input != "error")
 
 
 def _with_standard_input(sources: list[Source], out: Path, workspace: Workspace) -> list[Source]:
@@ -99,20 +102,18 @@ def _keep_standard_input(out: Path, workspace: Workspace) -> Path:
             hint="pipe text into the command, as in: cat a.txt | tokenmill prepare - -o OUT",
         )
     kept = workspace.root / STANDARD_INPUT
-    begun = kept.exists() and workspace.plan_file.exists()
-    arriving = kept.with_suffix(".again") if begun else kept
+    arriving = kept.with_suffix(".again")
     with new_file(arriving) as file:
         shutil.copyfileobj(stream, file, 1 << 20)
-    if arriving == kept:
-        return kept
-    if hash_file(arriving) == hash_file(kept):
-        arriving.unlink()
-    elif workspace.failed_file.exists():
-        os.replace(arriving, kept)  # what could not be read was fixed
-    else:
-        arriving.unlink()
-        raise SettingsMismatchError(
-            f"{out} holds a preparation of another standard input",
-            hint="pipe the same data again, or use another folder",
-        )
+    if kept.exists() and workspace.plan_file.exists():
+        if hash_file(arriving) == hash_file(kept):
+            arriving.unlink()
+            return kept
+        if not workspace.failed_file.exists():  # else what could not be read was fixed
+            arriving.unlink()
+            raise SettingsMismatchError(
+                f"{out} holds a preparation of another standard input",
+                hint="pipe the same data again, or use another folder",
+            )
+    os.replace(arriving, kept)
     return kept

@@ -27,7 +27,7 @@ from tokenmill.errors import NotADatasetError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.numbered import JobPart, NotReady, PartExecutor, StageReport
 from tokenmill.preparation.budget.disk_space import explain_bad_disk
-from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
+from tokenmill.preparation.budget.memory_budget import decide_limits, fit_into_memory
 from tokenmill.preparation.inputs import Inputs
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, read_plan
 from tokenmill.preparation.prepare import publish, run_stages, start
@@ -35,7 +35,6 @@ from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stage_table import stage_of, stages_for
 from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.workspace.target import Swap, Target, open_target
-from tokenmill.preparation.workspace.upload_shards import RemoteTarget
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 
@@ -174,33 +173,24 @@ def finish(
         stop_on_signals(),
         explain_bad_disk(Path(run)),
         hold_lock(target.workspace.lock_file, break_lock=break_lock),
-        LocalExecutor(_processes(plan, memory)) as executor,
     ):
-        outcome = run_stages(plan, target, executor, progress or Progress())
+        processes = memory.workers
+        if memory.max_ram is not None:  # else the limits on documents stay those of the plan
+            learned = plan.settings.tokenizer == "chars"
+            processes = decide_limits(plan, memory, None if learned else plan.tokenizer)
+        with LocalExecutor(processes) as executor:
+            outcome = run_stages(plan, target, executor, progress or Progress())
         target.workspace.clean_temporary()
         summary = publish(plan, target, outcome)
     summary.seconds = round(time.monotonic() - started, 3)
     return summary
 
 
-def _processes(plan: Plan, memory: Memory) -> int:
-    """How many fit; the limits on documents are those of the plan unless memory is named again."""
-    if memory.max_ram is None:
-        return memory.workers
-    learned = plan.settings.tokenizer == "chars"
-    return decide_limits(plan, memory, None if learned else plan.tokenizer)
-
-
 def open_run(run: Run) -> tuple[Target, Plan] | None:
     """The preparation under way in a folder; None where it is finished."""
     out = Path(run)
-    swap = Swap(out)
-    for folder in (out, swap.new):
-        workspace = Workspace(folder)
-        if (plan := read_plan(workspace)) is not None:
-            if folder == swap.new:
-                return Target(out, workspace, None, swap=swap), plan
-            return _target(out, workspace, plan), plan
+    if plan := read_plan(Workspace(out)) or read_plan(Workspace(Swap(out).new)):
+        return _target(out, plan), plan
     if (out / FILE_NAME).exists():
         return None
     raise NotADatasetError(
@@ -209,12 +199,16 @@ def open_run(run: Run) -> tuple[Target, Plan] | None:
     )
 
 
-def _target(out: Path, workspace: Workspace, plan: Plan) -> Target:
+def _target(out: Path, plan: Plan) -> Target:
+    if plan.workspace.out_dir != out:
+        return Target(out, plan.workspace, None, swap=Swap(out))
     if plan.destination is not None:
-        return RemoteTarget(out, workspace, None, append=False, address=plan.destination)
+        from tokenmill.preparation.workspace.upload_shards import RemoteTarget
+
+        return RemoteTarget(out, plan.workspace, None, destination=plan.destination)
     if plan.previous is None:
-        return Target(out, workspace, None, append=False)
-    target = Target(out, workspace, Manifest.load(out), append=True)
+        return Target(out, plan.workspace, None)
+    target = Target(out, plan.workspace, Manifest.load(out), append=True)
     if target.previous_hash != plan.previous:
         raise SettingsMismatchError(
             f"{out} changed since the plan to add to it was made",
@@ -232,11 +226,6 @@ def _run_part(plan: Plan, target: Target, executor: PartExecutor, progress: Prog
 def usual_parts(plan: Plan) -> int:
     """How many parts make sense: a unit each, up to a bound."""
     return max(1, min(MOST_PARTS, len(plan.units)))
-
-
-def parts_missing(missing: tuple[int, ...], of: int) -> set[int]:
-    """The parts of `of` that have tasks among the missing ones."""
-    return {task % of for task in missing}
 
 
 def make_slurm_script(run: str, plan: Plan, parts: int, cpus: int, memory: str) -> str:

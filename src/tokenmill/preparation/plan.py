@@ -16,11 +16,11 @@ import orjson
 
 from tokenmill.base.atomic import keep, new_file
 from tokenmill.errors import SettingsMismatchError
-from tokenmill.preparation.settings import Settings
-from tokenmill.preparation.workspace.work_folder import Workspace, remember
+from tokenmill.preparation.settings import Settings, list_other_settings
+from tokenmill.preparation.workspace.work_folder import Workspace, read_once
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs.open_input import Source
-from tokenmill.text.inputs.units import Unit, cut_into_units
+from tokenmill.text.inputs.units import Unit
 from tokenmill.tokens.load_tokenizer import from_state, load
 from tokenmill.tokens.tokenizer import Tokenizer
 
@@ -37,8 +37,8 @@ class Plan:
     settings: Settings
     sources: tuple[Source, ...]
     units: tuple[Unit, ...]
-    chunk_bytes: int
-    previous: str | None
+    chunk_bytes: int = CHUNK_BYTES
+    previous: str | None = None
     """Hash of the manifest that is being added to, or None for a new dataset."""
     destination: str | None = None
     """Where shards are uploaded to, such as s3://bucket/corpus; None: they stay where they are."""
@@ -57,7 +57,7 @@ class Plan:
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, from the state kept in the workspace; one a process."""
-        return _tokenizer(self.workspace.root / "tokenizer.json")
+        return _load_kept_tokenizer(self.workspace.out_dir)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -67,23 +67,6 @@ class Plan:
     def bytes_in(self) -> int:
         """Bytes to be read, compressed where the files are."""
         return sum(source.size for source in self.sources)
-
-
-def make_plan(
-    workspace: Workspace,
-    settings: Settings,
-    sources: list[Source],
-    *,
-    previous: str | None = None,
-    destination: str | None = None,
-    unit_bytes: int = UNIT_BYTES,
-    chunk_bytes: int = CHUNK_BYTES,
-) -> Plan:
-    """Cut the sources into units. Nothing is written."""
-    units = cut_into_units(sources, unit_bytes)
-    return Plan(
-        workspace, settings, tuple(sources), tuple(units), chunk_bytes, previous, destination
-    )
 
 
 def begin(
@@ -101,19 +84,29 @@ def begin(
     found = read_plan(plan.workspace)
     if found is not None:
         differences = _list_all_differences(plan, found, tokenizer)
+        same_inputs = replace(plan, sources=found.sources)
+        failed = plan.workspace.failed_file
         if not differences:
-            plan.workspace.failed_file.unlink(missing_ok=True)
+            failed.unlink(missing_ok=True)
             return found
-        if only_bad_input_differs(plan, found, differences):
+        if len(differences) == 1 and (
+            found.settings.on_bad_input == "error" != plan.settings.on_bad_input
+        ):
             plan = replace(found, settings=plan.settings)  # what is done held no bad input
-            plan.workspace.failed_file.unlink(missing_ok=True)
+            failed.unlink(missing_ok=True)
         elif restart:
             plan.workspace.clear(keep=_kept_inputs(plan))
-        elif _was_fixed(plan, found, tokenizer):
+        elif failed.exists() and not _list_all_differences(same_inputs, found, tokenizer):
             say("an input could not be read, and the inputs changed since: starting again")
             plan.workspace.clear_work(keep=_kept_inputs(plan))  # no shard was made yet
         else:
-            raise _other_preparation(plan, differences)
+            hint = (
+                "use another folder, repeat the first command, or pass --overwrite to start again"
+            )
+            if plan.previous is not None:
+                hint = f"repeat the first command, or remove {plan.workspace.root} to forget it"
+            out_dir = plan.workspace.out_dir
+            raise other_settings(f"{out_dir} holds a preparation", differences, hint)
     if tokenizer is not None:
         keep_tokenizer(plan.workspace, tokenizer)
     with new_file(plan.workspace.plan_file) as file:
@@ -128,24 +121,15 @@ def _kept_inputs(plan: Plan) -> list[str]:
     return [os.path.basename(path) for path in paths if os.path.dirname(path) == root]
 
 
-def _was_fixed(wanted: Plan, found: Plan, tokenizer: Tokenizer | None) -> bool:
-    """Whether a preparation failed on an input, and nothing but the inputs is different now."""
-    same_inputs = replace(wanted, sources=found.sources)
-    return found.workspace.failed_file.exists() and not _list_all_differences(
-        same_inputs, found, tokenizer
-    )
-
-
-def load_tokenizer(
-    name: str, end_of_text: str | None = None, token_pattern: str | None = None
-) -> Tokenizer | None:
+def load_tokenizer(settings: Settings) -> Tokenizer | None:
     """The tokenizer by name or path; None when it is yet to be learned from the input."""
+    name, end_of_text = settings.tokenizer, settings.end_of_text
     if name == "chars":
         return None
     # A rank file spells no special tokens: there the end of text is given by its number.
-    if name.endswith(".tiktoken") and end_of_text is not None and end_of_text.isdecimal():
-        return load(name, end_of_text=int(end_of_text), pattern=token_pattern)
-    return load(name, end_of_text=end_of_text, pattern=token_pattern)
+    is_number = name.endswith(".tiktoken") and end_of_text is not None and end_of_text.isdecimal()
+    end = int(end_of_text) if end_of_text is not None and is_number else end_of_text
+    return load(name, end_of_text=end, pattern=settings.token_pattern)
 
 
 def keep_tokenizer(workspace: Workspace, tokenizer: Tokenizer) -> None:
@@ -154,18 +138,14 @@ def keep_tokenizer(workspace: Workspace, tokenizer: Tokenizer) -> None:
     keep(workspace.root / "tokenizer.json", data)
 
 
-def load_plan(out_dir: str) -> Plan:
-    """The plan of a preparation that was begun; tasks ask for it by the output folder."""
-    return _load(Workspace(out_dir).plan_file)
-
-
 def read_plan(workspace: Workspace) -> Plan | None:
     """The plan in the workspace, or None."""
-    return _load(workspace.plan_file) if workspace.plan_file.exists() else None
+    return load_plan(workspace.out_dir) if workspace.plan_file.exists() else None
 
 
-@remember
-def _load(path: Path) -> Plan:
+@read_once("plan.json")
+def load_plan(path: Path) -> Plan:
+    """The plan of a preparation that was begun; tasks ask for it by the output folder."""
     found = json.loads(path.read_bytes())
     return Plan(
         Workspace(path.parent.parent),
@@ -178,15 +158,8 @@ def _load(path: Path) -> Plan:
     )
 
 
-def only_bad_input_differs(wanted: Plan, found: Plan, differences: list[str]) -> bool:
-    """Whether all that is new is that bad input, an error before, is to be dealt with now."""
-    return len(differences) == 1 and (
-        found.settings.on_bad_input == "error" != wanted.settings.on_bad_input
-    )
-
-
 def _list_all_differences(wanted: Plan, found: Plan, tokenizer: Tokenizer | None) -> list[str]:
-    differences = list_differences(wanted.settings, wanted.sources, found.settings, found.sources)
+    differences = list_differences(wanted.settings, wanted.sources, found)
     if wanted.previous != found.previous:
         differences.append(f"dataset added to   {found.previous} -> {wanted.previous}")
     if wanted.destination != found.destination:
@@ -198,28 +171,16 @@ def _list_all_differences(wanted: Plan, found: Plan, tokenizer: Tokenizer | None
     return differences
 
 
-def _other_preparation(wanted: Plan, differences: list[str]) -> SettingsMismatchError:
-    hint = "use another folder, repeat the first command, or pass --overwrite to start again"
-    if wanted.previous is not None:
-        hint = f"repeat the first command, or remove {wanted.workspace.root} to forget it"
-    return SettingsMismatchError(
-        f"{wanted.workspace.out_dir} holds a preparation of other settings or inputs\n"
-        + "\n".join(f"       {line}" for line in differences),
-        hint=hint,
-    )
+def other_settings(what: str, differences: list[str], hint: str) -> SettingsMismatchError:
+    """An error that lists what differs, a line each."""
+    lines = "".join(f"\n       {line}" for line in differences)
+    return SettingsMismatchError(f"{what} of other settings or inputs{lines}", hint=hint)
 
 
-def list_differences(
-    wanted: Settings, sources: Sequence[Source], found: Settings, found_sources: Sequence[Source]
-) -> list[str]:
+def list_differences(wanted: Settings, sources: Sequence[Source], found: Plan) -> list[str]:
     """What differs, a line each: first settings, then inputs."""
-    theirs = found.to_json()
-    differences = [
-        f"{name}   {theirs[name]!r} -> {value!r}"
-        for name, value in wanted.to_json().items()
-        if theirs[name] != value
-    ]
-    before = {source.name: source for source in found_sources}
+    differences = list_other_settings(found.settings.to_json(), wanted.to_json())
+    before = {source.name: source for source in found.sources}
     now = {source.name: source for source in sources}
     differences += [f"input {name}   is new" for name in now if name not in before]
     differences += [f"input {name}   is gone" for name in before if name not in now]
@@ -242,6 +203,6 @@ def choose_dtype(tokenizer: Tokenizer, wanted: str | None) -> np.dtype[Any]:
     return dtype.newbyteorder("<")
 
 
-@remember
-def _tokenizer(path: Path) -> Tokenizer:
+@read_once("tokenizer.json")
+def _load_kept_tokenizer(path: Path) -> Tokenizer:
     return from_state(orjson.loads(path.read_bytes()))

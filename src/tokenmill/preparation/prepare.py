@@ -31,10 +31,10 @@ from tokenmill.errors import BadInputError
 from tokenmill.executors.executor import Executor, check_engine, open_engine
 from tokenmill.preparation.budget.disk_space import check_space
 from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
-from tokenmill.preparation.inputs import Inputs
-from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer, make_plan
+from tokenmill.preparation.inputs import Inputs, find_inputs
+from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer
 from tokenmill.preparation.settings import Settings, SettingsKeywords
-from tokenmill.preparation.stage_table import Preparation, StageRunner
+from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.stages.accounts import (
     PreparationOutcome,
     Summary,
@@ -45,9 +45,10 @@ from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
 from tokenmill.preparation.stages.duplicates import Searched
 from tokenmill.preparation.stages.join import load_joined
-from tokenmill.preparation.stages.unit_text import build_tokenizer
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.text.inputs.file_kind import lookalikes
+from tokenmill.text.inputs.units import cut_into_units
+from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 
 
 @takes_keywords_of(Settings)
@@ -124,17 +125,17 @@ def start(
 ) -> tuple[Plan, int] | Summary:
     """The plan, written or found, and how many workers fit; or the outcome, if all was done."""
     settings = target.settings(given)
-    sources = target.sources(inputs, settings, progress)
+    sources = find_inputs(inputs, target.out_dir, target.workspace, settings, progress)
     if done := target.already_done(settings, sources):
         return done
-    plan = make_plan(
+    plan = Plan(
         target.workspace,
         settings,
-        sources,
-        previous=target.previous_hash,
-        destination=target.destination,
-        unit_bytes=unit_bytes,
-        chunk_bytes=memory.chunk_bytes,
+        tuple(sources),
+        tuple(cut_into_units(sources, unit_bytes)),
+        memory.chunk_bytes,
+        target.previous_hash,
+        target.destination,
     )
     check_space(plan)
     tokenizer = target.tokenizer(given)
@@ -150,12 +151,12 @@ def run_stages(
     Finished tasks are known by their receipts and not repeated. Numbered jobs come through here
     as well: with their executor, a stage that other jobs have not finished ends the run.
     """
-    this = Preparation(plan, target.previous)
-    run = StageRunner(this, executor, progress)
-    settings = plan.settings
+    this = Preparation(plan, target.previous, executor, progress)
+    run = this.run
 
     if found := run("characters"):
-        keep_tokenizer(plan.workspace, build_tokenizer(found))
+        characters = set().union(*(receipt["characters"] for receipt in found))
+        keep_tokenizer(plan.workspace, CharsTokenizer.build(characters))
 
     if runs := run("existing-lines") + run("lines"):
         this.lines = Searched.plan("lines", runs)
@@ -171,10 +172,10 @@ def run_stages(
     decision, decided = choose_split(
         this.first_decision,
         run("decide"),
-        settings.val_fraction,
+        plan.settings.val_fraction,
         by_hash=target.splits_by_hash,  # each document of a dataset keeps its split
     )
-    this.layout = make_layout(plan, decision, decided, first=len(this.existing))
+    this.layout = make_layout(plan, decision, decided, first=this.first)
     shards = run("assemble")
     return PreparationOutcome.of(plan, units, load_joined(this.out_dir), decision, decided, shards)
 

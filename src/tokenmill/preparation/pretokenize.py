@@ -38,7 +38,7 @@ from tokenmill.errors import (
 )
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.budget.disk_space import check_space, explain_bad_disk
-from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, choose_dtype, make_plan
+from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, choose_dtype
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.encode import encode_unit
 from tokenmill.preparation.stages.join import join_units, load_joined
@@ -48,7 +48,7 @@ from tokenmill.preparation.workspace.work_folder import Workspace, bytes_and_tok
 from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.file_kind import detect_kind, suffixes
 from tokenmill.text.inputs.open_input import Source
-from tokenmill.text.inputs.units import Unit
+from tokenmill.text.inputs.units import Unit, cut_into_units
 from tokenmill.text.reading.chunks import ReadRules
 from tokenmill.text.reading.read import check_unchanged, read_unit
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer, chars_of
@@ -199,7 +199,8 @@ class TextArray:
             val_fraction=0,
             long_line=min(PIECE, unit_bytes),
         )
-        plan = make_plan(workspace, settings, [self.source], unit_bytes=unit_bytes)
+        units = cut_into_units([self.source], unit_bytes)
+        plan = Plan(workspace, settings, (self.source,), tuple(units))
         check_space(plan)
         plan = begin(plan, self.tokenizer, restart=True)
         workspace.clean_temporary()
@@ -248,7 +249,7 @@ class TextArray:
 def encode_text(plan: Plan, progress: Progress) -> tuple[int, int]:
     """Encode all units and join them; how many documents and characters the text has."""
     name = str(plan.workspace.out_dir)
-    tasks = [(name, unit, None, unit) for unit in range(len(plan.units))]
+    tasks = [(name, unit) for unit in range(len(plan.units))]
     results = LocalExecutor(1).run(encode_unit, tasks)
     counts, dropped = Counter[str](), Counter[str]()
     for _, receipt in progress.follow(

@@ -1,6 +1,7 @@
 """What a preparation is asked to do: all that may change a byte of its result."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypedDict
 
@@ -103,3 +104,12 @@ class Settings:
     @classmethod
     def names(cls) -> set[str]:
         return {field.name for field in fields(cls)}
+
+
+def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
+    """Which settings differ, a line each."""
+    return [
+        f"{name}   {theirs.get(name)!r} -> {value!r}"
+        for name, value in ours.items()
+        if value != theirs.get(name)
+    ]

@@ -32,17 +32,18 @@ from tokenmill.preparation.stages.unit_text import find_characters, hash_lines
 from tokenmill.preparation.workspace.work_folder import Receipt, TaskWithReceipt, bytes_and_tokens
 from tokenmill.shards.manifest import Manifest
 
-Tasks = list[tuple[Any, ...]]
 FIXED = "when the file is fixed, the same command starts again"
 
 
 @dataclass
 class Preparation:
-    """A preparation on its way: its plan, and what the stages so far found out."""
+    """A preparation on its way: its plan, what the stages so far found out, and their runner."""
 
     plan: Plan
-    previous: Manifest | None = None
+    previous: Manifest | None
     """The dataset that is added to."""
+    executor: Executor
+    progress: Progress
     lines: Searched | None = None
     """Where the repeated lines are, if they are to be dropped."""
     documents: Searched | None = None
@@ -51,59 +52,50 @@ class Preparation:
 
     def __post_init__(self) -> None:
         self.out_dir = str(self.plan.workspace.out_dir.absolute())  # tasks may run elsewhere
-        self.units = range(len(self.plan.units))
-        self.existing = shards_of(self.previous)
+        self.first = len(shards_of(self.previous))
+        """The number of the first new shard; and of the first run of hashes that is ours."""
 
     @property
-    def parts(self) -> range:
-        """The numbers of the parts that hold the encoded documents."""
-        return range(len(load_joined(self.out_dir).parts))
+    def keep_text(self) -> bool:
+        return has_room_for_text(self.plan)
 
     @property
     def first_decision(self) -> Decision:
         """All documents by hash, to count what that would give."""
-        return Decision(by_hash=True, documents=self.documents, first_run=len(self.existing))
+        return Decision(by_hash=True, documents=self.documents, first_run=self.first)
 
+    def run(self, name: str) -> list[Receipt]:
+        """The receipts of a stage in the order of its tasks; none where it is not needed.
 
-def _units(run: Preparation) -> Tasks:
-    return [(unit,) for unit in run.units]
-
-
-def _existing(run: Preparation) -> Tasks:
-    return [(*shard, number) for number, shard in enumerate(run.existing)]
-
-
-def _lines(run: Preparation) -> Tasks:
-    keep_text = has_room_for_text(run.plan)
-    return [(unit, len(run.existing) + unit, keep_text) for unit in run.units]
-
-
-def _line_partitions(run: Preparation) -> Tasks:
-    return run.lines.partition_tasks() if run.lines else []
-
-
-def _encode(run: Preparation) -> Tasks:
-    return [(unit, run.lines, len(run.existing) + unit) for unit in run.units]
-
-
-def _join(run: Preparation) -> Tasks:
-    return [()]
-
-
-def _documents(run: Preparation) -> Tasks:
-    return [(part, len(run.existing) + part) for part in run.parts]
-
-
-def _document_partitions(run: Preparation) -> Tasks:
-    return run.documents.partition_tasks() if run.documents else []
-
-
-def _decisions(run: Preparation) -> Tasks:
-    return [(part, run.first_decision) for part in run.parts]
-
-
-def _shards(run: Preparation) -> Tasks:
-    return [(number,) for number in range(len(run.layout.shards))] if run.layout else []
+        Tasks that were done before are known by their receipts, and not run.
+        """
+        stage = next(stage for stage in STAGES if stage.name == name)
+        if not stage.needed(self.plan.settings, self.previous is not None):
+            return []
+        num_tasks, shared = NUM_TASKS[stage.per](self), stage.shared(self)
+        receipts: list[Receipt] = [{}] * num_tasks
+        total = self.plan.bytes_in if stage.in_bytes else num_tasks
+        measure = bytes_and_tokens if stage.in_bytes else None
+        tasks = [(self.out_dir, number, *shared) for number in range(num_tasks)]
+        results = self.executor.run(stage.task, tasks)
+        try:
+            for number, receipt in self.progress.follow(
+                name, results, total=total, measure=measure
+            ):
+                receipts[number] = receipt
+        except WorkerDiedError as died:
+            if stage.per == UNIT:
+                unit = self.plan.units[died.task]
+                died.source = self.plan.sources[unit.source].name
+                died.message += f", reading {died.source} from {unit.start:,} to {unit.stop:,}"
+            raise
+        except PrepareError as error:
+            if error.source:
+                keep(self.plan.workspace.failed_file, error.source.encode("utf-8", "replace"))
+            if isinstance(error, BadInputError):
+                error.hint = f"{error.hint}; {FIXED}" if error.hint else FIXED
+            raise
+        return receipts
 
 
 @dataclass(frozen=True)
@@ -112,12 +104,13 @@ class Stage:
 
     name: str
     task: TaskWithReceipt
-    tasks: Callable[[Preparation], Tasks]
-    """The arguments of all tasks; before them always comes the folder."""
+    """A function of the folder, the number of the task, and what `shared` gives."""
     per: str
     """What there is one task for."""
     dedup: str | None = None
     """Needed only where this is the setting `dedup`."""
+    shared: Callable[[Preparation], tuple[Any, ...]] = lambda run: ()
+    """What all tasks are given."""
     tokenizer: str | None = None
     """Needed only for a new dataset with this tokenizer."""
     adds: bool = False
@@ -138,26 +131,33 @@ UNIT, PART = "unit of input", "part of encoded documents"
 OLD_SHARD = "shard of the dataset that is added to"
 LINES, DOCUMENTS = "lines", "documents"
 STAGES = (
-    Stage("characters", find_characters, _units, UNIT, tokenizer="chars"),
-    Stage("existing-lines", hash_existing_lines, _existing, OLD_SHARD, LINES, adds=True),
-    Stage("lines", hash_lines, _lines, UNIT, LINES, in_bytes=True),
-    Stage("line-duplicates", search_lines, _line_partitions, "million lines", LINES),
-    Stage("encode", encode_unit, _encode, UNIT, in_bytes=True),
-    Stage("join", join_units, _join, "preparation"),
-    Stage(
-        "existing-documents", hash_existing_documents, _existing, OLD_SHARD, DOCUMENTS, adds=True
-    ),
-    Stage("documents", hash_documents, _documents, PART, DOCUMENTS),
+    Stage("characters", find_characters, UNIT, tokenizer="chars"),
+    Stage("existing-lines", hash_existing_lines, OLD_SHARD, LINES, adds=True),
+    Stage("lines", hash_lines, UNIT, LINES, lambda run: (run.first, run.keep_text), in_bytes=True),
+    Stage("line-duplicates", search_lines, "million lines", LINES, lambda run: (run.lines,)),
+    Stage("encode", encode_unit, UNIT, None, lambda run: (run.lines, run.first), in_bytes=True),
+    Stage("join", join_units, "preparation"),
+    Stage("existing-documents", hash_existing_documents, OLD_SHARD, DOCUMENTS, adds=True),
+    Stage("documents", hash_documents, PART, DOCUMENTS, lambda run: (run.first,)),
     Stage(
         "document-duplicates",
         search_documents,
-        _document_partitions,
         "million documents",
         DOCUMENTS,
+        lambda run: (run.documents,),
     ),
-    Stage("decide", count_decisions, _decisions, PART),
-    Stage("assemble", assemble_shard, _shards, "shard"),
+    Stage("decide", count_decisions, PART, None, lambda run: (run.first_decision,)),
+    Stage("assemble", assemble_shard, "shard"),
 )
+NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
+    "preparation": lambda run: 1,
+    UNIT: lambda run: len(run.plan.units),
+    PART: lambda run: len(load_joined(run.out_dir).parts),
+    OLD_SHARD: lambda run: run.first,
+    "million lines": lambda run: run.lines.partitions if run.lines else 0,
+    "million documents": lambda run: run.documents.partitions if run.documents else 0,
+    "shard": lambda run: len(run.layout.shards) if run.layout else 0,
+}
 
 
 def stages_for(settings: Settings, *, adds: bool) -> list[Stage]:
@@ -168,40 +168,3 @@ def stages_for(settings: Settings, *, adds: bool) -> list[Stage]:
 def stage_of(task_name: str) -> str:
     """The name of the stage whose task function has this name."""
     return next(stage.name for stage in STAGES if stage.task.__name__ == task_name)
-
-
-class StageRunner:
-    """Runs the tasks of a stage; those that were done before are known by their receipts."""
-
-    def __init__(self, run: Preparation, executor: Executor, progress: Progress) -> None:
-        self.run, self.executor, self.progress = run, executor, progress
-        self._stages = {stage.name: stage for stage in STAGES}
-
-    def __call__(self, name: str) -> list[Receipt]:
-        """The receipts of a stage in the order of its tasks; none where it is not needed."""
-        stage, run = self._stages[name], self.run
-        if not stage.needed(run.plan.settings, run.previous is not None):
-            return []
-        tasks = stage.tasks(run)
-        receipts: list[Receipt] = [{}] * len(tasks)
-        total = run.plan.bytes_in if stage.in_bytes else len(tasks)
-        measure = bytes_and_tokens if stage.in_bytes else None
-        results = self.executor.run(stage.task, [(run.out_dir, *task) for task in tasks])
-        try:
-            for number, receipt in self.progress.follow(
-                name, results, total=total, measure=measure
-            ):
-                receipts[number] = receipt
-        except WorkerDiedError as died:
-            if stage.per == UNIT:
-                unit = run.plan.units[died.task]
-                died.source = run.plan.sources[unit.source].name
-                died.message += f", reading {died.source} from {unit.start:,} to {unit.stop:,}"
-            raise
-        except PrepareError as error:
-            if error.source:
-                keep(run.plan.workspace.failed_file, error.source.encode("utf-8", "replace"))
-            if isinstance(error, BadInputError):
-                error.hint = f"{error.hint}; {FIXED}" if error.hint else FIXED
-            raise
-        return receipts

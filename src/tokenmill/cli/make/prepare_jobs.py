@@ -56,7 +56,7 @@ def status(run: str, parts: int | None, quiet: bool) -> Outcome:
     report = jobs.status(run)
     found = jobs.open_run(run)
     of = parts or (jobs.usual_parts(found[1]) if found else 1)
-    array = to_array(jobs.parts_missing(report.missing, of))
+    array = to_array(task % of for task in report.missing)
     lines = [
         f"{stage.name:<19} {stage.tasks - len(stage.missing):,} of {stage.tasks:,} done"
         for stage in report.stages

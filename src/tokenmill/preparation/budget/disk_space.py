@@ -33,14 +33,14 @@ def has_room_for_text(plan: Plan) -> bool:
 
 
 def _text_bytes(plan: Plan, compression: float) -> int:
-    packed = [bool(source.compression) or source.kind == "parquet" for source in plan.sources]
-    sizes = zip(plan.sources, packed, strict=True)
-    return int(sum(source.size * (compression if is_packed else 1) for source, is_packed in sizes))
+    packed = [source for source in plan.sources if source.compression or source.kind == "parquet"]
+    return plan.bytes_in + int((compression - 1) * sum(source.size for source in packed))
 
 
 def check_space(plan: Plan) -> None:
     """Refuse to begin what cannot end: tokens are on disk twice while shards are assembled."""
-    there = sum(path.stat().st_size for path in _files(plan))
+    ours = plan.workspace.out_dir if plan.previous is None else plan.workspace.root
+    there = sum(path.stat().st_size for path in ours.rglob("*") if path.is_file())
     copies = 2 if plan.destination is None else 1  # uploaded shards are removed here
     needed = copies * expected_bytes(plan) - there
     free = shutil.disk_usage(plan.workspace.root).free
@@ -53,14 +53,6 @@ def check_space(plan: Plan) -> None:
         )
 
 
-def _files(plan: Plan) -> Iterator[Path]:
-    """What an earlier run of this preparation left."""
-    if plan.previous is None:
-        yield from (path for path in plan.workspace.out_dir.rglob("*") if path.is_file())
-    else:
-        yield from (path for path in plan.workspace.root.rglob("*") if path.is_file())
-
-
 @contextmanager
 def explain_bad_disk(folder: Path) -> Iterator[None]:
     """Turn a disk that is full or failing into what there is and what to do."""
@@ -68,8 +60,13 @@ def explain_bad_disk(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in FULL:
+            disk = next(
+                path for path in (folder.absolute(), *folder.absolute().parents) if path.exists()
+            )
+            usage = shutil.disk_usage(disk)
             raise PrepareError(
-                f"cannot write to {folder}: {error.strerror} ({_free(folder)})",
+                f"cannot write to {folder}: {error.strerror} "
+                f"({usage.free:,} of {usage.total:,} bytes are free)",
                 hint=f"free some space; then {RESUME_HINT}",
             ) from error
         if error.errno in FAILING:
@@ -79,10 +76,3 @@ def explain_bad_disk(folder: Path) -> Iterator[None]:
                 hint=f"once it is repaired, {RESUME_HINT}",
             ) from error
         raise
-
-
-def _free(folder: Path) -> str:
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    usage = shutil.disk_usage(folder)
-    return f"{usage.free:,} of {usage.total:,} bytes are free"

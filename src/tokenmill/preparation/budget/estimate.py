@@ -12,15 +12,13 @@ import numpy as np
 
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.preparation.inputs import Inputs, as_list
+from tokenmill.preparation.inputs import Inputs, as_list, search_inputs
 from tokenmill.preparation.plan import choose_dtype, load_tokenizer
 from tokenmill.preparation.settings import Settings, SettingsKeywords
-from tokenmill.preparation.workspace.folder_contents import is_ours
 from tokenmill.text.cleaning.clean_chunks import CleanChunk, clean_chunk, lines_to_compare
 from tokenmill.text.cleaning.dedup import hash_all
 from tokenmill.text.cleaning.line_work import without_lines
 from tokenmill.text.inputs.open_input import Source
-from tokenmill.text.inputs.sources import search
 from tokenmill.text.inputs.units import Unit, cut_into_units
 from tokenmill.text.reading.chunks import Chunk, Edge
 from tokenmill.text.reading.read import read_unit
@@ -72,14 +70,16 @@ def estimate(
     wanted, asked = as_list(inputs), Settings(**settings)
     if "-" in wanted:
         raise ValueError("standard input can be read only once, so it cannot be estimated first")
-    count = asked.on_bad_input != "error"
-    sources, _ = search(wanted, is_ours, count_unreadable=count)
-    tokenizer = load_tokenizer(asked.tokenizer, asked.end_of_text, asked.token_pattern)
+    sources, _ = search_inputs(wanted, asked)
+    tokenizer = load_tokenizer(asked)
     dtype = choose_dtype(tokenizer, asked.dtype).name if tokenizer else "uint16"
     workers = workers or len(os.sched_getaffinity(0))
     sample = _Sample(asked, tokenizer)
     started = time.perf_counter()
-    for unit in _spread(cut_into_units(sources, STRIDE_BYTES)):
+    units = cut_into_units(sources, STRIDE_BYTES)
+    # About one in a hundred, evenly, but neither too few nor too many.
+    wanted_units = min(max(FEWEST, round(len(units) * SHARE)), MOST)
+    for unit in units[:: max(1, len(units) // wanted_units)]:
         sample.read(sources[unit.source], unit)
     seconds = time.perf_counter() - started
     total, sampled = sum(source.size for source in sources), sum(sample.bytes_in.values())
@@ -98,12 +98,6 @@ def estimate(
     )
 
 
-def _spread(units: list[Unit]) -> list[Unit]:
-    """About one in a hundred, evenly, but neither too few nor too many."""
-    wanted = min(max(FEWEST, round(len(units) * SHARE)), MOST)
-    return units[:: max(1, len(units) // wanted)]
-
-
 class _Sample:
     """What the pieces read so far came to, by kind of file: some hold denser text than others."""
 
@@ -113,6 +107,7 @@ class _Sample:
         self.tokens: Counter[str] = Counter()
         self.documents: Counter[str] = Counter()
         self.repeated = self.compared = 0
+        self._long_line = settings.long_line if settings.dedup == "lines" else None
         self._seen: set[tuple[int, int]] = set()
         if tokenizer is not None:
             tokenizer.encode_batch([b"Loading takes the same time whatever the input."])
@@ -121,7 +116,8 @@ class _Sample:
         """Take one unit in; of a file that is one unit, its beginning."""
         kind = _kind(source)
         for chunk in self._chunks(source, unit):
-            texts = [text for text in self._first_seen(self._clean(chunk)) if text]
+            clean = clean_chunk(chunk, normalize=self.settings.normalize, long_line=self._long_line)
+            texts = [text for text in self._first_seen(clean) if text]
             encoder = self.tokenizer or CharsTokenizer.learn(texts)
             begun = len(texts) - (chunk.continues is not Edge.NONE and bool(texts))
             self.tokens[kind] += len(encoder.encode_batch(texts)[0]) + begun
@@ -129,7 +125,6 @@ class _Sample:
             self.bytes_in[kind] += chunk.bytes_in
 
     def scaled(self, found: Counter[str], sources: list[Source]) -> int:
-        """A count for the whole input."""
         size: Counter[str] = Counter()
         for source in sources:
             size[_kind(source)] += source.size
@@ -146,17 +141,12 @@ class _Sample:
             if read >= enough:
                 return
 
-    def _clean(self, chunk: Chunk) -> CleanChunk:
-        long_line = self.settings.long_line if self.settings.dedup == "lines" else None
-        return clean_chunk(chunk, normalize=self.settings.normalize, long_line=long_line)
-
     def _first_seen(self, chunk: CleanChunk) -> list[bytes]:
         """The texts without what the sample had before."""
         if self.settings.dedup == "none":
             return chunk.texts
         if self.settings.dedup == "documents":
-            new = self._are_new(chunk.texts)
-            return list(compress(chunk.texts, new))
+            return list(compress(chunk.texts, self._are_new(chunk.texts)))
         lines, counts = lines_to_compare(
             chunk, min_chars=self.settings.dedup_min_chars, long_line=self.settings.long_line
         )

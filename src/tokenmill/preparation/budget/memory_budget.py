@@ -18,15 +18,17 @@ of the first run hold to the end.
 import fcntl
 import os
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 import orjson
 
 from tokenmill.base.atomic import keep
 from tokenmill.preparation.plan import CHUNK_BYTES, Plan
-from tokenmill.preparation.workspace.work_folder import Workspace, remember
+from tokenmill.preparation.workspace.work_folder import Workspace, read_once
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import MAX_DOCUMENT_BYTES
@@ -53,13 +55,6 @@ class Memory:
     chunk_bytes: int
     max_ram: int | None = None
     """What was allowed, in bytes."""
-
-    def beside(self, reserved: int) -> int:
-        """How many workers there may be while so much is kept free for a large document."""
-        if self.max_ram is None:
-            return self.workers
-        fitting = (self.max_ram - PER_DRIVER - reserved) // FULL_WORKER
-        return max(1, min(self.workers, fitting))
 
 
 def fit_into_memory(workers: int | None, max_ram: int | str | None) -> Memory:
@@ -144,25 +139,26 @@ class Limits:
             error.hint = f"pass --max_ram {enough >> 20}M or more, or {error.hint}"
 
 
+NO_LIMITS = Limits(None, "error", 0)
+
+
 def decide_limits(plan: Plan, memory: Memory, tokenizer: Tokenizer | None) -> int:
     """Write down the limits of this run; how many workers there may be."""
     is_held_whole = tokenizer is not None and tokenizer.cuts is None
     encoding = tokenizer.memory_per_byte if tokenizer is not None and is_held_whole else 0
     limits = Limits(memory.max_ram, plan.settings.on_bad_input, encoding)
-    path = plan.workspace.root / LIMITS_FILE
-    found = _load(path) if path.exists() else None
-    if found is None or found.on_bad_input == "error" or limits.on_bad_input == "error":
-        keep(path, orjson.dumps(asdict(limits)))
+    found = load_limits(plan.workspace)
+    if found.on_bad_input == "error" or limits.on_bad_input == "error":
+        keep(plan.workspace.root / LIMITS_FILE, orjson.dumps(asdict(limits)))
     else:
         limits = found
     if memory.max_ram is None:
         return memory.workers
-    reserved = [
-        _largest(source, limits)
-        for source in plan.sources
-        if is_held_whole or source.kind != "text"
-    ]
-    return memory.beside(min(left_for_document(memory.max_ram), max(reserved, default=0)))
+    held = [source for source in plan.sources if is_held_whole or source.kind != "text"]
+    largest = max((_largest(source, limits) for source in held), default=0)
+    reserved = min(left_for_document(memory.max_ram), largest)  # kept free for a large document
+    fitting = (memory.max_ram - PER_DRIVER - reserved) // FULL_WORKER
+    return max(1, min(memory.workers, fitting))
 
 
 def _largest(source: Source, limits: Limits) -> int:
@@ -176,34 +172,32 @@ def _largest(source: Source, limits: Limits) -> int:
 def load_limits(workspace: Workspace) -> Limits:
     """The limits of this run."""
     try:
-        return _load(workspace.root / LIMITS_FILE)
+        return _load(workspace.out_dir)
     except FileNotFoundError:  # killed before they were written
-        return Limits(None, "error", 0)
+        return NO_LIMITS
 
 
-@remember
+@read_once(LIMITS_FILE)
 def _load(path: Path) -> Limits:
     return Limits(**orjson.loads(path.read_bytes()))
 
 
-class OneAtATime:
-    """Held by whoever has a large document in memory: one process of a machine at a time."""
+@contextmanager
+def one_at_a_time(workspace: Workspace) -> Iterator[Callable[[bool], None]]:
+    """Gives a function to call with whether the next document is large.
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._path = workspace.root / f"large-{os.uname().nodename}"
-        self._file: IO[bytes] | None = None
+    It waits until no other process of this machine has a large one in memory.
+    """
+    held: list[IO[bytes]] = []
 
-    def __call__(self, is_large: bool) -> None:
-        """Wait for it, or let it go."""
-        if is_large and self._file is None:
-            self._file = open(self._path, "wb")  # noqa: SIM115 - closed by the next call
-            fcntl.flock(self._file, fcntl.LOCK_EX)
-        elif not is_large and self._file is not None:
-            self._file.close()
-            self._file = None
+    def on_large(is_large: bool) -> None:
+        if is_large and not held:
+            held.append(open(workspace.root / f"large-{os.uname().nodename}", "wb"))  # noqa: SIM115
+            fcntl.flock(held[0], fcntl.LOCK_EX)
+        elif held and not is_large:
+            held.pop().close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self(False)
+    try:
+        yield on_large
+    finally:
+        on_large(False)

@@ -11,7 +11,6 @@ from typing import Any
 
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.plan import Plan
-from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.decide import DROPPED, Decision
 from tokenmill.preparation.stages.join import JoinedParts
 from tokenmill.preparation.workspace.work_folder import Receipt
@@ -27,7 +26,8 @@ class PreparationOutcome:
     splits: dict[str, SplitEntry]
     accounts: dict[str, Any]
     documents_by_source: list[int]
-    by_hash: bool
+    split: str
+    """How the splits were made: by "hash", the "end" held out, or "none"."""
     cut_documents: int
     """Documents that are in both splits, the held-out end having cut them in two."""
     bad_input: list[str]
@@ -46,34 +46,29 @@ class PreparationOutcome:
         documents: Counter[int] = Counter()
         for unit, receipt in zip(plan.units, units, strict=True):
             documents[unit.source] += receipt["counts"].get("documents_in", 0)
+        splits: dict[str, list[ShardEntry]] = {}
+        for shard in shards:
+            splits.setdefault(shard["split"], []).append(ShardEntry.from_json(shard["entry"]))
+        split = "hash" if decision.by_hash else "end"
         return cls(
-            splits=splits_of(shards),
+            splits={name: SplitEntry.of(tuple(found)) for name, found in splits.items()},
             accounts=make_accounts(units, joined, decided),
             documents_by_source=[documents[source] for source in range(len(plan.sources))],
-            by_hash=decision.by_hash,
+            split=split if plan.settings.val_fraction > 0 else "none",
             cut_documents=sum(shard["cut_document"] for shard in shards),
             bad_input=places_of_bad_input(plan, units),
         )
 
-    def split(self, settings: Settings) -> str:
-        """How the splits were made, for the manifest."""
-        if settings.val_fraction == 0:
-            return "none"
-        return "hash" if self.by_hash else "end"
-
-    def _were_cut(self, plan: Plan) -> bool:
-        """Whether any text file was read as more than one document."""
-        counted = zip(plan.sources, self.documents_by_source, strict=True)
-        return any(source.kind == "text" and documents > 1 for source, documents in counted)
-
     def notes(self, plan: Plan) -> list[str]:
         found, settings = [], plan.settings
-        if settings.separator is not None and not self._were_cut(plan):
+        counted = zip(plan.sources, self.documents_by_source, strict=True)
+        were_cut = any(source.kind == "text" and number > 1 for source, number in counted)
+        if settings.separator is not None and not were_cut:
             found.append(
                 f"the separator {settings.separator!r} cut no text file in two: is it spelt as in "
                 "the text?"
             )
-        if settings.val_fraction > 0 and not self.by_hash and "val" in self.splits:
+        if self.split == "end" and "val" in self.splits:
             found.append(
                 f"too few documents ({self.accounts['documents_written']:,}) to choose some for "
                 f"validation: the last {settings.val_fraction:.0%} of the tokens are held out"
@@ -106,14 +101,6 @@ def make_accounts(
         "tokens_written": sum(sum(part["tokens"][:2]) for part in decided),
         "tokens_dropped": sum(part["tokens"][DROPPED] for part in decided),
     }
-
-
-def splits_of(receipts: list[Receipt]) -> dict[str, SplitEntry]:
-    """The finished shards by split, in the order of their numbers."""
-    splits: dict[str, list[ShardEntry]] = {}
-    for receipt in receipts:
-        splits.setdefault(receipt["split"], []).append(ShardEntry.from_json(receipt["entry"]))
-    return {name: SplitEntry.of(tuple(found)) for name, found in splits.items()}
 
 
 def places_of_bad_input(plan: Plan, units: list[Receipt]) -> list[str]:
@@ -190,16 +177,16 @@ class Summary:
 def summarize(out_dir: str, manifest: Manifest, notes: list[str]) -> Summary:
     """Read the outcome off the manifest."""
     accounts = manifest.books
-    train, val = (manifest.splits.get(name) for name in ("train", "val"))
+    train, val = (manifest.splits.get(name, SplitEntry.of(())) for name in ("train", "val"))
     return Summary(
         out_dir=out_dir,
         documents_in=accounts["documents_in"],
         documents_written=accounts["documents_written"],
         dropped=dict(accounts["dropped"]),
-        train_tokens=train.num_tokens if train else 0,
-        val_tokens=val.num_tokens if val else 0,
-        train_shards=len(train.shards) if train else 0,
-        val_shards=len(val.shards) if val else 0,
+        train_tokens=train.num_tokens,
+        val_tokens=val.num_tokens,
+        train_shards=len(train.shards),
+        val_shards=len(val.shards),
         bytes_in=accounts["bytes_in"],
         lines_dropped=accounts["lines_dropped"],
         texts_replaced=accounts["texts_replaced"],

@@ -11,9 +11,8 @@ import numpy as np
 
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.decide import Layout, decisions_on, load_layout
-from tokenmill.preparation.stages.encoded import OPEN, read_rows, read_tokens
+from tokenmill.preparation.stages.encoded import OPEN, read_part
 from tokenmill.preparation.stages.join import load_joined
-from tokenmill.preparation.workspace.upload_shards import upload_shard
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.shards.layout import ShardPlan, parts_between
 from tokenmill.shards.writer import ShardWriter
@@ -34,11 +33,12 @@ def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
     with ShardWriter(out, shard.file, plan.dtype) as writer:
         ends, cut = _write_tokens(plan, layout, shard, writer)
         entry = writer.finish(ends)
-    files = [(entry.file, entry.num_bytes, entry.xxh3_128)]
-    files.append((entry.ends.file, entry.ends.num_bytes, entry.ends.xxh3_128))
-    known = {f"../../{file}": (size, digest) for file, size, digest in files}
+    files = (entry, entry.ends)
+    known = {f"../../{file.file}": (file.num_bytes, file.xxh3_128) for file in files}
     if plan.destination is not None:
-        upload_shard(out, [entry.file, entry.ends.file], plan.destination)
+        from tokenmill.preparation.workspace.upload_shards import upload_shard
+
+        upload_shard(out, [file.file for file in files], plan.destination)
         known = {}
     facts = {"split": shard.split, "cut_document": cut, "entry": entry.to_json()}
     return plan.workspace.leave_receipt(*_receipt_name(out_dir, number), known, facts)
@@ -51,8 +51,9 @@ def _write_tokens(
     ends = [np.empty(0, np.int64)]
     for part in parts_between(layout.part_starts[shard.axis], shard.start, shard.stop):
         begins = int(layout.part_starts[shard.axis][part]) - shard.start
-        rows, decisions, tokens = _part(plan, layout, part)
-        kept = decisions == shard.axis
+        described = load_joined(plan.workspace.out_dir).parts[part]
+        rows, tokens = read_part(plan, described, "rows"), read_part(plan, described, "tokens")
+        kept = decisions_on(plan, part, layout.decision) == shard.axis
         for run in _runs_of_tokens(rows, kept, begins, shard.stop - shard.start):
             writer.write(tokens[run])
         stops = begins + np.cumsum(rows["length"][kept], dtype=np.int64)
@@ -64,13 +65,6 @@ def _write_tokens(
     if cut:
         found = np.append(found, writer.num_tokens)  # the held-out part begins inside a document
     return found, cut
-
-
-def _part(plan: Plan, layout: Layout, part: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    described = load_joined(str(plan.workspace.out_dir)).parts[part]
-    decisions = decisions_on(plan, part, layout.decision)
-    rows = read_rows(plan.workspace, described)
-    return rows, decisions, read_tokens(plan.workspace, described, plan.dtype)
 
 
 def _runs_of_tokens(

@@ -6,7 +6,6 @@ import urllib.parse
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tokenmill.base.atomic import new_file, sync_file, sync_folder
 from tokenmill.preparation.inputs import hash_standard_input
@@ -27,13 +26,16 @@ def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -
         SourceEntry(source.name, source.size, documents)
         for source, documents in zip(plan.sources, outcome.documents_by_source, strict=True)
     )
+    settings = {**plan.settings.to_json(for_manifest=True), "split": outcome.split}
+    if piped := hash_standard_input(plan.workspace, plan.sources):
+        settings["standard_input"] = piped  # which of many it was
     manifest = Manifest(
         tokenizer=TokenizerEntry.of(plan.tokenizer, state),
         dtype=plan.dtype.name,
         tokens_per_shard=plan.settings.tokens_per_shard,
         splits=outcome.splits,
         sources=sources,
-        settings=_record(plan, outcome),
+        settings=settings,
         books=outcome.accounts,
     )
     if previous is not None:
@@ -48,14 +50,6 @@ def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -
         file.write(manifest_hash(manifest).encode())
     manifest.write(out)
     return manifest
-
-
-def _record(plan: Plan, outcome: PreparationOutcome) -> dict[str, Any]:
-    """What the result depends on: the settings, and which of many standard inputs it was."""
-    record = {**plan.settings.to_json(for_manifest=True), "split": outcome.split(plan.settings)}
-    if piped := hash_standard_input(plan.workspace, plan.sources):
-        record["standard_input"] = piped
-    return record
 
 
 def _sync(path: Path) -> None:
@@ -104,18 +98,15 @@ def _command(plan: Plan) -> str:
             flags.append("--no_normalize")
         else:
             flags.append(f"--{name} {_shell_word(str(value))}")
-    inputs = [_input(source.name) for source in plan.sources[:8]]
+    # A source is given by the name of its file, never as a flag.
+    names = [urllib.parse.unquote_to_bytes(source.name) for source in plan.sources[:8]]
+    paths = [os.fsdecode(b"./" + name if name.startswith(b"-") else name) for name in names]
+    inputs = [_shell_word(path) for path in paths]
     if hash_standard_input(plan.workspace, plan.sources):
         inputs = ["-" if name == STANDARD_INPUT else name for name in inputs]
     if len(plan.sources) > 8:
         inputs.append("...")
     return " ".join(["tokenmill prepare", *inputs, "-o OUT", *flags])
-
-
-def _input(name: str) -> str:
-    """A source as it is given on a command line: by the name of its file, never as a flag."""
-    raw = urllib.parse.unquote_to_bytes(name)
-    return _shell_word(os.fsdecode(b"./" + raw if raw.startswith(b"-") else raw))
 
 
 def _shell_word(text: str) -> str:

@@ -15,10 +15,10 @@ import orjson
 
 from tokenmill.base.atomic import keep
 from tokenmill.preparation.plan import Plan, load_plan
-from tokenmill.preparation.stages.duplicates import RunWriter, Searched
-from tokenmill.preparation.stages.encoded import CONTINUES, OPEN, read_rows
+from tokenmill.preparation.stages.duplicates import Searched, write_runs
+from tokenmill.preparation.stages.encoded import CONTINUES, OPEN, read_part
 from tokenmill.preparation.stages.join import load_joined
-from tokenmill.preparation.workspace.work_folder import Workspace, leaves_receipt, remember
+from tokenmill.preparation.workspace.work_folder import leaves_receipt, read_once
 from tokenmill.shards.layout import ShardPlan, Stretch, lay_out
 from tokenmill.text.cleaning.dedup import HASH
 
@@ -39,23 +39,28 @@ class Decision:
     """The number of the run of part 0."""
 
 
-@leaves_receipt(lambda _, part, number: ("documents", str(number)))
-def hash_documents(out_dir: str, part: int, number: int) -> dict[str, Any]:
-    """Task: leave the sorted hashes of the documents that begin in a part, as run `number`."""
+@leaves_receipt(lambda _, part, first: ("documents", str(first + part)))
+def hash_documents(out_dir: str, part: int, first: int) -> dict[str, Any]:
+    """Task: leave the sorted hashes of the documents that begin in a part.
+
+    `first` is the number of the run of part 0.
+    """
     plan, joined = load_plan(out_dir), load_joined(out_dir)
-    rows = read_rows(plan.workspace, joined.parts[part])
+    rows = read_part(plan, joined.parts[part], "rows")
     hashes = _document_hashes(rows, joined.spans_of(part))
     begins = np.flatnonzero((rows["flags"] & CONTINUES) == 0)
-    with RunWriter(plan.workspace, "documents", str(number)) as writer:
-        writer.add(hashes[begins], begins)
-        return writer.finish()
+    number = first + part
+    runs = write_runs(plan.workspace, "documents", number, [(hashes[begins], begins)])
+    return plan.workspace.leave_receipt(
+        "documents", str(number), [f"{number}.runs"], {"runs": runs}
+    )
 
 
 @leaves_receipt(lambda _, part, decision: ("decisions", str(part)))
 def count_decisions(out_dir: str, part: int, decision: Decision) -> dict[str, Any]:
     """Task: how many tokens and documents of a part go where."""
     plan, joined = load_plan(out_dir), load_joined(out_dir)
-    rows = read_rows(plan.workspace, joined.parts[part])
+    rows = read_part(plan, joined.parts[part], "rows")
     found = decisions_on(plan, part, decision)
     begins = (rows["flags"] & CONTINUES) == 0
     lengths = rows["length"].astype(np.int64)
@@ -71,42 +76,33 @@ def choose_split(
 ) -> tuple[Decision, list[dict[str, Any]]]:
     """Keep the split by hash if it must be (`by_hash`) or there are enough documents for it."""
     num_documents = sum(sum(part["documents"][:2]) for part in counted)
-    if by_hash or enough_documents(num_documents, val_fraction):
+    enough = val_fraction > 0 and num_documents * val_fraction >= ENOUGH_VAL_DOCUMENTS
+    if by_hash or enough:
         return decision, counted
-    return replace(decision, by_hash=False), [on_one_axis(part) for part in counted]
-
-
-def on_one_axis(counted: dict[str, Any]) -> dict[str, Any]:
-    """What a part comes to when the split is not by hash: what is kept is all on one axis."""
-    sums = {}
-    for what in ("tokens", "documents"):
-        train, val, duplicates = counted[what]
-        sums[what] = [train + val, 0, duplicates]
-    return sums
+    # What is kept is all on one axis.
+    return replace(decision, by_hash=False), [
+        {what: [sum(part[what][:2]), 0, part[what][DROPPED]] for what in ("tokens", "documents")}
+        for part in counted
+    ]
 
 
 def decisions_on(plan: Plan, part: int, decision: Decision) -> np.ndarray:
     """What is decided on every row of a part: a pure function of hashes and places."""
-    joined = load_joined(str(plan.workspace.out_dir))
-    rows = read_rows(plan.workspace, joined.parts[part])
+    joined = load_joined(plan.workspace.out_dir)
+    rows = read_part(plan, joined.parts[part], "rows")
     spans = joined.spans_of(part)
     found = np.full(len(rows), TRAIN, np.uint8)
     if decision.by_hash:
         hashes = _document_hashes(rows, spans)
         found[hashes["low"] < np.uint64(math.ldexp(plan.settings.val_fraction, 64))] = VAL
-    if decision.documents is not None:
-        found[_repeated(plan, part, decision)] = DROPPED
+    if (documents := decision.documents) is not None:
+        found[documents.repeated(plan.workspace, decision.first_run + part)] = DROPPED
         if len(rows) and rows["flags"][0] & CONTINUES:
             first = next(span["first"] for span in spans if span["first"] < part)
             begins_at = joined.parts[first]["rows"] - 1
-            if begins_at in _repeated(plan, first, decision):
+            if begins_at in documents.repeated(plan.workspace, decision.first_run + first):
                 found[0] = DROPPED
     return found
-
-
-def _repeated(plan: Plan, part: int, decision: Decision) -> np.ndarray:
-    assert decision.documents is not None
-    return decision.documents.repeated(plan.workspace, decision.first_run + part)
 
 
 def _document_hashes(rows: np.ndarray, spans: list[dict[str, Any]]) -> np.ndarray:
@@ -119,11 +115,6 @@ def _document_hashes(rows: np.ndarray, spans: list[dict[str, Any]]) -> np.ndarra
         if rows["flags"][0] & CONTINUES and span["first"] < span["part"]:
             hashes[0] = whole
     return hashes
-
-
-def enough_documents(num_documents: int, val_fraction: float) -> bool:
-    """Whether a split by hash gives a validation set worth its name."""
-    return val_fraction > 0 and num_documents * val_fraction >= ENOUGH_VAL_DOCUMENTS
 
 
 @dataclass(frozen=True)
@@ -145,8 +136,7 @@ def make_layout(
     per_part = np.array([part["tokens"] for part in counted], np.int64).reshape(-1, 3)
     part_starts = [np.concatenate(([0], np.cumsum(per_part[:, axis]))) for axis in (TRAIN, VAL)]
     train, val = (int(starts[-1]) for starts in part_starts)
-    val_fraction = plan.settings.val_fraction
-    ranges = stretches(train, val, by_hash=decision.by_hash, val_fraction=val_fraction)
+    ranges = stretches(train, val, decision.by_hash, plan.settings.val_fraction)
     shards = lay_out(ranges, plan.settings.tokens_per_shard, first=first)
     found = {
         "shards": [asdict(shard) for shard in shards],
@@ -158,13 +148,9 @@ def make_layout(
     return Layout(shards, part_starts, decision)
 
 
-def load_layout(out_dir: str) -> Layout:
-    """Read the layout; once a process."""
-    return _load_layout(Workspace(out_dir).root / LAYOUT_FILE)
-
-
-@remember
-def _load_layout(path: Path) -> Layout:
+@read_once(LAYOUT_FILE)
+def load_layout(path: Path) -> Layout:
+    """The layout of a preparation, by its output folder."""
     found = orjson.loads(path.read_bytes())
     documents = found["decision"]["documents"]
     documents = None if documents is None else Searched(**documents)
@@ -175,7 +161,7 @@ def _load_layout(path: Path) -> Layout:
     )
 
 
-def stretches(train: int, val: int, *, by_hash: bool, val_fraction: float) -> list[Stretch]:
+def stretches(train: int, val: int, by_hash: bool, val_fraction: float) -> list[Stretch]:
     """Which tokens of which axis make which split."""
     if by_hash or val_fraction == 0:
         found = [Stretch("train", TRAIN, 0, train), Stretch("val", VAL, 0, val)]

@@ -6,7 +6,6 @@ of one unit and the first of the next is kept as text, head and tail, and is enc
 neighbours are known (`join.py`).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,17 +27,21 @@ from tokenmill.text.reading.bad_input import MOST_PLACES, BadInputPlace
 from tokenmill.text.reading.chunks import Chunk, Edge
 from tokenmill.tokens.cuts import last_cut
 
+Pieces = list[tuple[bytes, int]]
+"""Texts, each with flags: whether its document began before it (CONTINUES), or is OPEN after it."""
 TOKENS_PER_PART = 16 << 20
 CONTEXT = 3  # bytes of a text that `join_edge` must see
 
 
-@leaves_receipt(lambda _, unit, lines, number: ("units", str(unit)))
-def encode_unit(out_dir: str, unit: int, lines: Searched | None, number: int) -> dict[str, Any]:
+@leaves_receipt(lambda _, unit, *lines: ("units", str(unit)))
+def encode_unit(
+    out_dir: str, unit: int, lines: Searched | None = None, first: int = 0
+) -> dict[str, Any]:
     """Task: leave the encoded documents of one unit, in one part or several.
 
-    `lines` knows the repeated lines, of this unit as run `number`.
+    `lines` knows the repeated lines; `first` is the number of the run of unit 0.
     """
-    plan = load_plan(out_dir)
+    plan, number = load_plan(out_dir), first + unit
     encoder = UnitEncoder(plan, unit)
     repeated = lines.repeated(plan.workspace, number) if lines is not None else None
     dropper = LineDropper(repeated, normalize=plan.settings.normalize)
@@ -52,14 +55,6 @@ def encode_unit(out_dir: str, unit: int, lines: Searched | None, number: int) ->
     receipt = plan.workspace.leave_receipt("units", str(unit), [f"{unit}.edges", *files], receipt)
     kept.remove()
     return receipt
-
-
-@dataclass
-class DocumentPiece:
-    """A text for the encoder, and whether its document began before it or continues after it."""
-
-    text: bytes
-    flags: int
 
 
 class UnitEncoder:
@@ -79,7 +74,6 @@ class UnitEncoder:
         self.head_had_text = False
         self.head_complete = False
         self.head_closes = False
-        self.begins_inside = False
 
     def __enter__(self) -> "UnitEncoder":
         return self
@@ -90,14 +84,17 @@ class UnitEncoder:
             self.part = None
 
     def add(self, texts: list[bytes], chunk: Chunk) -> None:
-        """Encode the texts of one chunk."""
         self.counts["bytes_in"] += chunk.bytes_in
         self.counts["characters"] += chunk.characters
         self.counts["replaced"] += chunk.replaced
         self.dropped.update(chunk.dropped)
-        self._keep_places(chunk)
+        for place in chunk.places[: MOST_PLACES - len(self.places)]:
+            # Lines are counted from the beginning of the unit.
+            before = self.counts["lines"] if place.kind == "line" else 0
+            self.places.append(place._replace(number=before + place.number))
+        self.counts["lines"] += chunk.lines
         self.counts["documents_in"] += sum(chunk.dropped.values())
-        pieces: list[DocumentPiece] = []
+        pieces: Pieces = []
         last = len(texts) - 1
         for at, text in enumerate(texts):
             continues = at == 0 and chunk.continues is not Edge.NONE
@@ -110,72 +107,58 @@ class UnitEncoder:
             elif self.encoder.is_empty(text):
                 self.encoder.drop_empty(had_text=not self.encoder.is_empty(chunk.texts[at]))
             else:
-                pieces.append(DocumentPiece(text, 0))
+                pieces.append((text, 0))
         self._encode(pieces)
 
     def finish(self) -> dict[str, Any]:
         """Close the parts; what the receipt of the unit says."""
         self._close_part()
-        tail = self.document.pending if self.document is not None else b""
+        document, begins_inside = self.document or OpenDocument(), self.head is not None
+        all_is_head = begins_inside and not self.head_complete and not self.head_closes
         with new_file(self.plan.workspace.path("units", f"{self.unit}.edges")) as file:
             file.write(self.head or b"")
-            file.write(tail)
+            file.write(document.pending)
         return {
             "parts": self.parts,
             "counts": dict(self.counts),
             "dropped": dict(self.dropped),
             "places": [list(place) for place in self.places],
-            "begins_inside": self.begins_inside,
+            "begins_inside": begins_inside,
             "head": len(self.head or b""),
             "head_complete": self.head_complete,
             "head_closes": self.head_closes,
             "head_had_text": self.head_had_text,
-            "tail": len(tail),
-            "tail_had_text": self.document is not None and self.document.had_text,
-            "open": self.document is not None or (self.begins_inside and self._all_is_head),
-            "open_has_rows": self.document is not None and self.document.has_rows,
-            "before_tail": self.document.before.hex() if self.document is not None else "",
+            "tail": len(document.pending),
+            "tail_had_text": document.had_text,
+            "open": self.document is not None or all_is_head,
+            "open_has_rows": document.has_rows,
+            "before_tail": document.before.hex(),
         }
-
-    def _keep_places(self, chunk: Chunk) -> None:
-        """The first places of bad input, lines counted from the beginning of the unit."""
-        for place in chunk.places[: MOST_PLACES - len(self.places)]:
-            before = self.counts["lines"] if place.kind == "line" else 0
-            self.places.append(place._replace(number=before + place.number))
-        self.counts["lines"] += chunk.lines
-
-    @property
-    def _all_is_head(self) -> bool:
-        return not self.head_complete and not self.head_closes
 
     def _piece_of_long_document(
         self, text: bytes, continues: bool, stays_open: bool, had_text: bool
-    ) -> list[DocumentPiece]:
-        if continues and self.document is None:
+    ) -> Pieces:
+        document = self.document
+        if not continues:
+            document = OpenDocument()
+        elif document is not None:
+            text = self.encoder.append(document, text)
+        else:
             self.head_had_text |= had_text
-            rest = self._take_head(text, closes=not stays_open)
+            head, rest = self._take_head(text, closes=not stays_open)
             if rest is None:
                 return []
-            assert self.head is not None
-            self.document = OpenDocument(has_rows=True, before=self.head[-CONTEXT:])
-            text = rest
-        elif continues:
-            assert self.document is not None
-            text = self.encoder.append(self.document, text)
-        else:
-            self.document = OpenDocument()
-        assert self.document is not None
-        self.document.had_text |= had_text
+            document, text = OpenDocument(has_rows=True, before=head[-CONTEXT:]), rest
+        document.had_text |= had_text
+        self.document = document if stays_open else None
         if stays_open:
-            return self._cut_off(self.document, text)
-        has_rows, had_text = self.document.has_rows, self.document.had_text
-        self.document = None
-        if not has_rows and self.encoder.is_empty(text):
-            self.encoder.drop_empty(had_text=had_text)
+            return self._cut_off(document, text)
+        if not document.has_rows and self.encoder.is_empty(text):
+            self.encoder.drop_empty(had_text=document.had_text)
             return []
-        return [DocumentPiece(text, CONTINUES if has_rows else 0)]
+        return [(text, CONTINUES if document.has_rows else 0)]
 
-    def _cut_off(self, document: OpenDocument, text: bytes) -> list[DocumentPiece]:
+    def _cut_off(self, document: OpenDocument, text: bytes) -> Pieces:
         """The text up to its last place to cut; the rest waits for what comes."""
         # A document that is blank so far may turn out to be empty.
         cut = 0
@@ -189,14 +172,13 @@ class UnitEncoder:
         flags = OPEN | (CONTINUES if document.has_rows else 0)
         document.has_rows = True
         document.before = (document.before + text[:cut])[-CONTEXT:]
-        return [DocumentPiece(text[:cut], flags)]
+        return [(text[:cut], flags)]
 
-    def _take_head(self, text: bytes, *, closes: bool) -> bytes | None:
-        """Put text aside up to the first place to cut; return what comes after it, if any.
+    def _take_head(self, text: bytes, *, closes: bool) -> tuple[bytes, bytes | None]:
+        """Put text aside up to the first place to cut; return it, and what comes after, if any.
 
         Newlines at the edge depend on what is before them: no cut before the first word.
         """
-        self.begins_inside = True
         head = text if self.head is None else self.head + self.encoder.after(b"." + self.head, text)
         first_word = len(head) - len(head.lstrip())
         cut = None
@@ -205,18 +187,18 @@ class UnitEncoder:
         if cut is None:
             self.encoder.check_edge(head)
             self.head, self.head_closes = head, closes
-            return None
+            return head, None
         self.head, self.head_complete = head[: cut.end()], True
-        return head[cut.end() :]
+        return self.head, head[cut.end() :]
 
-    def _encode(self, pieces: list[DocumentPiece]) -> None:
+    def _encode(self, pieces: Pieces) -> None:
         if not pieces:
             return
         if self.part is None:
             self.part = PartWriter(self.plan, f"{self.unit}.{len(self.parts)}")
-        flags = np.array([piece.flags for piece in pieces], np.uint32)
-        ids, ends = self.encoder.encode([piece.text for piece in pieces])
-        self.part.add(ids, ends, flags, hashed=self.hashed)
+        texts, flags = zip(*pieces, strict=True)
+        ids, ends = self.encoder.encode(list(texts))
+        self.part.add(ids, ends, np.array(flags, np.uint32), hashed=self.hashed)
         if self.part.num_tokens >= TOKENS_PER_PART:
             self._close_part()
 

@@ -13,7 +13,8 @@ CONTINUES (it began in an earlier one), and carry no hash.
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Self
+from itertools import compress, pairwise
+from typing import Any, Literal, Self
 
 import numpy as np
 import xxhash
@@ -21,7 +22,6 @@ import xxhash
 from tokenmill.base.atomic import new_file
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.plan import Plan
-from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.text.cleaning.clean import join_edge
 from tokenmill.text.cleaning.dedup import HASH, hash_all
 from tokenmill.text.reading.bad_input import EMPTY, ONLY_REPEATED_LINES
@@ -73,7 +73,6 @@ class TextEncoder:
         return ids, ends
 
     def is_empty(self, text: bytes) -> bool:
-        """Whether a document of this text is dropped."""
         return not text or (self.normalize and text.isspace())
 
     def drop_empty(self, *, had_text: bool) -> None:
@@ -98,15 +97,6 @@ class TextEncoder:
         return document.pending + self.after(document.before + document.pending, text)
 
 
-@dataclass
-class _OpenRow:
-    """The row of the document at the end of what was added, while it is open."""
-
-    length: int
-    flags: int
-    ids: "xxhash.xxh3_128"
-
-
 class PartWriter:
     """Writes one part; the caller leaves the receipt."""
 
@@ -115,7 +105,10 @@ class PartWriter:
         self.end_of_text = plan.tokenizer.end_of_text_id
         self.num_tokens = self.num_rows = 0
         self.continues = self.open = False
-        self._row: _OpenRow | None = None
+        self._row: np.ndarray | None = None
+        """The row of the document at the end of what was added, while it is open."""
+        self._ids = xxhash.xxh3_128()
+        """The ids of that document."""
         self._files = ExitStack()
         self._tokens, self._rows = (
             self._files.enter_context(new_file(plan.workspace.path("units", f"{name}.{kind}")))
@@ -128,7 +121,7 @@ class PartWriter:
     def __exit__(self, *error: Any) -> None:
         if self._row is not None and error[0] is None:
             self.open = True
-            self._write(np.array([(self._row.length, self._row.flags, (0, 0))], ROW))
+            self._write(self._row)
         self._files.__exit__(*error)
 
     def add(self, ids: np.ndarray, ends: np.ndarray, flags: np.ndarray, *, hashed: bool) -> None:
@@ -141,31 +134,29 @@ class PartWriter:
         rows["length"] = np.diff(ends, prepend=0) + complete
         if hashed:
             _hash_rows(rows, ids, ends, flags == 0)
-        self._tokens.write(self._with_end_of_text(ids, ends[complete]).data)
+        out = np.insert(ids.astype(self.dtype), ends[complete], self.end_of_text)
+        self._tokens.write(out.data)
         self.num_tokens += len(ids) + int(complete.sum())
         if self._row is not None:
             self._continue(self._row, rows, ids[: ends[0]])
         if not complete[-1]:
-            self._hold(rows[-1], ids[ends[-2] if len(ends) > 1 else 0 :])
-            rows = rows[:-1]
+            if self._row is None:
+                self._ids.reset()
+            self._ids.update(_as_uint32(ids[ends[-2] if len(ends) > 1 else 0 :]))
+            self._row, rows = rows[-1:], rows[:-1]
         self._write(rows)
 
-    def _continue(self, row: _OpenRow, rows: np.ndarray, ids: np.ndarray) -> None:
+    def _continue(self, row: np.ndarray, rows: np.ndarray, ids: np.ndarray) -> None:
         """The first of these rows continues the document that was open: make them one."""
         assert rows["flags"][0] & CONTINUES
-        rows["length"][0] += row.length
-        rows["flags"][0] = (row.flags & CONTINUES) | (rows["flags"][0] & OPEN)
+        rows["length"][0] += row["length"][0]
+        rows["flags"][0] = (row["flags"][0] & CONTINUES) | (rows["flags"][0] & OPEN)
         if rows["flags"][0] & OPEN:
             return
-        row.ids.update(_as_uint32(ids))
+        self._ids.update(_as_uint32(ids))
         if not rows["flags"][0]:
-            rows["hash"][0] = np.frombuffer(row.ids.digest(), HASH)[0]
+            rows["hash"][0] = np.frombuffer(self._ids.digest(), HASH)[0]
         self._row = None
-
-    def _hold(self, row: np.void, ids: np.ndarray) -> None:
-        state = xxhash.xxh3_128() if self._row is None else self._row.ids
-        state.update(_as_uint32(ids))
-        self._row = _OpenRow(int(row["length"]), int(row["flags"]), state)
 
     def _write(self, rows: np.ndarray) -> None:
         if len(rows) and not self.num_rows:
@@ -173,40 +164,17 @@ class PartWriter:
         self._rows.write(rows.data)
         self.num_rows += len(rows)
 
-    def _with_end_of_text(self, ids: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        out = np.empty(len(ids) + len(ends), self.dtype)
-        ours = ends + np.arange(len(ends))
-        text = np.ones(len(out), np.bool_)
-        text[ours] = False
-        out[text] = ids
-        out[ours] = self.end_of_text
-        return out
-
     def facts(self) -> dict[str, Any]:
-        """What the receipt says of this part."""
-        return {
-            "name": self.name,
-            "tokens": self.num_tokens,
-            "rows": self.num_rows,
-            "continues": self.continues,
-            "open": self.open,
-        }
+        counts = {"tokens": self.num_tokens, "rows": self.num_rows}
+        return {"name": self.name, **counts, "continues": self.continues, "open": self.open}
 
 
-def read_tokens(workspace: Workspace, part: dict[str, Any], dtype: np.dtype[Any]) -> np.ndarray:
-    """The ids of a part, mapped."""
-    return _map(workspace, part, "tokens", dtype)
-
-
-def read_rows(workspace: Workspace, part: dict[str, Any]) -> np.ndarray:
-    """The documents of a part, mapped."""
-    return _map(workspace, part, "rows", ROW)
-
-
-def _map(workspace: Workspace, part: dict[str, Any], kind: str, dtype: np.dtype[Any]) -> np.ndarray:
+def read_part(plan: Plan, part: dict[str, Any], kind: Literal["tokens", "rows"]) -> np.ndarray:
+    """The ids of a part, or the table of its documents, mapped."""
+    dtype = plan.dtype if kind == "tokens" else ROW
     if not part[kind]:
         return np.empty(0, dtype)
-    path = workspace.path("units", f"{part['name']}.{kind}")
+    path = plan.workspace.path("units", f"{part['name']}.{kind}")
     return np.memmap(path, dtype, mode="r", shape=(part[kind],))
 
 
@@ -218,11 +186,6 @@ def _as_uint32(ids: np.ndarray) -> memoryview:
 def _hash_rows(rows: np.ndarray, ids: np.ndarray, ends: np.ndarray, which: np.ndarray) -> None:
     """Hash the ids (as uint32, without end-of-text) of whole documents."""
     view = _as_uint32(ids)
-    stops = (4 * ends).tolist()
-    starts = [0, *stops[:-1]]
-    slices = [
-        view[start:stop]
-        for start, stop, whole in zip(starts, stops, which.tolist(), strict=True)
-        if whole
-    ]
+    places = pairwise([0, *(4 * ends).tolist()])
+    slices = [view[start:stop] for start, stop in compress(places, which.tolist())]
     rows["hash"][which] = hash_all(slices)

@@ -22,10 +22,9 @@ from tokenmill.preparation.stages.encoded import (
     OpenDocument,
     PartWriter,
     TextEncoder,
-    read_rows,
-    read_tokens,
+    read_part,
 )
-from tokenmill.preparation.workspace.work_folder import Workspace, leaves_receipt, remember
+from tokenmill.preparation.workspace.work_folder import leaves_receipt, read_once
 
 EncodedPart = dict[str, Any]
 JOINED_FILE = "joined.json"
@@ -49,24 +48,18 @@ class JoinedParts:
         return [{**span, "part": part} for span in near if span["first"] <= part]
 
 
-def load_joined(out_dir: str) -> JoinedParts:
-    """Read the list of all parts; once a process."""
-    return _load(Workspace(out_dir).root / JOINED_FILE)
-
-
-@remember
-def _load(path: Path) -> JoinedParts:
+@read_once(JOINED_FILE)
+def load_joined(path: Path) -> JoinedParts:
+    """The list of all parts of a preparation, by its output folder."""
     return JoinedParts(**orjson.loads(path.read_bytes()))
 
 
-@leaves_receipt(lambda _: ("joined", "all"))
-def join_units(out_dir: str) -> dict[str, Any]:
+@leaves_receipt(lambda *_: ("joined", "all"))
+def join_units(out_dir: str, _number: int = 0) -> dict[str, Any]:
     """Task: leave the list of all parts. One task, since a document may run through all units."""
     plan = load_plan(out_dir)
-    receipts = [plan.workspace.receipt("units", str(unit)) for unit in range(len(plan.units))]
-    found = [receipt for receipt in receipts if receipt is not None]
-    assert len(found) == len(receipts), f"unit {receipts.index(None)} has no receipt"
-    joined = join_edges(plan, found)
+    units = range(len(plan.units))
+    joined = join_edges(plan, [plan.workspace.receipt_of_done("units", unit) for unit in units])
     keep(plan.workspace.root / JOINED_FILE, orjson.dumps(asdict(joined)))
     edges = [part["name"] for part in joined.parts if part["name"].endswith(".edge")]
     files = [f"../units/{name}.{kind}" for name in edges for kind in ("tokens", "rows")]
@@ -79,7 +72,10 @@ def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedParts:
     encoder = TextEncoder(plan)
     document: OpenDocument | None = None
     for unit, receipt in enumerate(receipts):
-        head, tail = _texts(plan, unit, receipt)
+        edges, data = plan.workspace.path("units", f"{unit}.edges"), b""
+        if receipt["head"] or receipt["tail"]:
+            data = edges.read_bytes()
+        head, tail = data[: receipt["head"]], data[receipt["head"] :]
         if document is not None:
             if not receipt["begins_inside"]:
                 continue  # an empty unit: its text went to a neighbour
@@ -103,13 +99,6 @@ def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedParts:
     return JoinedParts(parts, _spans(plan, parts), dict(encoder.dropped), dict(encoder.counts))
 
 
-def _texts(plan: Plan, unit: int, receipt: dict[str, Any]) -> tuple[bytes, bytes]:
-    if not receipt["head"] and not receipt["tail"]:
-        return b"", b""
-    data = plan.workspace.path("units", f"{unit}.edges").read_bytes()
-    return data[: receipt["head"]], data[receipt["head"] :]
-
-
 def _encode_edge(
     plan: Plan, encoder: TextEncoder, unit: int, text: bytes, flags: int
 ) -> EncodedPart:
@@ -122,27 +111,25 @@ def _encode_edge(
 def _spans(plan: Plan, parts: list[EncodedPart]) -> list[dict[str, Any]]:
     """Documents that are in several parts, each with the hash of all its ids."""
     spans: list[dict[str, Any]] = []
-    at = 0
-    while at < len(parts):
-        if not parts[at]["open"]:
-            at += 1
-            continue
-        first, state = at, xxhash.xxh3_128()
-        _hash_ids(plan, parts[at], -1, state)
-        at += 1
-        while parts[at]["rows"] == 1 and parts[at]["open"]:
-            _hash_ids(plan, parts[at], 0, state)
-            at += 1
-        _hash_ids(plan, parts[at], 0, state)
-        spans.append({"first": first, "last": at, "hash": state.hexdigest()})
+    first, state = 0, None
+    for at, part in enumerate(parts):
+        if state is not None:
+            _hash_ids(plan, part, 0, state)
+            if part["open"] and part["rows"] == 1:
+                continue
+            spans.append({"first": first, "last": at, "hash": state.hexdigest()})
+            state = None
+        if part["open"]:
+            first, state = at, xxhash.xxh3_128()
+            _hash_ids(plan, part, -1, state)
     return spans
 
 
 def _hash_ids(plan: Plan, part: EncodedPart, row: int, state: "xxhash.xxh3_128") -> None:
     """Feed the ids of the first (0) or last (-1) row of a part, without end-of-text."""
-    rows = read_rows(plan.workspace, part)
+    rows = read_part(plan, part, "rows")
     length = int(rows["length"][row])
-    tokens = read_tokens(plan.workspace, part, plan.dtype)
+    tokens = read_part(plan, part, "tokens")
     ids = tokens[:length] if row == 0 else tokens[len(tokens) - length :]
     if not rows["flags"][row] & OPEN:
         ids = ids[:-1]

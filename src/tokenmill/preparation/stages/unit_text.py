@@ -7,7 +7,7 @@ in advance. This leaves 20 bytes a line on disk, and the cleaned text itself if 
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import compress
 from typing import Any
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import PrepareError, TokenmillError
-from tokenmill.preparation.budget.memory_budget import OneAtATime, load_limits
+from tokenmill.preparation.budget.memory_budget import load_limits, one_at_a_time
 from tokenmill.preparation.plan import Plan, load_plan
-from tokenmill.preparation.stages.duplicates import RunWriter
+from tokenmill.preparation.stages.duplicates import write_runs
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import (
     ChunkKeeper,
@@ -30,9 +30,8 @@ from tokenmill.text.cleaning.dedup import hash_all
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import Chunk
 from tokenmill.text.reading.read import read_unit
-from tokenmill.tokens.bytes_and_chars import CharsTokenizer, chars_of
+from tokenmill.tokens.bytes_and_chars import chars_of
 from tokenmill.tokens.cuts import AT_CHARACTERS
-from tokenmill.tokens.tokenizer import Tokenizer
 
 
 @leaves_receipt(lambda _, unit: ("characters", str(unit)))
@@ -47,32 +46,32 @@ def find_characters(out_dir: str, unit: int) -> dict[str, Any]:
     return plan.workspace.leave_receipt("characters", str(unit), [], facts)
 
 
-def build_tokenizer(receipts: list[dict[str, Any]]) -> Tokenizer:
-    """One vocabulary from the characters of all units."""
-    return CharsTokenizer.build(set().union(*(receipt["characters"] for receipt in receipts)))
+@leaves_receipt(lambda _, unit, first, keep_text: ("lines", str(first + unit)))
+def hash_lines(out_dir: str, unit: int, first: int, keep_text: bool) -> dict[str, Any]:
+    """Task: leave the sorted line hashes of one unit, and perhaps its text.
 
-
-@leaves_receipt(lambda _, unit, number, keep_text: ("lines", str(number)))
-def hash_lines(out_dir: str, unit: int, number: int, keep_text: bool) -> dict[str, Any]:
-    """Task: leave the sorted line hashes of one unit, as run `number`, and perhaps its text."""
-    plan = load_plan(out_dir)
+    `first` is the number of the run of unit 0.
+    """
+    plan, number = load_plan(out_dir), first + unit
     min_chars, long_line = plan.settings.dedup_min_chars, plan.settings.long_line
-    num_lines = bytes_in = 0
-    with ExitStack() as stack:
-        stack.enter_context(naming_source(plan, unit))
-        writer = stack.enter_context(RunWriter(plan.workspace, "lines", str(number)))
-        path = plan.workspace.path("lines", f"{number}.text")
-        keeper = stack.enter_context(ChunkKeeper(path)) if keep_text else None
+    counts = {"lines": 0, "bytes_in": 0}
+
+    def hashed(keeper: ChunkKeeper | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for chunk in cleaned_chunks(plan, unit, plan.tokenizer.cuts):
             if keeper is not None:
                 keeper.add(chunk)
-            lines, counts = lines_to_compare(chunk, min_chars=min_chars, long_line=long_line)
+            lines, which = lines_to_compare(chunk, min_chars=min_chars, long_line=long_line)
             # An ordinal is the number of a line in the unit.
-            writer.add(hash_all(compress(lines.all(), counts)), np.flatnonzero(counts) + num_lines)
-            num_lines += len(lines)
-            bytes_in += chunk.bytes_in
-        kept = keeper.finish() if keeper is not None else None
-        return writer.finish(counts={"lines": num_lines, "bytes_in": bytes_in}, kept=kept)
+            ordinals = np.flatnonzero(which) + counts["lines"]
+            yield hash_all(compress(lines.all(), which)), ordinals
+            counts["lines"] += len(lines)
+            counts["bytes_in"] += chunk.bytes_in
+
+    path = plan.workspace.path("lines", f"{number}.text")
+    with naming_source(plan, unit), ChunkKeeper(path) if keep_text else nullcontext() as keeper:
+        runs = write_runs(plan.workspace, "lines", number, hashed(keeper))
+        facts = {"runs": runs, "counts": counts, "kept": keeper.finish() if keeper else None}
+    return plan.workspace.leave_receipt("lines", str(number), [f"{number}.runs"], facts)
 
 
 def kept_chunks(plan: Plan, number: int) -> KeptChunks:
@@ -87,7 +86,7 @@ def chunks_to_encode(plan: Plan, unit: int, kept: KeptChunks) -> Iterator[Chunk]
         yield from cleaned_chunks(plan, unit, plan.tokenizer.cuts)
         return
     share = load_limits(plan.workspace).share(plan.sources[plan.units[unit].source].kind)
-    with OneAtATime(plan.workspace) as on_large:
+    with one_at_a_time(plan.workspace) as on_large:
         yield from kept.chunks(share, on_large)
 
 
@@ -95,7 +94,7 @@ def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Ite
     """Read one unit, and clean its texts unless asked not to."""
     where, settings = plan.units[unit], plan.settings
     source, limits = plan.sources[where.source], load_limits(plan.workspace)
-    with OneAtATime(plan.workspace) as on_large:
+    with one_at_a_time(plan.workspace) as on_large:
         rules = replace(
             settings.read_rules,
             max_document_bytes=limits.document_bytes(source.kind),

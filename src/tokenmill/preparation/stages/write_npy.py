@@ -9,7 +9,7 @@ import xxhash
 
 from tokenmill.base.atomic import new_file
 from tokenmill.preparation.plan import CHUNK_BYTES, Plan, load_plan
-from tokenmill.preparation.stages.encoded import read_tokens
+from tokenmill.preparation.stages.encoded import read_part
 from tokenmill.preparation.stages.join import load_joined
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.shards.writer import check_read_back
@@ -42,7 +42,7 @@ def _npy_blocks(
     np.lib.format.write_array_header_1_0(header, shape)
     yield header.getvalue()
     for part in parts:
-        ids = read_tokens(plan.workspace, part, plan.dtype)[:num_tokens]
+        ids = read_part(plan, part, "tokens")[:num_tokens]
         num_tokens -= len(ids)
         for start in range(0, len(ids), CHUNK_BYTES):
             yield np.ascontiguousarray(ids[start : start + CHUNK_BYTES], dtype).data

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tokenmill.errors import FormatError
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.settings import Settings, list_other_settings
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
 from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER, Manifest
 from tokenmill.text.inputs.open_input import Source
@@ -74,26 +74,16 @@ def list_differences_from(
     A file has changed if it is newer than the dataset; standard input, if its hash `piped` is
     another one.
     """
-    theirs = recorded_settings(found)
     recorded = {(source.name, source.num_bytes) for source in found.sources}
     ours = {(source.name, source.size) for source in sources}
-    lines = [
-        f"{name}   {theirs.get(name)!r} -> {value!r}"
-        for name, value in wanted.items()
-        if value != theirs.get(name)
-    ]
+    lines = list_other_settings(recorded_settings(found), wanted)
     lines += [f"input {name}   {n:,} bytes is new" for name, n in sorted(ours - recorded)]
     lines += [f"input {name}   {n:,} bytes is gone" for name, n in sorted(recorded - ours)]
-    newer = [
-        source.name
-        for source in sources
-        if (
-            piped not in _piped_into(found)
-            if piped and source.name == STANDARD_INPUT
-            else source.mtime_ns > made_ns
-        )
-    ]
-    return lines + [f"input {name}   changed after the dataset was made" for name in newer]
+    for source in sources:
+        is_piped = piped is not None and source.name == STANDARD_INPUT
+        if piped not in _piped_into(found) if is_piped else source.mtime_ns > made_ns:
+            lines.append(f"input {source.name}   changed after the dataset was made")
+    return lines
 
 
 def _piped_into(manifest: Manifest) -> set[str]:

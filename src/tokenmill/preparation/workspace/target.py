@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import orjson
 import xxhash
 
 from tokenmill.base.atomic import replace_folder
 from tokenmill.base.lock import hold_lock, is_held
-from tokenmill.base.progress import Progress
 from tokenmill.base.signals import stop_on_signals
 from tokenmill.errors import (
     LockedError,
@@ -21,8 +21,8 @@ from tokenmill.errors import (
     TokenmillError,
 )
 from tokenmill.preparation.budget.disk_space import explain_bad_disk
-from tokenmill.preparation.inputs import Inputs, find_inputs, hash_standard_input
-from tokenmill.preparation.plan import list_differences, load_tokenizer, read_plan
+from tokenmill.preparation.inputs import hash_standard_input
+from tokenmill.preparation.plan import list_differences, load_tokenizer, other_settings, read_plan
 from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stages.accounts import Summary, summarize
 from tokenmill.preparation.workspace.folder_contents import (
@@ -50,20 +50,18 @@ class Swap:
 
     def __init__(self, out_dir: Path) -> None:
         self.out_dir = Path(os.path.realpath(out_dir))  # also when it is "." or a link
-        self.new, self.old = (
-            self.out_dir.with_name(f".{self.out_dir.name}.tokenmill-{which}")
-            for which in ("new", "old")
-        )
+        self.new = self.out_dir.with_name(f".{self.out_dir.name}.tokenmill-new")
+        self.old = self.out_dir.with_name(f".{self.out_dir.name}.tokenmill-old")
 
     def swap(self) -> None:
-        """Put the new dataset where the old one is, and remove the old one."""
         shutil.rmtree(self.old, ignore_errors=True)
         replace_folder(self.new, self.out_dir, self.old)
         Workspace(self.out_dir).remove()
 
     def recover(self) -> None:
         """Finish a swap that was cut short; nothing to do, nearly always."""
-        if not self.old.exists() or self._is_under_way():
+        locks = [Workspace(at).lock_file for at in (self.new, self.out_dir)]
+        if not self.old.exists() or any(is_held(lock) for lock in locks):
             return
         if self.out_dir.exists():
             shutil.rmtree(self.old, ignore_errors=True)
@@ -71,9 +69,6 @@ class Swap:
             self.swap()
         else:
             os.rename(self.old, self.out_dir)
-
-    def _is_under_way(self) -> bool:
-        return any(is_held(Workspace(at).lock_file) for at in (self.new, self.out_dir))
 
 
 @dataclass(frozen=True)
@@ -88,15 +83,14 @@ class Target:
     append: bool = False
     swap: Swap | None = None
     """Where a dataset is replaced: how."""
+    destination: str | None = None
+    """Where shards are uploaded to, if they are."""
+    remedy: ClassVar[str] = "pass --overwrite to make it again, or bring the files back"
+    """What to do about a dataset that is damaged."""
 
     @property
     def name(self) -> str:
-        return str(self.out_dir)
-
-    @property
-    def destination(self) -> str | None:
-        """Where shards are uploaded to, if they are."""
-        return None
+        return self.destination or str(self.out_dir)
 
     def finished_at(self) -> int:
         """When the manifest that is there was written, in nanoseconds."""
@@ -110,11 +104,6 @@ class Target:
             return None
 
     @property
-    def remedy(self) -> str:
-        """What to do about a dataset that is damaged."""
-        return "pass --overwrite to make it again, or bring the files back"
-
-    @property
     def previous(self) -> Manifest | None:
         return self.found if self.append else None
 
@@ -126,11 +115,6 @@ class Target:
     def splits_by_hash(self) -> bool:
         """Whether a dataset is added to whose documents were split by hash."""
         return self.previous is not None and self.previous.settings.get("split") == "hash"
-
-    @property
-    def _was_published(self) -> bool:
-        """Whether an earlier run wrote this very dataset, and was killed before it cleaned up."""
-        return self.found is not None and self.workspace.has_published(manifest_hash(self.found))
 
     def settings(self, given: SettingsKeywords) -> Settings:
         """The settings asked for; what is not given is as in the dataset that is added to."""
@@ -150,66 +134,62 @@ class Target:
 
     def tokenizer(self, given: SettingsKeywords) -> Tokenizer | None:
         """The tokenizer asked for, or that of the dataset; None when it is yet to be learned."""
-        asked_for = given.get("tokenizer", Settings.tokenizer)
-        details = given.get("end_of_text"), given.get("token_pattern")
+        asked = Settings(**given)
         if self.previous is None:
-            return load_tokenizer(asked_for, *details)
+            return load_tokenizer(asked)
         record = self.previous.tokenizer
         stored = from_state(orjson.loads((self.out_dir / record.state.file).read_bytes()))
-        if "tokenizer" in given and not asked_for == record.name == "chars":
-            wanted = load_tokenizer(asked_for, *details)
+        if "tokenizer" in given and not asked.tokenizer == record.name == "chars":
+            wanted = load_tokenizer(asked)
             if wanted is None or wanted.fingerprint != stored.fingerprint:
                 raise TokenizerMismatchError(
                     f"{self.out_dir} was made with the tokenizer {record.name!r} (fingerprint "
-                    f"{stored.fingerprint}), not with {asked_for!r}",
+                    f"{stored.fingerprint}), not with {asked.tokenizer!r}",
                     hint="leave tokenizer out, or prepare into another folder",
                 )
         return stored
-
-    def sources(self, inputs: Inputs, settings: Settings, progress: Progress) -> list[Source]:
-        """The inputs, none of which may be where the dataset goes."""
-        count = settings.on_bad_input != "error"
-        return find_inputs(inputs, self.out_dir, self.workspace, progress, count_unreadable=count)
 
     def already_done(self, wanted: Settings, sources: list[Source]) -> Summary | None:
         """The outcome, when the very same was asked for and finished before; else raise or None."""
         if self.found is None:
             return None
-        done = summarize(self.name, self.found, ["it was there already, whole"])
-        done.already_there = True
-        if self._was_published:
-            begun = read_plan(self.workspace)
-            if begun and not list_differences(wanted, sources, begun.settings, begun.sources):
-                self._refuse_damaged()
-                self.workspace.remove()
-                return done
+        is_ours = self.workspace.has_published(manifest_hash(self.found))
+        begun = read_plan(self.workspace) if is_ours else None
+        is_same = begun is not None and not list_differences(wanted, sources, begun)
+        if is_ours and not is_same:
             self.workspace.clear_work()
-        if self.append:
-            self._refuse_damaged()
+        if not is_same and not self.append:
+            self._refuse_differences(self.found, wanted, sources)
+        refuse_damaged(self.name, self.found, self.size_of, self.remedy)
+        if self.append and not is_same:
             self._refuse_same_again(sources)
             return None
-        asked = wanted.to_json(for_manifest=True)
-        if differences := list_differences_from(
-            self.found, self.finished_at(), asked, sources, self._piped(sources)
-        ):
-            raise SettingsMismatchError(
-                f"{self.out_dir} holds a dataset of other settings or inputs\n"
-                + "\n".join(f"       {line}" for line in differences),
-                hint="use another folder, or pass --append to add to it, --overwrite to replace it",
-            )
-        self._refuse_damaged()
+        if is_same:
+            self.workspace.remove()
+        done = summarize(self.name, self.found, ["it was there already, whole"])
+        done.already_there = True
         return done
 
-    def _refuse_damaged(self) -> None:
-        assert self.found is not None
-        refuse_damaged(self.name, self.found, self.size_of, self.remedy)
+    def _refuse_differences(self, found: Manifest, wanted: Settings, sources: list[Source]) -> None:
+        piped, asked = (
+            hash_standard_input(self.workspace, sources),
+            wanted.to_json(for_manifest=True),
+        )
+        if lines := list_differences_from(found, self.finished_at(), asked, sources, piped):
+            raise other_settings(
+                f"{self.out_dir} holds a dataset",
+                lines,
+                hint="use another folder, or pass --append to add to it, --overwrite to replace it",
+            )
 
-    def _piped(self, sources: Sequence[Source]) -> str | None:
-        return hash_standard_input(self.workspace, sources)
+    def _in_already(self, sources: Sequence[Source]) -> list[str]:
+        """The sources that seem to be in the dataset that is added to."""
+        if self.previous is None:
+            return []
+        return in_already(self.previous, sources, hash_standard_input(self.workspace, sources))
 
     def _refuse_same_again(self, sources: list[Source]) -> None:
-        assert self.found is not None
-        if len(in_already(self.found, sources, self._piped(sources))) == len(sources):
+        if len(self._in_already(sources)) == len(sources):
             raise SettingsMismatchError(
                 f"all {len(sources)} inputs are in {self.out_dir} already, by name and size "
                 f"(such as {sources[0].name!r})",
@@ -220,10 +200,7 @@ class Target:
 
     def notes(self, settings: Settings, sources: Sequence[Source]) -> list[str]:
         """What people should know about these inputs: some may be in the dataset already."""
-        if self.previous is None:
-            return []
-        again = in_already(self.previous, sources, self._piped(sources))
-        if not again:
+        if not (again := self._in_already(sources)):
             return []
         became = {
             "none": "they were added once more, for nothing is compared without deduplication",
@@ -259,21 +236,21 @@ def open_target(
 ) -> Iterator[Target]:
     """Look at the output and lock it before anything is done; where nothing was begun, leave
     nothing there. What goes wrong inside with the disk is explained."""
-    with ExitStack() as opened:
-        opened.enter_context(stop_on_signals())
-        opened.enter_context(explain_bad_disk(Path(work_dir or out_dir)))
-        options = {"append": append, "overwrite": overwrite, "break_lock": break_lock}
+    options = {"append": append, "overwrite": overwrite, "break_lock": break_lock}
+    with stop_on_signals(), explain_bad_disk(Path(work_dir or out_dir)):
         if isinstance(out_dir, str) and is_remote(out_dir):
             from tokenmill.preparation.workspace.upload_shards import open_remote_target
 
-            yield opened.enter_context(open_remote_target(out_dir, work_dir, **options))
+            with open_remote_target(out_dir, work_dir, **options) as target:
+                yield target
             return
         if work_dir is not None:
             raise ValueError(
                 f"work_dir is {os.fspath(work_dir)}, but the work on a dataset in a folder is done "
                 "in that folder; leave it out"
             )
-        yield opened.enter_context(_open_folder(Path(out_dir), **options))
+        with _open_folder(Path(out_dir), **options) as target:
+            yield target
 
 
 @contextmanager
@@ -310,24 +287,19 @@ def hold_workspace(folder: Path, *, break_lock: bool) -> Iterator[Workspace]:
             raise TokenmillError(
                 f"cannot write to {folder}: {error.strerror}", hint="nothing was tokenized yet"
             ) from error
-        held.callback(_leave_nothing, workspace, existed)
-        yield workspace
-
-
-def _leave_nothing(workspace: Workspace, existed: bool) -> None:
-    if workspace.root.exists() and not workspace.plan_file.exists():
-        workspace.remove()
-        if not existed:
-            with suppress(OSError):
-                workspace.out_dir.rmdir()
+        try:
+            yield workspace
+        finally:
+            if workspace.root.exists() and not workspace.plan_file.exists():
+                workspace.remove()
+                if not existed:
+                    with suppress(OSError):
+                        folder.rmdir()
 
 
 def refuse_strange_folder(out: Path) -> None:
     """A folder that holds something else is not ours to fill, and still less to replace."""
-    if not out.exists() or is_ours(out):
-        return
-    strangers = sorted(os.listdir(out))
-    if strangers:
+    if out.exists() and not is_ours(out) and (strangers := sorted(os.listdir(out))):
         raise SettingsMismatchError(
             f"{out} holds {len(strangers)} files or folders but no dataset "
             f"(such as {strangers[0]!r})",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.settings import Settings
@@ -18,7 +19,7 @@ from tokenmill.preparation.workspace.folder_contents import sizes_of_files
 from tokenmill.preparation.workspace.target import Target, hold_workspace, refuse_strange_folder
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, STATE_FILE_NAME, Manifest
-from tokenmill.storage import check_address, join
+from tokenmill.storage import check_address, join, objects
 from tokenmill.text.inputs.open_input import Source
 
 
@@ -26,31 +27,15 @@ from tokenmill.text.inputs.open_input import Source
 class RemoteTarget(Target):
     """A dataset in a bucket, made in a folder."""
 
-    address: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.address
-
-    @property
-    def destination(self) -> str | None:
-        return self.address
+    remedy: ClassVar[str] = "prepare into a new prefix, or bring the objects back"
 
     def finished_at(self) -> int:
         """When the manifest was written, in nanoseconds; S3 rounds down to seconds."""
-        from tokenmill.storage import objects
-
-        return objects.stat(join(self.address, FILE_NAME)).modified_ns + 10**9 - 1
+        return objects.stat(join(self.name, FILE_NAME)).modified_ns + 10**9 - 1
 
     def size_of(self, file: str) -> int | None:
-        from tokenmill.storage import objects
-
-        found = objects.find(join(self.address, file))
+        found = objects.find(join(self.name, file))
         return None if found is None else found.size
-
-    @property
-    def remedy(self) -> str:
-        return "prepare into a new prefix, or bring the objects back"
 
     def already_done(self, wanted: Settings, sources: list[Source]) -> Summary | None:
         """As for a folder; what a run left that was killed at its very end is removed."""
@@ -59,27 +44,22 @@ class RemoteTarget(Target):
         return done
 
     def finish(self) -> None:
-        """Publish the manifest, then remove the work."""
-        from tokenmill.storage import objects
-
         here = self.workspace.out_dir
         manifest = Manifest.load(here)
         for name in ("README.md", STATE_FILE_NAME):
-            objects.upload(here / name, join(self.address, name))
+            objects.upload(here / name, join(self.name, name))
         for name, size in sizes_of_files(manifest).items():
-            if (found := objects.stat(join(self.address, name)).size) != size:
+            if (found := objects.stat(join(self.name, name)).size) != size:
                 raise PrepareError(
-                    f"{join(self.address, name)} has {found:,} bytes, not {size:,} as uploaded",
+                    f"{join(self.name, name)} has {found:,} bytes, not {size:,} as uploaded",
                     hint="something else writes there; nothing was published",
                 )
-        objects.put_new(join(self.address, FILE_NAME), manifest.to_bytes())
+        objects.put_new(join(self.name, FILE_NAME), manifest.to_bytes())
         remove_work(here)
 
 
 def upload_shard(folder: Path, names: list[str], address: str) -> None:
     """Bring the files of a finished shard to their place, and remove them here."""
-    from tokenmill.storage import objects
-
     for name in names:
         objects.upload(folder / name, join(address, name))
     for name in names:
@@ -107,8 +87,6 @@ def open_remote_target(
     break_lock: bool,
 ) -> Iterator[RemoteTarget]:
     """Look at the bucket before anything is done."""
-    from tokenmill.storage import objects
-
     address = check_address(address)
     if append or overwrite:
         raise ValueError(
@@ -129,4 +107,4 @@ def open_remote_target(
     with hold_workspace(Path(work_dir), break_lock=break_lock) as workspace:
         data = objects.read_all(join(address, FILE_NAME), at_most=MAX_BYTES)
         found = None if data is None else Manifest.parse(data, where=join(address, FILE_NAME))
-        yield RemoteTarget(Path(work_dir), workspace, found, append=False, address=address)
+        yield RemoteTarget(Path(work_dir), workspace, found, destination=address)

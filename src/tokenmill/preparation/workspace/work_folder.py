@@ -56,22 +56,20 @@ class Workspace:
 
     def has_published(self, manifest_hash: str) -> bool:
         """Whether this preparation wrote the manifest, and was only kept from cleaning up."""
-        try:
-            return self.published_file.read_text() == manifest_hash
-        except FileNotFoundError:
-            return False
+        published = self.published_file
+        return published.exists() and published.read_text() == manifest_hash
 
     def path(self, stage: str, name: str) -> Path:
         """A file of a stage, such as `units/12.edges`."""
         return self.root / stage / name
 
-    def receipt(self, stage: str, name: str) -> dict[str, Any] | None:
+    def receipt(self, stage: str, name: str) -> Receipt | None:
         """The receipt of a finished task, or None when there is none that can be trusted.
 
         A receipt names its files with size and hash: what is gone or cut is made again.
         """
         try:
-            found: dict[str, Any] = orjson.loads(self.path(stage, f"{name}.json").read_bytes())
+            found: Receipt = orjson.loads(self.path(stage, f"{name}.json").read_bytes())
             for file, (size, _) in found["files"].items():
                 if self.path(stage, file).stat().st_size != size:
                     return None
@@ -79,25 +77,27 @@ class Workspace:
             return None
         return found
 
+    def receipt_of_done(self, stage: str, number: int) -> Receipt:
+        """The receipt of a task of an earlier stage."""
+        receipt = self.receipt(stage, str(number))
+        assert receipt is not None, f"{stage} {number} has no receipt"
+        return receipt
+
     def leave_receipt(
-        self, stage: str, name: str, files: "list[str] | Known", facts: dict[str, Any]
-    ) -> dict[str, Any]:
+        self, stage: str, name: str, files: list[str] | Known, facts: dict[str, Any]
+    ) -> Receipt:
         """Say that a task is done; its files must be in place already."""
-        self.path(stage, "").mkdir(parents=True, exist_ok=True)
-        known = self.sizes_and_hashes(stage, files) if isinstance(files, list) else files
-        receipt = {**facts, "files": known}
+        self.path(stage, "").mkdir(parents=True, exist_ok=True)  # files may be named through it
+        if isinstance(files, list):
+            paths = {file: self.path(stage, file) for file in files}
+            files = {file: (path.stat().st_size, hash_file(path)) for file, path in paths.items()}
+        receipt = {**facts, "files": files}
         if shared := (self.root / "shared").exists():
-            for file in known:
+            for file in files:
                 sync_file(self.path(stage, file))
         with new_file(self.path(stage, f"{name}.json"), durable=shared) as out:
             out.write(orjson.dumps(receipt))
         return receipt
-
-    def sizes_and_hashes(self, stage: str, files: list[str]) -> "Known":
-        """What a receipt says of its files, by reading them."""
-        self.path(stage, "").mkdir(parents=True, exist_ok=True)  # files may be named through it
-        paths = {file: self.path(stage, file) for file in files}
-        return {file: (path.stat().st_size, hash_file(path)) for file, path in paths.items()}
 
     def share(self) -> None:
         """From now on several machines work here: receipts are left for synced files only.
@@ -116,9 +116,8 @@ class Workspace:
         process loses nothing that was written, only a machine that stops does.
         """
         stamp = self.root / "boot"
-        if (self.root / "shared").exists():
-            return
-        if stamp.exists() and stamp.read_text() == _boot_id():
+        is_same_boot = stamp.exists() and stamp.read_text() == _boot_id()
+        if is_same_boot or (self.root / "shared").exists():
             return
         for path in self.root.glob("*/*.json"):
             receipt = self.receipt(path.parent.name, path.stem)
@@ -170,19 +169,30 @@ def _boot_id() -> str:
         return f"unknown {os.getpid()}"  # never the same twice: then files are always checked
 
 
-def remember(load: Callable[[Path], Loaded]) -> Callable[[Path], Loaded]:
-    """Read a file once a process, and again when it was replaced."""
-    kept: dict[Path, tuple[tuple[int, ...], Loaded]] = {}
+def read_once(
+    file: str,
+) -> Callable[[Callable[[Path], Loaded]], Callable[[str | Path], Loaded]]:
+    """Make a function of an output folder that reads this file of its workspace.
 
-    def remembered(path: Path) -> Loaded:
-        stat = os.stat(path)
-        stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-        if path not in kept or kept[path][0] != stamp:
-            kept.clear()
-            kept[path] = (stamp, load(path))
-        return kept[path][1]
+    It is read once a process, and again when it was replaced.
+    """
 
-    return remembered
+    def decorate(load: Callable[[Path], Loaded]) -> Callable[[str | Path], Loaded]:
+        kept: dict[Path, tuple[tuple[int, ...], Loaded]] = {}
+
+        @functools.wraps(load)
+        def remembered(out_dir: str | Path) -> Loaded:
+            path = Workspace(out_dir).root / file
+            stat = os.stat(path)
+            stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if path not in kept or kept[path][0] != stamp:
+                kept.clear()
+                kept[path] = (stamp, load(path))
+            return kept[path][1]
+
+        return remembered
+
+    return decorate
 
 
 class TaskWithReceipt:
