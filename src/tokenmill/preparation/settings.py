@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypedDict
 
 from tokenmill.base.suggest import one_of
@@ -100,10 +100,6 @@ class Settings:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
         return {**asdict(self), "tokenizer": tokenizer}
-
-    @classmethod
-    def names(cls) -> set[str]:
-        return {field.name for field in fields(cls)}
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:

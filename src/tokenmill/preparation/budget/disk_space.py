@@ -60,10 +60,8 @@ def explain_bad_disk(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in FULL:
-            disk = next(
-                path for path in (folder.absolute(), *folder.absolute().parents) if path.exists()
-            )
-            usage = shutil.disk_usage(disk)
+            here = folder.absolute()
+            usage = shutil.disk_usage(next(at for at in (here, *here.parents) if at.exists()))
             raise PrepareError(
                 f"cannot write to {folder}: {error.strerror} "
                 f"({usage.free:,} of {usage.total:,} bytes are free)",

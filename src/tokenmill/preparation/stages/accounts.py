@@ -87,8 +87,7 @@ def make_accounts(
         counts.update(unit["counts"])
         dropped.update(unit["dropped"])
         counts["lines_dropped"] += unit["dropped_lines"]
-    duplicates = sum(part["documents"][DROPPED] for part in decided)
-    if duplicates:
+    if duplicates := sum(part["documents"][DROPPED] for part in decided):
         dropped[DUPLICATE] += duplicates
     return {
         "bytes_in": counts["bytes_in"],

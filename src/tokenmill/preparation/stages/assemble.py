@@ -5,7 +5,6 @@ shard is a task of its own.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.decide import Layout, decisions_on, load_layout
 from tokenmill.preparation.stages.encoded import OPEN, read_part
 from tokenmill.preparation.stages.join import load_joined
-from tokenmill.preparation.workspace.work_folder import leaves_receipt
+from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt
 from tokenmill.shards.layout import ShardPlan, parts_between
 from tokenmill.shards.writer import ShardWriter
 
@@ -24,7 +23,7 @@ def _receipt_name(out_dir: str, number: int) -> tuple[str, str]:
 
 
 @leaves_receipt(_receipt_name)
-def assemble_shard(out_dir: str, number: int) -> dict[str, Any]:
+def assemble_shard(out_dir: str, number: int) -> Receipt:
     """Task: write one shard and its index; return its entry in the manifest."""
     plan = load_plan(out_dir)
     layout = load_layout(out_dir)

@@ -90,14 +90,11 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
 def _command(plan: Plan) -> str:
     """The command that makes this dataset again, with the settings that are not the usual ones."""
     usual = Settings().to_json(for_manifest=True)
-    flags = []
-    for name, value in plan.settings.to_json(for_manifest=True).items():
-        if value == usual[name]:
-            continue
-        if name == "normalize":
-            flags.append("--no_normalize")
-        else:
-            flags.append(f"--{name} {_shell_word(str(value))}")
+    flags = [
+        "--no_normalize" if name == "normalize" else f"--{name} {_shell_word(str(value))}"
+        for name, value in plan.settings.to_json(for_manifest=True).items()
+        if value != usual[name]
+    ]
     # A source is given by the name of its file, never as a flag.
     names = [urllib.parse.unquote_to_bytes(source.name) for source in plan.sources[:8]]
     paths = [os.fsdecode(b"./" + name if name.startswith(b"-") else name) for name in names]

@@ -18,7 +18,7 @@ from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Searched, write_runs
 from tokenmill.preparation.stages.encoded import CONTINUES, OPEN, read_part
 from tokenmill.preparation.stages.join import load_joined
-from tokenmill.preparation.workspace.work_folder import leaves_receipt, read_once
+from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt, read_once
 from tokenmill.shards.layout import ShardPlan, Stretch, lay_out
 from tokenmill.text.cleaning.dedup import HASH
 
@@ -40,7 +40,7 @@ class Decision:
 
 
 @leaves_receipt(lambda _, part, first: ("documents", str(first + part)))
-def hash_documents(out_dir: str, part: int, first: int) -> dict[str, Any]:
+def hash_documents(out_dir: str, part: int, first: int) -> Receipt:
     """Task: leave the sorted hashes of the documents that begin in a part.
 
     `first` is the number of the run of part 0.
@@ -50,14 +50,12 @@ def hash_documents(out_dir: str, part: int, first: int) -> dict[str, Any]:
     hashes = _document_hashes(rows, joined.spans_of(part))
     begins = np.flatnonzero((rows["flags"] & CONTINUES) == 0)
     number = first + part
-    runs = write_runs(plan.workspace, "documents", number, [(hashes[begins], begins)])
-    return plan.workspace.leave_receipt(
-        "documents", str(number), [f"{number}.runs"], {"runs": runs}
-    )
+    facts = {"runs": write_runs(plan.workspace, "documents", number, [(hashes[begins], begins)])}
+    return plan.workspace.leave_receipt("documents", str(number), [f"{number}.runs"], facts)
 
 
 @leaves_receipt(lambda _, part, decision: ("decisions", str(part)))
-def count_decisions(out_dir: str, part: int, decision: Decision) -> dict[str, Any]:
+def count_decisions(out_dir: str, part: int, decision: Decision) -> Receipt:
     """Task: how many tokens and documents of a part go where."""
     plan, joined = load_plan(out_dir), load_joined(out_dir)
     rows = read_part(plan, joined.parts[part], "rows")
@@ -72,8 +70,8 @@ def count_decisions(out_dir: str, part: int, decision: Decision) -> dict[str, An
 
 
 def choose_split(
-    decision: Decision, counted: list[dict[str, Any]], val_fraction: float, *, by_hash: bool
-) -> tuple[Decision, list[dict[str, Any]]]:
+    decision: Decision, counted: list[Receipt], val_fraction: float, *, by_hash: bool
+) -> tuple[Decision, list[Receipt]]:
     """Keep the split by hash if it must be (`by_hash`) or there are enough documents for it."""
     num_documents = sum(sum(part["documents"][:2]) for part in counted)
     enough = val_fraction > 0 and num_documents * val_fraction >= ENOUGH_VAL_DOCUMENTS
@@ -126,9 +124,7 @@ class Layout:
     decision: Decision
 
 
-def make_layout(
-    plan: Plan, decision: Decision, counted: list[dict[str, Any]], *, first: int
-) -> Layout:
+def make_layout(plan: Plan, decision: Decision, counted: list[Receipt], *, first: int) -> Layout:
     """Prefix sums over the parts give every shard its range of an axis; kept for the tasks.
 
     `first` is the number of the first new shard.

@@ -11,14 +11,14 @@ added, those of its shards are computed again.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from tokenmill.base.atomic import new_file
 from tokenmill.errors import BadInputError, MismatchError, PrepareError
 from tokenmill.preparation.plan import Plan, load_plan
-from tokenmill.preparation.workspace.work_folder import Workspace, leaves_receipt
+from tokenmill.preparation.workspace.work_folder import Receipt, Workspace, leaves_receipt
 from tokenmill.shards.manifest import Manifest, ShardEntry
 from tokenmill.text.cleaning.dedup import HASH, find_duplicates, hash_all, make_run, slice_of
 from tokenmill.text.cleaning.line_work import find_lines, lines_that_count
@@ -86,7 +86,7 @@ class Searched:
     partitions: int
 
     @classmethod
-    def plan(cls, stage: str, receipts: list[dict[str, Any]]) -> "Searched":
+    def plan(cls, stage: str, receipts: list[Receipt]) -> "Searched":
         """So many partitions that each stays within its share of memory."""
         total = sum(sum(receipt["runs"]) for receipt in receipts)
         return cls(stage, len(receipts), max(1, -(-total // HASHES_PER_PARTITION)))
@@ -94,7 +94,7 @@ class Searched:
     def name(self, partition: int) -> str:
         return f"search-{partition}-of-{self.partitions}"
 
-    def search(self, workspace: Workspace, partition: int) -> dict[str, Any]:
+    def search(self, workspace: Workspace, partition: int) -> Receipt:
         slices = [
             (number, np.ascontiguousarray(part["hash"]), np.ascontiguousarray(part["ordinal"]))
             for number, entries in _runs(workspace, self.stage, self.runs)
@@ -127,13 +127,13 @@ def _search_receipt(_: str, partition: int, searched: Searched) -> tuple[str, st
 
 
 @leaves_receipt(_search_receipt)
-def search_lines(out_dir: str, partition: int, searched: Searched) -> dict[str, Any]:
+def search_lines(out_dir: str, partition: int, searched: Searched) -> Receipt:
     """Task: find the lines that are repeated in one partition of the runs."""
     return searched.search(Workspace(out_dir), partition)
 
 
 @leaves_receipt(_search_receipt)
-def search_documents(out_dir: str, partition: int, searched: Searched) -> dict[str, Any]:
+def search_documents(out_dir: str, partition: int, searched: Searched) -> Receipt:
     """Task: find the documents that are repeated in one partition of the runs."""
     return searched.search(Workspace(out_dir), partition)
 
@@ -169,7 +169,7 @@ def check_gives_text_back(tokenizer: Tokenizer) -> None:
 
 
 @leaves_receipt(lambda _, number: ("lines", str(number)))
-def hash_existing_lines(out_dir: str, number: int) -> dict[str, Any]:
+def hash_existing_lines(out_dir: str, number: int) -> Receipt:
     """Task: hash the lines of the documents that end in one shard of the dataset."""
     plan = load_plan(out_dir)
     check_gives_text_back(plan.tokenizer)
@@ -183,7 +183,7 @@ def hash_existing_lines(out_dir: str, number: int) -> dict[str, Any]:
 
 
 @leaves_receipt(lambda _, number: ("documents", str(number)))
-def hash_existing_documents(out_dir: str, number: int) -> dict[str, Any]:
+def hash_existing_documents(out_dir: str, number: int) -> Receipt:
     """Task: hash the documents that end in one shard of the dataset."""
 
     def hash_batch(batch: list[np.ndarray]) -> np.ndarray:
@@ -194,7 +194,7 @@ def hash_existing_documents(out_dir: str, number: int) -> dict[str, Any]:
 
 def _hash_shard(
     plan: Plan, stage: str, number: int, hash_batch: Callable[[list[np.ndarray]], np.ndarray]
-) -> dict[str, Any]:
+) -> Receipt:
     manifest = Manifest.load(plan.workspace.out_dir)
     documents = _documents(plan, *shards_of(manifest)[number])
     hashes = map(hash_batch, _in_batches(documents, len, TOKENS_AT_ONCE))

@@ -21,7 +21,7 @@ from tokenmill.preparation.stages.encoded import (
     TextEncoder,
 )
 from tokenmill.preparation.stages.unit_text import chunks_to_encode, kept_chunks, naming_source
-from tokenmill.preparation.workspace.work_folder import leaves_receipt
+from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import LineDropper
 from tokenmill.text.reading.bad_input import MOST_PLACES, BadInputPlace
 from tokenmill.text.reading.chunks import Chunk, Edge
@@ -34,9 +34,7 @@ CONTEXT = 3  # bytes of a text that `join_edge` must see
 
 
 @leaves_receipt(lambda _, unit, *lines: ("units", str(unit)))
-def encode_unit(
-    out_dir: str, unit: int, lines: Searched | None = None, first: int = 0
-) -> dict[str, Any]:
+def encode_unit(out_dir: str, unit: int, lines: Searched | None = None, first: int = 0) -> Receipt:
     """Task: leave the encoded documents of one unit, in one part or several.
 
     `lines` knows the repeated lines; `first` is the number of the run of unit 0.

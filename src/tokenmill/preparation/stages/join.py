@@ -24,7 +24,7 @@ from tokenmill.preparation.stages.encoded import (
     TextEncoder,
     read_part,
 )
-from tokenmill.preparation.workspace.work_folder import leaves_receipt, read_once
+from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt, read_once
 
 EncodedPart = dict[str, Any]
 JOINED_FILE = "joined.json"
@@ -55,7 +55,7 @@ def load_joined(path: Path) -> JoinedParts:
 
 
 @leaves_receipt(lambda *_: ("joined", "all"))
-def join_units(out_dir: str, _number: int = 0) -> dict[str, Any]:
+def join_units(out_dir: str, _number: int = 0) -> Receipt:
     """Task: leave the list of all parts. One task, since a document may run through all units."""
     plan = load_plan(out_dir)
     units = range(len(plan.units))
@@ -66,7 +66,7 @@ def join_units(out_dir: str, _number: int = 0) -> dict[str, Any]:
     return plan.workspace.leave_receipt("joined", "all", [f"../{JOINED_FILE}", *files], {})
 
 
-def join_edges(plan: Plan, receipts: list[dict[str, Any]]) -> JoinedParts:
+def join_edges(plan: Plan, receipts: list[Receipt]) -> JoinedParts:
     """Walk over the units in order; memory is that of one edge."""
     parts: list[EncodedPart] = []
     encoder = TextEncoder(plan)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import compress
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.preparation.budget.memory_budget import load_limits, one_at_a_time
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import write_runs
-from tokenmill.preparation.workspace.work_folder import leaves_receipt
+from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import (
     ChunkKeeper,
     CleanChunk,
@@ -35,7 +34,7 @@ from tokenmill.tokens.cuts import AT_CHARACTERS
 
 
 @leaves_receipt(lambda _, unit: ("characters", str(unit)))
-def find_characters(out_dir: str, unit: int) -> dict[str, Any]:
+def find_characters(out_dir: str, unit: int) -> Receipt:
     """Task: the characters of one unit."""
     plan = load_plan(out_dir)
     found: set[str] = set()
@@ -47,7 +46,7 @@ def find_characters(out_dir: str, unit: int) -> dict[str, Any]:
 
 
 @leaves_receipt(lambda _, unit, first, keep_text: ("lines", str(first + unit)))
-def hash_lines(out_dir: str, unit: int, first: int, keep_text: bool) -> dict[str, Any]:
+def hash_lines(out_dir: str, unit: int, first: int, keep_text: bool) -> Receipt:
     """Task: leave the sorted line hashes of one unit, and perhaps its text.
 
     `first` is the number of the run of unit 0.

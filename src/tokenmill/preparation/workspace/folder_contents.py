@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from tokenmill.errors import FormatError
@@ -59,7 +60,8 @@ def refuse_damaged(
 
 def recorded_settings(manifest: Manifest) -> dict[str, Any]:
     """The settings that a dataset was made with, without what else is recorded with them."""
-    return {k: v for k, v in manifest.settings.items() if k in Settings.names()}
+    known = {field.name for field in fields(Settings)}
+    return {name: value for name, value in manifest.settings.items() if name in known}
 
 
 def list_differences_from(

@@ -178,17 +178,15 @@ def read_once(
     """
 
     def decorate(load: Callable[[Path], Loaded]) -> Callable[[str | Path], Loaded]:
-        kept: dict[Path, tuple[tuple[int, ...], Loaded]] = {}
+        @functools.lru_cache(maxsize=1)
+        def load_version(path: Path, *_stamp: int) -> Loaded:
+            return load(path)
 
         @functools.wraps(load)
         def remembered(out_dir: str | Path) -> Loaded:
             path = Workspace(out_dir).root / file
             stat = os.stat(path)
-            stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-            if path not in kept or kept[path][0] != stamp:
-                kept.clear()
-                kept[path] = (stamp, load(path))
-            return kept[path][1]
+            return load_version(path, stat.st_ino, stat.st_mtime_ns, stat.st_size)
 
         return remembered
 
