@@ -126,7 +126,7 @@ def expected(documents, encode, end_of_text, *, val_fraction, normalize, dedup, 
 
 
 def hold_out_the_end(documents, val_fraction):
-    """The last part of the axis; the document that is cut by it stands in both."""
+    """The last part of the axis; the document that is cut by it is in both."""
     axis = [(number, token) for number, ids in enumerate(documents) for token in ids]
     cut = len(axis) - max(1, round(len(axis) * val_fraction)) if len(axis) > 1 else len(axis)
     return {"train": by_document(axis[:cut]), "val": by_document(axis[cut:])}

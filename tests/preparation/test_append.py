@@ -61,7 +61,7 @@ def test_append_is_what_an_oracle_makes_of_both(small, tmp_path, dedup):
     manifest = json.loads((out / "dataset_metadata.json").read_bytes())
     assert [source["name"] for source in manifest["sources"]] == ["a.jsonl", "b.jsonl"]
     numbers = sorted(int(name[-9:-4]) for name in after if name.endswith(".bin"))
-    assert numbers == list(range(len(numbers)))  # numbering goes on
+    assert numbers == list(range(len(numbers)))  # numbering continues
     assert_nothing_stray(out)
 
 

@@ -421,7 +421,7 @@ def test_a_file_that_cannot_be_read_is_dropped_and_reported(tmp_path, policy, de
 
     assert (summary.documents_in, summary.documents_written) == (3, 1)
     assert summary.dropped == {"unreadable": 2}
-    assert [("unreadable" in told, told.split(":")[0]) for told in summary.bad_input] == [
+    assert [("unreadable" in place, place.split(":")[0]) for place in summary.bad_input] == [
         (True, "b.txt"),
         (True, "c.jsonl.gz"),
     ]

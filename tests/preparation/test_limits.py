@@ -199,8 +199,8 @@ def test_a_disk_that_is_too_small(tmp_path):
         out = disk.path / "out"
         with pytest.raises(PrepareError) as refused:
             prepare(tmp_path / "a.txt", out, **BYTES, dedup="none")
-        told = re.search(r"([\d,]+) bytes free, but about ([\d,]+) are needed", str(refused.value))
-        free, needed = (int(number.replace(",", "")) for number in told.groups())
+        found = re.search(r"([\d,]+) bytes free, but about ([\d,]+) are needed", str(refused.value))
+        free, needed = (int(number.replace(",", "")) for number in found.groups())
         assert 380_000 < free < 400_000
         assert 790_000 < needed < 800_000  # 200,000 tokens of 2 bytes, twice, less the lock
         assert not out.exists()

@@ -36,7 +36,7 @@ def texts(tmp_path):
 
 
 def stop_in_the_middle(arguments, pattern="units/*.json"):
-    """A preparation that was killed and left a plan behind."""
+    """A preparation that was killed and left a plan."""
     process = start(arguments, start_new_session=True)
     assert wait_until(process, arguments["out_dir"] / ".preparation", pattern, 1)
     os.killpg(process.pid, signal.SIGKILL)
@@ -146,11 +146,11 @@ def test_bad_input_may_be_dealt_with_later(tmp_path):
 
 def test_bad_input_may_be_fixed(tmp_path):
     """Then the inputs are others than planned, and the same command starts again."""
-    texts, out, told = tmp_path / "texts", tmp_path / "out", []
+    texts, out, said = tmp_path / "texts", tmp_path / "out", []
 
-    class Told(Progress):
+    class Notes(Progress):
         def say(self, text):
-            told.append(text)
+            said.append(text)
 
     texts.mkdir()
     for name in ("a.txt", "units"):  # also the name of a folder of the workspace
@@ -163,8 +163,8 @@ def test_bad_input_may_be_fixed(tmp_path):
     (texts / "b.txt").write_bytes(b"a text that is good now\n")
     with pytest.raises(SettingsMismatchError, match="dedup   'none' -> 'documents'"):
         prepare(**given, dedup="documents")
-    prepare(**given, dedup="none", progress=Told())
-    assert told[1:] == ["an input could not be read, and the inputs changed since: starting again"]
+    prepare(**given, dedup="none", progress=Notes())
+    assert said[1:] == ["an input could not be read, and the inputs changed since: starting again"]
     prepare(**{**given, "out_dir": tmp_path / "fresh"}, dedup="none")
     assert hashes_of_files(out) == hashes_of_files(tmp_path / "fresh")
     assert_nothing_stray(out)

@@ -1,4 +1,4 @@
-"""What lies in the way of a dataset: files of the user are neither removed nor read as text."""
+"""What is in the way of a dataset: files of the user are neither removed nor read as text."""
 
 import json
 import os
@@ -67,8 +67,8 @@ def test_an_input_inside_the_output_is_refused(corpus, tmp_path, how):
     assert sorted(os.listdir(tmp_path)) == ["corpus", "link", "out"]
 
 
-class Told:
-    """Keeps what it is told."""
+class Notes:
+    """Keeps what is said."""
 
     def __init__(self):
         self.said = []
@@ -89,10 +89,10 @@ def test_datasets_among_the_text_are_passed_over(corpus, tmp_path, pattern):
     given = f"{corpus}{pattern}"
     prepare(given, corpus / "out", **BYTES)
     before = hashes_of_files(corpus / "out")
-    told = Told()
-    again = prepare(given, corpus / "out", **BYTES, progress=told)
+    notes = Notes()
+    again = prepare(given, corpus / "out", **BYTES, progress=notes)
     assert again.notes == ["it was there already, whole"]
-    assert f"(such as '{corpus / 'out'}')" in told.said[0]
+    assert f"(such as '{corpus / 'out'}')" in notes.said[0]
     prepare(given, corpus / "out", **BYTES, overwrite=True)
     prepare(given, tmp_path / "elsewhere", **BYTES)
     assert hashes_of_files(corpus / "out") == hashes_of_files(tmp_path / "elsewhere") == before

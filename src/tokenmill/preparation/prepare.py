@@ -1,4 +1,4 @@
-"""The offline half, told once: text files become a dataset of token shards.
+"""The offline half in one place: text files become a dataset of token shards.
 
 One rule: the plan is a function of the inputs and the settings, never of the workers. So one
 worker or sixty-four, run through or killed and started again: the same bytes.
