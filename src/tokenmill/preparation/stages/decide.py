@@ -41,10 +41,7 @@ class Decision:
 
 @leaves_receipt(lambda _, part, first: ("documents", str(first + part)))
 def hash_documents(out_dir: str, part: int, first: int) -> Receipt:
-    """Task: leave the sorted hashes of the documents that begin in a part.
-
-    `first` is the number of the run of part 0.
-    """
+    """Task: leave the sorted hashes of documents that begin in a part; part 0 is run `first`."""
     plan, joined = load_plan(out_dir), load_joined(out_dir)
     rows = read_part(plan, joined.parts[part], "rows")
     hashes = _document_hashes(rows, joined.spans_of(part))

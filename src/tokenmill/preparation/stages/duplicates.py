@@ -29,14 +29,13 @@ HASHES_PER_PARTITION = 1 << 20  # some 70 MB while a partition is searched
 ENTRY = np.dtype([("hash", HASH), ("ordinal", "<u4")])
 TOKENS_AT_ONCE = 1 << 20
 Item = TypeVar("Item")
+Hashed = tuple[np.ndarray, np.ndarray]
+"""Hashes, and the ordinal of each."""
 PROBE = "A line of text,\twith  blanks \n\n and \u00e9\u4e2d.\n".encode()
 
 
 def write_runs(
-    workspace: Workspace,
-    stage: str,
-    number: int,
-    hashed: Iterable[tuple[np.ndarray, np.ndarray]],
+    workspace: Workspace, stage: str, number: int, hashed: Iterable[Hashed]
 ) -> list[int]:
     """Write the hashes of one unit as sorted runs, then what was repeated; how long each run is.
 
@@ -46,20 +45,28 @@ def write_runs(
     with new_file(workspace.path(stage, f"{number}.runs")) as file:
         found = (chunk for chunk in hashed if len(chunk[0]))
         for batch in _in_batches(found, lambda chunk: len(chunk[0]), HASHES_PER_RUN):
-            hashes, ordinals = (np.concatenate(arrays) for arrays in zip(*batch, strict=True))
-            if int(ordinals[-1]) >= 1 << 32:  # they would wrap in the file
-                raise PrepareError(
-                    f"more than {1 << 32:,} lines or documents in one unit",
-                    hint="a compressed file is one unit: cut it into several files",
-                )
-            run = make_run(hashes, ordinals)
-            entries = np.empty(len(run.hashes), ENTRY)
-            entries["hash"], entries["ordinal"] = run.hashes, run.ordinals
+            entries, repeated_here = _make_entries(batch)
             file.write(entries.data)
             lengths.append(len(entries))
-            repeated.append(run.repeated)
+            repeated.append(repeated_here)
+            del entries  # 40 MB that the next run can use
         file.write(np.concatenate(repeated).astype("<u4").data)
     return lengths
+
+
+def _make_entries(batch: list[Hashed]) -> tuple[np.ndarray, np.ndarray]:
+    """A sorted run, and the ordinals of what is repeated in it. The batch is used up."""
+    hashes, ordinals = (np.concatenate(arrays) for arrays in zip(*batch, strict=True))
+    batch.clear()
+    if int(ordinals[-1]) >= 1 << 32:  # they would wrap in the file
+        raise PrepareError(
+            f"more than {1 << 32:,} lines or documents in one unit",
+            hint="a compressed file is one unit: cut it into several files",
+        )
+    run = make_run(hashes, ordinals)
+    entries = np.empty(len(run.hashes), ENTRY)
+    entries["hash"], entries["ordinal"] = run.hashes, run.ordinals
+    return entries, run.repeated
 
 
 def _in_batches(
@@ -122,17 +129,13 @@ class Searched:
         return np.sort(np.concatenate(found))
 
 
-def _search_receipt(_: str, partition: int, searched: Searched) -> tuple[str, str]:
-    return searched.stage, searched.name(partition)
-
-
-@leaves_receipt(_search_receipt)
+@leaves_receipt(lambda _, partition, searched: (searched.stage, searched.name(partition)))
 def search_lines(out_dir: str, partition: int, searched: Searched) -> Receipt:
     """Task: find the lines that are repeated in one partition of the runs."""
     return searched.search(Workspace(out_dir), partition)
 
 
-@leaves_receipt(_search_receipt)
+@leaves_receipt(lambda _, partition, searched: (searched.stage, searched.name(partition)))
 def search_documents(out_dir: str, partition: int, searched: Searched) -> Receipt:
     """Task: find the documents that are repeated in one partition of the runs."""
     return searched.search(Workspace(out_dir), partition)

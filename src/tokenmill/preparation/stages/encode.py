@@ -37,7 +37,7 @@ CONTEXT = 3  # bytes of a text that `join_edge` must see
 def encode_unit(out_dir: str, unit: int, lines: Searched | None = None, first: int = 0) -> Receipt:
     """Task: leave the encoded documents of one unit, in one part or several.
 
-    `lines` knows the repeated lines; `first` is the number of the run of unit 0.
+    `lines` knows the repeated lines; there unit 0 is run `first`.
     """
     plan, number = load_plan(out_dir), first + unit
     encoder = UnitEncoder(plan, unit)

@@ -16,7 +16,7 @@ import numpy as np
 from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.preparation.budget.memory_budget import load_limits, one_at_a_time
 from tokenmill.preparation.plan import Plan, load_plan
-from tokenmill.preparation.stages.duplicates import write_runs
+from tokenmill.preparation.stages.duplicates import Hashed, write_runs
 from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import (
     ChunkKeeper,
@@ -47,15 +47,12 @@ def find_characters(out_dir: str, unit: int) -> Receipt:
 
 @leaves_receipt(lambda _, unit, first, keep_text: ("lines", str(first + unit)))
 def hash_lines(out_dir: str, unit: int, first: int, keep_text: bool) -> Receipt:
-    """Task: leave the sorted line hashes of one unit, and perhaps its text.
-
-    `first` is the number of the run of unit 0.
-    """
+    """Task: leave the sorted line hashes of one unit, perhaps its text; unit 0 is run `first`."""
     plan, number = load_plan(out_dir), first + unit
     min_chars, long_line = plan.settings.dedup_min_chars, plan.settings.long_line
     counts = {"lines": 0, "bytes_in": 0}
 
-    def hashed(keeper: ChunkKeeper | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def hashed(keeper: ChunkKeeper | None) -> Iterator[Hashed]:
         for chunk in cleaned_chunks(plan, unit, plan.tokenizer.cuts):
             if keeper is not None:
                 keeper.add(chunk)
