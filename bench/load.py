@@ -224,12 +224,12 @@ def first_batches(folder: Path, options: argparse.Namespace) -> dict[str, object
         for where in ("first", "last"):
             command = [sys.executable, str(HERE / "first_batch.py"), str(sparse)]
             done = run([*command, str(options.batch_size), str(options.block_size), where])
-            told = json.loads(done.output.splitlines()[-1])
-            found[f"{tokens:.0e} tokens, {where} step"] = told
+            said = json.loads(done.output.splitlines()[-1])
+            found[f"{tokens:.0e} tokens, {where} step"] = said
             print(
-                f"{tokens:.0e} tokens, {where} step: {told['seconds']:.3f} s to its batch "
-                f"({told['seconds_with_import']:.3f} s with imports), "
-                f"{told['own_memory_mb']:.0f} MB of own memory"
+                f"{tokens:.0e} tokens, {where} step: {said['seconds']:.3f} s to its batch "
+                f"({said['seconds_with_import']:.3f} s with imports), "
+                f"{said['own_memory_mb']:.0f} MB of own memory"
             )
     return found
 

@@ -26,7 +26,7 @@ def injecting(what: str, calls: str, *, log: str | os.PathLike[str] = os.devnull
 
 
 class Disk:
-    """A file system of its own, as large as it is told to be."""
+    """A file system of its own, of the size that is asked for."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

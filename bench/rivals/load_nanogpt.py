@@ -1,4 +1,4 @@
-"""nanoGPT's way: draw starts, slice the map and stack, anew for each batch.
+"""nanoGPT's way: draw starts, slice the map and stack, again for each batch.
 
 The loop is written after its train.py: the map is opened again for each batch, each row becomes an
 int64 tensor of its own, inputs and targets are sliced and stacked apart.

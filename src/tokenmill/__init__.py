@@ -1,10 +1,10 @@
 """Tokenize text once, then train on it from disk.
 
-files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py tells this half
+files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py has this half
                                    |
                                    v
  formats/ --> tokenfiles/ --> dataset.py --> order/ --> batches/ --> torch, lightning, train
-(anyone's files)                        (integers only)       batches/loader.py tells this half
+(anyone's files)                        (integers only)       batches/loader.py has this half
 
  errors.py       our few exceptions; each carries what, where, and what to do
  base/           what every room may use: atomic files, locks, retry, signals, progress

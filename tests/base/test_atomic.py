@@ -1,4 +1,4 @@
-"""Files are whole or not there at all, whoever is killed and whatever fails."""
+"""Files are complete or do not exist, whatever is killed and whatever fails."""
 
 import os
 import resource

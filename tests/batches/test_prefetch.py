@@ -215,7 +215,7 @@ def interrupt_until_it_ends(program):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_child_goes_on_by_itself_from_the_same_place():
+def test_a_forked_child_continues_by_itself_from_the_same_place():
     code = LOADER + (
         "import os\n"
         "first = next(loader)\n"

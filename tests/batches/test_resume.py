@@ -57,7 +57,7 @@ def through_json(state):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_state_restored_on_other_ranks_and_rows_goes_on_exactly(case):
+def test_every_state_restored_on_other_ranks_and_rows_resumes_exactly(case):
     uninterrupted = rows_of(ranks_of(case, 1, 1), 120)
     before = ranks_of(case, 2, 3)
     for step in range(12):  # 72 samples: more than three epochs of 23 windows
@@ -129,7 +129,7 @@ def test_set_epoch_in_the_middle_of_anything_changes_nothing():
     assert rows == expected
 
 
-def test_steps_go_on_counting_where_a_run_of_the_same_size_stopped():
+def test_steps_continue_counting_where_a_run_of_the_same_size_stopped():
     loader = BatchLoader(DATA, batch_size=2, block_size=BLOCK)
     for _ in range(5):
         next(loader)
@@ -220,7 +220,7 @@ class Resuming(RuleBasedStateMachine):
         self.saved = [(0, self.loader.state_dict())]
 
     @rule(num_steps=st.integers(1, 4))
-    def go_on(self, num_steps):
+    def take_steps(self, num_steps):
         for _ in range(num_steps):
             for row in next(self.loader).tokens.tolist():
                 assert row == self.order[self.read]

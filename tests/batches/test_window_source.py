@@ -57,7 +57,7 @@ def test_torch_reads_it_as_a_map_style_dataset():
     assert np.array_equal(torch.cat(batches).numpy(), [windows[i] for i in range(24)])
 
 
-def test_a_pickled_loader_goes_on_where_it_was():
+def test_a_pickled_loader_continues_where_it_was():
     loader = BatchLoader(numbered(1000), batch_size=3, block_size=BLOCK)
     next(loader)
 

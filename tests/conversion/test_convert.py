@@ -315,7 +315,7 @@ class TestWholeOrNotThere:
     def test_a_copy_that_differs_is_not_put_in_place(self, tmp_path, ours):
         """The disk gives back other bytes than were written to it."""
         code = "import sys; from tokenmill.cli import main; main(sys.argv[1:])"
-        # Behind the 128 bytes of the header, which is written again when all is counted.
+        # After the 128 bytes of the header, which is written again when all is counted.
         damage = injecting(f"poke_enter=@arg2={'00' * 300}07:when=1", "write")
         command = [sys.executable, "-B", "-c", code, "convert", ours, tmp_path / "out"]
 

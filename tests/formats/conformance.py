@@ -44,7 +44,7 @@ class AdapterTests:
         flat = self.tokens or [token for document in self.documents for token in document]
         return np.array(flat, self.dtype)
 
-    def test_the_format_is_told_by_content(self, path):
+    def test_the_format_is_detected_by_content(self, path):
         data = self.open(path)
 
         assert data.format == self.format

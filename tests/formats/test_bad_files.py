@@ -19,7 +19,7 @@ from formats.our_files import write_ours
 import tokenmill
 from tokenmill.errors import FormatError, TokenmillError
 
-# Twice as many tokens of half the size: only the ids themselves would tell.
+# Twice as many tokens of half the size: only the ids themselves would show it.
 UNDETECTABLE = [("modalities", 8, 1)]
 LIES = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**64 - 1, -1]
 
@@ -258,7 +258,7 @@ def fields():
 
 
 @pytest.mark.parametrize(("case", "file", "at", "code"), list(fields()))
-def test_a_header_that_lies_is_refused_before_anything_is_allocated(build, case, file, at, code):
+def test_a_wrong_header_is_refused_before_anything_is_allocated(build, case, file, at, code):
     folder = build(case)
     true = (folder / file).read_bytes()
     for lie in LIES:
@@ -282,7 +282,7 @@ def keys():
 
 
 @pytest.mark.parametrize(("case", "file", "path"), list(keys()))
-def test_an_index_that_lies_is_refused_before_anything_is_allocated(build, case, file, path):
+def test_a_wrong_index_is_refused_before_anything_is_allocated(build, case, file, path):
     folder = build(case)
     true = (folder / file).read_text()
     for lie in [*LIES, 1.5, "1", None, [], True, 10**30]:

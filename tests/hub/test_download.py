@@ -48,7 +48,7 @@ def test_the_first_three_training_shards_are_fetched(hub, shards, tmp_path):
 
 
 def test_the_fake_hub_is_a_hub_to_huggingface_hubs_own_client(hub, shards, tmp_path, monkeypatch):
-    """The call of the seed, as it stands there: what it fetches is what we fetch."""
+    """The call of the seed, unchanged: what it fetches is what we fetch."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
     path = huggingface_hub.hf_hub_download(
         repo_id=REPO,
@@ -220,7 +220,7 @@ def test_a_read_only_folder_with_everything_in_it_is_enough(shards, tmp_path):
             path.chmod(path.stat().st_mode | stat.S_IWUSR)
 
 
-def test_a_dry_run_tells_and_touches_nothing(hub, shards, tmp_path):
+def test_a_dry_run_reports_and_changes_nothing(hub, shards, tmp_path):
     done = get(tmp_path / "d", dry_run=True)
 
     assert names(done.fetched) == FIRST_THREE

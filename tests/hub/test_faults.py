@@ -88,7 +88,7 @@ def test_a_small_file_is_checked_by_its_git_hash(hub, shards, tmp_path):
     assert visible(tmp_path / "d") == {}
 
 
-def test_a_cut_download_goes_on_where_it_was_cut(hub, shards, tmp_path):
+def test_a_cut_download_resumes_where_it_was_cut(hub, shards, tmp_path):
     hub.fault(SHARD, "cut", at=3000)
 
     get(tmp_path / "d", shards=1)
@@ -226,7 +226,7 @@ def test_a_link_in_the_folder_is_not_followed(hub, tmp_path):
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-def test_a_shard_whose_header_lies_is_refused_though_its_hash_is_right(hub, tmp_path):
+def test_a_shard_whose_header_is_wrong_is_refused_though_its_hash_is_right(hub, tmp_path):
     hub.commit("ann/x", {"x_train_1.bin": llmc_shard(1, 4000, claims=4001)})
 
     with pytest.raises(DownloadError, match=r"promises 4,001 tokens, 9,026 bytes, .* has 9,024"):

@@ -29,7 +29,7 @@ def start_child(folder):
     return subprocess.Popen([sys.executable, "-c", CHILD, str(folder)], env=env)
 
 
-def test_killed_in_the_middle_the_next_run_goes_on(hub, tmp_path):
+def test_killed_in_the_middle_the_next_run_resumes(hub, tmp_path):
     big = llmc_shard(1, 400_000)
     hub.commit(REPO, {SHARD: big})
     hold = hub.fault(SHARD, "hold", at=600_000)
@@ -50,7 +50,7 @@ def test_killed_in_the_middle_the_next_run_goes_on(hub, tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_by_a_signal_on_a_dead_line_it_ends_at_once_and_can_go_on(hub, tmp_path, number):
+def test_stopped_by_a_signal_on_a_dead_line_it_ends_at_once_and_can_resume(hub, tmp_path, number):
     big = llmc_shard(1, 400_000)
     hub.commit(REPO, {SHARD: big})
     hold = hub.fault(SHARD, "hold", at=600_000)
@@ -84,7 +84,7 @@ except DownloadError as error:
 
 
 def test_a_disk_that_fills_up_is_an_error_and_leaves_nothing(hub, tmp_path):
-    """A limit on the size of files stands in for the end of a disk."""
+    """A limit on the size of files acts like a full disk."""
     hub.commit(REPO, {SHARD: llmc_shard(1, 400_000)})
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 

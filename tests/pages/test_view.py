@@ -43,7 +43,7 @@ def test_what_does_not_print_is_visible(client):
     assert raw_tokens
 
 
-def test_hovering_tells_id_bytes_and_place(client, texts):
+def test_hovering_shows_id_bytes_and_place(client, texts):
     page = client.page("/document?n=0")
     word = load("gpt2").decode(encoded(texts)[0][:1])
 
@@ -215,7 +215,7 @@ def test_a_hit_leads_to_its_place_in_the_document(client):
     assert len(word) < 20
 
 
-def test_a_search_goes_on_where_it_stopped(tmp_path):
+def test_a_search_continues_where_it_stopped(tmp_path):
     texts = [b"A needle in hay number %d.\n" % i for i in range(70)]
     folder = ours(tmp_path / "hay", {"train": encoded(texts)})
 

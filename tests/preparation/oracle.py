@@ -85,7 +85,7 @@ def is_empty(text, normalize):
 
 
 def expected(documents, encode, end_of_text, *, val_fraction, normalize, dedup, **lines):
-    """{split: [ids of each document, end-of-text included]} and the books."""
+    """{split: [ids of each document, end-of-text included]} and the accounts."""
     texts, lines_dropped = prepared_texts(documents, normalize=normalize, dedup=dedup, **lines)
     kept, seen, empty, emptied, duplicate = [], set(), 0, 0, 0
     for document, text in zip(documents, texts, strict=True):

@@ -106,7 +106,7 @@ def test_the_same_command_again_says_that_it_is_there_and_another_is_refused(
         )
 
 
-def test_stopped_at_the_manifest_it_goes_on_with_what_was_uploaded(
+def test_stopped_at_the_manifest_it_resumes_with_what_was_uploaded(
     corpus, bucket, expected, tmp_path, moto_port, endpoint, impatient
 ):
     def no_manifest(request):

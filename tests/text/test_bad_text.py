@@ -106,7 +106,7 @@ def test_an_archive_cut_at_any_length_is_an_error(tmp_path, suffix):
     path = tmp_path / f"a.txt{suffix}"
     for length in range(12, len(data), 7):
         if length == first:
-            continue  # a whole member: nobody could tell
+            continue  # a whole member: this cannot be detected
         path.write_bytes(data[:length])
 
         with pytest.raises(BadInputError, match=r"cut short|damaged"):

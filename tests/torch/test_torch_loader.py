@@ -50,7 +50,7 @@ def test_the_environment_is_asked_and_its_answer_is_kept(monkeypatch):
 
 
 @pytest.mark.parametrize("ranks_after", [1, 2])
-def test_a_state_goes_on_with_the_next_window_on_other_ranks(ranks_after):
+def test_a_state_resumes_with_the_next_window_on_other_ranks(ranks_after):
     steps = TorchLoader(numbered(), batch_size=4, block_size=16, rank=0, world_size=1)
     for _ in range(3):
         next(steps)

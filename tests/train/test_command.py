@@ -55,7 +55,7 @@ def test_sample_writes_to_stdout(trained):
         (["--dataset_dir", "d", "--config_file", "nowhere.json"], "no config file nowhere.json"),
     ],
 )
-def test_misuse_is_told_in_words(tmp_path, args, words, capsys):
+def test_misuse_is_explained_in_words(tmp_path, args, words, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["train", *args, "--out_dir", str(tmp_path)])
 

@@ -70,7 +70,7 @@ def test_killed_at_random_moments_and_resumed_equals_no_stop(whole, tmp_path):
     assert not list((run_dir / "checkpoints").glob(".*.tmp"))
 
 
-def test_a_run_goes_on_from_one_rank_to_two_with_the_same_data(whole, tmp_path):
+def test_a_run_of_one_rank_resumes_on_two_with_the_same_data(whole, tmp_path):
     """Preempted on one of two ranks: both save at the same step, and one rank finishes."""
     settings, run_dir = settings_in(whole, tmp_path, dropout=0.0), tmp_path / "run"
     alone = settings_in(whole, tmp_path, dropout=0.0, model_name="alone")
@@ -114,14 +114,14 @@ def copy_of_whole(whole, tmp_path):
     return settings_in(whole, tmp_path, model_name="run")
 
 
-def test_a_run_does_not_go_on_with_other_settings(whole, tmp_path):
+def test_a_run_does_not_resume_with_other_settings(whole, tmp_path):
     settings = copy_of_whole(whole, tmp_path)
 
     with pytest.raises(SettingsMismatchError, match=r"batch_size +8 -> 16"):
         train({**settings, "batch_size": 16}, resume=True, quiet=True)
 
 
-def test_a_run_does_not_go_on_with_other_data(whole, tmp_path):
+def test_a_run_does_not_resume_with_other_data(whole, tmp_path):
     settings = copy_of_whole(whole, tmp_path)
     np.save(tmp_path / "other.npy", encode_text(text(1400), load("bytes")))
 

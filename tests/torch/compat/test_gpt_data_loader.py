@@ -63,6 +63,6 @@ def test_before_there_is_data_it_says_what_to_do():
         GPTDataLoader(config, "bytes").get_batch("train")
 
 
-def test_a_config_without_a_size_is_told(dataset_dir):
+def test_a_config_without_a_size_is_reported(dataset_dir):
     with pytest.raises(ValueError, match="the config has no block_size"):
         GPTDataLoader({"batch_size": 4}, None, dataset_dir=dataset_dir)

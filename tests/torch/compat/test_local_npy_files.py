@@ -31,7 +31,7 @@ def test_the_call_of_the_document_runs(training_data):
 
     assert len(batches) == len(train_loader) == 4999 // 16 // 32
     assert batches[0]["input_ids"].shape == batches[0]["labels"].shape == (32, 16)
-    # The 128 bytes of a .npy header, read as int32, would stand in the first window.
+    # The 128 bytes of a .npy header, read as int32, would be in the first window.
     assert all(torch.equal(b["input_ids"] + 1, b["labels"]) for b in batches)
     starts = torch.cat([b["input_ids"][:, 0] for b in batches])
     assert len(set(starts.tolist())) == len(starts)
@@ -39,7 +39,7 @@ def test_the_call_of_the_document_runs(training_data):
     assert first_of_val[0, 0] == 60_000  # uint16 read as what its header says
 
 
-def test_too_few_windows_for_one_batch_are_told_and_not_skipped(training_data):
+def test_too_few_windows_for_one_batch_are_reported_and_not_skipped(training_data):
     with pytest.raises(ValueError, match=r"62 windows of 16.*a step takes 64"):
         create_dataloaders(
             "training_data/owt_train_tokens.npy", "training_data/owt_valid_tokens.npy", 64, 16
