@@ -112,7 +112,7 @@ def test_names_that_are_not_plain_are_encoded_and_stay_apart(tmp_path):
         ("a.txt", b"PAR1 is one too", "text", None),
     ],
 )  # fmt: skip
-def test_content_tells_what_a_file_is_then_its_name(tmp_path, name, data, kind, compression):
+def test_content_says_what_a_file_is_then_its_name(tmp_path, name, data, kind, compression):
     fill(tmp_path, {name: data})
 
     [source] = find_sources(tmp_path / name)
