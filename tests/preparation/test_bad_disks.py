@@ -132,7 +132,7 @@ def test_a_disk_that_fills_up_while_shards_are_written(corpus, tmp_path):
         found = hashes_of_files(out)
         shards = {name: found[name] for name in found if name.startswith(("train/", "val/"))}
         assert 0 < len(shards) < len(untouched) / 2
-        assert shards == {name: untouched[name] for name in shards}  # each whole, or not there
+        assert shards == {name: untouched[name] for name in shards}  # each complete, or missing
 
         disk.resize(20 << 20)
         prepare(**wanted)
