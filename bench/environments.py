@@ -24,7 +24,7 @@ PACKAGES = {
 
 
 def python_of(name: str, venvs: Path | None = None) -> Path | None:
-    """The interpreter of a peer's environment; None, with a word, when it cannot be made."""
+    """The interpreter of a peer's environment; None, with a message, when it cannot be made."""
     folder = (venvs or CACHE) / name
     python = folder / "bin" / "python"
     if python.exists():

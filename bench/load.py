@@ -1,4 +1,4 @@
-"""How fast are batches? Side by side with the bare gather and the peers, in one run.
+"""How fast are batches? Compared with NumPy alone and with other projects, in one run.
 
     python bench/load.py                      # 200 million tokens, 64 rows of 1024
     python bench/load.py --venvs ENVS --no-sparse
@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 RIVALS = HERE / "rivals"
 END_OF_TEXT = 50256
 SHARD = 10_000_000
-BATCHES = 1000  # a stretch: long enough that what happens once at its start does not count
+BATCHES = 1000  # in one turn: so many that what happens once at its start does not count
 
 # Name of the script, its environment (None: this one), and the numbers of workers to try.
 PEERS: dict[str, tuple[str | None, list[int | None]]] = {
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def write_tokens(folder: Path, num_tokens: int) -> Path:
-    """Tokens as text has them (few ids often, documents of some hundreds): whole, and in shards."""
+    """Tokens as in text (few ids often, documents of some hundreds): one file, and shards."""
     rng = np.random.default_rng(0)
     path = folder / "train.bin"
     (folder / "shards").mkdir()
@@ -88,7 +88,7 @@ def write_tokens(folder: Path, num_tokens: int) -> Path:
 def against_the_bare_gather(
     folder: Path, options: argparse.Namespace
 ) -> dict[str, dict[str, float]]:
-    """All in turns, stretch by stretch, so that a busy moment of the machine hits each."""
+    """All run alternately, so that other work on the machine slows down each of them."""
     known = {"split": "all", "dtype": "uint16", "end_of_text_id": END_OF_TEXT}
     one = tokenmill.open(folder / "train.bin", **known)
     many = tokenmill.open(folder / "shards", **known)

@@ -21,7 +21,7 @@ class Run:
 
 
 def run(command: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> Run:
-    """Run it to its end; a failure is an error that shows what it printed last."""
+    """Run a command to its end; a failure is an error that shows the last lines it printed."""
     started = time.perf_counter()
     process = subprocess.Popen(
         command,
@@ -71,7 +71,7 @@ def own_memory(pid: int) -> int:
 
 
 def machine() -> dict[str, object]:
-    """What a result should say of the machine it was taken on."""
+    """What a result should say about the machine it was measured on."""
     return {
         "cores": len(os.sched_getaffinity(0)),
         "processor": platform.processor() or platform.machine(),

@@ -1,4 +1,4 @@
-"""How fast is `tokenmill prepare`? Side by side with its limit and its peers, in one run.
+"""How fast is `tokenmill prepare`? Compared with its limit and with other projects, in one run.
 
     python bench/prepare.py --corpus english.txt --megabytes 1000
 
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def against_gigatoken(folder: Path, text: Path, size: int, rounds: int) -> dict[str, object]:
-    """Alternate the limit and ours, so that a busy moment of the machine hits both."""
+    """Alternate the limit and ours, so that other work on the machine slows down both."""
     settings = {
         "no cleaning, no dedup": ["--no_normalize", "--no_dedup"],
         "cleaning and line dedup": [],

@@ -1,4 +1,4 @@
-"""Does data ever hold up training, and does it cost memory? A toy GPT on small and huge data.
+"""Does training ever wait for data, and how much memory does it need? A toy GPT on two datasets.
 
     python bench/train.py --steps 100         # writes bench/results/train.json
 
@@ -43,10 +43,10 @@ def main() -> None:
 
 
 def measure(folder: Path, num_tokens: int, steps: int) -> dict[str, float]:
-    """One run; its memory at the most, its share of waiting over all steps but the first ten."""
+    """One run: its peak memory, and its share of waiting over all steps except the first ten."""
     path = folder / f"tokens_{num_tokens}.bin"
     with path.open("wb") as file:
-        file.truncate(2 * num_tokens)  # zeros that take no room
+        file.truncate(2 * num_tokens)  # zeros that use no disk space
         file.seek(0)
         np.random.default_rng(0).integers(0, 256, 10**6, dtype=np.uint16).tofile(file)
     flags = (

@@ -1,4 +1,4 @@
-"""The whole way in two minutes, without a network: `make demo`.
+"""From text to a trained model in two minutes, without a network: `make demo`.
 
 Python's own standard library is the corpus: some 12 MB of source text that is on every machine
 with Python. It becomes a dataset, is read again and compared, served as batches, trains a small
@@ -20,7 +20,7 @@ NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idle_test", "
 
 
 def main() -> None:
-    """Run the four stages, each with what it did."""
+    """Run the four stages, and print what each did."""
     shutil.rmtree(HERE, ignore_errors=True)
     stage("1. Prepare: text files become token shards")
     files = library_files()

@@ -216,7 +216,7 @@ def names_only(function: object) -> str:
 
 
 def signature(value: object) -> str:
-    """With types and defaults, an argument a line where it is long."""
+    """With types and defaults; one argument on each line if it is long."""
     found = inspect.signature(value)  # type: ignore[arg-type]
     text = plain(str(found))
     if len(text) < 70:
@@ -232,7 +232,7 @@ def signature(value: object) -> str:
 
 
 def plain(text: str) -> str:
-    """Types as one reads them: without the modules they come from."""
+    """Types in short form: without the modules they come from."""
     text = re.sub(
         r"\b(?:tokenmill|collections\.abc|typing|torch|numpy|pathlib)\.(?:\w+\.)*", "", text
     )

@@ -23,7 +23,7 @@ END_OF_TEXT = 50256
 
 
 class Tokenizer:
-    """The little that the dataset asks of one."""
+    """Only what the dataset needs of a tokenizer."""
 
     vocab_size, eod, pad = 50257, END_OF_TEXT, END_OF_TEXT
     unique_identifiers: dict[str, str] = {"class": "none"}  # noqa: RUF012

@@ -1,7 +1,7 @@
 """nanoGPT's way: draw starts, slice the map and stack, again for each batch.
 
 The loop is written after its train.py: the map is opened again for each batch, each row becomes an
-int64 tensor of its own, inputs and targets are sliced and stacked apart.
+int64 tensor of its own, inputs and targets are sliced and stacked separately.
 """
 
 import sys

@@ -7,6 +7,7 @@ import click
 
 from tokenmill.cli.flags import SectionedCommand, settings_flags, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.errors import MissingExtraError
 
 SETTINGS = ("train/config.py", "TrainConfig")
 RUN = {"section": "The run"}
@@ -44,8 +45,6 @@ def command(config_file: str | None, resume: bool, quiet: bool, **settings: Any)
 
 def needs_torch(what: str) -> None:
     """Raise an error that says how to install torch, where it is missing."""
-    from tokenmill.errors import MissingExtraError
-
     try:
         import torch  # noqa: F401
     except ImportError:

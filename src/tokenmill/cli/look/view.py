@@ -32,6 +32,8 @@ def command(
         tokenmill view data/corpus
         tokenmill view train.bin --dtype uint16 --tokenizer gpt2 --port 8123 --no_browser
     """
+    import webbrowser
+
     from tokenmill.pages.server import Server
     from tokenmill.pages.site.routes import Site
 
@@ -41,8 +43,6 @@ def command(
         elif not quiet:
             print(f"{server.site.name} is at {server.address} (Ctrl-C ends it)", flush=True)
         if not no_browser:
-            import webbrowser
-
             webbrowser.open(server.address)
         try:
             server.serve_forever(poll_interval=0.2)

@@ -135,8 +135,7 @@ def summary_lines(summary: "Summary") -> Iterator[str]:
     dropped = ", ".join(f"{n:,} {reason}" for reason, n in sorted(summary.dropped.items()))
     kept = f"read {summary.documents_in:,} documents, kept {summary.documents_written:,}"
     yield f"  done      {kept}" + (f" (dropped: {dropped})" if dropped else "")
-    for place in summary.bad_input:
-        yield f"  bad       {place}"
+    yield from (f"  bad       {place}" for place in summary.bad_input)
     if summary.lines_dropped:
         yield f"  lines     dropped {summary.lines_dropped:,} seen before"
     item_size = 2 if summary.dtype == "uint16" else 4
@@ -145,8 +144,7 @@ def summary_lines(summary: "Summary") -> Iterator[str]:
         f"  tokens    {summary.train_tokens:,} train in {summary.train_shards:,} shards, "
         f"{summary.val_tokens:,} val in {summary.val_shards:,}, {summary.dtype}, {size}"
     )
-    for note in summary.notes:
-        yield f"  note      {note}"
+    yield from (f"  note      {note}" for note in summary.notes)
     if summary.already_there:
         yield f"Nothing to write to {summary.out_dir}"
     else:

@@ -39,8 +39,7 @@ def work(run: str, part: str, workers: int, wait: float, quiet: bool) -> Outcome
     if report.complete and not report.finished:
         lines.append(f"all tasks are done; next: tokenmill prepare finish {run}")
     elif report.missing:
-        stage = report.stages[-1]
-        lines.append(f"other parts must finish {stage.name!r} before this one continues")
+        lines.append(f"other parts must finish {report.stages[-1].name!r} first")
     return Outcome(_to_json(report), notes=lines)
 
 
