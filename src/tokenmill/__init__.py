@@ -30,9 +30,10 @@ files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from tokenmill.version import __version__
+
+TYPE_CHECKING = False  # type checkers take it for True; importing typing would take 5 ms
 
 if TYPE_CHECKING:
     from tokenmill.batches.loader import BatchLoader
@@ -116,7 +117,7 @@ _HOME_OF = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
     home = _HOME_OF.get(name, "tokenmill.errors")
