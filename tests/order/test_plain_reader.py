@@ -1,0 +1,173 @@
+"""examples/plain_reader.py, written from the pages alone, gives the batches of BatchLoader.
+
+And the pages are exact: their tables of values hold, for the reader and for the library.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tokenmill
+from tokenmill.dataset import from_array
+from tokenmill.order.blocks import Blocks
+from tokenmill.order.permutation import round_keys, shuffle
+from tokenmill.order.sample_order import SampleOrder
+from tokenmill.order.shares import whole_parts
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "examples" / "plain_reader.py"
+ORDERS = {
+    "shuffle": {},
+    "sequential": {"order": "sequential"},
+    "random": {"order": "random"},
+    "blocks": {"order": "blocks"},
+    "small blocks": {"order": Blocks(3, 4)},
+    "phase": {"phase": True},
+    "blocks with phase": {"order": Blocks(3, 4), "phase": True},
+}
+
+
+@pytest.fixture(scope="module")
+def reader():
+    names = {"__name__": "plain_reader"}
+    exec(compile(SCRIPT.read_text(), str(SCRIPT), "exec"), names)
+    return names
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A dataset of several shards."""
+    place = tmp_path_factory.mktemp("plain")
+    lines = (f"line {i} of the corpus, {i * 7919 % 1000} words from the mill\n" for i in range(400))
+    (place / "corpus.txt").write_text("\n".join(lines))
+    tokenmill.prepare(
+        place / "corpus.txt", place / "data", tokenizer="bytes", tokens_per_shard=1000, workers=1
+    )
+    return place / "data"
+
+
+class Listed:
+    """Tokens in memory, as the reader takes them."""
+
+    def __init__(self, tokens):
+        self.num_tokens, self._tokens = len(tokens), tokens
+
+    def read(self, start, count):
+        return self._tokens[start : start + count].tolist()
+
+
+def plain_options(options):
+    order = options.get("order")
+    if isinstance(order, Blocks):
+        options = {**options, "order": (order.windows_per_block, order.blocks_per_group)}
+    return options
+
+
+def assert_same(rows, batch):
+    assert np.array_equal([inputs for inputs, _ in rows], batch.inputs)
+    assert np.array_equal([targets for _, targets in rows], batch.targets)
+
+
+@pytest.mark.parametrize("options", ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize("seed", [0, 2**33 + 5])
+def test_batches_of_a_dataset(reader, folder, options, seed):
+    """Every step of two epochs and a bit, so that short blocks and groups are met."""
+    data = tokenmill.open(folder)
+    split = reader["Split"](folder)
+    sizes = {"batch_size": 2, "block_size": 50, "seed": seed, "world_size": 3}
+    assert len(split.shards) > 3
+    per_epoch = data.num_tokens // 50
+
+    for step in range(per_epoch * 2 // 6 + 3):
+        rank = step % 3
+        rows = reader["batch"]([split], step, rank=rank, **sizes, **plain_options(options))
+        loader = tokenmill.BatchLoader(data, rank=rank, **sizes, **options)
+        assert_same(rows, loader.batch(step))
+
+
+def test_resuming_a_state_with_another_batch_size(reader, folder):
+    loader = tokenmill.BatchLoader(tokenmill.open(folder), batch_size=5, block_size=16, seed=3)
+    next(iter(loader))
+    state = loader.state_dict()
+    resumed = tokenmill.BatchLoader(tokenmill.open(folder), batch_size=2, block_size=16, seed=3)
+    resumed.load_state_dict(state)
+
+    split, samples = reader["Split"](folder), state["samples"]
+    rows = reader["batch"]([split], 0, batch_size=2, block_size=16, seed=3, samples=samples)
+
+    assert samples == 5
+    assert_same(rows, next(iter(resumed)))
+
+
+@pytest.mark.parametrize("options", [{}, {"order": "random"}, {"phase": True}], ids=str)
+def test_a_mixture_with_a_change_of_weights(reader, options):
+    tokens = [np.arange(n, dtype="<u2") for n in (5003, 701, 2999)]
+    weights = [(0.7, 0.25, 0.05), (1, 0, 3)]
+    schedule = [(at, dict(zip("abc", w, strict=True))) for at, w in zip((0, 50), weights)]  # noqa: B905
+    sources = dict(zip("abc", map(from_array, tokens), strict=True))
+    data = tokenmill.Mixture(sources, schedule=schedule, samples_per_step=4)
+    sizes = {"batch_size": 4, "block_size": 20, "seed": 9}
+    loader = tokenmill.BatchLoader(data, **sizes, **options)
+    stages = [(4 * at, whole_parts(w)) for at, w in zip((0, 50), weights)]  # noqa: B905
+
+    for step in [*range(20), 47, 48, 49, 50, 51, 52, 70, 200]:
+        rows = reader["batch"](
+            [Listed(each) for each in tokens], step, stages=stages, **sizes, **options
+        )
+        assert_same(rows, loader.batch(step))
+
+
+def test_it_runs_as_the_first_line_says(folder):
+    command = [sys.executable, "-I", SCRIPT, folder, "--batch_size", "2", "--block_size", "8"]
+
+    done = subprocess.run([*command, "--step", "3"], capture_output=True, text=True, check=True)
+
+    loader = tokenmill.BatchLoader(tokenmill.open(folder), batch_size=2, block_size=8)
+    rows = [list(map(int, line.split())) for line in done.stdout.splitlines()]
+    assert rows == loader.batch(3).inputs.tolist()
+
+
+def test_it_needs_nothing_but_the_standard_library_and_is_short():
+    text = SCRIPT.read_text()
+    imported = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add(node.module.partition(".")[0])
+
+    assert imported <= sys.stdlib_module_names
+    assert len(text.splitlines()) <= 200
+
+
+def vectors():
+    """(expression, value) of the table of test vectors in docs/order.md."""
+    text = (ROOT / "docs" / "order.md").read_text().partition("### Test vectors")[2]
+    return re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("expression", "value"), vectors())
+def test_vectors_of_the_page_hold_for_the_reader(reader, expression, value):
+    assert repr(eval(expression, dict(reader))) == value
+
+
+def test_vectors_of_the_page_are_of_every_kind_and_hold_for_the_library():
+    of_page = dict(vectors())
+    for name in ("keys", "mix", "permute", "blocks", "start_of", "deal", "mixture"):
+        assert any(f"{name}(" in expression for expression in of_page), name
+
+    assert of_page["[hex(key) for key in keys(0, 0)[:2]]"] == repr(
+        [hex(key) for key in round_keys(0, 0)[:2]]
+    )
+    assert of_page["[permute(p, 8, keys(0, 0)) for p in range(8)]"] == repr(
+        shuffle(np.arange(8), 8, seed=0, epoch=0).tolist()
+    )
+    order = SampleOrder([1000], block_size=10, seed=7, phase=True)
+    assert of_page["[start_of(g, 1000, 10, 7, phase=True) for g in range(4)]"] == repr(
+        order.locate(np.arange(4))[1].tolist()
+    )
