@@ -170,8 +170,11 @@ def test_experiments_of_one_name_are_refused(tmp_path):
 
 SRUN = """#!/bin/bash
 while [[ $1 == -* ]]; do shift; done
-export SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_LOCALID=0
-exec "$@"
+export SLURM_STEP_ID=0 SLURM_NTASKS=${TASKS:-1}
+for task in $(seq 1 $((SLURM_NTASKS - 1))); do
+    SLURM_PROCID=$task SLURM_LOCALID=$task "$@" &
+done
+SLURM_PROCID=0 SLURM_LOCALID=0 exec "$@"
 """
 SCONTROL = """#!/bin/bash
 if [ "$1" = show ]; then echo localhost; else echo "$@" >> requeued; fi
@@ -190,15 +193,15 @@ def slurm(tmp_path):
         **ENVIRONMENT,
         "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
         "TOKENMILL_PYTHON": sys.executable,
-        "SLURM_JOB_ID": "4711",
+        "SLURM_JOB_ID": str(os.getpid()),  # the port of the ranks depends on it
         "SLURM_JOB_NODELIST": "node1",
     }
 
-    def submit(**settings):
+    def submit(tasks=1, **settings):
         flags = train_runs.flags({**TINY, "input_file": "input.txt", **settings})
         return subprocess.Popen(
             ["bash", ROOT / "scripts" / "submit_job.sh", *flags],
-            env=environment,
+            env={**environment, "TASKS": str(tasks)},
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -225,7 +228,7 @@ def test_the_slurm_job_requeues_itself_before_the_time_limit_and_resumes(slurm, 
     printed, _ = job.communicate(timeout=120)
 
     assert job.returncode == 75, printed
-    assert (tmp_path / "requeued").read_text() == "requeue 4711\n"
+    assert (tmp_path / "requeued").read_text() == f"requeue {os.getpid()}\n"
     stopped_at = points(tmp_path / "runs" / "gpt" / "metrics.jsonl", "loss")[-1][0]
 
     again = slurm(max_iters=stopped_at + 5, decay_iters=50)
@@ -233,7 +236,16 @@ def test_the_slurm_job_requeues_itself_before_the_time_limit_and_resumes(slurm, 
 
     assert again.returncode == 0, printed
     assert f"resumed at step {stopped_at:,}" in printed
-    assert (tmp_path / "requeued").read_text() == "requeue 4711\n"
+    assert (tmp_path / "requeued").read_text() == f"requeue {os.getpid()}\n"
+
+
+def test_the_tasks_of_the_slurm_job_find_each_other(slurm):
+    job = slurm(tasks=2)
+    printed, _ = job.communicate(timeout=120)
+
+    assert job.returncode == 0, printed
+    assert "rank 0 of 2, from Slurm step" in printed
+    assert "Trained to step 6" in printed
 
 
 def test_the_slurm_job_is_not_requeued_after_an_error(slurm, tmp_path):

@@ -4,6 +4,8 @@ And the pages are exact: their tables of values hold, for the reader and for the
 """
 
 import ast
+import hashlib
+import json
 import re
 import subprocess
 import sys
@@ -104,16 +106,27 @@ def test_resuming_a_state_with_another_batch_size(reader, folder):
     assert_same(rows, next(iter(resumed)))
 
 
+def test_the_fingerprint_of_the_order_in_a_state():
+    state = tokenmill.BatchLoader(from_array(np.arange(1000)), block_size=10, seed=7).state_dict()
+    named = ("block_size", "order", "order_version", "phase", "seed", "stages")
+
+    text = json.dumps({key: state[key] for key in named}, sort_keys=True, separators=(",", ":"))
+
+    hashed = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    assert hashed == state["order_fingerprint"]
+
+
 @pytest.mark.parametrize("options", [{}, {"order": "random"}, {"phase": True}], ids=str)
 def test_a_mixture_with_a_change_of_weights(reader, options):
     tokens = [np.arange(n, dtype="<u2") for n in (5003, 701, 2999)]
     weights = [(0.7, 0.25, 0.05), (1, 0, 3)]
-    schedule = [(at, dict(zip("abc", w, strict=True))) for at, w in zip((0, 50), weights)]  # noqa: B905
+    stages = list(zip((0, 50), weights, strict=True))
+    schedule = [(at, dict(zip("abc", each, strict=True))) for at, each in stages]
     sources = dict(zip("abc", map(from_array, tokens), strict=True))
     data = tokenmill.Mixture(sources, schedule=schedule, samples_per_step=4)
     sizes = {"batch_size": 4, "block_size": 20, "seed": 9}
     loader = tokenmill.BatchLoader(data, **sizes, **options)
-    stages = [(4 * at, whole_parts(w)) for at, w in zip((0, 50), weights)]  # noqa: B905
+    stages = [(4 * at, whole_parts(each)) for at, each in stages]
 
     for step in [*range(20), 47, 48, 49, 50, 51, 52, 70, 200]:
         rows = reader["batch"](
