@@ -224,6 +224,14 @@ class TokenDataset(TokenAxis):
             return found.vocab_size
         return int(self.tokenizer.vocab_size)
 
+    @property
+    def stated_vocab_size(self) -> int | None:
+        """The same as far as it is known without loading a tokenizer."""
+        known = self._loaded or self._tokenizer
+        if self._found.vocab_size is not None or known is None or isinstance(known, str):
+            return self._found.vocab_size
+        return int(known.vocab_size)
+
     def of_files(self, files: Sequence[TokenFile], split: str | None) -> "TokenDataset":
         """The same dataset with only these of its files."""
         data = TokenDataset(

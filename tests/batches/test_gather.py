@@ -1,5 +1,9 @@
 """Gathering rows: the same tokens as plain slices, whatever the shards, backend and dtype."""
 
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,6 +13,7 @@ from tokenmill.batches.gather import RowReader, check_dtype
 from tokenmill.dataset import from_array
 from tokenmill.errors import FormatError
 
+DATA = Path(__file__).parents[1] / "data"
 IDS = np.random.default_rng(0).integers(0, 60_000, 1000).astype(np.uint16)
 STARTS = np.random.default_rng(1).integers(0, 1000 - 33, 200)
 SHARDS = [
@@ -100,3 +105,58 @@ def test_the_source_of_a_mixture_that_holds_such_an_id_is_named(tmp_path):
 
     with pytest.raises(FormatError, match=r"bad\.npy holds the id 70,000, which uint16 cannot"):
         next(BatchLoader(mixture, batch_size=64, block_size=8, dtype="uint16"))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_an_id_below_0_is_refused_when_its_row_is_served(tmp_path, dtype):
+    ids = np.arange(100, dtype=dtype)
+    ids[70] = -5
+    np.save(tmp_path / "x.npy", ids)
+    data = tokenmill.open(tmp_path / "x.npy")
+    loader = BatchLoader(data, batch_size=1, block_size=10, order="sequential")
+
+    for _ in range(6):  # the rows before it are served
+        next(loader)
+    with pytest.raises(FormatError, match=r"x\.npy holds the id -5, .*below 0 \(its token 70;"):
+        next(loader)
+    with pytest.raises(FormatError, match="-5"):
+        loader.windows()[6]
+
+
+def test_an_id_below_0_of_megatron_is_refused(tmp_path):
+    shutil.copytree(DATA / "megatron_int32", tmp_path / "m")
+    tokens = np.memmap(tmp_path / "m" / "corpus.bin", "<i4")
+    tokens[-2] = -1
+    tokens.flush()
+    data = tokenmill.open(tmp_path / "m", "all")
+
+    with pytest.raises(FormatError, match=rf"holds the id -1, .*\(its token {len(tokens) - 2:,};"):
+        next(BatchLoader(data, batch_size=1, block_size=data.num_tokens - 1))
+
+
+@pytest.mark.parametrize("cut", SHARDS)
+@pytest.mark.parametrize("backend", ["mmap", "pread"])
+def test_an_id_beyond_the_vocabulary_is_refused_with_its_file(tmp_path, cut, backend):
+    ids = IDS % 500
+    ids[985] = 503
+    for i, part in enumerate(np.split(ids, np.cumsum(cut)[:-1])):
+        np.save(tmp_path / f"{i:03}.npy", part)
+    tokenizer = SimpleNamespace(vocab_size=503, fingerprint="x", name="x", end_of_text_id=502)
+    data = tokenmill.open(tmp_path, "all", tokenizer=tokenizer, backend=backend)
+    file = int(np.searchsorted(np.cumsum(cut), 985, side="right"))
+    token = 985 - sum(cut[:file])
+
+    expected = (
+        rf"{file:03}\.npy holds the id 503, .*not in its vocabulary \(its token {token}; .*503 ids"
+    )
+    with pytest.raises(FormatError, match=expected):
+        next(BatchLoader(data, batch_size=30, block_size=33, order="sequential"))
+    assert len(next(BatchLoader(data, batch_size=29, block_size=33, order="sequential")).tokens)
+
+
+def test_a_vocabulary_is_not_loaded_to_know_its_size(tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", IDS)
+    data = tokenmill.open(tmp_path / "x.npy", tokenizer="gpt2")
+    monkeypatch.setattr("tokenmill.tokens.load_tokenizer.load", lambda name: pytest.fail(name))
+
+    next(BatchLoader(data, batch_size=8, block_size=33))

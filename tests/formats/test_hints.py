@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from formats.our_files import write_ours
@@ -92,3 +93,29 @@ def test_tokenizer_files_name_the_flags_of_the_command_line_too(tmp_path):
         load(str(tmp_path / "x.tiktoken"))
     assert "--token_pattern cl100k --end_of_text 100257" in caught.value.hint
     assert 'load("...", pattern="cl100k", end_of_text=100257)' in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["tokens.npy", "tokens.bin"])
+@pytest.mark.parametrize("dtype", ["uint16", "int32", "uint32", "int64"])
+def test_the_hint_for_a_file_without_a_header_offers_the_width_that_fits_first(
+    tmp_path, name, dtype
+):
+    ids = np.random.default_rng(0).integers(0, 50_257, 1000).astype(dtype)
+    ids.tofile(tmp_path / name)
+
+    hint = hint_for(tmp_path / name)
+
+    assert evaluate(hint)[:].tolist() == ids.tolist()
+    assert f"uint{8 * ids.itemsize}" in hint.splitlines()[0]  # and why
+    assert {"uint16", "uint32"} <= set(re.findall(r'dtype="(\w+)"', hint))
+    assert ", ".join(map(str, ids[:6].tolist())) in hint.splitlines()[1]
+
+
+def test_both_widths_are_offered_for_a_real_npy_that_has_none_and_for_a_short_one(tmp_path):
+    np.arange(1000, 1600, dtype=np.int32).tofile(tmp_path / "long.npy")
+    np.arange(1000, 1010, dtype=np.int32).tofile(tmp_path / "short.npy")
+
+    assert evaluate(hint_for(tmp_path / "long.npy", format="npy")).dtype == np.uint32
+    short = hint_for(tmp_path / "short.npy")
+    assert "too short to say" in short
+    assert "1000, 1001, 1002" in short

@@ -7,10 +7,11 @@ import torch
 from tokenmill.torch.device_copy import bits_of, widen
 
 
-@pytest.mark.parametrize("dtype", ["uint16", "uint32", "int32", "int64"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "uint32", "int32", "int64"])
 def test_ids_survive_the_way_to_the_device(dtype):
     largest = min(np.iinfo(dtype).max, 2**32 - 1)
-    ids = np.array([[0, 1, 255, 32767], [min(32768, largest), largest - 1, largest, 7]], dtype)
+    some = [[0, 1, 255, 32767], [32768, largest - 1, largest, 7]]
+    ids = np.minimum(some, largest).astype(dtype)
 
     bits = bits_of(ids)
 

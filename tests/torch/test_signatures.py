@@ -13,6 +13,7 @@ from tokenmill.batches.loader import LoaderKeywords, OrderKeywords
 from tokenmill.torch import (
     LocalTokenizedDatasetFixed,
     StatefulTokenLoader,
+    TokenDataLoader,
     TokenizedDataset,
     TorchLoader,
     WindowsDataset,
@@ -50,6 +51,11 @@ def test_the_keywords_for_type_checkers_are_those_of_the_core():
             {"items", "mesh", "num_workers", "workers", "from_start"},
             {"prefetch"},
         ),
+        (
+            TokenDataLoader,
+            {"items", "mesh", "num_workers", "workers", "from_start"},
+            {"prefetch"},
+        ),
         (WindowsIterable, {"items", "mesh", "rank_aware"}, {"prefetch"}),
     ],
 )
@@ -75,7 +81,9 @@ def test_what_opens_files_shows_the_keywords_of_open(function):
     assert set(keywords(function)) > OPEN
 
 
-@pytest.mark.parametrize("loader", [TorchLoader, StatefulTokenLoader, WindowsIterable])
+@pytest.mark.parametrize(
+    "loader", [TorchLoader, StatefulTokenLoader, TokenDataLoader, WindowsIterable]
+)
 def test_a_mistyped_keyword_is_refused_with_the_right_one(loader):
     with pytest.raises(TypeError, match=f"{loader.__name__}.*'sed'; did you mean 'seed'"):
         loader(numbered(), batch_size=4, block_size=16, sed=1)

@@ -6,6 +6,7 @@ import torch
 from torch_data import numbered, with_documents
 
 from tokenmill.batches.loader import BatchLoader
+from tokenmill.batches.mixture import Mixture
 from tokenmill.errors import MismatchError, OrderMismatchError
 from tokenmill.torch import TorchLoader
 
@@ -22,10 +23,26 @@ def test_the_tensors_are_the_arrays_of_the_core():
         assert np.array_equal(targets.numpy(), batch.targets)
 
 
-def test_on_the_cpu_both_views_share_one_block_of_memory():
+def test_inputs_and_targets_share_no_memory():
+    """A model that changes its inputs in place does not change its targets."""
     inputs, targets = next(TorchLoader(numbered(), batch_size=4, block_size=16))
+    before = targets.clone()
 
-    assert targets.data_ptr() == inputs.data_ptr() + 8
+    inputs.zero_()
+
+    assert torch.equal(targets, before)
+
+
+def test_the_source_of_each_row_comes_along():
+    mixture = Mixture({"a": numbered(), "b": numbered()}, weights={"a": 1, "b": 1})
+    loader = TorchLoader(mixture, batch_size=32, block_size=16)
+    arrays = BatchLoader(mixture, batch_size=32, block_size=16)
+
+    batch = next(loader)
+
+    assert batch.sources.tolist() == next(arrays).sources.tolist()
+    assert set(batch.sources.tolist()) == {0, 1}
+    assert [len(part.sources) for part in batch.split(20)] == [20, 12]
 
 
 def test_ranks_share_a_step_and_repeat_nothing():

@@ -51,7 +51,7 @@ def test_equal_tokens_give_equal_losses_however_they_are_stored(corpus):
         },
         "shards": {"dataset_dir": str(files / "shards")},
     }
-    np.save(corpus / "text.npy", encode_text(text(), load("bytes")))
+    pretokenize(corpus / "text.txt", tokenizer="bytes")
     others["beside"] = {"input_file": str(corpus / "text.txt")}
 
     for name, source in others.items():

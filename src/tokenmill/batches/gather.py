@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tokenmill.batches.lookup import place_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 
@@ -24,7 +25,13 @@ class RowReader:
 
     def __init__(self, data: TokenDataset, length: int, dtype: np.dtype[Any]) -> None:
         self.data, self.length, self._dtype = data, length, dtype
-        self._narrows = not np.can_cast(data.dtype, dtype, "safe")
+        # Seen as unsigned, an id below 0 is huge: one look for the largest finds it as well.
+        self._unsigned = np.dtype(f"u{data.dtype.itemsize}")
+        limits = [int(np.iinfo(data.dtype).max), int(np.iinfo(dtype).max)]
+        if data.stated_vocab_size is not None:
+            limits.append(data.stated_vocab_size - 1)
+        self._largest = min(limits)
+        self._may_exceed = self._largest < np.iinfo(self._unsigned).max
         self._maps: dict[int, memoryview] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -51,9 +58,31 @@ class RowReader:
             rows = self._index(offsets)
         else:
             rows = self._join(shards.tolist(), offsets.tolist())
-        if self._narrows:
-            _check_ids_fit(self.data, rows, self._dtype)
+        if self._may_exceed and int(rows.view(self._unsigned).max()) > self._largest:
+            raise self._wrong_id(rows, shards, offsets)
         return rows
+
+    def _wrong_id(self, rows: np.ndarray, shards: np.ndarray, offsets: np.ndarray) -> FormatError:
+        """The error for the first id that is below 0, beyond the vocabulary or too wide."""
+        row, column = np.argwhere(rows.view(self._unsigned) > self._largest)[0].tolist()
+        data, found = self.data, int(rows[row, column])
+        position = int(data.shard_starts[shards[row]]) + int(offsets[row]) + column
+        place, vocab_size = place_of(data, position), data.stated_vocab_size
+        if found > np.iinfo(self._dtype).max:
+            why = f", which {self._dtype} cannot hold"
+            hint = 'use dtype="int64", and check that the tokenizer is the one of these tokens'
+        else:
+            why = ", which is below 0" if found < 0 else ", which is not in its vocabulary"
+            hint = (
+                "it was read with the wrong dtype, made with another tokenizer, or such ids are "
+                "padding: `tokenmill doctor` shows which"
+            )
+        known = "unknown" if vocab_size is None else f"{vocab_size:,} ids"
+        return FormatError(
+            f"{place.file} holds the id {found:,}{why} (its token {place.offset:,}; vocabulary: "
+            f"{known})",
+            hint=hint,
+        )
 
     def _index(self, offsets: np.ndarray) -> np.ndarray:
         shard = self.data.array(0)
@@ -127,15 +156,4 @@ def check_dtype(data: TokenDataset, dtype: npt.DTypeLike) -> None:
         raise ValueError(
             f"dtype {wanted} holds ids up to {largest:,}, but {data.path} is stored as "
             f"{data.dtype} and its vocabulary size is {known}; use int64"
-        )
-
-
-def _check_ids_fit(data: TokenDataset, rows: np.ndarray, dtype: np.dtype[Any]) -> None:
-    """Refuse ids that another dtype cannot hold, whatever the vocabulary is said to be."""
-    low, high, limits = int(rows.min()), int(rows.max()), np.iinfo(dtype)
-    if low < limits.min or high > limits.max:
-        raise FormatError(
-            f"{data.path} holds the id {low if low < limits.min else high:,}, which {dtype} cannot "
-            f"hold; its vocabulary is said to be of {data.vocab_size:,} ids",
-            hint='use dtype="int64", and check that the tokenizer is the one of these tokens',
         )

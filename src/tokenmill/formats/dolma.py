@@ -81,8 +81,8 @@ class Dolma(FileFormat):
                 path,
                 size,
                 "has no header (dolma's .npy files have none)",
-                "dolma writes uint16 unless it is given another type: "
-                f'tokenmill.open("{path}", format="dolma", dtype="uint16")',
+                "dolma writes uint16 unless it is given another type; "
+                + untrusted.dtype_hint(path, self.name),
             )
         num_tokens = untrusted.whole_tokens(path, size, ask.dtype.itemsize, ask.dtype.name)
         table = path.with_suffix(".csv.gz")

@@ -83,8 +83,7 @@ def _unknown_dtype(path: Path, size: int) -> FormatError:
             f"{path} is a shard of the dataset {owner}, and has no header of its own",
             hint=f'open the dataset, which knows the type: tokenmill.open("{owner}"{split})',
         )
-    call = f'tokenmill.open("{path}", format="nanogpt", dtype="uint16")'
-    hint = f"nanoGPT writes uint16 for gpt2: {call}"
+    hint = f"nanoGPT writes uint16 for gpt2; {untrusted.dtype_hint(path, 'nanogpt')}"
     if path.with_name("meta.pkl").is_file():
         hint += "\nmeta.pkl is a pickle and is never read; sets of characters have one: uint16 too"
     if size % 2:

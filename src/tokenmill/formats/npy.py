@@ -66,8 +66,8 @@ class Npy(FileFormat):
         if not first_bytes.startswith(MAGIC):
             raise FormatError(
                 f"{path} starts with {first_bytes[:6]!r}, not with the header of a .npy file",
-                hint=f'dolma and OLMo name headerless files .npy: tokenmill.open("{path}", '
-                'format="dolma", dtype="uint16")',
+                hint="dolma, OLMo and `array.tofile` write .npy files without a header; "
+                + untrusted.dtype_hint(path, "dolma"),
             )
         major = first_bytes[6] if size >= 12 else 0
         if major not in (1, 2, 3):

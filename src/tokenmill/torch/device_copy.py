@@ -14,7 +14,10 @@ from torch import Tensor
 
 # ids of this dtype travel as -> and are masked, after widening, with
 _BITS: dict[str, tuple[Any, int]] = {
+    "uint8": (np.uint8, 0xFF),
+    "int8": (np.int8, 0xFF),
     "uint16": (np.int16, 0xFFFF),
+    "int16": (np.int16, 0xFFFF),
     "uint32": (np.int32, 0xFFFFFFFF),
     "int32": (np.int32, 0xFFFFFFFF),
     "int64": (np.int64, -1),

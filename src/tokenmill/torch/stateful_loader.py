@@ -12,6 +12,7 @@ built around DataLoader and its workers.
 from collections.abc import Iterator
 from typing import Any, Unpack
 
+import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -26,13 +27,14 @@ _Position = tuple[int, int]  # samples consumed before a batch, and the pass it 
 class StatefulTokenLoader:
     """One epoch a pass (or endless, `epochs=None`) over worker processes; resumable exactly.
 
-    `items`: `pair`, `dict`, `hugging_face` or `batch` (a TorchBatch, the only one with
-    documents). `batch_size` is the rows of ONE rank. `workers` takes what DataLoader does:
-    multiprocessing_context, persistent_workers, prefetch_factor, pin_memory, timeout. With
+    `items`: `pair`, `dict`, `hugging_face`, `window` (see `as_items`) or `batch` (a TorchBatch, the
+    only one with documents). `batch_size` is the rows of ONE rank. `workers` takes what DataLoader
+    does: multiprocessing_context, persistent_workers, prefetch_factor, pin_memory, timeout. With
     `from_start` every pass begins at the first batch, as validation wants it. Further arguments are
     those of `tokenmill.BatchLoader`.
 
-    It is not a DataLoader, on purpose: Lightning and Accelerate replace the samplers of those.
+    It is not a DataLoader, on purpose: Lightning and Accelerate replace the samplers of those. For
+    code that accepts nothing else there is `TokenDataLoader`.
     """
 
     @takes_keywords_of(BatchLoader, but=["prefetch"])
@@ -70,7 +72,7 @@ class StatefulTokenLoader:
         self._position: _Position = (0, 0)
         self._positions = _Positions()
         self._workers = DataLoader(
-            _BatchAt(self._loader, items),
+            _BatchAt(self._loader, items, options.get("dtype")),
             batch_size=None,
             sampler=self._positions,
             num_workers=num_workers,
@@ -142,14 +144,14 @@ class _Positions:
 class _BatchAt(Dataset[Any]):
     """What the workers hold: a position in the order -> the batch of this rank from there."""
 
-    def __init__(self, loader: BatchLoader, items: str) -> None:
-        self.loader, self.items = loader, items
+    def __init__(self, loader: BatchLoader, items: str, dtype: npt.DTypeLike | None) -> None:
+        self.loader, self.items, self.dtype = loader, items, dtype
         self.state = loader.state_dict()
 
     def __getitem__(self, position: _Position) -> Any:
         samples, number = position
         self.loader.load_state_dict({**self.state, "samples": samples, "pass": number})
-        return batch_as(self.loader.batch(self.loader.step), self.items)
+        return batch_as(self.loader.batch(self.loader.step), self.items, self.dtype)
 
 
 def _unchanged(item: Any) -> Any:

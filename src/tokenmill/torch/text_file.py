@@ -65,7 +65,10 @@ def _open_npy(npy: Path, split: str | None, tokenizer: Tokenizer, say: Say) -> T
 
 
 def encode_text(text: str | bytes, tokenizer: Tokenizer, *, name: str = "the text") -> np.ndarray:
-    """The ids of one text, closed by the end-of-text id, in the narrowest dtype that fits."""
+    """The ids of one text, in the narrowest dtype that fits: those that `pretokenize` writes.
+
+    No end-of-text id closes it: that id separates documents, and here there is one.
+    """
     data = text.encode() if isinstance(text, str) else text
     try:
         data.decode()
@@ -75,7 +78,7 @@ def encode_text(text: str | bytes, tokenizer: Tokenizer, *, name: str = "the tex
             hint=f"`tokenmill prepare {name} -o DIR --on_bad_input replace` can read it",
         ) from None
     dtype = np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32
-    return np.append(tokenizer.encode_batch([data])[0], tokenizer.end_of_text_id).astype(dtype)
+    return np.asarray(tokenizer.encode_batch([data])[0], dtype)
 
 
 def split_array(ids: np.ndarray, split: str | None) -> np.ndarray:

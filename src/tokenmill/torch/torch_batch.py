@@ -1,16 +1,22 @@
-"""A batch as tensors."""
+"""A batch as tensors.
+
+Inputs and targets are contiguous, each in memory of its own, so that `.view(-1)` works on both.
+The core hands over ids in the width of the file, and each half is widened from there: two
+copies in all, where widening the window and then copying both halves would be three.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from tokenmill.batches.batch import Batch
 
-ITEMS = ("pair", "dict", "hugging_face")
+ITEMS = ("pair", "dict", "hugging_face", "window")
 ITEMS_OF_BATCHES = (*ITEMS, "batch")
 IGNORED = -100  # the label that cross-entropy leaves out, here and in Hugging Face models
 
@@ -32,6 +38,8 @@ class TorchBatch:
     cu_seqlens: Tensor | None = None
     """Ends of documents over the whole flattened batch, int32, of fixed length."""
     max_seqlen: int | None = None
+    sources: Tensor | None = None
+    """(B,): the source of each row, as its place in the mixture (0 without one)."""
     num_targets: int = 0
     """Targets that count: all, or those of the loss mask."""
 
@@ -96,34 +104,55 @@ def as_items(window: Tensor, items: str) -> Any:
     dict           {"input_ids", "labels"}: labels[t] is the token after input_ids[t]
     hugging_face   {"input_ids", "labels"}: both all T + 1 tokens, since those models shift labels
                    themselves; the model sees T + 1 tokens and none of the T targets is lost
+    window         the T + 1 tokens in one tensor, for loops that cut it themselves (LitGPT)
     """
+    if items == "window":
+        return window
     if items == "hugging_face":
         return {"input_ids": window, "labels": window}
-    inputs, targets = window[..., :-1], window[..., 1:]
+    return _named(window[..., :-1].contiguous(), window[..., 1:].contiguous(), items)
+
+
+def _named(inputs: Tensor, targets: Tensor, items: str) -> Any:
     return (inputs, targets) if items == "pair" else {"input_ids": inputs, "labels": targets}
 
 
-def batch_as(batch: Batch, items: str) -> Any:
-    """A batch in a form of `as_items`, or with `batch` as a TorchBatch."""
-    tokens = torch.from_numpy(batch.tokens)
-    return from_arrays(batch, tokens) if items == "batch" else as_items(tokens, items)
+def batch_as(batch: Batch, items: str, dtype: npt.DTypeLike | None = None) -> Any:
+    """A batch in a form of `as_items`, or with `batch` as a TorchBatch; ids int64 or `dtype`."""
+    if items == "batch":
+        return from_arrays(batch, dtype=dtype)
+    if items in ("hugging_face", "window"):
+        return as_items(_widened(batch.tokens, dtype), items)
+    return _named(_widened(batch.inputs, dtype), _widened(batch.targets, dtype), items)
 
 
-def from_arrays(batch: Batch, tokens: Tensor) -> TorchBatch:
-    """A batch of arrays around its tokens, which are on their device already; the rest is moved."""
-    device = tokens.device
+def _widened(ids: np.ndarray, dtype: npt.DTypeLike | None) -> Tensor:
+    """Ids in memory of their own, contiguous."""
+    return torch.from_numpy(ids.astype(np.int64 if dtype is None else dtype, order="C"))
+
+
+def from_arrays(
+    batch: Batch, tokens: Tensor | None = None, *, dtype: npt.DTypeLike | None = None
+) -> TorchBatch:
+    """A batch of arrays as tensors: on the CPU, or on the device where its tokens are already."""
+    if tokens is None:
+        inputs, targets = _widened(batch.inputs, dtype), _widened(batch.targets, dtype)
+    else:  # cut after the copy: the window crosses the bus once
+        inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+    device = inputs.device
 
     def moved(array: np.ndarray | None) -> Tensor | None:
         return None if array is None else torch.from_numpy(array).to(device, non_blocking=True)
 
     mask = batch.loss_mask
     return TorchBatch(
-        inputs=tokens[:, :-1],
-        targets=tokens[:, 1:],
+        inputs=inputs,
+        targets=targets,
         document_ids=moved(batch.document_ids),
         positions=moved(batch.positions),
         loss_mask=moved(mask),
         cu_seqlens=moved(batch.cu_seqlens),
         max_seqlen=batch.max_seqlen,
+        sources=moved(batch.sources),
         num_targets=batch.targets.size if mask is None else int(mask.sum()),
     )

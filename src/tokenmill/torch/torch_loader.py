@@ -1,8 +1,9 @@
 """The batch loader as tensors on a device.
 
-On the CPU the tensors share memory with the loader's arrays: nothing is copied. On a GPU the next
-batch is on its way while the present one is used (device_copy.py). Each process takes its share of
-every step (world.py finds which, and `loader.ranks` says where it was found).
+Inputs and targets are contiguous: on the CPU each is widened into memory of its own, on a GPU they
+are cut after the copy, and the next batch is on its way while the present one is used
+(device_copy.py). Each process takes its share of every step (world.py finds which, and
+`loader.ranks` says where it was found).
 
     loader = TorchLoader(data, batch_size=8, block_size=1024, seed=0)
     for inputs, targets in loader:
@@ -33,9 +34,9 @@ class TorchLoader:
     """Endless (or `epochs=n`) batches of one rank as tensors; resumable at any step.
 
     `data`, `batch_size` (rows of ONE rank) and all further arguments are those of
-    `tokenmill.BatchLoader`; on a GPU `dtype` is that of the file. With `vocab_size` an id beyond it
-    is an error that names the value, where a GPU would only report a failed assert. `mesh` is a
-    torch DeviceMesh (see `find_ranks`). A loader is its own iterator.
+    `tokenmill.BatchLoader`; ids are int64 in the end, whatever `dtype` is. With `vocab_size` an id
+    beyond it is an error that names the value, where a GPU would only report a failed assert.
+    `mesh` is a torch DeviceMesh (see `find_ranks`). A loader is its own iterator.
     """
 
     @takes_keywords_of(BatchLoader)
@@ -57,9 +58,6 @@ class TorchLoader:
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
         self.device = torch.device(device)
         self.vocab_size = vocab_size
-        on_gpu = self.device.type == "cuda"
-        if on_gpu and hasattr(data, "dtype"):  # a mixture may hold several widths
-            options.setdefault("dtype", data.dtype)
         self.loader = loader_of(
             self.ranks,
             data,
@@ -69,7 +67,7 @@ class TorchLoader:
             prefetch=prefetch,
             **options,
         )
-        self._copier = CudaCopier(self.device) if on_gpu else None
+        self._copier = CudaCopier(self.device) if self.device.type == "cuda" else None
         self._coming: _Coming | None = None
         self._state = self.loader.state_dict()
 
@@ -84,6 +82,8 @@ class TorchLoader:
     def __next__(self) -> TorchBatch:
         if self._copier is None:
             batch = self._checked(next(self.loader))
+            if self.device.type == "cpu":
+                return from_arrays(batch)
             tokens = torch.from_numpy(batch.tokens.astype(np.int64, copy=False))
             return from_arrays(batch, tokens.to(self.device))
         batch, tokens, event, self._state = self._coming or self._start(self._copier)

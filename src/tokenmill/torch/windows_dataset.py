@@ -34,9 +34,9 @@ def shared_number(value: int) -> Tensor:
 class WindowsDataset(Dataset[Any]):
     """Map-style windows of a dataset, in the order of a seed.
 
-    `items` is `pair`, `dict` or `hugging_face` (see `as_items`); further arguments are those of
-    `tokenmill.BatchLoader`. It does not divide itself by rank: that is what the sampler, or the
-    framework, does with a map-style dataset.
+    `items` is `pair`, `dict`, `hugging_face` or `window` (see `as_items`); further arguments are
+    those of `tokenmill.BatchLoader`. It does not divide itself by rank: that is what the sampler,
+    or the framework, does with a map-style dataset.
     """
 
     @takes_keywords_of(BatchLoader, but=NOT_OF_A_SEQUENCE)

@@ -27,7 +27,7 @@ from tokenmill.torch.world import find_ranks, loader_of
 class WindowsIterable(IterableDataset[Any]):
     """Whole batches of this rank: endless, or one epoch per pass with `epochs=1`.
 
-    `items`: `pair`, `dict`, `hugging_face` or `batch` (a TorchBatch, the only one with documents).
+    `items`: see `as_items`, or `batch` (a TorchBatch, the only one with documents).
     `batch_size` is the rows of ONE rank. With `epochs`, call `set_epoch` before each pass, as with
     a DistributedSampler. `rank_aware=False` serves all ranks' rows in one place, for frameworks
     that divide iterables themselves. Further arguments are those of `tokenmill.BatchLoader`.
@@ -49,7 +49,7 @@ class WindowsIterable(IterableDataset[Any]):
         **options: Unpack[LoaderKeywords],
     ) -> None:
         check_items(items, ITEMS_OF_BATCHES)
-        self.items = items
+        self.items, self._dtype = items, options.get("dtype")
         self.ranks = find_ranks(*((rank, world_size) if rank_aware else (0, 1)), mesh=mesh)
         self._loader = loader_of(
             self.ranks, data, batch_size=batch_size, block_size=block_size, epochs=epochs, **options
@@ -80,7 +80,7 @@ class WindowsIterable(IterableDataset[Any]):
                 (step + stride - loader.step) * loader.batch_size * loader.world_size
             )
             self._position = {**state, "worker": worker, "num_workers": num_workers}
-            yield batch_as(batch, self.items)
+            yield batch_as(batch, self.items, self._dtype)
 
     def _first_step(self, worker: int, num_workers: int) -> int:
         """Where this worker begins: after a loaded state, or at the start of its epoch."""
@@ -127,8 +127,9 @@ def refuse_inside_accelerate(world_size: int) -> None:
     while frame is not None:
         if frame.f_globals.get("__name__") == "accelerate.data_loader":
             raise MismatchError(
-                "a WindowsIterable that takes its own rank's share is inside a loader of "
-                "Accelerate, which shares out by rank once more: most of the data would be lost",
+                "a WindowsIterable or TokenDataLoader, which takes its own rank's share, is inside "
+                "a loader of Accelerate, which shares out by rank once more: most of the data "
+                "would be lost",
                 hint="use tokenmill.torch.WindowsDataset with sequential sampling "
                 '(TrainingArguments(train_sampling_strategy="sequential")), or keep the loader out '
                 "of accelerator.prepare()",

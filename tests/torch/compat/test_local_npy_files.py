@@ -39,11 +39,36 @@ def test_the_call_of_the_document_runs(training_data):
     assert first_of_val[0, 0] == 60_000  # uint16 read as what its header says
 
 
+def test_a_validation_set_smaller_than_a_batch_is_served_as_a_shorter_one(training_data):
+    paths = "training_data/owt_train_tokens.npy", "training_data/owt_valid_tokens.npy"
+
+    _, val_loader = create_dataloaders(*paths, 64, 16)
+
+    for _ in range(2):  # every pass
+        (batch,) = val_loader
+        assert batch["input_ids"].shape == (62, 16)
+        assert batch["input_ids"][:, 0].tolist() == list(range(60_000, 60_992, 16))
+
+
+def test_ranks_share_a_small_validation_set_equally(training_data, monkeypatch):
+    paths = "training_data/owt_train_tokens.npy", "training_data/owt_valid_tokens.npy"
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    seen = []
+    for rank in range(4):
+        monkeypatch.setenv("RANK", str(rank))
+        (batch,) = create_dataloaders(*paths, 64, 16)[1]
+        seen += batch["input_ids"][:, 0].tolist()
+
+    assert seen == list(range(60_000, 60_000 + 60 * 16, 16))  # 15 rows each
+
+
 def test_too_few_windows_for_one_batch_are_reported_and_not_skipped(training_data):
+    valid = "training_data/owt_valid_tokens.npy"
+
     with pytest.raises(ValueError, match=r"62 windows of 16.*a step takes 64"):
-        create_dataloaders(
-            "training_data/owt_train_tokens.npy", "training_data/owt_valid_tokens.npy", 64, 16
-        )
+        create_dataloaders(valid, valid, 64, 16)  # to train on less than a batch is a mistake
+    with pytest.raises(ValueError, match=r"block_size 2000 is too long for a dataset of 1,000"):
+        create_dataloaders("training_data/owt_train_tokens.npy", valid, 2, 2000)
 
 
 def test_a_missing_file_is_named(training_data):

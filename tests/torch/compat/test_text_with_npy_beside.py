@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+import tokenmill
 from tokenmill.errors import FormatError, MismatchError
 from tokenmill.torch import StreamingDataset
+from tokenmill.torch.text_file import open_text
 
 
 @pytest.fixture
@@ -73,3 +75,22 @@ def test_a_text_that_is_not_utf8_is_refused_with_the_byte(tmp_path):
         StreamingDataset(tmp_path / "latin.txt", 2, tokenizer="bytes")
 
     assert "--on_bad_input replace" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "text", ["a b c " * 200, "Zwei Zeilen.\n\nUnd <|endoftext|> noch eine.\n" * 50]
+)
+def test_the_tokens_in_memory_are_those_that_pretokenize_writes(tmp_path, text):
+    """One text has no end-of-text id after it, here or there: nothing follows that it separates."""
+    path = tmp_path / "small.txt"
+    path.write_text(text)
+
+    def splits():
+        options = {"tokenizer": "gpt2", "say": str, "warn": str}
+        return [data[:].tolist() for data in open_text(path, ["train", "val", None], **options)]
+
+    in_memory = splits()
+    tokenmill.pretokenize(path, tokenizer="gpt2")
+
+    assert splits() == in_memory
+    assert in_memory[0] + in_memory[1] == in_memory[2]

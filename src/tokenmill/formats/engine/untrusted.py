@@ -23,6 +23,7 @@ from tokenmill.shards.manifest import FILE_NAME
 from tokenmill.tokenfiles.token_file import Lazy
 
 JSON_CAP = 64 << 20
+LEAST_TOKENS = 256  # with fewer, nothing is said of their type
 MIXED = "tokens and index are of different builds, or one was cut; fetch or write both again"
 
 # first bytes -> the format that reads it; or what else it is, and what to do with it
@@ -247,6 +248,42 @@ def unknown_dtype(path: Path, size: int, why: str, hint: str) -> FormatError:
             "remove it",
         )
     return FormatError(f"{path} {why}, so its token type is unknown", hint=hint)
+
+
+def dtype_hint(path: Path, format_name: str) -> str:
+    """Calls that read a headerless file in each width, the one that fits its bytes first."""
+    data, size = head(path, 1 << 20)
+    likely = likely_dtype(data)
+    why = f"its bytes look like {likely}"
+    if likely != "uint16":
+        why += " (as uint16, the upper parts of the ids are almost always below 16)"
+    elif size < 2 * LEAST_TOKENS:
+        why = "it is too short to say which fits; ids that are all 0 or huge are in the wrong width"
+    widths = [likely, *(name for name in ("uint16", "uint32") if name != likely)]
+    for name in widths:
+        ids = np.frombuffer(data[: len(data) & ~7], name)[:6].tolist()
+        call = f'tokenmill.open("{path}", format="{format_name}", dtype="{name}")'
+        why += f"\n  {call}   # {', '.join(map(str, ids))}, ..."
+    return why
+
+
+def likely_dtype(data: bytes) -> str:
+    """uint16 or uint32, for a file that does not say."""
+    ids = np.frombuffer(data[: len(data) & ~7], "<u2")
+    return f"uint{16 * tokens_of_an_id(ids)}" if len(ids) >= LEAST_TOKENS else "uint16"
+
+
+def tokens_of_an_id(ids: np.ndarray) -> int:
+    """4 or 2 when groups of so many are one id each, else 1."""
+    for group in (4, 2):
+        if ids.dtype.itemsize * group > 8:
+            continue
+        columns = ids[: len(ids) // group * group].reshape(-1, group)
+        small = (columns < 16).mean(axis=0)
+        # The lowest part of each id is the only varied one; a split may begin inside an id.
+        if int((small > 0.99).sum()) == group - 1 and small.min() < 0.5:
+            return group
+    return 1
 
 
 def damaged(path: Path | str, what: str) -> CorruptShardError:

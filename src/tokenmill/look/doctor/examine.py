@@ -10,7 +10,7 @@ from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
 from tokenmill.formats.engine.detect import TOKEN_SUFFIXES
-from tokenmill.formats.engine.untrusted import known_head
+from tokenmill.formats.engine.untrusted import known_head, likely_dtype
 from tokenmill.look.doctor import document_traps, misread, overlap, shard_files, wrong_tokenizer
 from tokenmill.look.doctor.trap import Examination, Trap
 from tokenmill.look.inspect import open_splits
@@ -78,7 +78,7 @@ def _open(
         file = _first_file(path)
         if open_options.get("dtype") or file is None or known_head(_head(file)):
             raise
-        dtype = misread.likely_dtype(_head(file, 1 << 20))
+        dtype = likely_dtype(_head(file, 1 << 20))
         try:
             splits = open_splits(path, held_out=True, **open_options | {"dtype": dtype})
         except FormatError:

@@ -14,12 +14,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from tokenmill.formats.engine.detect import FILE_FORMATS
-from tokenmill.formats.engine.untrusted import known_head
+from tokenmill.formats.engine.untrusted import LEAST_TOKENS, known_head, tokens_of_an_id
 from tokenmill.look.doctor.trap import Trap
 from tokenmill.look.token_sample import SplitSample, percent
 
 LARGEST_VOCABULARY = 1 << 20  # ids; the largest in use have a quarter of that
-LEAST = 256  # tokens; with fewer, nothing is said of their type
 NUM_BLOCKS = 16
 
 
@@ -81,7 +80,7 @@ def _in_the_middle(sample: SplitSample) -> Iterator[tuple[int, bytes]]:
 def _wrong_type(sample: SplitSample) -> Iterator[Trap]:
     """What most blocks of the sample show, for the tokens as they are read now."""
     said: dict[tuple[str, str], list[Trap]] = {}
-    blocks = [block.ids for block in sample.blocks if len(block.ids) >= LEAST]
+    blocks = [block.ids for block in sample.blocks if len(block.ids) >= LEAST_TOKENS]
     blocks = blocks[:: max(1, len(blocks) // NUM_BLOCKS)]
     for ids in blocks:
         # Each by itself: between two blocks the places of the halves of an id may change.
@@ -101,7 +100,7 @@ def _look(ids: np.ndarray, sample: SplitSample) -> Trap | None:
         evidence = f"{share} of the ids are negative, down to {int(ids.min())}"
         fix = f"read them as unsigned: dtype=uint{8 * itemsize}"
         return Trap("wrong-dtype", where, evidence, fix)
-    if (group := _tokens_of_an_id(ids)) > 1:
+    if (group := tokens_of_an_id(ids)) > 1:
         evidence = (
             f"{group - 1} of every {group} tokens are almost always below 16: "
             f"{ids[:8].tolist()} ..."
@@ -113,25 +112,6 @@ def _look(ids: np.ndarray, sample: SplitSample) -> Trap | None:
     if itemsize == 2:
         return _swapped(ids, where, sample.data.end_of_text_id)
     return None
-
-
-def likely_dtype(data: bytes) -> str:
-    """uint16 or uint32, for a file that does not say."""
-    ids = np.frombuffer(data[: len(data) & ~7], "<u2")
-    return f"uint{16 * _tokens_of_an_id(ids)}" if len(ids) >= LEAST else "uint16"
-
-
-def _tokens_of_an_id(ids: np.ndarray) -> int:
-    """4 or 2 when groups of so many are one id each, else 1."""
-    for group in (4, 2):
-        if ids.dtype.itemsize * group > 8:
-            continue
-        columns = ids[: len(ids) // group * group].reshape(-1, group)
-        small = (columns < 16).mean(axis=0)
-        # The lowest part of each id is the only varied one; a split may begin inside an id.
-        if int((small > 0.99).sum()) == group - 1 and small.min() < 0.5:
-            return group
-    return 1
 
 
 def _too_large(ids: np.ndarray, where: str) -> Trap:

@@ -125,7 +125,8 @@ def create_dataloaders(
     """Loaders of both files: shuffled for training, in file order for validation.
 
     A pass is one epoch, the next pass the next, shuffled again. Both take the share of this rank
-    (`batch_size` is the rows of one rank), and both have `state_dict` and `load_state_dict` that do
+    (`batch_size` is the rows of one rank; a validation set that has less than one batch is served
+    as a shorter one), and both have `state_dict` and `load_state_dict` that do
     not depend on the workers.
     """
     workers = {"prefetch_factor": prefetch_factor} if num_workers and prefetch_factor else {}
@@ -135,9 +136,13 @@ def create_dataloaders(
     def loader(path: str | Path, order: str) -> StatefulTokenLoader:
         if not Path(path).exists():
             raise FileNotFoundError(f"token file not found: {path} (looked in {Path.cwd()})")
+        data, rows = dataset.open(path, "all", **open_options), batch_size
+        if order == "sequential":  # a small validation set is one shorter batch, equal on all ranks
+            windows = max(0, data.num_tokens - 1) // max_length
+            rows = min(rows, max(1, windows // find_ranks().world_size))
         return StatefulTokenLoader(
-            dataset.open(path, "all", **open_options),
-            batch_size=batch_size,
+            data,
+            batch_size=rows,
             block_size=max_length,
             num_workers=num_workers,
             items="dict",
