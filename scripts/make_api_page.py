@@ -83,6 +83,11 @@ EXAMPLES = {
 
         stateful = StatefulTokenLoader(data, batch_size=8, block_size=128)
         inputs, targets = next(iter(stateful))""",
+    "tokenmill.torch.TokenDataLoader": """
+        from tokenmill.torch import TokenDataLoader
+
+        for_fabric = TokenDataLoader(data, batch_size=8, block_size=128, items="window")
+        print(next(iter(for_fabric)).shape)""",
     "tokenmill.torch.WindowsDataset": """
         from tokenmill.torch import WindowsDataset
 

@@ -5,8 +5,8 @@ torch_loader.py      TorchLoader: batches as tensors on a device; for a loop of 
 torch_batch.py       TorchBatch: inputs, targets, documents; the forms of items
 windows_dataset.py   WindowsDataset: map style; for Hugging Face, Accelerate, any DataLoader
 windows_iterable.py  WindowsIterable: whole batches; for DataLoader(batch_size=None)
-stateful_loader.py   StatefulTokenLoader: worker processes with an exact position; for Lightning
-token_data_loader.py TokenDataLoader: the same as a subclass of DataLoader; for Fabric, LitGPT
+stateful_loader.py   StatefulTokenLoader: worker processes with an exact position; for Lightning;
+                     TokenDataLoader: the same as a DataLoader, for Fabric and LitGPT
 device_copy.py       blocks of tokens to a GPU, in the width of the file
 text_file.py         a text file as tokens, from the .npy beside it
 compat/              loaders under names and arguments that scripts already use
@@ -21,7 +21,7 @@ from tokenmill.torch.compat.local_files import StreamingDataset as StreamingData
 from tokenmill.torch.compat.local_files import create_dataloaders as create_dataloaders
 from tokenmill.torch.compat.tokenized_dataset import TokenizedDataset as TokenizedDataset
 from tokenmill.torch.stateful_loader import StatefulTokenLoader as StatefulTokenLoader
-from tokenmill.torch.token_data_loader import TokenDataLoader as TokenDataLoader
+from tokenmill.torch.stateful_loader import TokenDataLoader as TokenDataLoader
 from tokenmill.torch.torch_batch import TorchBatch as TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader as TorchLoader
 from tokenmill.torch.windows_dataset import WindowsDataset as WindowsDataset

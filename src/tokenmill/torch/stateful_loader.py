@@ -14,11 +14,12 @@ from typing import Any, Unpack
 
 import numpy.typing as npt
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.batches.loader import BatchLoader, LoaderKeywords
 from tokenmill.torch.torch_batch import ITEMS_OF_BATCHES, batch_as, check_items
+from tokenmill.torch.windows_iterable import refuse_inside_accelerate
 from tokenmill.torch.world import find_ranks, loader_of
 
 _Position = tuple[int, int]  # samples consumed before a batch, and the pass it is in
@@ -130,6 +131,38 @@ class StatefulTokenLoader:
         """Begin this pass, unless it is the present one: then what was read of it stays read."""
         if self._pass_length is not None and epoch != self._position[1]:
             self._position = epoch * self._pass_length, epoch
+
+
+class TokenDataLoader(DataLoader[Any]):
+    """StatefulTokenLoader, with its arguments, as a subclass of torch's DataLoader.
+
+    For code that accepts nothing else: `fabric.setup_dataloaders`, LitGPT (with `items="window"`).
+    `fabric.save` and `fabric.load` include its position. Frameworks replace the sampler of a
+    DataLoader by one that shares out by rank, except around an iterable dataset: so this has one,
+    which hands on the batches of `loader`, and that one has the workers and the position.
+    """
+
+    @takes_keywords_of(StatefulTokenLoader)
+    def __init__(self, data: Any, **options: Any) -> None:
+        self.loader = StatefulTokenLoader(data, **options)
+        batches, generator = _Batches(self.loader), torch.Generator()
+        super().__init__(batches, batch_size=None, generator=generator, collate_fn=_unchanged)
+        # Set here, they are also methods of what Fabric wraps around this.
+        self.state_dict = self.loader.state_dict
+        self.load_state_dict = self.loader.load_state_dict
+        self.set_epoch = self.loader.set_epoch
+
+
+class _Batches(IterableDataset[Any]):
+    def __init__(self, loader: StatefulTokenLoader) -> None:
+        self.loader = loader
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        refuse_inside_accelerate(self.loader.ranks.world_size)
+        return iter(self.loader)
 
 
 class _Positions:

@@ -110,10 +110,14 @@ def as_items(window: Tensor, items: str) -> Any:
         return window
     if items == "hugging_face":
         return {"input_ids": window, "labels": window}
-    return _named(window[..., :-1].contiguous(), window[..., 1:].contiguous(), items)
+    return _named(items, *_cut(window))
 
 
-def _named(inputs: Tensor, targets: Tensor, items: str) -> Any:
+def _cut(window: Tensor) -> tuple[Tensor, Tensor]:
+    return window[..., :-1].contiguous(), window[..., 1:].contiguous()
+
+
+def _named(items: str, inputs: Tensor, targets: Tensor) -> Any:
     return (inputs, targets) if items == "pair" else {"input_ids": inputs, "labels": targets}
 
 
@@ -123,7 +127,7 @@ def batch_as(batch: Batch, items: str, dtype: npt.DTypeLike | None = None) -> An
         return from_arrays(batch, dtype=dtype)
     if items in ("hugging_face", "window"):
         return as_items(_widened(batch.tokens, dtype), items)
-    return _named(_widened(batch.inputs, dtype), _widened(batch.targets, dtype), items)
+    return _named(items, *(_widened(half, dtype) for half in batch))
 
 
 def _widened(ids: np.ndarray, dtype: npt.DTypeLike | None) -> Tensor:
@@ -135,10 +139,9 @@ def from_arrays(
     batch: Batch, tokens: Tensor | None = None, *, dtype: npt.DTypeLike | None = None
 ) -> TorchBatch:
     """A batch of arrays as tensors: on the CPU, or on the device where its tokens are already."""
-    if tokens is None:
-        inputs, targets = _widened(batch.inputs, dtype), _widened(batch.targets, dtype)
-    else:  # cut after the copy: the window crosses the bus once
-        inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+    # Cut after the copy to a device: the window crosses the bus once.
+    halves = (_widened(half, dtype) for half in batch) if tokens is None else _cut(tokens)
+    inputs, targets = halves
     device = inputs.device
 
     def moved(array: np.ndarray | None) -> Tensor | None:
