@@ -219,18 +219,15 @@ class TokenDataset(TokenAxis):
     @property
     def vocab_size(self) -> int | None:
         """Ids are below this, where the data or the tokenizer says so."""
-        found = self._found
-        if found.vocab_size is not None or (self._tokenizer or found.tokenizer_state) is None:
-            return found.vocab_size
-        return int(self.tokenizer.vocab_size)
+        if self.stated_vocab_size is None and (self._tokenizer or self._found.tokenizer_state):
+            return int(self.tokenizer.vocab_size)
+        return self.stated_vocab_size
 
     @property
     def stated_vocab_size(self) -> int | None:
         """The same as far as it is known without loading a tokenizer."""
-        known = self._loaded or self._tokenizer
-        if self._found.vocab_size is not None or known is None or isinstance(known, str):
-            return self._found.vocab_size
-        return int(known.vocab_size)
+        of_tokenizer = getattr(self._loaded or self._tokenizer, "vocab_size", None)
+        return of_tokenizer if self._found.vocab_size is None else self._found.vocab_size
 
     def of_files(self, files: Sequence[TokenFile], split: str | None) -> "TokenDataset":
         """The same dataset with only these of its files."""

@@ -27,10 +27,8 @@ class RowReader:
         self.data, self.length, self._dtype = data, length, dtype
         # Seen as unsigned, an id below 0 is huge: one look for the largest finds it as well.
         self._unsigned = np.dtype(f"u{data.dtype.itemsize}")
-        limits = [int(np.iinfo(data.dtype).max), int(np.iinfo(dtype).max)]
-        if data.stated_vocab_size is not None:
-            limits.append(data.stated_vocab_size - 1)
-        self._largest = min(limits)
+        self._largest = min(int(np.iinfo(kind).max) for kind in (data.dtype, dtype))
+        self._largest = min(self._largest, (data.stated_vocab_size or 1 << 64) - 1)
         self._may_exceed = self._largest < np.iinfo(self._unsigned).max
         self._maps: dict[int, memoryview] = {}
 
@@ -59,29 +57,23 @@ class RowReader:
         else:
             rows = self._join(shards.tolist(), offsets.tolist())
         if self._may_exceed and int(rows.view(self._unsigned).max()) > self._largest:
-            raise self._wrong_id(rows, shards, offsets)
+            self._refuse(rows, shards, offsets)
         return rows
 
-    def _wrong_id(self, rows: np.ndarray, shards: np.ndarray, offsets: np.ndarray) -> FormatError:
-        """The error for the first id that is below 0, beyond the vocabulary or too wide."""
+    def _refuse(self, rows: np.ndarray, shards: np.ndarray, offsets: np.ndarray) -> None:
+        """Name the first id that is below 0, beyond the vocabulary or too wide."""
         row, column = np.argwhere(rows.view(self._unsigned) > self._largest)[0].tolist()
         data, found = self.data, int(rows[row, column])
         position = int(data.shard_starts[shards[row]]) + int(offsets[row]) + column
         place, vocab_size = place_of(data, position), data.stated_vocab_size
+        why = "which is below 0" if found < 0 else "which is not in its vocabulary"
         if found > np.iinfo(self._dtype).max:
-            why = f", which {self._dtype} cannot hold"
-            hint = 'use dtype="int64", and check that the tokenizer is the one of these tokens'
-        else:
-            why = ", which is below 0" if found < 0 else ", which is not in its vocabulary"
-            hint = (
-                "it was read with the wrong dtype, made with another tokenizer, or such ids are "
-                "padding: `tokenmill doctor` shows which"
-            )
-        known = "unknown" if vocab_size is None else f"{vocab_size:,} ids"
-        return FormatError(
-            f"{place.file} holds the id {found:,}{why} (its token {place.offset:,}; vocabulary: "
-            f"{known})",
-            hint=hint,
+            why = f"which {self._dtype} cannot hold"
+        raise FormatError(
+            f"{place.file} holds the id {found:,}, {why} (its token {place.offset:,}; vocabulary: "
+            f"{'unknown' if vocab_size is None else f'{vocab_size:,} ids'})",
+            hint="it is read with the wrong dtype, is of another tokenizer, or marks padding so: "
+            "`tokenmill doctor` looks at all three",
         )
 
     def _index(self, offsets: np.ndarray) -> np.ndarray:

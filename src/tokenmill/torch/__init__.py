@@ -5,8 +5,7 @@ torch_loader.py      TorchLoader: batches as tensors on a device; for a loop of 
 torch_batch.py       TorchBatch: inputs, targets, documents; the forms of items
 windows_dataset.py   WindowsDataset: map style; for Hugging Face, Accelerate, any DataLoader
 windows_iterable.py  WindowsIterable: whole batches; for DataLoader(batch_size=None)
-stateful_loader.py   StatefulTokenLoader: worker processes with an exact position; for Lightning;
-                     TokenDataLoader: the same as a DataLoader, for Fabric and LitGPT
+stateful_loader.py   StatefulTokenLoader: workers, exact position; TokenDataLoader: it for Fabric
 device_copy.py       blocks of tokens to a GPU, in the width of the file
 text_file.py         a text file as tokens, from the .npy beside it
 compat/              loaders under names and arguments that scripts already use

@@ -12,7 +12,6 @@ built around DataLoader and its workers.
 from collections.abc import Iterator
 from typing import Any, Unpack
 
-import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
@@ -34,8 +33,7 @@ class StatefulTokenLoader:
     `from_start` every pass begins at the first batch, as validation wants it. Further arguments are
     those of `tokenmill.BatchLoader`.
 
-    It is not a DataLoader, on purpose: Lightning and Accelerate replace the samplers of those. For
-    code that accepts nothing else there is `TokenDataLoader`.
+    It is not a DataLoader, on purpose: Lightning and Accelerate replace the samplers of those.
     """
 
     @takes_keywords_of(BatchLoader, but=["prefetch"])
@@ -136,10 +134,8 @@ class StatefulTokenLoader:
 class TokenDataLoader(DataLoader[Any]):
     """StatefulTokenLoader, with its arguments, as a subclass of torch's DataLoader.
 
-    For code that accepts nothing else: `fabric.setup_dataloaders`, LitGPT (with `items="window"`).
-    `fabric.save` and `fabric.load` include its position. Frameworks replace the sampler of a
-    DataLoader by one that shares out by rank, except around an iterable dataset: so this has one,
-    which hands on the batches of `loader`, and that one has the workers and the position.
+    For `fabric.setup_dataloaders` and LitGPT (`items="window"`), which accept nothing else. No
+    framework puts in a sampler of its own, as its dataset is iterable. `loader` has the position.
     """
 
     @takes_keywords_of(StatefulTokenLoader)
@@ -177,7 +173,7 @@ class _Positions:
 class _BatchAt(Dataset[Any]):
     """What the workers hold: a position in the order -> the batch of this rank from there."""
 
-    def __init__(self, loader: BatchLoader, items: str, dtype: npt.DTypeLike | None) -> None:
+    def __init__(self, loader: BatchLoader, items: str, dtype: Any) -> None:
         self.loader, self.items, self.dtype = loader, items, dtype
         self.state = loader.state_dict()
 

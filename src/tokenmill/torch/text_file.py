@@ -65,10 +65,7 @@ def _open_npy(npy: Path, split: str | None, tokenizer: Tokenizer, say: Say) -> T
 
 
 def encode_text(text: str | bytes, tokenizer: Tokenizer, *, name: str = "the text") -> np.ndarray:
-    """The ids of one text, in the narrowest dtype that fits: those that `pretokenize` writes.
-
-    No end-of-text id closes it: that id separates documents, and here there is one.
-    """
+    """The ids of one text as `pretokenize` writes them: no end-of-text id follows the last."""
     data = text.encode() if isinstance(text, str) else text
     try:
         data.decode()

@@ -1,16 +1,10 @@
-"""A batch as tensors.
-
-Inputs and targets are contiguous, each in memory of its own, so that `.view(-1)` works on both.
-The core hands over ids in the width of the file, and each half is widened from there: two
-copies in all, where widening the window and then copying both halves would be three.
-"""
+"""A batch as contiguous tensors: each half is widened by itself, from the ids of the file."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -97,7 +91,7 @@ def check_items(items: str, known: Sequence[str] = ITEMS) -> None:
         raise ValueError(f"items of kind {items!r}; known are: {', '.join(known)}")
 
 
-def as_items(window: Tensor, items: str) -> Any:
+def as_items(window: np.ndarray | Tensor, items: str, dtype: Any = None) -> Any:
     """Windows of T + 1 tokens as items (or, with a leading dimension, as batches) of a form.
 
     pair           (inputs, targets)
@@ -106,42 +100,30 @@ def as_items(window: Tensor, items: str) -> Any:
                    themselves; the model sees T + 1 tokens and none of the T targets is lost
     window         the T + 1 tokens in one tensor, for loops that cut it themselves (LitGPT)
     """
-    if items == "window":
-        return window
-    if items == "hugging_face":
-        return {"input_ids": window, "labels": window}
-    return _named(items, *_cut(window))
-
-
-def _cut(window: Tensor) -> tuple[Tensor, Tensor]:
-    return window[..., :-1].contiguous(), window[..., 1:].contiguous()
-
-
-def _named(items: str, inputs: Tensor, targets: Tensor) -> Any:
+    if items in ("hugging_face", "window"):
+        ids = _tensor(window, dtype)
+        return ids if items == "window" else {"input_ids": ids, "labels": ids}
+    inputs, targets = _tensor(window[..., :-1], dtype), _tensor(window[..., 1:], dtype)
     return (inputs, targets) if items == "pair" else {"input_ids": inputs, "labels": targets}
 
 
-def batch_as(batch: Batch, items: str, dtype: npt.DTypeLike | None = None) -> Any:
-    """A batch in a form of `as_items`, or with `batch` as a TorchBatch; ids int64 or `dtype`."""
+def batch_as(batch: Batch, items: str, dtype: Any = None) -> Any:
+    """A batch in a form of `as_items`, or with `batch` as a TorchBatch."""
     if items == "batch":
         return from_arrays(batch, dtype=dtype)
-    if items in ("hugging_face", "window"):
-        return as_items(_widened(batch.tokens, dtype), items)
-    return _named(items, *(_widened(half, dtype) for half in batch))
+    return as_items(batch.tokens, items, dtype)
 
 
-def _widened(ids: np.ndarray, dtype: npt.DTypeLike | None) -> Tensor:
-    """Ids in memory of their own, contiguous."""
-    return torch.from_numpy(ids.astype(np.int64 if dtype is None else dtype, order="C"))
+def _tensor(ids: np.ndarray | Tensor, dtype: Any) -> Tensor:
+    if isinstance(ids, Tensor):
+        return ids.contiguous()
+    return torch.from_numpy(ids.astype(dtype or np.int64, order="C", copy=False))
 
 
-def from_arrays(
-    batch: Batch, tokens: Tensor | None = None, *, dtype: npt.DTypeLike | None = None
-) -> TorchBatch:
+def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None) -> TorchBatch:
     """A batch of arrays as tensors: on the CPU, or on the device where its tokens are already."""
-    # Cut after the copy to a device: the window crosses the bus once.
-    halves = (_widened(half, dtype) for half in batch) if tokens is None else _cut(tokens)
-    inputs, targets = halves
+    halves = batch if tokens is None else (tokens[:, :-1], tokens[:, 1:])
+    inputs, targets = (_tensor(half, dtype) for half in halves)
     device = inputs.device
 
     def moved(array: np.ndarray | None) -> Tensor | None:

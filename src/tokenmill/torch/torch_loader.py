@@ -1,9 +1,8 @@
 """The batch loader as tensors on a device.
 
-Inputs and targets are contiguous: on the CPU each is widened into memory of its own, on a GPU they
-are cut after the copy, and the next batch is on its way while the present one is used
-(device_copy.py). Each process takes its share of every step (world.py finds which, and
-`loader.ranks` says where it was found).
+Inputs and targets are contiguous. On a GPU they are cut after the copy, and the next batch is on
+its way while the present one is used (device_copy.py). Each process takes its share of every step
+(world.py finds which, and `loader.ranks` says where it was found).
 
     loader = TorchLoader(data, batch_size=8, block_size=1024, seed=0)
     for inputs, targets in loader:
@@ -81,11 +80,8 @@ class TorchLoader:
 
     def __next__(self) -> TorchBatch:
         if self._copier is None:
-            batch = self._checked(next(self.loader))
-            if self.device.type == "cpu":
-                return from_arrays(batch)
-            tokens = torch.from_numpy(batch.tokens.astype(np.int64, copy=False))
-            return from_arrays(batch, tokens.to(self.device))
+            made = from_arrays(self._checked(next(self.loader)))
+            return made if self.device.type == "cpu" else made.to(self.device)
         batch, tokens, event, self._state = self._coming or self._start(self._copier)
         tokens, self._coming = self._copier.finish(tokens, event), None
         with suppress(StopIteration):

@@ -127,9 +127,8 @@ def refuse_inside_accelerate(world_size: int) -> None:
     while frame is not None:
         if frame.f_globals.get("__name__") == "accelerate.data_loader":
             raise MismatchError(
-                "a WindowsIterable or TokenDataLoader, which takes its own rank's share, is inside "
-                "a loader of Accelerate, which shares out by rank once more: most of the data "
-                "would be lost",
+                "a WindowsIterable or TokenDataLoader takes its rank's share, but is inside one "
+                "of Accelerate, which shares out by rank once more: most of the data would be lost",
                 hint="use tokenmill.torch.WindowsDataset with sequential sampling "
                 '(TrainingArguments(train_sampling_strategy="sequential")), or keep the loader out '
                 "of accelerator.prepare()",

@@ -20,8 +20,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tokenmill.batches.loader import BatchLoader
 
 log = logging.getLogger("tokenmill")
@@ -76,13 +74,9 @@ def find_ranks(
 
 
 def loader_of(ranks: Ranks, data: Any, *, prefetch: int = 0, **options: Any) -> BatchLoader:
-    """The loader of a rank's share; without a thread where only single steps are asked for.
-
-    Its batches are as wide as the file, unless a dtype is asked for: tensors are widened later.
-    """
-    narrow = getattr(data, "dtype", None)  # a mixture may hold several widths
-    if narrow is not None and np.can_cast(narrow, np.int64):
-        options.setdefault("dtype", narrow)
+    """The loader of a rank's share; without a thread where only single steps are asked for."""
+    if getattr(data, "dtype", "uint64") != "uint64":  # as wide as the file, and widened later
+        options.setdefault("dtype", data.dtype)
     return BatchLoader(
         data, rank=ranks.rank, world_size=ranks.world_size, prefetch=prefetch, **options
     )

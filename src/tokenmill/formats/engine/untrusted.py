@@ -258,12 +258,10 @@ def dtype_hint(path: Path, format_name: str) -> str:
     if likely != "uint16":
         why += " (as uint16, the upper parts of the ids are almost always below 16)"
     elif size < 2 * LEAST_TOKENS:
-        why = "it is too short to say which fits; ids that are all 0 or huge are in the wrong width"
-    widths = [likely, *(name for name in ("uint16", "uint32") if name != likely)]
-    for name in widths:
-        ids = np.frombuffer(data[: len(data) & ~7], name)[:6].tolist()
-        call = f'tokenmill.open("{path}", format="{format_name}", dtype="{name}")'
-        why += f"\n  {call}   # {', '.join(map(str, ids))}, ..."
+        why = "it is too short to say which fits; ids that are 0 or huge are of the wrong width"
+    for name in dict.fromkeys((likely, "uint16", "uint32")):
+        ids = str(np.frombuffer(data[: len(data) & ~7], name)[:6].tolist())
+        why += f'\n  tokenmill.open("{path}", format="{format_name}", dtype="{name}")  # {ids}'
     return why
 
 
@@ -275,9 +273,7 @@ def likely_dtype(data: bytes) -> str:
 
 def tokens_of_an_id(ids: np.ndarray) -> int:
     """4 or 2 when groups of so many are one id each, else 1."""
-    for group in (4, 2):
-        if ids.dtype.itemsize * group > 8:
-            continue
+    for group in (size for size in (4, 2) if ids.dtype.itemsize * size <= 8):
         columns = ids[: len(ids) // group * group].reshape(-1, group)
         small = (columns < 16).mean(axis=0)
         # The lowest part of each id is the only varied one; a split may begin inside an id.

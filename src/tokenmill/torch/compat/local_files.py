@@ -125,9 +125,8 @@ def create_dataloaders(
     """Loaders of both files: shuffled for training, in file order for validation.
 
     A pass is one epoch, the next pass the next, shuffled again. Both take the share of this rank
-    (`batch_size` is the rows of one rank; a validation set that has less than one batch is served
-    as a shorter one), and both have `state_dict` and `load_state_dict` that do
-    not depend on the workers.
+    (`batch_size` is the rows of one rank; of a smaller validation set, the batch is shorter), and
+    both have `state_dict` and `load_state_dict` that do not depend on the workers.
     """
     workers = {"prefetch_factor": prefetch_factor} if num_workers and prefetch_factor else {}
     if num_workers:
