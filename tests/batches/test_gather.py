@@ -31,7 +31,7 @@ def plain(starts, length):
 
 
 def gather(data, starts, length):
-    rows = RowReader(data, length, data.dtype)
+    rows = RowReader(data, length, data.dtype, check_ids=True)
     return rows.take(*rows.find_shards(np.asarray(starts, np.int64)))
 
 
@@ -121,6 +121,8 @@ def test_an_id_below_0_is_refused_when_its_row_is_served(tmp_path, dtype):
         next(loader)
     with pytest.raises(FormatError, match="-5"):
         loader.windows()[6]
+    unchecked = BatchLoader(data, batch_size=9, block_size=10, order="sequential", check_ids=False)
+    assert next(unchecked).inputs.ravel().tolist() == ids[:90].tolist()
 
 
 def test_an_id_below_0_of_megatron_is_refused(tmp_path):

@@ -71,6 +71,7 @@ def test_windows_by_number_have_no_batches_ranks_or_documents():
     assert set(keywords(WindowsDataset)) == {"data", "block_size", "items", "seed", "order"} | {
         "phase",
         "dtype",
+        "check_ids",
     }
 
 

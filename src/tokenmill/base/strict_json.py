@@ -36,7 +36,7 @@ def parse_object(data: bytes, where: str) -> dict[str, Any]:
     """The object that these bytes are, or FormatError."""
     try:
         tree = json.loads(
-            data.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constant
+            data.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=no_constant
         )
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{where} is not the JSON it should be: {error}") from None
@@ -135,7 +135,8 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _no_constant(name: str) -> NoReturn:
+def no_constant(name: str) -> NoReturn:
+    """For `parse_constant`: NaN and Infinity are no JSON, though Python reads them."""
     raise ValueError(f"{name} is not a number of JSON")
 
 

@@ -49,10 +49,12 @@ class BatchMaker:
     documents: bool
     """Whether batches say where documents are; see `mark_documents`."""
     max_documents: int | None
+    check_ids: bool
 
     def __post_init__(self) -> None:
         length, stored = self.order.block_size + 1, {data.dtype for data in self.datasets}
-        self._readers = [RowReader(data, length, self.dtype) for data in self.datasets]
+        options = length, self.dtype, self.check_ids
+        self._readers = [RowReader(data, *options) for data in self.datasets]
         self._stored_dtype = stored.pop() if len(stored) == 1 else self.dtype
         tokens = self.share.batch_size * self.order.block_size
         self._most_together = max(1, TOKENS_AT_ONCE // tokens)

@@ -23,13 +23,17 @@ from tokenmill.errors import FormatError
 class RowReader:
     """Rows of one length from one dataset, for batches of a dtype that their ids must fit into."""
 
-    def __init__(self, data: TokenDataset, length: int, dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self, data: TokenDataset, length: int, dtype: np.dtype[Any], check_ids: bool
+    ) -> None:
         self.data, self.length, self._dtype = data, length, dtype
         # Seen as unsigned, an id below 0 is huge: one look for the largest finds it as well.
         self._unsigned = np.dtype(f"u{data.dtype.itemsize}")
         self._largest = min(int(np.iinfo(kind).max) for kind in (data.dtype, dtype))
-        self._largest = min(self._largest, (data.stated_vocab_size or 1 << 64) - 1)
-        self._may_exceed = self._largest < np.iinfo(self._unsigned).max
+        if check_ids:
+            self._largest = min(self._largest, (data.stated_vocab_size or 1 << 64) - 1)
+        must_fit = check_ids or not np.can_cast(data.dtype, dtype)
+        self._may_exceed = must_fit and self._largest < np.iinfo(self._unsigned).max
         self._maps: dict[int, memoryview] = {}
 
     def __getstate__(self) -> dict[str, Any]:

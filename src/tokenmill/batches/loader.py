@@ -39,12 +39,13 @@ log = logging.getLogger("tokenmill")
 
 
 class OrderKeywords(TypedDict, total=False):
-    """Keywords of BatchLoader that say what a window is and when it comes."""
+    """Keywords of BatchLoader that say what a window is, what it may hold and when it comes."""
 
     seed: int
     order: str | Arrangement
     phase: bool
     dtype: npt.DTypeLike
+    check_ids: bool
 
 
 class LoaderKeywords(OrderKeywords, total=False):
@@ -62,6 +63,7 @@ class BatchLoader:
     tokens. `order` is "shuffle", "sequential", "blocks" or "random", or a `Blocks(...)`; with
     `phase` the edges of windows move from epoch to epoch. With `documents` batches say where
     documents are, at most `max_documents` in a row. `prefetch` batches are made ahead by a thread.
+    An id below 0, or beyond a vocabulary that is known, is an error unless `check_ids` is False.
 
     Endless unless `epochs` is given. A pass of `epochs` epochs ends with the last whole step; the
     loader then says what it left out, and iterating again continues with the next epochs.
@@ -83,6 +85,7 @@ class BatchLoader:
         max_documents: int | None = None,
         prefetch: int = 2,
         dtype: npt.DTypeLike = "int64",
+        check_ids: bool = True,
     ) -> None:
         self.data = data
         self.datasets: tuple[TokenDataset, ...]
@@ -119,6 +122,7 @@ class BatchLoader:
             dtype=np.dtype(dtype),
             documents=documents,
             max_documents=max_documents,
+            check_ids=check_ids,
         )
         self._samples = 0  # consumed, over all ranks
         self._pass = 0

@@ -57,10 +57,12 @@ class RayExecutor(Executor):
         under_way = self._under_way
         try:
             while True:
+                cpus = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+                limit = self._at_once or 2 * cpus  # twice, so that no node waits for the driver
                 for number, task in waiting:
                     reference = self._run.remote(__version__, self._shared, function, task)
                     under_way[reference] = number
-                    if len(under_way) >= self._limit():
+                    if len(under_way) >= limit:
                         break
                 if not under_way:
                     return
@@ -70,10 +72,6 @@ class RayExecutor(Executor):
                     yield number, self._result(reference, function, number)
         finally:
             self._cancel()
-
-    def _limit(self) -> int:
-        """Twice the CPUs there are now, so that no node waits for the driver."""
-        return self._at_once or 2 * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def _result(self, reference: Any, function: TaskFunction, number: int) -> Any:
         errors = self._ray.exceptions

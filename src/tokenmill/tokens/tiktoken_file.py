@@ -165,7 +165,10 @@ def from_cache(name: str) -> TiktokenTokenizer:
     if ENCODINGS[name] is _GPT2:
         return _published(name, None)
     url = URL.format(name=name)
-    path = _cache_folder() / hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
+    # Where tiktoken keeps what it fetched, in its own order of preference.
+    named = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
+    digest = hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
+    path = Path(named or f"{tempfile.gettempdir()}/data-gym-cache", digest)
     if path.is_file():
         data = path.read_bytes()
         _check_sha256(data, ENCODINGS[name], path)
@@ -236,14 +239,6 @@ def _check_sha256(data: bytes, encoding: Encoding, path: Path) -> None:
             f"{path} is damaged: its sha256 is {found}, expected {encoding.sha256}",
             hint="fetch the file again, or install tokenmill again if it is the bundled one",
         )
-
-
-def _cache_folder() -> Path:
-    """Where tiktoken keeps what it fetched; its own order of preference."""
-    for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
-        if folder := os.environ.get(variable):
-            return Path(folder)
-    return Path(tempfile.gettempdir()) / "data-gym-cache"
 
 
 def _build(data: bytes | None, scheme: str) -> Any:

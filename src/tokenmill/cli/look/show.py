@@ -87,7 +87,7 @@ def _excerpts(
             yield show_tokens(data, start, stop, title=f"found at token {match.start:,}")
     elif "step" in asked:
         row = order.pop("row")
-        loader = BatchLoader(data, prefetch=0, **order)
+        loader = BatchLoader(data, prefetch=0, check_ids=False, **order)
         yield from show_step(loader, asked["step"], row=row, limit=size)
     elif "tokens" in asked:
         yield show_tokens(data, *_range(asked["tokens"], data.num_tokens), limit=size)

@@ -95,12 +95,10 @@ def _marks(files: Sequence[TokenFile]) -> list[str | None]:
     for file in files:
         near, far = folder_marks(os.path.dirname(file.path))
         held_out = far if far == "val" else None
-        marks.append(near or held_out or _mark(Path(file.name).name.lower()) or far)
+        name = Path(file.name).name.lower()
+        named = next((x for x in ("val", "test", "train") if _WORDS[x].search(name)), None)
+        marks.append(near or held_out or named or far)
     return marks
-
-
-def _mark(name: str) -> str | None:
-    return next((x for x in ("val", "test", "train") if _WORDS[x].search(name)), None)
 
 
 def _folder_marks(folder: str) -> tuple[str | None, str | None]:

@@ -7,10 +7,11 @@ parsing many at once as one array takes longer, and accepts lines that are not J
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import orjson
 
+from tokenmill.base.strict_json import no_constant
 from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
@@ -85,13 +86,9 @@ def _parse(line: bytes, *, repair: bool) -> tuple[Any, bool]:
             raise bad_input.NotReadableError(reason, f"{reason}: {error}") from None
     try:
         text = line.decode("utf-8", "replace")
-        return json.loads(text, parse_constant=_refuse_constant), True
+        return json.loads(text, parse_constant=no_constant), True
     except (ValueError, RecursionError) as error:
         raise bad_input.NotReadableError(bad_input.NOT_JSON, f"not JSON: {error}") from None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _find_text(value: Any, field: str) -> bytes:
