@@ -57,8 +57,8 @@ class RayExecutor(Executor):
         under_way = self._under_way
         try:
             while True:
-                cpus = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-                limit = self._at_once or 2 * cpus  # twice, so that no node waits for the driver
+                # Twice the CPUs there are now, so that no node waits for the driver.
+                limit = self._at_once or 2 * int(self._ray.cluster_resources().get("CPU", 1)) or 2
                 for number, task in waiting:
                     reference = self._run.remote(__version__, self._shared, function, task)
                     under_way[reference] = number
