@@ -10,10 +10,18 @@ from preparation import oracle
 
 PROGRAM = """
 import json, sys
+from tokenmill.base.progress import Progress
 from tokenmill.errors import TokenmillError
 from tokenmill.preparation.prepare import prepare
+
+class Held(Progress):
+    def begin(self, *arguments, **options):
+        print("held", flush=True)
+        sys.stdin.read()
+        return super().begin(*arguments, **options)
+
 try:
-    prepare(**json.loads(sys.argv[1]))
+    prepare(**json.loads(sys.argv[1]), progress=Held() if sys.argv[2:] else None)
 except TokenmillError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
@@ -31,15 +39,22 @@ def _plain(value):
     return [str(item) for item in value] if isinstance(value, list) else value
 
 
-def start(arguments, before=(), **options):
+def start(arguments, before=(), after=(), **options):
     return subprocess.Popen(
-        [*before, *command(**arguments)],
+        [*before, *command(**arguments), *after],
         env={**os.environ, "PYTHONPATH": str(oracle.SOURCE)},
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         **options,
     )
+
+
+def start_and_hold(arguments):
+    """A preparation under way that waits, with its lock, until its standard input is closed."""
+    process = start(arguments, after=["hold"], stdin=subprocess.PIPE)
+    assert process.stdout.readline() == "held\n"
+    return process
 
 
 def run(arguments, before=(), **options):

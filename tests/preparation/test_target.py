@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from preparation.oracle import hashes_of_files
-from preparation.runs import assert_nothing_stray, run, start, wait_until
+from preparation.runs import assert_nothing_stray, run, start, start_and_hold, wait_until
 from system_faults import RENAMES, injecting, needs_strace
 
 from tokenmill.base.progress import Progress
@@ -173,8 +173,7 @@ def test_bad_input_may_be_fixed(tmp_path):
 def test_a_second_writer(corpus, small, tmp_path):
     out, tokenizer = tmp_path / "out", small[0]
     arguments = {"inputs": corpus, "out_dir": out, "unit_bytes": 1000, "workers": 1, **tokenizer}
-    process = start(arguments)
-    assert wait_until(process, out / ".preparation", "lock", 1)
+    process = start_and_hold(arguments)
     with pytest.raises(LockedError, match=f"process {process.pid} on {socket.gethostname()}"):
         prepare(**arguments)
     with pytest.raises(LockedError):
