@@ -154,3 +154,27 @@ def test_without_documents_the_fields_are_none():
     batch = BatchLoader(from_array(np.arange(100, dtype=np.uint16)), block_size=8).batch(0)
 
     assert batch.document_ids is batch.positions is batch.loss_mask is batch.cu_seqlens is None
+
+
+def test_labels_are_targets_where_there_is_a_loss_and_minus_100_elsewhere():
+    ids, _ = axis_of(documents_of(3), "after")
+    data = from_array(ids, end_of_text_id=END)
+    options = {"batch_size": 5, "block_size": 8, "dtype": "uint16"}
+    plain = BatchLoader(data, **options).batch(0)
+    marked = BatchLoader(data, documents=True, **options).batch(0)
+
+    assert plain.labels.dtype == marked.labels.dtype == np.int64
+    assert np.array_equal(plain.labels, plain.targets)
+    assert np.array_equal(marked.labels, np.where(marked.loss_mask, plain.labels, -100))
+    assert (marked.labels == -100).any()
+
+
+def test_segments_name_the_document_of_every_token_also_of_the_last_target():
+    ids, owner = axis_of(documents_of(4), "after")
+    data = from_array(ids, end_of_text_id=END)
+    batch = BatchLoader(data, batch_size=5, block_size=8, documents=True).batch(1)
+
+    for row, start in enumerate(batch.starts.tolist()):
+        numbers = [owner[at] - owner[start] for at in range(start, start + 9)]
+        assert batch.segments[row].tolist() == numbers
+    assert BatchLoader(data, block_size=8).batch(0).segments is None

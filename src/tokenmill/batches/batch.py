@@ -7,6 +7,8 @@ import numpy as np
 
 from tokenmill.batches.document_masks import DocumentMarks
 
+IGNORED = -100  # the label that cross-entropy leaves out, in torch and in Hugging Face models
+
 
 @dataclass(slots=True, eq=False)
 class Batch:
@@ -24,6 +26,8 @@ class Batch:
     """The source of each row, as its place in the mixture (0 without one)."""
     marks: DocumentMarks | None = None
     """Where documents are, with `documents=True`."""
+    augmented_labels: np.ndarray | None = None
+    """The labels, where an augmentation gives others than the tokens say."""
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return iter((self.inputs, self.targets))
@@ -39,6 +43,24 @@ class Batch:
         return self.tokens[:, 1:]
 
     @property
+    def labels(self) -> np.ndarray:
+        """(batch_size, block_size) int64: the targets, and -100 where there is no loss."""
+        if self.augmented_labels is not None:
+            return self.augmented_labels
+        labels = self.targets.astype(np.int64)
+        if self.marks is not None:
+            labels[~self.marks.loss_mask] = IGNORED
+        return labels
+
+    @property
+    def segments(self) -> np.ndarray | None:
+        """(batch_size, block_size + 1) int32: which document of its row each token belongs to.
+
+        Counted from 0; -1 is padding.
+        """
+        return None if self.marks is None else self.marks.segments
+
+    @property
     def document_ids(self) -> np.ndarray | None:
         """(batch_size, block_size) int32: which document of its row an input belongs to, from 0."""
         return None if self.marks is None else self.marks.document_ids
@@ -51,6 +73,9 @@ class Batch:
     @property
     def loss_mask(self) -> np.ndarray | None:
         """(batch_size, block_size) bool: False where the target begins another document."""
+        if self.augmented_labels is not None:
+            counted: np.ndarray = self.augmented_labels != IGNORED
+            return counted
         return None if self.marks is None else self.marks.loss_mask
 
     @property

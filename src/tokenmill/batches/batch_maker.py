@@ -13,7 +13,7 @@ where storage is slow, a loop is not to wait for batches it did not ask for yet.
 import functools
 import operator
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
@@ -50,6 +50,8 @@ class BatchMaker:
     """Whether batches say where documents are; see `mark_documents`."""
     max_documents: int | None
     check_ids: bool
+    augment: Callable[[Batch], Batch] | None = None
+    """Changes a batch before it is served, by its tokens, segments and samples alone."""
 
     def __post_init__(self) -> None:
         length, stored = self.order.block_size + 1, {data.dtype for data in self.datasets}
@@ -98,7 +100,8 @@ class BatchMaker:
             seconds = time.perf_counter() - began
             for tokens, mark in zip(stored, marks, strict=True):
                 tokens = tokens.astype(self.dtype, copy=False)
-                yield Batch(tokens, step + i, samples[i], starts[i], sources[i], mark)
+                batch = Batch(tokens, step + i, samples[i], starts[i], sources[i], mark)
+                yield batch if self.augment is None else self.augment(batch)
                 i += 1
             if seconds > _A_MOMENT:
                 together = max(1, together // 2)

@@ -98,6 +98,18 @@ class DocumentMarks:
     loss_mask: np.ndarray
     cu_seqlens: np.ndarray
     max_seqlen: int
+    padding_from: np.ndarray | None = None
+    """The column where the padding of each row begins; None: there is none in any row."""
+
+    @functools.cached_property
+    def segments(self) -> np.ndarray:
+        """The document of every token of a row, the last target too; -1 is padding."""
+        ids = self.document_ids
+        last = ids[:, -1:] + ~self.loss_mask[:, -1:]
+        segments = np.concatenate([ids, last], axis=1, dtype=np.int32)
+        if self.padding_from is not None:
+            segments[np.arange(segments.shape[1]) >= self.padding_from[:, None]] = -1
+        return segments
 
     @functools.cached_property
     def document_ids(self) -> np.ndarray:

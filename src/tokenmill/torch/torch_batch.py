@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tokenmill.batches.batch import Batch
+from tokenmill.batches.batch import IGNORED, Batch
 
 ITEMS = ("pair", "dict", "hugging_face", "window")
 ITEMS_OF_BATCHES = (*ITEMS, "batch")
-IGNORED = -100  # the label that cross-entropy leaves out, here and in Hugging Face models
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,17 @@ class TorchBatch:
     """(B,): the source of each row, as its place in the mixture (0 without one)."""
     num_targets: int = 0
     """Targets that count: all, or those of the loss mask."""
+    augmented_labels: Tensor | None = None
+    """(B, T): the labels, where an augmentation gives others than the tokens say."""
+
+    @property
+    def labels(self) -> Tensor:
+        """(B, T) int64: the targets, and -100 where there is no loss."""
+        if self.augmented_labels is not None:
+            return self.augmented_labels
+        if self.loss_mask is None:
+            return self.targets
+        return self.targets.masked_fill(~self.loss_mask, IGNORED)
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter((self.inputs, self.targets))
@@ -63,10 +73,7 @@ class TorchBatch:
 
         For a loss of your own. A Hugging Face model shifts by itself: use `for_hugging_face`.
         """
-        labels = self.targets
-        if self.loss_mask is not None:
-            labels = labels.masked_fill(~self.loss_mask, IGNORED)
-        named = {"input_ids": self.inputs, "labels": labels}
+        named = {"input_ids": self.inputs, "labels": self.labels}
         if self.positions is not None:
             named["position_ids"] = self.positions
         return named
@@ -140,4 +147,5 @@ def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None
         max_seqlen=batch.max_seqlen,
         sources=moved(batch.sources),
         num_targets=batch.targets.size if mask is None else int(mask.sum()),
+        augmented_labels=moved(batch.augmented_labels),
     )

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tokenmill.torch.torch_batch import IGNORED
+from tokenmill.batches.batch import IGNORED
 
 
 @dataclass(frozen=True)
