@@ -125,7 +125,9 @@ def ours(
             "documents": len(docs),
             "shards": shards,
         }
-    (folder / "dataset_metadata.json").write_text(json.dumps(manifest))
+    content = json.dumps(manifest, indent=2) + "\n"
+    manifest["xxh3_128"] = xxhash.xxh3_128_hexdigest(content.encode())
+    (folder / "dataset_metadata.json").write_text(json.dumps(manifest, indent=2) + "\n")
     return folder
 
 

@@ -7,7 +7,7 @@ they are opened, then with `full` every index and every id against the vocabular
 import math
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tokenmill.shards.verify import verify as verify_ours
 
 BLOCK_TOKENS = 1 << 22
 _FETCH = "fetch this file again, or write it again"
+_UNHASHED = "{} has no hash of its own: an older version wrote it; its form and sums are sound"
 Progress = Callable[[str, int], None]
 
 
@@ -38,6 +39,8 @@ class Check:
     shards: int
     shards_read: int
     has_hashes: bool
+    notes: list[str] = field(default_factory=list)
+    """What could not be checked; no fault."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `tokenmill verify --json`."""
@@ -84,10 +87,11 @@ def _check_ours(folder: Path, full: bool, subset: str | None, progress: Progress
 
     findings = verify_ours(folder, full=full, subset=subset, progress=count)
     damaged = [f for f in findings if f.is_error]
-    extra = [f.file for f in findings if not f.is_error]
+    extra = [f.file for f in findings if f.what == "extra"]
     extra = [name for name in extra if not name.startswith(OUR_FOLDER + "/")]
     shards = sum(len(split.shards) for split in Manifest.load(folder).splits.values())
-    return Check(str(folder), "tokenmill", damaged, extra, shards, len(read), True)
+    notes = [_UNHASHED.format(f.file) for f in findings if f.what == "unhashed"]
+    return Check(str(folder), "tokenmill", damaged, extra, shards, len(read), True, notes)
 
 
 def _check_foreign(

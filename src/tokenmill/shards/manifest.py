@@ -20,6 +20,7 @@ import xxhash
 from tokenmill.base.atomic import write_atomically
 from tokenmill.base.strict_json import Reader, parse_object
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
+from tokenmill.shards import own_hash
 
 FILE_NAME = "dataset_metadata.json"
 STATE_FILE_NAME = "tokenizer_state.json"
@@ -152,9 +153,15 @@ class Manifest:
     sources: tuple[SourceEntry, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     books: Mapping[str, Any] = field(default_factory=dict)
+    has_hash: bool = field(default=True, compare=False)
+    """False for a file that was written before manifests had a hash of their own."""
 
     def to_bytes(self) -> bytes:
-        """Canonical JSON: fixed order of keys, UTF-8, a newline at the end."""
+        """What is written to disk: the content, and its hash."""
+        return own_hash.add_hash(self.content())
+
+    def content(self) -> bytes:
+        """Canonical JSON: fixed order of keys, UTF-8, a newline at the end; without the hash."""
         tree = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -200,6 +207,9 @@ class Manifest:
                 f"{FORMAT_VERSION}",
                 hint="pip install --upgrade tokenmill",
             )
+        has_hash = own_hash.KEY in top.fields
+        if has_hash:
+            own_hash.check_hash(data, top.hex128(own_hash.KEY), where)
         dtype = top.text("dtype", among=ITEM_SIZE)
         tokens_per_shard = top.count("tokens_per_shard", least=1)
         splits = top.object("splits")
@@ -215,6 +225,7 @@ class Manifest:
             sources=tuple(_read(SourceEntry, source) for source in top.objects("sources")),
             settings=top.free_object("settings"),
             books=top.free_object("books"),
+            has_hash=has_hash,
         )
         top.no_more()
         _check_no_file_comes_twice(manifest, where)

@@ -41,14 +41,15 @@ class Finding:
     file: str
     """Relative to the dataset."""
     what: str
-    """`missing`, `size`, `hash`, `index`, `ids`, `tokenizer` or `extra`."""
+    """`missing`, `size`, `hash`, `index`, `ids`, `tokenizer`, `extra` or `unhashed`."""
     expected: str
     found: str
     remedy: str
 
     @property
     def is_error(self) -> bool:
-        return self.what != "extra"  # a file that is not ours does no harm
+        # A file that is not ours does no harm; older manifests have no hash of their own.
+        return self.what not in ("extra", "unhashed")
 
     def __str__(self) -> str:
         return f"{self.file}: expected {self.expected}, found {self.found}\n\nhint: {self.remedy}"
@@ -68,7 +69,7 @@ def verify(
     folder = Path(folder)
     manifest = Manifest.load(folder)
     chosen = _choose(manifest, full, subset)
-    findings = _check_tokenizer(folder, manifest)
+    findings = [*_check_manifest(manifest), *_check_tokenizer(folder, manifest)]
     for split in manifest.splits.values():
         for shard in split.shards:
             found = [
@@ -102,6 +103,15 @@ def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:
     # In the order of a hash: spread over the dataset, and the same shards every time.
     names.sort(key=lambda name: xxhash.xxh3_128_digest(name.encode()))
     return set(names[: math.ceil(len(names) * share_of(subset))])
+
+
+def _check_manifest(manifest: Manifest) -> list[Finding]:
+    """Its hash was compared when it was read, if it has one."""
+    if manifest.has_hash:
+        return []
+    remedy = "none is needed; manifests that are written from now on have one"
+    expected = "a manifest with a hash of its own"
+    return [Finding(FILE_NAME, "unhashed", expected, "one that an older version wrote", remedy)]
 
 
 def _check_tokenizer(folder: Path, manifest: Manifest) -> list[Finding]:

@@ -51,6 +51,7 @@ def _notes(result: "Check") -> Iterator[str]:
         yield f"note: {name!r} is not part of the dataset"
     if len(result.extra) > 5:
         yield f"note: and {len(result.extra) - 5:,} files more"
+    yield from (f"note: {note}" for note in result.notes)
     if result.damaged:
         yield f"{result.path}: {len(result.damaged):,} damaged"
         return

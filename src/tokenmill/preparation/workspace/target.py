@@ -221,8 +221,8 @@ class Target:
 
 
 def manifest_hash(manifest: Manifest) -> str:
-    """What names a manifest."""
-    return xxhash.xxh3_128_hexdigest(manifest.to_bytes())
+    """What names a manifest: the hash in it."""
+    return xxhash.xxh3_128_hexdigest(manifest.content())
 
 
 @contextmanager
