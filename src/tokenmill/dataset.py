@@ -289,7 +289,17 @@ class TokenDataset(TokenAxis):
                 )
             return given
         if found.tokenizer_state is not None:
-            return load_tokenizer.from_bytes(found.tokenizer_state(), found.tokenizer_state.file)
+            file = found.tokenizer_state.file
+            stored = load_tokenizer.from_bytes(found.tokenizer_state(), file)
+            if found.has_manifest:
+                load_tokenizer.check_stated(
+                    stored,
+                    file,
+                    vocab_size=found.vocab_size,
+                    end_of_text_id=found.end_of_text_id,
+                    fingerprint=found.tokenizer_fingerprint,
+                )
+            return stored
         if found.tokenizer is not None:
             return load_tokenizer.load(found.tokenizer)
         return None

@@ -14,15 +14,22 @@ from typing import Any
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
-from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
+from tokenmill.errors import (
+    CorruptShardError,
+    FormatError,
+    MismatchError,
+    NotADatasetError,
+    TruncatedShardError,
+)
 from tokenmill.hub.remote_files import OUR_FOLDER
 from tokenmill.look.token_sample import spread
-from tokenmill.shards.manifest import FILE_NAME, Manifest
+from tokenmill.shards.manifest import FILE_NAME, STATE_FILE_NAME, Manifest
 from tokenmill.shards.verify import Finding, share_of
 from tokenmill.shards.verify import verify as verify_ours
 
 BLOCK_TOKENS = 1 << 22
 _FETCH = "fetch this file again, or write it again"
+_PREPARE = "fetch the dataset again, or prepare it again"
 _UNHASHED = "{} has no hash of its own: an older version wrote it; its form and sums are sound"
 Progress = Callable[[str, int], None]
 
@@ -87,11 +94,26 @@ def _check_ours(folder: Path, full: bool, subset: str | None, progress: Progress
 
     findings = verify_ours(folder, full=full, subset=subset, progress=count)
     damaged = [f for f in findings if f.is_error]
+    notes = [_UNHASHED.format(f.file) for f in findings if f.what == "unhashed"]
+    if not any(f.what in ("missing", "size") or f.file == STATE_FILE_NAME for f in damaged):
+        try:
+            damaged = _check_tokenizer(folder) + damaged
+        except ImportError as error:
+            notes.append(f"the stored tokenizer is compared by its hash only: {error}")
     extra = [f.file for f in findings if f.what == "extra"]
     extra = [name for name in extra if not name.startswith(OUR_FOLDER + "/")]
     shards = sum(len(split.shards) for split in Manifest.load(folder).splits.values())
-    notes = [_UNHASHED.format(f.file) for f in findings if f.what == "unhashed"]
     return Check(str(folder), "tokenmill", damaged, extra, shards, len(read), True, notes)
+
+
+def _check_tokenizer(folder: Path) -> list[Finding]:
+    """Build the stored tokenizer: it must be the one that the manifest describes."""
+    try:
+        _ = open_dataset(folder, "all").tokenizer
+    except (FormatError, MismatchError) as error:
+        expected = "the tokenizer that the manifest describes"
+        return [Finding(STATE_FILE_NAME, "tokenizer", expected, error.message, _PREPARE)]
+    return []
 
 
 def _check_foreign(

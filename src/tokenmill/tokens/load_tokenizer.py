@@ -108,3 +108,28 @@ def from_state(state: dict[str, Any]) -> Tokenizer:
             "has changed: compare the versions of gigatoken, tokenizers and sentencepiece",
         )
     return tokenizer
+
+
+def check_stated(
+    tokenizer: Tokenizer,
+    where: str,
+    *,
+    vocab_size: int | None,
+    end_of_text_id: int | None,
+    fingerprint: str | None,
+) -> None:
+    """Refuse a stored tokenizer that is not the one that the manifest next to it describes."""
+    pairs = {
+        "number of ids": (tokenizer.vocab_size, vocab_size),
+        "end-of-text id": (tokenizer.end_of_text_id, end_of_text_id),
+        "fingerprint": (tokenizer.fingerprint, fingerprint),
+    }
+    wrong = [
+        f"{name} {is_} (manifest: {said})" for name, (is_, said) in pairs.items() if is_ != said
+    ]
+    if wrong:
+        raise TokenizerMismatchError(
+            f"the tokenizer in {where} is not the one that the manifest describes: "
+            f"{', '.join(wrong)}",
+            hint="ids would mean different text; fetch the dataset again, or prepare it again",
+        )

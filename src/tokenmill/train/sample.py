@@ -1,6 +1,5 @@
 """Text from a trained model: the last checkpoint of a run and the tokenizer kept with it."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +41,7 @@ def sample(
             f"{run_dir} has no tokenizer_state.json: the model was trained on ids alone",
             hint="train with --tokenizer NAME to get text",
         )
-    tokenizer = load_tokenizer.from_state(json.loads(state_file.read_text(encoding="utf-8")))
+    tokenizer = load_tokenizer.from_bytes(state_file.read_bytes(), str(state_file))
     ids = tokenizer.encode_batch([prompt.encode()])[0].astype(np.int64)
     start = ids if len(ids) else np.array([tokenizer.end_of_text_id])
     out = generate(

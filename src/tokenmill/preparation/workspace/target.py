@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import orjson
 import xxhash
 
 from tokenmill.base.atomic import replace_folder
@@ -36,7 +35,7 @@ from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.storage import is_remote
 from tokenmill.text.inputs.open_input import Source
-from tokenmill.tokens.load_tokenizer import from_state
+from tokenmill.tokens.load_tokenizer import check_stated, from_bytes
 from tokenmill.tokens.tokenizer import Tokenizer
 
 
@@ -138,7 +137,15 @@ class Target:
         if self.previous is None:
             return load_tokenizer(asked)
         record = self.previous.tokenizer
-        stored = from_state(orjson.loads((self.out_dir / record.state.file).read_bytes()))
+        file = self.out_dir / record.state.file
+        stored = from_bytes(file.read_bytes(), str(file))
+        check_stated(
+            stored,
+            str(file),
+            vocab_size=record.vocab_size,
+            end_of_text_id=record.end_of_text_id,
+            fingerprint=record.fingerprint,
+        )
         if "tokenizer" in given and not asked.tokenizer == record.name == "chars":
             wanted = load_tokenizer(asked)
             if wanted is None or wanted.fingerprint != stored.fingerprint:
