@@ -48,6 +48,7 @@ class OpenKeywords(TypedDict, total=False):
     cache_dir: Where | None
     cache_bytes: int | None
     verify: bool
+    begin_token_id: int | None
 
 
 def open(
@@ -63,6 +64,7 @@ def open(
     cache_dir: Where | None = None,
     cache_bytes: int | None = None,
     verify: bool = False,
+    begin_token_id: int | None = None,
 ) -> "TokenDataset":
     """Open token files as they are: a dataset of ours, a folder, a file, a glob or a list.
 
@@ -74,7 +76,8 @@ def open(
     is then the rest.
 
     `tokenizer` (a name or an object) is for decoding data that does not name its own;
-    `end_of_text_id` says where documents end in data that has no index.
+    `end_of_text_id` says where documents end in data that has no index, `begin_token_id` that each
+    begins with this id: our own datasets say both.
 
     A dataset at `s3://bucket/...` is fetched shard by shard, when tokens are first needed, into
     `cache_dir` (the user's cache folder), of which at most `cache_bytes` (16 GiB) are used.
@@ -117,6 +120,7 @@ def open(
         tokenizer=tokenizer,
         end_of_text_id=end_of_text_id,
         end_of_text_comes=end_of_text_comes,
+        begin_token_id=begin_token_id,
     )
 
 
@@ -128,6 +132,7 @@ def from_array(
     end_of_text_id: int | None = None,
     end_of_text_comes: str | None = None,
     tokenizer: Any = None,
+    begin_token_id: int | None = None,
 ) -> "TokenDataset":
     """Tokens in memory as a dataset: for tests, notebooks and small data.
 
@@ -155,6 +160,7 @@ def from_array(
         tokenizer=tokenizer,
         end_of_text_id=end_of_text_id,
         end_of_text_comes=end_of_text_comes,
+        begin_token_id=begin_token_id,
     )
 
 
@@ -171,7 +177,12 @@ class TokenDataset(TokenAxis):
         tokenizer: Any,
         end_of_text_id: int | None,
         end_of_text_comes: str | None,
+        begin_token_id: int | None,
     ) -> None:
+        if begin_token_id is None:
+            begin_token_id = found.begin_token_id
+        self.begin_token_id = begin_token_id
+        """The id that every document begins with, None where nothing says so."""
         if end_of_text_id is None:
             end_of_text_id = found.end_of_text_id
         if end_of_text_id is not None:
@@ -239,6 +250,7 @@ class TokenDataset(TokenAxis):
             tokenizer=self._tokenizer,
             end_of_text_id=self.end_of_text_id,
             end_of_text_comes=self.end_of_text_comes,
+            begin_token_id=self.begin_token_id,
         )
         data._loaded = self._loaded
         return data

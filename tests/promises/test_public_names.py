@@ -68,6 +68,7 @@ def test_open_takes_these_arguments():
         "cache_dir",
         "cache_bytes",
         "verify",
+        "begin_token_id",
     ]
 
 

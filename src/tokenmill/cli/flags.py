@@ -91,13 +91,14 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 COUNT = click.IntRange(min=1)
-OPEN_NAMES = ("format", "dtype", "tokenizer", "end_of_text_id")
+OPEN_NAMES = ("format", "dtype", "tokenizer", "end_of_text_id", "begin_token_id")
 # How to read the data; what was given is passed to `tokenmill.open`.
 open_options = together(
     value("--format", "NAME", "Format, where the content does not show it"),
     value("--dtype", "TYPE", "Type of the ids, where no file states it"),
     value("--tokenizer", "NAME", "Tokenizer, where the data names none"),
     value("--end_of_text_id", "ID", "Id between documents, where the data names none", type=int),
+    value("--begin_token_id", "ID", "Id that begins documents, if the data does not say", type=int),
 )
 sample_option = value(
     "--sample", "N", "Tokens of each split to look at", default=16 << 20, type=COUNT

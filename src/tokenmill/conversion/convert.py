@@ -163,6 +163,7 @@ class Conversion:
                 self.rules.end_of_text_id,
                 data.vocab_size,
                 data.tokenizer.name if self.to.stores_tokenizer_name and data.tokenizer else None,
+                begin_token_id=data.begin_token_id,
                 first_shard=shards if self.to.numbers_over_splits else 0,
             )
             writer = writers[split or "train"] = self.to.writer(folder, target)

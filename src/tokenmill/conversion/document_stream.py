@@ -71,6 +71,7 @@ def stream(data: TokenDataset, rules: StreamRules) -> Chunks:
         stop = min(start + CHUNK, whole.num_tokens)
         ids = whole.tokens(start, stop)
         ends = whole.ends(start, stop) - start
+        _check_begin_tokens(data, ids, ends, start)
         if rules.vocab_size is not None and len(ids) and int(ids.max()) >= rules.vocab_size:
             at = int(ids.argmax())
             raise TokenizerMismatchError(
@@ -105,6 +106,23 @@ def _check_documents(data: TokenDataset, rules: StreamRules) -> None:
             f"only an index says where documents of {data.path} end, and the target has none",
             hint="name the id between them with end_of_text_id= (--end_of_text_id), or pass "
             "allow_lost_documents=True (--allow_lost_documents)",
+        )
+
+
+def _check_begin_tokens(data: TokenDataset, ids: np.ndarray, ends: np.ndarray, start: int) -> None:
+    """Every document that begins in this chunk has the begin token that the data is said to have.
+
+    The first token is not looked at: it may continue a document, or be one that a split cut.
+    """
+    if data.begin_token_id is None:
+        return
+    begins = ends[(ends > 0) & (ends < len(ids))]
+    without = begins[ids[begins] != data.begin_token_id]
+    if len(without):
+        raise FormatError(
+            f"the document at token {start + int(without[0]):,} of {data.path} does not begin with "
+            f"the begin token {data.begin_token_id}",
+            hint="name the id that all documents begin with, or leave begin_token_id out",
         )
 
 

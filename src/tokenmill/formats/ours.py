@@ -85,7 +85,7 @@ class Ours(FolderFormat):
         state = orjson.dumps(tokenizer.state(), option=orjson.OPT_SORT_KEYS)
         target = next(iter(writers.values())).target
         manifest = Manifest(
-            tokenizer=TokenizerEntry.of(tokenizer, state),
+            tokenizer=TokenizerEntry.of(tokenizer, state, target.begin_token_id),
             dtype=target.dtype.name,
             tokens_per_shard=target.tokens_per_shard,
             splits={name: SplitEntry.of(tuple(each.shards)) for name, each in writers.items()},
@@ -157,6 +157,7 @@ def _found(
         tuple(files) or (nothing,),
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,
+        begin_token_id=tokenizer.begin_token_id,
         tokenizer_state=where.state(tokenizer.state),
         tokenizer_fingerprint=tokenizer.fingerprint,
         has_manifest=True,

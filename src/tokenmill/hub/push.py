@@ -146,6 +146,8 @@ def _parquet(data: TokenDataset) -> bytes:
         start, stop = data.document_range(number)
         ids = data.tokens(start, min(stop, start + SAMPLE_TOKENS_PER_DOCUMENT))
         content = ids[ids != data.end_of_text_id] if stop - start == len(ids) else ids
+        if data.begin_token_id is not None:
+            content = content[content != data.begin_token_id]
         rows.append((number, stop - start, ids.tolist(), data.decode(content)))
     kinds = {
         "document": pa.int64(),

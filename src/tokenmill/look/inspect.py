@@ -95,6 +95,8 @@ def _tokenizer(data: TokenDataset) -> dict[str, Any] | None:
     if data.end_of_text_id is not None:
         named["end_of_text_id"] = data.end_of_text_id
         named["end_of_text_comes"] = data.end_of_text_comes
+    if data.begin_token_id is not None:
+        named["begin_token_id"] = data.begin_token_id
     try:
         tokenizer = data.tokenizer
     except (TokenmillError, ImportError) as error:
@@ -171,6 +173,8 @@ def _tokenizer_line(tokenizer: Mapping[str, Any] | None) -> str:
     if "end_of_text_id" in tokenizer:
         where = tokenizer["end_of_text_comes"]
         parts.append(f"end-of-text {tokenizer['end_of_text_id']} {where} each document")
+    if "begin_token_id" in tokenizer:
+        parts.append(f"begin token {tokenizer['begin_token_id']} before each document")
     if "fingerprint" in tokenizer:
         parts.append(f"fingerprint {tokenizer['fingerprint'][:12]}")
     return ", ".join(parts)

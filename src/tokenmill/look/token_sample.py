@@ -42,9 +42,11 @@ def ranges_within(budget: int, length: int, start: int, stop: int) -> list[tuple
 
 
 def text_size(data: TokenDataset, start: int, stop: int, tokenizer: Any) -> tuple[int, int]:
-    """(bytes of text, tokens) of a range, without end-of-text ids."""
+    """(bytes of text, tokens) of a range, without begin tokens and end-of-text ids."""
     ids = data.tokens(start, stop)
     ids = ids[ids != tokenizer.end_of_text_id]
+    if data.begin_token_id is not None:
+        ids = ids[ids != data.begin_token_id]
     return len(tokenizer.decode(ids)), len(ids)
 
 

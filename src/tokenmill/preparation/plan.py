@@ -21,6 +21,7 @@ from tokenmill.preparation.workspace.work_folder import Workspace, read_once
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
+from tokenmill.tokens.begin_token import find_begin_token, with_begin_token
 from tokenmill.tokens.load_tokenizer import from_state, load
 from tokenmill.tokens.tokenizer import Tokenizer
 
@@ -58,6 +59,12 @@ class Plan:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, from the state kept in the workspace; one a process."""
         return _load_kept_tokenizer(self.workspace.out_dir)
+
+    @property
+    def begin_token_id(self) -> int | None:
+        """The id before every document, if there is one."""
+        given = self.settings.begin_token
+        return None if given is None else find_begin_token(self.tokenizer, given)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -125,11 +132,18 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
     """The tokenizer by name or path; None when it is yet to be learned from the input."""
     name, end_of_text = settings.tokenizer, settings.end_of_text
     if name == "chars":
+        if settings.begin_token is not None:
+            raise ValueError(
+                f"begin_token={settings.begin_token!r}: chars has no special tokens; leave it out"
+            )
         return None
     # A rank file spells no special tokens: there the end of text is given by its number.
     is_number = name.endswith(".tiktoken") and end_of_text is not None and end_of_text.isdecimal()
     end = int(end_of_text) if end_of_text is not None and is_number else end_of_text
-    return load(name, end_of_text=end, pattern=settings.token_pattern)
+    tokenizer = load(name, end_of_text=end, pattern=settings.token_pattern)
+    if settings.begin_token is not None:
+        tokenizer = with_begin_token(tokenizer, settings.begin_token)
+    return tokenizer
 
 
 def keep_tokenizer(workspace: Workspace, tokenizer: Tokenizer) -> None:

@@ -14,6 +14,7 @@ class SettingsKeywords(TypedDict, total=False):
 
     tokenizer: str
     end_of_text: str | None
+    begin_token: str | None
     token_pattern: str | None
     dtype: Literal["uint16", "uint32"] | None
     tokens_per_shard: int
@@ -41,6 +42,9 @@ class Settings:
     """gpt2, bytes, chars, a tokenizer.json, a .tiktoken or SentencePiece .model file."""
     end_of_text: str | None = None
     """End-of-text token, where the tokenizer file has none."""
+    begin_token: str | None = None
+    """Token written before every document, by its spelling or its id; `auto` for the one that the
+    tokenizer file is known to have."""
     token_pattern: str | None = None
     """Splitting pattern of a .tiktoken file, by name (gpt2, cl100k...), where the name of the file
     does not say it."""
@@ -99,13 +103,16 @@ class Settings:
     def to_json(self, *, for_manifest: bool = False) -> dict[str, Any]:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
-        return {**asdict(self), "tokenizer": tokenizer}
+        found = {**asdict(self), "tokenizer": tokenizer}
+        if self.begin_token is None:
+            del found["begin_token"]  # datasets without one are the same bytes as ever
+        return found
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
     """Which settings differ, a line each."""
     return [
-        f"{name}   {theirs.get(name)!r} -> {value!r}"
-        for name, value in ours.items()
-        if value != theirs.get(name)
+        f"{name}   {theirs.get(name)!r} -> {ours.get(name)!r}"
+        for name in {**ours, **theirs}
+        if ours.get(name) != theirs.get(name)
     ]

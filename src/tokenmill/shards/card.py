@@ -102,8 +102,15 @@ def _sources(sources: tuple[SourceEntry, ...]) -> str:
 
 
 def _tokenizer(entry: TokenizerEntry) -> str:
-    row = (entry.name, f"{entry.vocab_size:,}", str(entry.end_of_text_id), entry.fingerprint)
-    return _table(("name", "ids", "end-of-text id", "fingerprint"), [row])
+    columns = {
+        "name": entry.name,
+        "ids": f"{entry.vocab_size:,}",
+        "end-of-text id": str(entry.end_of_text_id),
+        "fingerprint": entry.fingerprint,
+    }
+    if entry.begin_token_id is not None:
+        columns["begin token id"] = str(entry.begin_token_id)
+    return _table(tuple(columns), [tuple(columns.values())])
 
 
 def _settings(manifest: Manifest) -> str:

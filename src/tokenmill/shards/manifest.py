@@ -119,13 +119,21 @@ class TokenizerEntry(Entry):
     end_of_text_id: int
     fingerprint: str
     state: StateFile
+    begin_token_id: int | None = None
+    """The id before every document; left out of the JSON where there is none."""
+
+    def to_json(self) -> dict[str, Any]:
+        tree = Entry.to_json(self)
+        return {key: value for key, value in tree.items() if value is not None}
 
     @classmethod
-    def of(cls, tokenizer: Any, state: bytes) -> "TokenizerEntry":
+    def of(
+        cls, tokenizer: Any, state: bytes, begin_token_id: int | None = None
+    ) -> "TokenizerEntry":
         """The entry of this tokenizer; `state` is how it will be stored."""
         stored = StateFile(STATE_FILE_NAME, len(state), xxhash.xxh3_128_hexdigest(state))
         ids = (tokenizer.vocab_size, tokenizer.end_of_text_id)
-        return cls(tokenizer.name, *ids, tokenizer.fingerprint, stored)
+        return cls(tokenizer.name, *ids, tokenizer.fingerprint, stored, begin_token_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +270,19 @@ def _read(kind: type[E], fields: Reader, **inner: Any) -> E:
 
 
 def _read_tokenizer(fields: Reader, dtype: str) -> TokenizerEntry:
-    tokenizer = _read(TokenizerEntry, fields, state=_read(StateFile, fields.object("state")))
+    tokenizer = _read(
+        TokenizerEntry,
+        fields,
+        state=_read(StateFile, fields.object("state")),
+        begin_token_id=fields.count("begin_token_id")
+        if "begin_token_id" in fields.names()
+        else None,
+    )
     end, vocab_size = tokenizer.end_of_text_id, tokenizer.vocab_size
+    begin = tokenizer.begin_token_id
+    if begin is not None and (begin >= vocab_size or begin == end):
+        expected = f"less than vocab_size {vocab_size} and another than end_of_text_id"
+        raise fields.wrong("begin_token_id", begin, expected)
     if end >= vocab_size:
         raise fields.wrong("end_of_text_id", end, f"less than vocab_size {vocab_size}")
     if vocab_size > 256 ** ITEM_SIZE[dtype]:

@@ -2,7 +2,8 @@
 
 Sizes, names and the stored tokenizer are compared at once (one `stat` a file). `full` reads every
 byte again: hashes, the index, the largest id, and that documents, and nothing else, end with the
-end-of-text id. `subset="5%"` does that for a part of the shards: the same part every time.
+end-of-text id and begin with the begin token, where there is one. `subset="5%"` does that for a
+part of the shards: the same part every time.
 
 Cost of `full`: one pass at the speed of the disk, or about 1 GB/s on one core from the page cache;
 memory 16 MB. A damaged manifest is raised, not listed: nothing can be compared with it.
@@ -152,7 +153,7 @@ def _check_shard(
     folder: Path, manifest: Manifest, shard: ShardEntry, *, ends_split: bool
 ) -> list[Finding]:
     """Read a shard and its index once each; a wrong hash explains the rest, so it ends the list."""
-    digest, largest, found_ends = _read_ids(folder / shard.file, manifest)
+    digest, largest, found_ends, begins = _read_ids(folder / shard.file, manifest)
     if findings := _check_hash(shard.file, shard.xxh3_128, digest):
         return findings
     index = (folder / shard.ends.file).read_bytes()
@@ -167,6 +168,8 @@ def _check_shard(
     if ends_split and (not ends.size or ends[-1] != shard.num_tokens):
         found = f"the last end at {int(ends[-1]):,}" if ends.size else "no end"
         wrong.append((f"an end at {shard.num_tokens:,}, where the split ends", found))
+    if manifest.tokenizer.begin_token_id is not None and not wrong:
+        wrong += _compare_begins(ends, begins, shard.num_tokens)
     return findings + [Finding(name, "index", *difference, _REBUILD) for difference in wrong]
 
 
@@ -191,19 +194,39 @@ def _compare_ends(stored: _Ends, found: _Ends, num_tokens: int) -> Iterator[tupl
             )
 
 
-def _read_ids(path: Path, manifest: Manifest) -> tuple[str, int, _Ends]:
-    """The hash of a shard, its largest id, and the positions after each end-of-text id."""
-    dtype = np.dtype(manifest.dtype).newbyteorder("<")
-    digest, largest, ends, start = xxhash.xxh3_128(), -1, [np.empty(0, np.uint64)], 0
+def _compare_begins(ends: _Ends, begins: _Ends, num_tokens: int) -> Iterator[tuple[str, str]]:
+    """Begin tokens are where a document follows another one, and nowhere else.
+
+    The first token is not judged: whether it begins a document, the shard before knows.
+    """
+    starts = ends[ends < num_tokens]
+    missing, extra = np.setdiff1d(starts, begins), np.setdiff1d(begins[begins > 0], starts)
+    if places := missing[:1].tolist() + extra[:1].tolist():
+        yield (
+            "a begin token at the start of every document and nowhere else",
+            f"{missing.size:,} documents without one, {extra.size:,} begin tokens inside documents "
+            f"(first at {min(places):,})",
+        )
+
+
+def _read_ids(path: Path, manifest: Manifest) -> tuple[str, int, _Ends, _Ends]:
+    """The hash of a shard, its largest id, the positions after each end-of-text id, and those of
+    begin tokens."""
+    dtype, entry = np.dtype(manifest.dtype).newbyteorder("<"), manifest.tokenizer
+    digest, largest, start = xxhash.xxh3_128(), -1, 0
+    ends, begins = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):
             digest.update(block)
             ids = np.frombuffer(block, dtype, len(block) // ITEM_SIZE[manifest.dtype])
             largest = max(largest, int(ids.max(initial=0)))
-            places = np.flatnonzero(ids == manifest.tokenizer.end_of_text_id)
+            places = np.flatnonzero(ids == entry.end_of_text_id)
             ends.append(places.astype(np.uint64) + np.uint64(start + 1))
+            if entry.begin_token_id is not None:
+                places = np.flatnonzero(ids == entry.begin_token_id)
+                begins.append(places.astype(np.uint64) + np.uint64(start))
             start += len(ids)
-    return digest.hexdigest(), largest, np.concatenate(ends)
+    return digest.hexdigest(), largest, np.concatenate(ends), np.concatenate(begins)
 
 
 def _check_extra(folder: Path, manifest: Manifest) -> list[Finding]:

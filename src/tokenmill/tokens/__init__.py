@@ -4,6 +4,7 @@ tokenizer.py        what a tokenizer is here: bytes in, flat arrays out, a state
 load_tokenizer.py   a name or a path -> a tokenizer; a stored state -> the same tokenizer
 tiktoken_file.py    `.tiktoken` rank files: gpt2 (bundled), cl100k_base and others
 huggingface.py      `tokenizer.json`, encoded by gigatoken where that is exact
+begin_token.py      which id begins a document, where one is asked for
 tokenizer_json.py   what a `tokenizer.json` says about itself: its form, spellings and cuts
 sentencepiece.py    SentencePiece `.model`
 bytes_and_chars.py  `bytes`: one id a byte; `chars`: one id a character, learned from the input

@@ -15,7 +15,7 @@ What text means here:
 import functools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,14 @@ class HuggingFaceTokenizer(SpelledTokenizer):
     @functools.cached_property
     def vocab_size(self) -> int:
         return self._vocabulary.size
+
+    @functools.cached_property
+    def special_ids(self) -> Mapping[str, int]:
+        added = self._tree.get("added_tokens") or []
+        found = {str(token["content"]): int(token["id"]) for token in added if token.get("special")}
+        if self.end_of_text is not None:
+            found[self.end_of_text] = self.end_of_text_id
+        return found
 
     @functools.cached_property
     def cuts(self) -> re.Pattern[bytes] | None:

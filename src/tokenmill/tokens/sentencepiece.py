@@ -8,7 +8,7 @@ text. Texts are never cut: a piece may hold anything, also spaces.
 import base64
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,12 @@ class SentencePieceTokenizer(SpelledTokenizer):
     def _vocabulary(self) -> Vocabulary:
         pieces = {i: self._processor.id_to_piece(i).encode() for i in range(self.vocab_size)}
         return Vocabulary(pieces, name=self.name)
+
+    @functools.cached_property
+    def special_ids(self) -> Mapping[str, int]:
+        """The control pieces, which no text becomes, such as `<s>`."""
+        control = filter(self._processor.is_control, range(self.vocab_size))
+        return {self._processor.id_to_piece(number): number for number in control}
 
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         strings = decode_texts(texts, self.name)

@@ -11,7 +11,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,8 @@ from tokenmill.tokens.vocabulary import PROBE, SpelledTokenizer, Vocabulary, fin
 
 BUNDLED = Path(__file__).parent / "data" / "gpt2.tiktoken"
 END_OF_TEXT = "<|endoftext|>"
+BEGIN_OF_TEXT = "<|begin_of_text|>"  # a rank file spells no special tokens, so we do
+MOST_FREE_IDS = 1024  # that may be left out before a begin token
 
 # The pattern's name here -> gigatoken's name for it.
 PATTERNS = {"gpt2": "gpt2", "cl100k": "gpt4", "o200k": "o200k"}
@@ -101,6 +103,22 @@ class TiktokenTokenizer(SpelledTokenizer):
     @property
     def end_of_text_id(self) -> int:
         return self.specials[self.end_of_text]
+
+    @property
+    def special_ids(self) -> Mapping[str, int]:
+        return self.specials
+
+    def with_begin_token(self, number: int) -> "TiktokenTokenizer":
+        """This tokenizer with a free id as its begin token; itself if the id is taken."""
+        if number in self._vocabulary.spellings:
+            return self
+        if number > self.vocab_size + MOST_FREE_IDS:
+            raise ValueError(
+                f"begin_token={number} is far beyond the {self.vocab_size:,} ids of {self.name}; "
+                f"{self.vocab_size} is free"
+            )
+        data = bundled_gpt2() if self.data is None else self.data
+        return replace(self, specials={**self.specials, BEGIN_OF_TEXT: number}, data=data)
 
     @functools.cached_property
     def fingerprint(self) -> str:

@@ -7,7 +7,7 @@ characters `<|endoftext|>` in a document are encoded like any others.
 """
 
 import re
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,6 +37,10 @@ class Tokenizer(Protocol):
     @property
     def end_of_text(self) -> str | None:
         """How that id is written, `<|endoftext|>` for gpt2; None when it has no spelling."""
+
+    @property
+    def special_ids(self) -> Mapping[str, int]:
+        """Tokens that no text becomes (begin, end, sentinels), by how they are written."""
 
     @property
     def fingerprint(self) -> str:

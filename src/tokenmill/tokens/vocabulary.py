@@ -93,6 +93,10 @@ class SpelledTokenizer:
         return None
 
     @property
+    def special_ids(self) -> Mapping[str, int]:
+        return {}
+
+    @property
     def memory_per_byte(self) -> int:
         return 0  # next to what reading the text takes
 

@@ -299,9 +299,10 @@ class Trainer:
 
     def sample(self) -> str:
         """A few tokens of text from the model as it is now."""
-        end_of_text_id = start = self.data.train.end_of_text_id
+        train = self.data.train
+        start, end_of_text_id = train.begin_token_id, train.end_of_text_id
         if start is None:
-            start = int(self.data.train.tokens(0, 1)[0])
+            start = int(train.tokens(0, 1)[0]) if end_of_text_id is None else end_of_text_id
         ids = generate(
             self.model,
             torch.tensor([start], device=self.device),

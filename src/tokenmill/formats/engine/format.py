@@ -65,6 +65,8 @@ class FoundData:
     end_of_text_id: int | None = None
     end_of_text_comes: str = "after"
     """Or `before` each document."""
+    begin_token_id: int | None = None
+    """The id that every document begins with, where the files say so."""
     tokenizer: str | None = None
     """A name that is bundled, so that loading it needs no network."""
     tokenizer_state: Lazy | None = None

@@ -33,6 +33,8 @@ class WriteTarget:
     vocab_size: int | None = None
     tokenizer: str | None = None
     """Its name, where the format has a place for it."""
+    begin_token_id: int | None = None
+    """The id that every document begins with; only our own format says so."""
     first_shard: int = 0
     """Shards written for the splits before, for formats that number over all splits."""
 

@@ -11,13 +11,25 @@ from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
 from tokenmill.formats.engine.detect import TOKEN_SUFFIXES
 from tokenmill.formats.engine.untrusted import known_head, likely_dtype
-from tokenmill.look.doctor import document_traps, misread, overlap, shard_files, wrong_tokenizer
+from tokenmill.look.doctor import (
+    begin_tokens,
+    document_traps,
+    misread,
+    overlap,
+    shard_files,
+    wrong_tokenizer,
+)
 from tokenmill.look.doctor.trap import Examination, Trap
 from tokenmill.look.inspect import open_splits
 from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample
 
 Check = Callable[[SplitSample], Iterator[Trap]]
-CONTENT: tuple[Check, ...] = (shard_files.check, wrong_tokenizer.check, document_traps.check)
+CONTENT: tuple[Check, ...] = (
+    shard_files.check,
+    wrong_tokenizer.check,
+    document_traps.check,
+    begin_tokens.check,
+)
 
 
 @takes_keywords_of(open_dataset, but=("split",))

@@ -75,6 +75,8 @@ class PreparationOutcome:
             )
         if literal := self.accounts["literal_end_of_text"]:
             found.append(f"{literal:,} literal end-of-text strings in the text were kept as text")
+        if literal := self.accounts.get("literal_begin_token"):
+            found.append(f"{literal:,} documents begin with a literal begin token, kept as text")
         return found
 
 
@@ -89,6 +91,7 @@ def make_accounts(
         counts["lines_dropped"] += unit["dropped_lines"]
     if duplicates := sum(part["documents"][DROPPED] for part in decided):
         dropped[DUPLICATE] += duplicates
+    literal = {name: counts[name] for name in ("literal_begin_token",) if name in counts}
     return {
         "bytes_in": counts["bytes_in"],
         "documents_in": counts["documents_in"],
@@ -97,6 +100,7 @@ def make_accounts(
         "lines_dropped": counts["lines_dropped"],
         "texts_replaced": counts["replaced"],
         "literal_end_of_text": counts["literal_end_of_text"],
+        **literal,
         "tokens_written": sum(sum(part["tokens"][:2]) for part in decided),
         "tokens_dropped": sum(part["tokens"][DROPPED] for part in decided),
     }

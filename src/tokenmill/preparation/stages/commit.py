@@ -30,7 +30,7 @@ def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -
     if piped := hash_standard_input(plan.workspace, plan.sources):
         settings["standard_input"] = piped  # which of many it was
     manifest = Manifest(
-        tokenizer=TokenizerEntry.of(plan.tokenizer, state),
+        tokenizer=TokenizerEntry.of(plan.tokenizer, state, plan.begin_token_id),
         dtype=plan.dtype.name,
         tokens_per_shard=plan.settings.tokens_per_shard,
         splits=outcome.splits,
@@ -69,14 +69,15 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
         splits[name] = SplitEntry.of(
             (*splits[name].shards, *split.shards) if name in splits else split.shards
         )
-    books = {
-        name: dict(Counter(value) + Counter(added.books[name]))
+    books = {  # a dataset that was converted has none yet
+        name: dict(Counter(before.books.get(name)) + Counter(value))
         if isinstance(value, dict)
-        else value + added.books[name]
-        for name, value in before.books.items()
+        else before.books.get(name, 0) + value
+        for name, value in added.books.items()
     }
     return replace(
         before,
+        tokenizer=added.tokenizer,  # the same one; `convert` may have stored it in another way
         splits=splits,
         sources=(*before.sources, *added.sources),
         settings={
@@ -93,7 +94,7 @@ def _command(plan: Plan) -> str:
     flags = [
         "--no_normalize" if name == "normalize" else f"--{name} {_shell_word(str(value))}"
         for name, value in plan.settings.to_json(for_manifest=True).items()
-        if value != usual[name]
+        if value != usual.get(name)
     ]
     # A source is given by the name of its file, never as a flag.
     names = [urllib.parse.unquote_to_bytes(source.name) for source in plan.sources[:8]]

@@ -209,7 +209,8 @@ def _hash_shard(
 def _documents(plan: Plan, shards: tuple[ShardEntry, ...], at: int) -> Iterator[np.ndarray]:
     """The ids of every document that ends in a shard, whatever shards it began in.
 
-    They come without end-of-text, which a document lacks that the held-out end cut in two.
+    They come without end-of-text, which a document lacks that the held-out end cut in two, and
+    without begin token, which the second half of such a document lacks.
     """
     tokens, ends = _tokens_and_ends(plan, shards[at])
     if not len(ends):
@@ -220,9 +221,11 @@ def _documents(plan: Plan, shards: tuple[ShardEntry, ...], at: int) -> Iterator[
         before.insert(0, begun[last[-1] if len(last) else 0 :])
         if len(last):
             break
+    begin_token, end_of_text = plan.begin_token_id, plan.tokenizer.end_of_text_id
     for stop in ends.tolist():
         ids = np.concatenate([*before, tokens[start:stop]]) if before else tokens[start:stop]
-        yield ids[:-1] if ids[-1] == plan.tokenizer.end_of_text_id else ids
+        ids = ids[1:] if ids[0] == begin_token else ids
+        yield ids[:-1] if len(ids) and ids[-1] == end_of_text else ids
         start, before = stop, []
 
 

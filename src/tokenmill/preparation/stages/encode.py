@@ -195,8 +195,9 @@ class UnitEncoder:
         if self.part is None:
             self.part = PartWriter(self.plan, f"{self.unit}.{len(self.parts)}")
         texts, flags = zip(*pieces, strict=True)
-        ids, ends = self.encoder.encode(list(texts))
-        self.part.add(ids, ends, np.array(flags, np.uint32), hashed=self.hashed)
+        marks = np.array(flags, np.uint32)
+        ids, ends = self.encoder.encode(list(texts), marks)
+        self.part.add(ids, ends, marks, hashed=self.hashed)
         if self.part.num_tokens >= TOKENS_PER_PART:
             self._close_part()
 

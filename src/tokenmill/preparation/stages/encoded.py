@@ -2,8 +2,9 @@
 
 A part holds ids and a table of its documents:
 
-    N.M.tokens   ids in the width of the dataset, each document followed by the end-of-text id
-    N.M.rows     a row a document: how many ids, and the hash of its ids
+    N.M.tokens   ids in the width of the dataset, each document followed by the end-of-text id, and
+                 preceded by the begin token, if one is asked for
+    N.M.rows     a row a document: how many ids, and the hash of its own ids, without these two
 
 A document has one row in a part, however many pieces it was encoded in. One that is longer than a
 part has a row in several: they are marked OPEN (the document continues in a later part) and
@@ -20,7 +21,7 @@ import numpy as np
 import xxhash
 
 from tokenmill.base.atomic import new_file
-from tokenmill.errors import PrepareError
+from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.preparation.plan import Plan
 from tokenmill.text.cleaning.clean import join_edge
 from tokenmill.text.cleaning.dedup import HASH, hash_all
@@ -51,13 +52,18 @@ class TextEncoder:
 
     def __init__(self, plan: Plan) -> None:
         self.tokenizer: Tokenizer = plan.tokenizer
+        self.begin_token_id = plan.begin_token_id
+        self.begin_token = _spelling(self.tokenizer, self.begin_token_id)
         self.normalize = plan.settings.normalize
+        self.refuses = plan.settings.on_bad_input == "error"
         self.counts: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
 
-    def encode(self, texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    def encode(self, texts: list[bytes], flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Ids and ends; every id is sure to be one of the vocabulary: nothing ever wraps."""
         ids, ends = self.tokenizer.encode_batch(texts)
+        if self.begin_token_id is not None:
+            self._refuse_doubled_begin(texts, flags, ids)
         largest = int(ids.max(initial=0))
         if largest >= self.tokenizer.vocab_size:
             raise PrepareError(
@@ -71,6 +77,27 @@ class TextEncoder:
             found = sum(text.count(literal) for text in texts if literal[:1] in text)
             self.counts["literal_end_of_text"] += found
         return ids, ends
+
+    def _refuse_doubled_begin(self, texts: list[bytes], flags: np.ndarray, ids: np.ndarray) -> None:
+        """No document may begin with the begin token twice, as an id or spelled out."""
+        if (ids == self.begin_token_id).any():
+            raise PrepareError(
+                f"the tokenizer {self.tokenizer.name} gives the begin token (id "
+                f"{self.begin_token_id}) for text by itself: it would be doubled",
+                hint="name a token that no text becomes, or leave --begin_token out",
+            )
+        if not self.begin_token:
+            return
+        begins = ((flags & CONTINUES) == 0).tolist()
+        found = sum(text.startswith(self.begin_token) for text in compress(texts, begins))
+        if found and self.refuses:
+            raise BadInputError(
+                f"a document begins with {self.begin_token.decode()!r} spelled out, and "
+                "--begin_token writes that token before every document: it would be doubled",
+                hint="leave --begin_token out, remove it from the text, or keep it as text after "
+                "the token: --on_bad_input replace",
+            )
+        self.counts["literal_begin_token"] += found
 
     def is_empty(self, text: bytes) -> bool:
         return not text or (self.normalize and text.isspace())
@@ -103,6 +130,7 @@ class PartWriter:
     def __init__(self, plan: Plan, name: str) -> None:
         self.name, self.dtype = name, plan.dtype
         self.end_of_text = plan.tokenizer.end_of_text_id
+        self.begin_token = plan.begin_token_id
         self.num_tokens = self.num_rows = 0
         self.continues = self.open = False
         self._row: np.ndarray | None = None
@@ -131,12 +159,17 @@ class PartWriter:
         rows = np.zeros(len(ends), ROW)
         rows["flags"] = flags
         complete = (flags & OPEN) == 0
-        rows["length"] = np.diff(ends, prepend=0) + complete
+        begins = (flags & CONTINUES) == 0 if self.begin_token is not None else np.zeros(1, bool)
+        rows["length"] = np.diff(ends, prepend=0) + complete + begins
         if hashed:
             _hash_rows(rows, ids, ends, flags == 0)
         out = np.insert(ids.astype(self.dtype), ends[complete], self.end_of_text)
+        if self.begin_token is not None:
+            stops = ends + np.cumsum(complete)
+            starts = np.concatenate(([0], stops[:-1]))
+            out = np.insert(out, starts[begins], self.begin_token)
         self._tokens.write(out.data)
-        self.num_tokens += len(ids) + int(complete.sum())
+        self.num_tokens += len(out)
         if self._row is not None:
             self._continue(self._row, rows, ids[: ends[0]])
         if not complete[-1]:
@@ -176,6 +209,12 @@ def read_part(plan: Plan, part: dict[str, Any], kind: Literal["tokens", "rows"])
         return np.empty(0, dtype)
     path = plan.workspace.path("units", f"{part['name']}.{kind}")
     return np.memmap(path, dtype, mode="r", shape=(part[kind],))
+
+
+def _spelling(tokenizer: Tokenizer, number: int | None) -> bytes:
+    """How a special id is written; empty where it has no spelling."""
+    found = [text for text, special in tokenizer.special_ids.items() if special == number]
+    return found[0].encode() if found else b""
 
 
 def _as_uint32(ids: np.ndarray) -> memoryview:

@@ -102,9 +102,10 @@ def join_edges(plan: Plan, receipts: list[Receipt]) -> JoinedParts:
 def _encode_edge(
     plan: Plan, encoder: TextEncoder, unit: int, text: bytes, flags: int
 ) -> EncodedPart:
-    ids, ends = encoder.encode([text])
+    marks = np.array([flags], np.uint32)
+    ids, ends = encoder.encode([text], marks)
     with PartWriter(plan, f"{unit}.edge") as part:
-        part.add(ids, ends, np.array([flags], np.uint32), hashed=flags == 0)
+        part.add(ids, ends, marks, hashed=flags == 0)
     return part.facts()
 
 
@@ -126,12 +127,14 @@ def _spans(plan: Plan, parts: list[EncodedPart]) -> list[dict[str, Any]]:
 
 
 def _hash_ids(plan: Plan, part: EncodedPart, row: int, state: "xxhash.xxh3_128") -> None:
-    """Feed the ids of the first (0) or last (-1) row of a part, without end-of-text."""
+    """Feed the ids of the first (0) or last (-1) row of a part, without begin and end of text."""
     rows = read_part(plan, part, "rows")
     length = int(rows["length"][row])
     tokens = read_part(plan, part, "tokens")
     ids = tokens[:length] if row == 0 else tokens[len(tokens) - length :]
     if not rows["flags"][row] & OPEN:
         ids = ids[:-1]
+    if plan.begin_token_id is not None and not rows["flags"][row] & CONTINUES:
+        ids = ids[1:]
     for start in range(0, len(ids), 1 << 20):
         state.update(ids[start : start + (1 << 20)].astype("<u4").data)

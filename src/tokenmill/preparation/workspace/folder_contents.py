@@ -61,7 +61,10 @@ def refuse_damaged(
 def recorded_settings(manifest: Manifest) -> dict[str, Any]:
     """The settings that a dataset was made with, without what else is recorded with them."""
     known = {field.name for field in fields(Settings)}
-    return {name: value for name, value in manifest.settings.items() if name in known}
+    found = {name: value for name, value in manifest.settings.items() if name in known}
+    if manifest.tokenizer.begin_token_id is not None:  # also of a dataset that was converted
+        found.setdefault("begin_token", str(manifest.tokenizer.begin_token_id))
+    return found
 
 
 def list_differences_from(

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -122,20 +122,20 @@ class Target:
         theirs = recorded_settings(self.previous)
         for name, value in given.items():
             must_be = self.previous.dtype if name == "dtype" else theirs.get(name)
-            if name in ("dtype", "tokens_per_shard", "val_fraction") and value != must_be:
+            is_fixed = name in ("begin_token", "dtype", "tokens_per_shard", "val_fraction")
+            if is_fixed and value != must_be:
                 raise SettingsMismatchError(
                     f"{self.out_dir} was made with {name} {must_be!r}, and what is added to it "
                     f"must be as well, not {value!r}",
                     hint=f"leave {name} out, or prepare into another folder",
                 )
-        fixed = ("tokenizer", "end_of_text", "token_pattern", "dtype")
+        fixed = ("tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype")
         return Settings(**{**theirs, **{k: v for k, v in given.items() if k not in fixed}})
 
     def tokenizer(self, given: SettingsKeywords) -> Tokenizer | None:
         """The tokenizer asked for, or that of the dataset; None when it is yet to be learned."""
-        asked = Settings(**given)
         if self.previous is None:
-            return load_tokenizer(asked)
+            return load_tokenizer(Settings(**given))
         record = self.previous.tokenizer
         file = self.out_dir / record.state.file
         stored = from_bytes(file.read_bytes(), str(file))
@@ -146,6 +146,8 @@ class Target:
             end_of_text_id=record.end_of_text_id,
             fingerprint=record.fingerprint,
         )
+        begin_token = recorded_settings(self.previous).get("begin_token")
+        asked = replace(Settings(**given), begin_token=begin_token)
         if "tokenizer" in given and not asked.tokenizer == record.name == "chars":
             wanted = load_tokenizer(asked)
             if wanted is None or wanted.fingerprint != stored.fingerprint:
