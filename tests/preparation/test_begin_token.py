@@ -218,6 +218,13 @@ def test_gpt2_can_have_a_free_id(tmp_path):
 # Found by verify and doctor
 
 
+def without_hash(record):
+    """A manifest as it was before manifests had a hash of their own."""
+    tree = json.loads(record.read_bytes())
+    tree.pop("xxh3_128", None)
+    return json.dumps(tree)
+
+
 def damage(folder, change):
     """Write other ids into the first shard, with the hash that they have."""
     import xxhash
@@ -228,7 +235,7 @@ def damage(folder, change):
     change(ids)
     path.write_bytes(ids.tobytes())
     after = xxhash.xxh3_128_hexdigest(path.read_bytes())
-    record.write_text(record.read_text().replace(before, after))
+    record.write_text(without_hash(record).replace(before, after))
 
 
 def test_verify_finds_a_document_without_it(both):
@@ -236,9 +243,10 @@ def test_verify_finds_a_document_without_it(both):
     first_end = tokenmill.open(begun).document_range(0)[1]
     damage(begun, lambda ids: ids.__setitem__(first_end, 65))
 
-    (finding,) = verify(begun, full=True)
+    found = [finding.found for finding in verify(begun, full=True) if finding.what == "index"]
 
-    assert "1 documents without one" in finding.found
+    assert len(found) == 1
+    assert "1 documents without one" in found[0]
 
 
 def test_the_doctor_names_documents_with_two_and_with_none(both):
@@ -263,7 +271,7 @@ def test_the_doctor_finds_doubled_ones_that_nothing_names(tmp_path, tokenizer):
 def test_a_manifest_with_an_impossible_begin_token_is_refused(both):
     _, begun = both
     record = begun / "dataset_metadata.json"
-    text = record.read_text()
+    text = without_hash(record)
     for wrong in (END, 5000, '"<s>"'):
         record.write_text(text.replace(f'"begin_token_id": {BEGIN}', f'"begin_token_id": {wrong}'))
         with pytest.raises(FormatError, match="begin_token_id is"):
