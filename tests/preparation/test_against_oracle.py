@@ -1,7 +1,6 @@
 """prepare() gives what a naive program gives that holds every document whole, in any plan."""
 
 import json
-import os
 import tempfile
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from preparation import oracle
 from tokenmill.preparation.prepare import prepare
 
 SEPARATOR = "<|cut|>"
-IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # nothing waits for a disk
 
 words = st.sampled_from(
     [
@@ -89,7 +87,7 @@ unit_sizes = st.one_of(st.integers(1, 40), st.integers(40, 4000), st.sampled_fro
 def check(corpus, rule, unit_bytes, per_shard, tokenizer, encode, end_of_text):
     kind, documents = corpus
     rule = dict(rule)
-    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as name:
+    with tempfile.TemporaryDirectory(dir=oracle.IN_MEMORY) as name:
         folder = Path(name) / "in"
         folder.mkdir()
         how = write_corpus(folder, kind, documents)

@@ -1,10 +1,17 @@
-"""Runs of hashes: what they cannot hold is refused, not wrapped."""
+"""Runs of hashes find what a set finds, merged or not; what they cannot hold is refused."""
+
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from preparation.oracle import IN_MEMORY, hashes_of_files
 
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.stages.duplicates import write_runs
+from tokenmill.preparation.prepare import prepare
+from tokenmill.preparation.stages.duplicates import MOST_FILES, Searched, write_runs
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.text.cleaning.dedup import hash_all
 
@@ -17,3 +24,46 @@ def test_a_unit_with_more_lines_than_32_bits_count(tmp_path, ordinal, fits):
     else:
         with pytest.raises(PrepareError, match="more than 4,294,967,296 lines or documents"):
             write_runs(Workspace(tmp_path), "lines", 0, hashed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 60), max_size=20), min_size=1, max_size=40),
+    st.integers(1, 5),
+    st.integers(1, 7),
+)
+def test_repeated_lines_are_those_that_a_set_finds(units, partitions, group):
+    """In one step, or in three for groups of any size."""
+    seen, expected = set(), []
+    for unit in units:
+        expected.append([at for at, line in enumerate(unit) if line in seen or line in unit[:at]])
+        seen |= {*unit}
+    searched = Searched("lines", len(units), partitions, group)
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Workspace(folder)
+        for number, unit in enumerate(units):
+            hashed = [(hash_all([b"%d" % line]), np.array([at])) for at, line in enumerate(unit)]
+            write_runs(workspace, "lines", number, hashed)
+        for number in range(searched.num_groups):
+            searched.merge(workspace, number)
+        for partition in range(partitions):
+            searched.search(workspace, partition)
+        for number in range(searched.num_groups):
+            searched.answer(workspace, number)
+        found = [searched.repeated(workspace, number).tolist() for number in range(len(units))]
+    assert found == expected
+
+
+@pytest.mark.parametrize("dedup", ["lines", "documents"])
+def test_many_units_give_the_bytes_of_few(dedup):
+    """With so many that their runs are merged before they are searched."""
+    lines = [b"This is line %d of the text.\n" % (number % 431) for number in range(600)]
+    assert len(lines) > MOST_FILES
+    given = {"dedup": dedup, "tokenizer": "bytes", "documents": "line", "workers": 1}
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
+        text, few, many = (Path(folder) / name for name in ("text.txt", "few", "many"))
+        text.write_bytes(b"".join(lines))
+        summary = prepare(text, few, **given)
+        prepare(text, many, **given, unit_bytes=29)
+        assert sum(summary.dropped.values()) == len(lines) - 431
+        assert hashes_of_files(few) == hashes_of_files(many)

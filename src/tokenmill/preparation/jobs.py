@@ -34,6 +34,7 @@ from tokenmill.preparation.prepare import publish, run_stages, start
 from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stage_table import stage_of, stages_for
 from tokenmill.preparation.stages.accounts import Summary
+from tokenmill.preparation.stages.duplicates import MOST_FILES
 from tokenmill.preparation.workspace.target import Swap, Target, open_target
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import FILE_NAME, Manifest
@@ -230,7 +231,8 @@ def usual_parts(plan: Plan) -> int:
 
 def make_slurm_script(run: str, plan: Plan, parts: int, cpus: int, memory: str) -> str:
     """The script for the preparation in the folder `run`."""
-    stages = [stage.name for stage in stages_for(plan.settings, adds=plan.previous is not None)]
+    adds, large = plan.previous is not None, len(plan.units) > MOST_FILES
+    stages = [stage.name for stage in stages_for(plan.settings, adds=adds, large=large)]
     return SCRIPT.format(
         run=shlex.quote(run),
         tokenmill=f"{shlex.quote(sys.executable)} -m tokenmill",

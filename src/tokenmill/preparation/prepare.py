@@ -7,12 +7,16 @@ worker or sixty-four, run through or killed and started again: the same bytes.
     characters            the vocabulary of `chars`, from the input          stages/unit_text.py
     existing-lines        hash the lines of the dataset that is added to     stages/duplicates.py
     lines                 read, clean, hash every line                       stages/unit_text.py
+    merge-lines           one run of hashes from many, for large inputs      stages/duplicates.py
     line-duplicates       find the lines that were seen before               stages/duplicates.py
+    line-answers          what was found, by unit, for large inputs          stages/duplicates.py
     encode                clean, drop repeated lines, encode                 stages/encode.py
     join                  documents that two units share; list all parts     stages/join.py
     existing-documents    hash the documents of that dataset                 stages/duplicates.py
     documents             hash every document                                stages/decide.py
+    merge-documents       as merge-lines                                     stages/duplicates.py
     document-duplicates   find the documents that were seen before           stages/duplicates.py
+    document-answers      as line-answers                                    stages/duplicates.py
     decide                train, val or dropped, for every document          stages/decide.py
     layout                prefix sums give every document its shard          shards/layout.py
     assemble              copy documents into shards, hash, read back        stages/assemble.py
@@ -160,14 +164,16 @@ def run_stages(
 
     if runs := run("existing-lines") + run("lines"):
         this.lines = Searched.plan("lines", runs)
-        run("line-duplicates")
+        for name in ("merge-lines", "line-duplicates", "line-answers"):
+            run(name)
 
     units = run("encode")
     run("join")
 
     if runs := run("existing-documents") + run("documents"):
         this.documents = Searched.plan("documents", runs)
-        run("document-duplicates")
+        for name in ("merge-documents", "document-duplicates", "document-answers"):
+            run(name)
 
     decision, decided = choose_split(
         this.first_decision,

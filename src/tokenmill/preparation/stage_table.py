@@ -20,8 +20,12 @@ from tokenmill.preparation.stages.assemble import assemble_shard
 from tokenmill.preparation.stages.decide import Decision, Layout, count_decisions, hash_documents
 from tokenmill.preparation.stages.duplicates import (
     Searched,
+    answer_documents,
+    answer_lines,
     hash_existing_documents,
     hash_existing_lines,
+    merge_documents,
+    merge_lines,
     search_documents,
     search_lines,
     shards_of,
@@ -72,7 +76,9 @@ class Preparation:
         stage = next(stage for stage in STAGES if stage.name == name)
         if not stage.needed(self.plan.settings, self.previous is not None):
             return []
-        num_tasks, shared = NUM_TASKS[stage.per](self), stage.shared(self)
+        if not (num_tasks := NUM_TASKS[stage.per](self)):
+            return []
+        shared = stage.shared(self)
         receipts: list[Receipt] = [{}] * num_tasks
         total = self.plan.bytes_in if stage.in_bytes else num_tasks
         measure = bytes_and_tokens if stage.in_bytes else None
@@ -115,11 +121,13 @@ class Stage:
     """Needed only for a new dataset with this tokenizer."""
     adds: bool = False
     """Needed only where a dataset is added to."""
+    large: bool = False
+    """Needed only where more hashes are compared than one search takes (`duplicates.py`)."""
     in_bytes: bool = False
     """Whether progress is counted in bytes of input, not in tasks."""
 
     def needed(self, settings: Settings, adds: bool) -> bool:
-        """Whether a preparation runs this stage; `adds` is whether a dataset is added to."""
+        """Whether a preparation may run this stage; `adds` is whether a dataset is added to."""
         return (
             self.dedup in (None, settings.dedup)
             and (self.tokenizer is None or (self.tokenizer == settings.tokenizer and not adds))
@@ -134,17 +142,39 @@ STAGES = (
     Stage("characters", find_characters, UNIT, tokenizer="chars"),
     Stage("existing-lines", hash_existing_lines, OLD_SHARD, LINES, adds=True),
     Stage("lines", hash_lines, UNIT, LINES, lambda run: (run.first, run.keep_text), in_bytes=True),
+    Stage(
+        "merge-lines", merge_lines, "group of units", LINES, lambda run: (run.lines,), large=True
+    ),
     Stage("line-duplicates", search_lines, "million lines", LINES, lambda run: (run.lines,)),
+    Stage(
+        "line-answers", answer_lines, "group of units", LINES, lambda run: (run.lines,), large=True
+    ),
     Stage("encode", encode_unit, UNIT, None, lambda run: (run.lines, run.first), in_bytes=True),
     Stage("join", join_units, "preparation"),
     Stage("existing-documents", hash_existing_documents, OLD_SHARD, DOCUMENTS, adds=True),
     Stage("documents", hash_documents, PART, DOCUMENTS, lambda run: (run.first,)),
+    Stage(
+        "merge-documents",
+        merge_documents,
+        "group of parts",
+        DOCUMENTS,
+        lambda run: (run.documents,),
+        large=True,
+    ),
     Stage(
         "document-duplicates",
         search_documents,
         "million documents",
         DOCUMENTS,
         lambda run: (run.documents,),
+    ),
+    Stage(
+        "document-answers",
+        answer_documents,
+        "group of parts",
+        DOCUMENTS,
+        lambda run: (run.documents,),
+        large=True,
     ),
     Stage("decide", count_decisions, PART, None, lambda run: (run.first_decision,)),
     Stage("assemble", assemble_shard, "shard"),
@@ -154,15 +184,18 @@ NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
     UNIT: lambda run: len(run.plan.units),
     PART: lambda run: len(load_joined(run.out_dir).parts),
     OLD_SHARD: lambda run: run.first,
+    "group of units": lambda run: run.lines.num_groups if run.lines else 0,
+    "group of parts": lambda run: run.documents.num_groups if run.documents else 0,
     "million lines": lambda run: run.lines.partitions if run.lines else 0,
     "million documents": lambda run: run.documents.partitions if run.documents else 0,
     "shard": lambda run: len(run.layout.shards) if run.layout else 0,
 }
 
 
-def stages_for(settings: Settings, *, adds: bool) -> list[Stage]:
-    """The stages that a preparation with these settings runs."""
-    return [stage for stage in STAGES if stage.needed(settings, adds)]
+def stages_for(settings: Settings, *, adds: bool, large: bool = False) -> list[Stage]:
+    """The stages that a preparation with these settings runs; `large` is for many units."""
+    needed = (stage for stage in STAGES if stage.needed(settings, adds))
+    return [stage for stage in needed if large or not stage.large]
 
 
 def stage_of(task_name: str) -> str:

@@ -1,6 +1,7 @@
 """The stages of a preparation, a task at a time; the order is in prepare.py.
 
 unit_text.py   the text of a unit, read and cleaned; its characters and its lines
+hash_runs.py   files of sorted hashes, read in slices
 duplicates.py  which lines or documents were seen before
 encode.py      the documents of a unit become ids
 encoded.py     the encoder, and the parts that hold encoded documents

@@ -2,31 +2,54 @@
 
 A run is what one unit, one part or one shard of an existing dataset leaves; the search goes over
 all runs, a partition of the hashes at a time. So memory is bounded by the size of a run and of a
-partition.
+partition. A search of many runs has three steps, so that it takes time in proportion to its input:
+
+    merge    the runs of a group become one run; what the group repeats is set aside
+    search   every partition of the merged runs
+    answer   what of a group is repeated, by the group itself and in all partitions, in one file
 
 No index of hashes is kept with a dataset (it would be a quarter of its size): when documents are
 added, those of its shards are computed again.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import compress
-from typing import TypeVar
+from tempfile import TemporaryFile
+from typing import IO, TypeVar
 
 import numpy as np
 
 from tokenmill.base.atomic import new_file
 from tokenmill.errors import BadInputError, MismatchError, PrepareError
 from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.stages.hash_runs import (
+    ORDINAL_BITS,
+    WORD,
+    PlaceFile,
+    RunFile,
+    RunWriter,
+    entries_between,
+    write_places,
+)
 from tokenmill.preparation.workspace.work_folder import Receipt, Workspace, leaves_receipt
 from tokenmill.shards.manifest import Manifest, ShardEntry
-from tokenmill.text.cleaning.dedup import HASH, find_duplicates, hash_all, make_run, slice_of
+from tokenmill.text.cleaning.dedup import (
+    Run,
+    find_duplicates,
+    hash_all,
+    make_run,
+    partition_bounds,
+)
 from tokenmill.text.cleaning.line_work import find_lines, lines_that_count
 from tokenmill.tokens.tokenizer import Tokenizer
 
-HASHES_PER_RUN = 2 << 20  # 40 MB on disk: a larger unit leaves several runs
-HASHES_PER_PARTITION = 1 << 20  # some 70 MB while a partition is searched
-ENTRY = np.dtype([("hash", HASH), ("ordinal", "<u4")])
+HASHES_PER_RUN = 2 << 20  # 48 MB on disk: a larger unit leaves several runs
+HASHES_PER_PARTITION = 1 << 20  # some 80 MB while a partition is searched
+MOST_FILES = 512  # searched as they are; a slice of each for each partition is then not too small
+UNITS_SORTED_AT_ONCE = 16
 TOKENS_AT_ONCE = 1 << 20
 Item = TypeVar("Item")
 Hashed = tuple[np.ndarray, np.ndarray]
@@ -41,32 +64,24 @@ def write_runs(
 
     `hashed` gives hashes with their ordinals in the unit, in ascending order, a chunk at a time.
     """
-    lengths, repeated = list[int](), [np.empty(0, "<u4")]
+    repeated = [np.empty(0, WORD)]
     with new_file(workspace.path(stage, f"{number}.runs")) as file:
+        writer = RunWriter(file)
         found = (chunk for chunk in hashed if len(chunk[0]))
         for batch in _in_batches(found, lambda chunk: len(chunk[0]), HASHES_PER_RUN):
-            entries, repeated_here = _make_entries(batch)
-            file.write(entries.data)
-            lengths.append(len(entries))
-            repeated.append(repeated_here)
-            del entries  # 40 MB that the next run can use
-        file.write(np.concatenate(repeated).astype("<u4").data)
-    return lengths
-
-
-def _make_entries(batch: list[Hashed]) -> tuple[np.ndarray, np.ndarray]:
-    """A sorted run, and the ordinals of what is repeated in it. The batch is used up."""
-    hashes, ordinals = (np.concatenate(arrays) for arrays in zip(*batch, strict=True))
-    batch.clear()
-    if int(ordinals[-1]) >= 1 << 32:  # they would wrap in the file
-        raise PrepareError(
-            f"more than {1 << 32:,} lines or documents in one unit",
-            hint="a compressed file is one unit: cut it into several files",
-        )
-    run = make_run(hashes, ordinals)
-    entries = np.empty(len(run.hashes), ENTRY)
-    entries["hash"], entries["ordinal"] = run.hashes, run.ordinals
-    return entries, run.repeated
+            hashes, ordinals = (np.concatenate(arrays) for arrays in zip(*batch, strict=True))
+            batch.clear()
+            if int(ordinals[-1]) >= 1 << ORDINAL_BITS:  # they would reach into another unit
+                raise PrepareError(
+                    f"more than {1 << ORDINAL_BITS:,} lines or documents in one unit",
+                    hint="a compressed file is one unit: cut it into several files",
+                )
+            run = make_run(hashes, ordinals.astype(WORD) + (number << ORDINAL_BITS))
+            del hashes, ordinals  # as much as the next run needs
+            writer.add([run], len(run.hashes))
+            repeated.append(run.repeated)
+        writer.finish(np.concatenate(repeated))
+    return writer.lengths
 
 
 def _in_batches(
@@ -86,69 +101,180 @@ def _in_batches(
 
 @dataclass(frozen=True)
 class Searched:
-    """A stage whose runs were searched for repetitions: how many runs, in how many partitions."""
+    """A stage whose runs were searched for repetitions, in how many partitions."""
 
     stage: str
-    runs: int
+    num_units: int
+    """Units, or whatever left a file of runs."""
     partitions: int
+    group: int
+    """Units whose runs are merged before the search; 1: none are."""
 
     @classmethod
     def plan(cls, stage: str, receipts: list[Receipt]) -> "Searched":
         """So many partitions that each stays within its share of memory."""
         total = sum(sum(receipt["runs"]) for receipt in receipts)
-        return cls(stage, len(receipts), max(1, -(-total // HASHES_PER_PARTITION)))
+        group = 1 if len(receipts) <= MOST_FILES else math.isqrt(len(receipts) - 1) + 1
+        return cls(stage, len(receipts), max(1, -(-total // HASHES_PER_PARTITION)), group)
+
+    @property
+    def num_groups(self) -> int:
+        return 0 if self.group == 1 else -(-self.num_units // self.group)
 
     def name(self, partition: int) -> str:
         return f"search-{partition}-of-{self.partitions}"
 
+    def merge(self, workspace: Workspace, number: int) -> Receipt:
+        """Make one run of those of a group, and a file of what the group itself repeats."""
+        paths = [workspace.path(self.stage, f"{unit}.runs") for unit in self._units_of(number)]
+        total = 0
+        for path in paths:
+            with RunFile(path) as file:
+                total += file.num_entries
+        parts = max(1, -(-total // HASHES_PER_PARTITION))
+        files = [f"merged-{number}.runs", f"merged-{number}.repeated"]
+        with ExitStack() as stack:
+            runs, repeated = (
+                stack.enter_context(new_file(workspace.path(self.stage, file))) for file in files
+            )
+
+            def merged_parts() -> Iterator[Run]:
+                for part in range(parts):
+                    merged = make_run(*entries_between(paths, *partition_bounds(part, parts)))
+                    repeated.write(merged.repeated.data)
+                    yield merged
+
+            writer = RunWriter(runs)
+            writer.add(merged_parts(), total)
+            writer.finish(np.empty(0, WORD))
+        return workspace.leave_receipt(self.stage, f"merged-{number}", files, {})
+
     def search(self, workspace: Workspace, partition: int) -> Receipt:
-        slices = [
-            (number, np.ascontiguousarray(part["hash"]), np.ascontiguousarray(part["ordinal"]))
-            for number, entries in _runs(workspace, self.stage, self.runs)
-            if len(part := entries[slice_of(entries["hash"], partition, self.partitions)])
-        ]
-        found = find_duplicates(slices)
-        starts = np.searchsorted(found.units, np.arange(self.runs + 1)).astype("<u8")
+        """Leave the sorted places of what is repeated in one partition of the runs."""
+        names = [f"merged-{number}" for number in range(self.num_groups)]
+        names = names or [str(number) for number in range(self.num_units)]
+        paths = [workspace.path(self.stage, f"{name}.runs") for name in names]
+        bounds = partition_bounds(partition, self.partitions)
+        found = find_duplicates(*entries_between(paths, *bounds))
         file_name = f"{self.name(partition)}.duplicates"
         with new_file(workspace.path(self.stage, file_name)) as file:
-            file.write(starts.tobytes())
-            file.write(found.ordinals.astype("<u4").tobytes())
-        facts = {"duplicates": len(found.ordinals)}
+            write_places(file, [found], self._firsts)
+        facts = {"duplicates": len(found)}
         return workspace.leave_receipt(self.stage, self.name(partition), [file_name], facts)
 
+    def answer(self, workspace: Workspace, number: int) -> Receipt:
+        """Leave the sorted places of what is repeated in a group, from all partitions.
+
+        They are put into the files of a few units each on the way, which fit into memory.
+        """
+        units = self._units_of(number)
+        file_name = f"answer-{number}.duplicates"
+        with ExitStack() as stack:
+            scratch = [
+                (
+                    np.uint64(first << ORDINAL_BITS),
+                    stack.enter_context(TemporaryFile(dir=workspace.path(self.stage, ""))),
+                )
+                for first in units[::UNITS_SORTED_AT_ONCE]
+            ]
+            for places in self._found_in_group(workspace, number):
+                starts = np.searchsorted(places, [first for first, _ in scratch])
+                for part, (_, file) in zip(np.split(places, starts[1:]), scratch, strict=True):
+                    file.write(part.data)
+            with new_file(workspace.path(self.stage, file_name)) as answer:
+                write_places(answer, map(_sorted_places, scratch), _and_after(units))
+        return workspace.leave_receipt(self.stage, f"answer-{number}", [file_name], {})
+
     def repeated(self, workspace: Workspace, number: int) -> np.ndarray:
-        """All ordinals of one run that repeat something earlier, in the run or before it."""
-        receipt = workspace.receipt_of_done(self.stage, number)
-        path = workspace.path(self.stage, f"{number}.runs")
-        found = [np.fromfile(path, "<u4", offset=ENTRY.itemsize * sum(receipt["runs"]))]
+        """All ordinals of one unit that repeat something earlier, in the unit or before it."""
+        with RunFile(workspace.path(self.stage, f"{number}.runs")) as runs:
+            found = [runs.repeated()]
+        if self.num_groups:
+            group, bound = divmod(number, self.group)
+            path = workspace.path(self.stage, f"answer-{group}.duplicates")
+            with PlaceFile(path, len(self._units_of(group)) + 1) as answer:
+                found.append(answer.between(bound))
+        else:
+            found += self._found(workspace, number)
+        places = np.sort(np.concatenate(found))
+        ordinals: np.ndarray = (places & ((1 << ORDINAL_BITS) - 1)).astype(np.uint32)
+        return ordinals
+
+    @property
+    def _firsts(self) -> range:
+        """The first unit of each group, and one after the last."""
+        return range(0, -(-self.num_units // self.group) * self.group + 1, self.group)
+
+    def _units_of(self, group: int) -> range:
+        return range(self.num_units)[group * self.group :][: self.group]
+
+    def _found(self, workspace: Workspace, group: int) -> Iterator[np.ndarray]:
+        """Sorted places of a group, from each partition."""
         for partition in range(self.partitions):
             path = workspace.path(self.stage, f"{self.name(partition)}.duplicates")
-            start, stop = np.fromfile(path, "<u8", count=2, offset=8 * number).tolist()
-            offset = 8 * (self.runs + 1) + 4 * start
-            found.append(np.fromfile(path, "<u4", count=stop - start, offset=offset))
-        return np.sort(np.concatenate(found))
+            with PlaceFile(path, len(self._firsts)) as places:
+                yield places.between(group)
+
+    def _found_in_group(self, workspace: Workspace, group: int) -> Iterator[np.ndarray]:
+        """What partitions found of a group, and what the group itself repeats."""
+        yield from self._found(workspace, group)
+        with open(workspace.path(self.stage, f"merged-{group}.repeated"), "rb") as file:
+            while len(places := np.fromfile(file, WORD, HASHES_PER_PARTITION)):
+                yield np.sort(places)
 
 
-@leaves_receipt(lambda _, partition, searched: (searched.stage, searched.name(partition)))
+def _and_after(units: range) -> range:
+    return range(units.start, units.stop + 1)
+
+
+def _sorted_places(scratch: tuple[np.uint64, IO[bytes]]) -> np.ndarray:
+    file = scratch[1]
+    file.seek(0)
+    return np.sort(np.frombuffer(file.read(), WORD))
+
+
+def _by(name: str) -> Callable[..., tuple[str, str]]:
+    return lambda _, number, searched: (searched.stage, f"{name}-{number}")
+
+
+def _by_partition(_: str, partition: int, searched: Searched) -> tuple[str, str]:
+    return searched.stage, searched.name(partition)
+
+
+@leaves_receipt(_by("merged"))
+def merge_lines(out_dir: str, group: int, searched: Searched) -> Receipt:
+    """Task: merge the runs of lines of a group of units."""
+    return searched.merge(Workspace(out_dir), group)
+
+
+@leaves_receipt(_by_partition)
 def search_lines(out_dir: str, partition: int, searched: Searched) -> Receipt:
     """Task: find the lines that are repeated in one partition of the runs."""
     return searched.search(Workspace(out_dir), partition)
 
 
-@leaves_receipt(lambda _, partition, searched: (searched.stage, searched.name(partition)))
+@leaves_receipt(_by("answer"))
+def answer_lines(out_dir: str, group: int, searched: Searched) -> Receipt:
+    """Task: collect the repeated lines of a group of units."""
+    return searched.answer(Workspace(out_dir), group)
+
+
+@leaves_receipt(_by("merged"))
+def merge_documents(out_dir: str, group: int, searched: Searched) -> Receipt:
+    """Task: merge the runs of documents of a group of parts."""
+    return searched.merge(Workspace(out_dir), group)
+
+
+@leaves_receipt(_by_partition)
 def search_documents(out_dir: str, partition: int, searched: Searched) -> Receipt:
     """Task: find the documents that are repeated in one partition of the runs."""
     return searched.search(Workspace(out_dir), partition)
 
 
-def _runs(workspace: Workspace, stage: str, runs: int) -> Iterator[tuple[int, np.ndarray]]:
-    for number in range(runs):
-        receipt = workspace.receipt_of_done(stage, number)
-        if total := sum(receipt["runs"]):
-            path = workspace.path(stage, f"{number}.runs")
-            entries = np.memmap(path, ENTRY, mode="r", shape=(total,))
-            for stop, length in zip(np.cumsum(receipt["runs"]), receipt["runs"], strict=True):
-                yield number, entries[stop - length : stop]
+@leaves_receipt(_by("answer"))
+def answer_documents(out_dir: str, group: int, searched: Searched) -> Receipt:
+    """Task: collect the repeated documents of a group of parts."""
+    return searched.answer(Workspace(out_dir), group)
 
 
 def shards_of(manifest: Manifest | None) -> list[tuple[tuple[ShardEntry, ...], int]]:

@@ -2,7 +2,7 @@
 
 characters: which characters there are, for the tokenizer `chars`.
 lines: hash every line. Lines are dropped before a text is encoded, so repeated ones must be known
-in advance. This leaves 20 bytes a line on disk, and the cleaned text itself if there is room.
+in advance. This leaves 24 bytes a line on disk, and the cleaned text itself if there is room.
 """
 
 import re

@@ -1,15 +1,15 @@
 """Which lines or documents were seen before: hashes sorted in partitions, never held all at once.
 
-Every line (or document) is known by its 128-bit hash and its place: (unit, ordinal in the unit).
-Each unit keeps one run of its first occurrences, sorted by hash. A partition is a range of hash
-values; its slice of every run is found by bisection, so a partition costs memory only for its own
-share, and partitions can be searched in parallel. The first occurrence in input order stays.
+Every line (or document) is known by its 128-bit hash and its place, a number that grows in input
+order. Each unit keeps one run of its first occurrences, sorted by hash. A partition is a range of
+hash values; its slice of every run is found by bisection, so a partition costs memory only for its
+own share, and partitions can be searched in parallel. The first occurrence in input order stays.
 
 Two different lines meet in one 128-bit hash with a probability of about n*n / 2**129: for a
 trillion lines, one in 680 million.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,51 +25,35 @@ def hash_all(texts: Iterable[bytes | memoryview]) -> np.ndarray:
 
 
 class Run(NamedTuple):
-    """The hashes of one unit: its first occurrences, sorted, and its repetitions."""
+    """Hashes with their first occurrences, sorted, and the repetitions."""
 
     hashes: np.ndarray  # HASH, sorted by (high, low), each once
-    ordinals: np.ndarray  # uint32, where in the unit each is first
-    repeated: np.ndarray  # uint32, ordinals of what the unit itself had before
+    places: np.ndarray  # where each is first
+    repeated: np.ndarray  # places of what was there before, sorted
 
 
-def make_run(hashes: np.ndarray, ordinals: np.ndarray) -> Run:
-    """Sort the hashes of one unit and set repetitions inside the unit aside."""
+def make_run(hashes: np.ndarray, places: np.ndarray) -> Run:
+    """Sort hashes that come in the order of their places, and set repetitions aside."""
     hashes, order = _sorted(hashes)
-    ordinals = ordinals[order].astype(np.uint32)
+    places = places[order]
     again = np.zeros(len(hashes), np.bool_)
     again[1:] = _same_as_before(hashes)
     first = np.flatnonzero(~again)
-    return Run(_taken(hashes, first), ordinals[first], np.sort(ordinals[again]))
+    return Run(_taken(hashes, first), places[first], np.sort(places[again]))
 
 
-class Duplicates(NamedTuple):
-    """Places that repeat something earlier, ordered by unit."""
-
-    units: np.ndarray
-    ordinals: np.ndarray
-
-
-def find_duplicates(runs: Sequence[tuple[int, np.ndarray, np.ndarray]]) -> Duplicates:
-    """Search one partition: `runs` holds (unit, hashes, ordinals) in input order."""
-    hashes = np.concatenate([run[1] for run in runs]) if runs else np.empty(0, HASH)
-    units = np.repeat(np.array([run[0] for run in runs], np.uint32), [len(run[1]) for run in runs])
-    ordinals = np.concatenate([run[2] for run in runs]) if runs else np.empty(0, np.uint32)
-    repeated = _values_that_repeat(np.ascontiguousarray(hashes["high"]))
-    candidates = np.flatnonzero(repeated)
-    units, ordinals = units[candidates], ordinals[candidates]
+def find_duplicates(hashes: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The `repeated` of `make_run`; faster, for nothing but candidates is sorted with its place."""
+    candidates = np.flatnonzero(_values_that_repeat(np.ascontiguousarray(hashes["high"])))
     hashes, order = _sorted(_taken(hashes, candidates))
-    again = order[1:][_same_as_before(hashes)]
-    again.sort()
-    return Duplicates(units[again], ordinals[again])
+    found: np.ndarray = np.sort(places[candidates[order[1:][_same_as_before(hashes)]]])
+    return found
 
 
-def slice_of(hashes: np.ndarray, partition: int, num_partitions: int) -> slice:
-    """Where a partition, a range of values of `high`, is in a sorted run; by bisection."""
+def partition_bounds(partition: int, num_partitions: int) -> tuple[int, int]:
+    """The values of `high` that belong to a partition: from the first up to the second."""
     low, high = ((n << 64) // num_partitions for n in (partition, partition + 1))
-    start = int(np.searchsorted(hashes["high"], np.uint64(low)))
-    if high == 1 << 64:
-        return slice(start, len(hashes))
-    return slice(start, int(np.searchsorted(hashes["high"], np.uint64(high))))
+    return low, high
 
 
 def _sorted(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -79,7 +63,7 @@ def _sorted(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     place of the last bits of the hash; if those would have mattered, the slow way is taken.
     """
     bits = np.uint64((1 << len(hashes).bit_length()) - 1)
-    packed = (hashes["high"] & ~bits) | np.arange(len(hashes), dtype=np.uint64)
+    packed = (_first_bits_that_differ(hashes) & ~bits) | np.arange(len(hashes), dtype=np.uint64)
     packed.sort()
     order: np.ndarray = (packed & bits).astype(np.intp)
     ordered = _taken(hashes, order)
@@ -88,6 +72,18 @@ def _sorted(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         order = np.lexsort((hashes["low"], hashes["high"]))
         ordered = _taken(hashes, order)
     return ordered, order
+
+
+def _first_bits_that_differ(hashes: np.ndarray) -> np.ndarray:
+    """64 bits of each hash, from the first on that is not the same in all of a narrow partition."""
+    high = hashes["high"]
+    if not len(high):
+        return high
+    same = 64 - (int(high.min()) ^ int(high.max())).bit_length()
+    if not 0 < same < 64:
+        return high
+    bits: np.ndarray = (high << np.uint64(same)) | (hashes["low"] >> np.uint64(64 - same))
+    return bits
 
 
 def _taken(hashes: np.ndarray, places: np.ndarray) -> np.ndarray:
