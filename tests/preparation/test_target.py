@@ -183,6 +183,15 @@ def test_a_second_writer(corpus, small, tmp_path):
     assert_nothing_stray(out)
 
 
+def test_a_preparation_of_another_version(corpus, small, tmp_path):
+    arguments = {"inputs": corpus, "out_dir": tmp_path / "out", "unit_bytes": 1000, **small[0]}
+    stop_in_the_middle(arguments)
+    plan = tmp_path / "out" / ".preparation" / "plan.json"
+    plan.write_bytes(plan.read_bytes().replace(b'"version": 2', b'"version": 1'))
+    with pytest.raises(TokenmillError, match="another version of tokenmill began"):
+        prepare(**arguments)
+
+
 def test_a_lock_of_another_machine(texts, tmp_path):
     out = tmp_path / "out"
     (out / ".preparation").mkdir(parents=True)

@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from tokenmill.base.atomic import keep, new_file
-from tokenmill.errors import SettingsMismatchError
+from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.settings import Settings, list_other_settings
 from tokenmill.preparation.workspace.work_folder import Workspace, read_once
 from tokenmill.shards.manifest import dtype_for
@@ -161,6 +161,12 @@ def read_plan(workspace: Workspace) -> Plan | None:
 def load_plan(path: Path) -> Plan:
     """The plan of a preparation that was begun; tasks ask for it by the output folder."""
     found = json.loads(path.read_bytes())
+    if found["version"] != PLAN_VERSION:
+        raise PrepareError(
+            f"{path.parent.parent} holds a preparation that another version of tokenmill began "
+            f"(plan version {found['version']}, here {PLAN_VERSION})",
+            hint=f"finish it with that version, or remove {path.parent} to start again",
+        )
     return Plan(
         Workspace(path.parent.parent),
         Settings(**found["settings"]),
