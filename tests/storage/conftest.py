@@ -6,13 +6,14 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 
 from tokenmill.base.retry import Retry
-from tokenmill.storage import object_client
+from tokenmill.storage import store_client, store_requests
 
-pytest.importorskip("s3fs", reason="s3fs is not installed")
+pytest.importorskip("obstore", reason="obstore is not installed")
 pytest.importorskip("moto", reason="moto is not installed")
 
 CREDENTIALS = {
@@ -21,7 +22,6 @@ CREDENTIALS = {
     "AWS_DEFAULT_REGION": "us-east-1",
 }
 _buckets = itertools.count()
-_clients = {}
 
 
 @pytest.fixture(scope="session")
@@ -56,26 +56,26 @@ def endpoint(moto_port, monkeypatch):
 
     def use(address=straight):
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)
-        object_client._filesystems.clear()
-        if address in _clients:
-            object_client._filesystems[os.getpid()] = _clients[address]
-        elif address == straight:  # making a client takes half a second
-            object_client._filesystems[os.getpid()] = _clients.setdefault(
-                straight, object_client.filesystem()
-            )
+        store_requests.forget_stores()
 
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     use()
     yield use
-    object_client._filesystems.clear()
+    store_requests.forget_stores()
 
 
 @pytest.fixture
 def bucket(endpoint):
     """The address of a new, empty bucket."""
     name = f"bucket-{next(_buckets)}"
-    object_client.filesystem().mkdir(name)
+    make = urllib.request.Request(
+        f"{os.environ['AWS_ENDPOINT_URL']}/{name}",
+        b"",
+        {"Content-Type": "application/xml"},
+        method="PUT",
+    )
+    urllib.request.urlopen(make).close()
     return f"s3://{name}"
 
 
@@ -83,4 +83,4 @@ def bucket(endpoint):
 def impatient(monkeypatch):
     """Give up soon and repeat at once: what is tested is what happens then."""
     quick = Retry(attempts=3, first_wait=0.01, timeout=0.7)
-    monkeypatch.setattr(object_client, "RETRY", quick)
+    monkeypatch.setattr(store_client, "RETRY", quick)

@@ -172,7 +172,7 @@ def test_an_upload_arrives_whole(bucket, tmp_path, size):
 
 
 def test_a_large_file_is_uploaded_in_pieces_and_compared(bucket, tmp_path, monkeypatch):
-    monkeypatch.setattr(objects, "SINGLE_PUT", 100_000)
+    monkeypatch.setattr(objects, "MULTIPART", 100_000)
     (tmp_path / "file").write_bytes(DATA)
 
     objects.upload(tmp_path / "file", f"{bucket}/up")
@@ -194,18 +194,18 @@ def test_only_one_of_two_writers_wins(bucket, moto_port, endpoint, store):
     blind = (lambda request: "blind") if store == "without conditions" else (lambda request: None)
     with Proxy(moto_port, blind) as proxy:
         endpoint(proxy.address)
-        objects.put_new(f"{bucket}/manifest", b"first")
-        objects.put_new(f"{bucket}/manifest", b"first")  # said twice: a retry of the same
+        objects.put_if(f"{bucket}/manifest", b"first", objects.NEW)
+        objects.put_if(f"{bucket}/manifest", b"first", objects.NEW)  # said twice: a retry of the same
 
         with pytest.raises(LockedError, match="somebody else"):
-            objects.put_new(f"{bucket}/manifest", b"second")
+            objects.put_if(f"{bucket}/manifest", b"second", objects.NEW)
         assert objects.read_all(f"{bucket}/manifest", at_most=10) == b"first"
 
 
 def test_of_many_writers_at_once_exactly_one_wins(bucket):
     def write(number):
         try:
-            objects.put_new(f"{bucket}/manifest", b"writer %d" % number)
+            objects.put_if(f"{bucket}/manifest", b"writer %d" % number, objects.NEW)
         except LockedError:
             return None
         return b"writer %d" % number

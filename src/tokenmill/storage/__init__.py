@@ -1,12 +1,16 @@
-"""Object storage: files at `s3://bucket/key`, read by range and written whole.
+"""One door to stores: objects at s3://, gs://, az:// and (only read) https:// addresses.
 
-  address.py         what an address looks like
-  object_client.py   one client a process; retries, timeouts, and errors that name bucket and key
-  objects.py         stat, list, read a range, upload and check, put only if absent
-  object_file.py     an object as a file that can be read and searched through
+  address.py          what an address looks like
+  store_settings.py   endpoint and credentials, from each cloud's usual variables
+  store_requests.py   the six requests that are sent, by the library obstore
+  forked_requests.py  the same from a forked process, through a helper
+  request_threads.py  how many requests are under way at once, the most urgent first
+  store_client.py     what is repeated, and what errors say
+  objects.py          stat, list, read a range, upload and check, write under a condition
+  object_file.py      an object as a file that can be read and searched through
 
-Credentials and endpoint are those of the AWS command (environment, ~/.aws); no message ever
-shows them. `s3fs` (extra `tokenmill[s3]`) is imported when the first object is touched.
+No message ever shows credentials. `obstore` (extra `tokenmill[stores]`) is imported when the first
+object is touched.
 """
 
 from tokenmill.storage.address import check_address, is_remote, join

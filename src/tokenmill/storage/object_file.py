@@ -4,7 +4,7 @@ import io
 from concurrent.futures import Future
 from typing import Any
 
-from tokenmill.storage import object_client
+from tokenmill.storage import store_client
 from tokenmill.storage.objects import get_checked, read, stat
 
 BLOCK_BYTES = 4 << 20
@@ -72,8 +72,8 @@ class ObjectFile(io.RawIOBase):
     def _begin(self, number: int) -> "Future[bytes]":
         start = number * BLOCK_BYTES
         stop = min(start + BLOCK_BYTES, self._known.size)
-        return object_client.begin(
-            lambda s3: get_checked(s3, self.address, start, stop, self._known, hashed=self._hashed),
+        return store_client.begin(
+            lambda: get_checked(self.address, start, stop, self._known, hashed=self._hashed),
             "read",
             self.address,
         )

@@ -1,20 +1,19 @@
-"""What is done with objects: stat, list, read a range, upload and check, put only if absent."""
+"""What is done with objects: stat, list, read a range, upload and check, write under a condition."""
 
-import base64
 import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tokenmill.base.retry import Transient
 from tokenmill.errors import DownloadError, LockedError, PrepareError
-from tokenmill.storage import object_client
-from tokenmill.storage.address import SCHEME, split
-from tokenmill.storage.object_client import code_and_status, within_timeout
+from tokenmill.storage.address import WRITABLE, split
+from tokenmill.storage.store_client import UPLOAD_TIMEOUT, ask, call
+from tokenmill.storage.store_requests import MULTIPART, ObjectRecord, StoreFailure
+from tokenmill.storage.store_settings import endpoint_of
 
-SINGLE_PUT = 64 << 20
-"""Larger files are uploaded in pieces by s3fs."""
+NEW = "new"
+"""The condition that there is no such object yet."""
 
 
 @dataclass(frozen=True)
@@ -39,178 +38,199 @@ class ObjectStat:
 def stat(address: str) -> ObjectStat:
     """Size, ETag and time of change, or DownloadError."""
     if (found := find(address)) is None:
-        bucket, key = split(address)
-        what, hint = f"there is no {key!r} in bucket {bucket!r}", "check the address for mistakes"
+        place = split(address)
+        what, hint = f"there is no {place.key!r} in bucket {place.bucket!r}", "check the address"
         raise DownloadError(what, hint=hint)
     return found
 
 
 def find(address: str) -> ObjectStat | None:
     """Size, ETag and time of change, or None where there is no such object."""
-    bucket, key = split(address)
 
-    async def head(s3: Any) -> ObjectStat | None:
+    def head() -> ObjectStat | None:
         try:
-            found = await within_timeout(s3.head_object(Bucket=bucket, Key=key))
-        except Exception as error:
-            if code_and_status(error)[1] == 404:
+            found: ObjectRecord = ask("head", address)
+        except StoreFailure as failure:
+            if failure.kind == "missing":
                 return None
             raise
-        modified = int(found["LastModified"].timestamp() * 10**9)
-        return ObjectStat(found["ContentLength"], found["ETag"], modified)
+        return ObjectStat(found.size, found.etag, found.modified_ns)
 
-    return object_client.call(head, "look at", address) if key else None
+    return call(head, "look at", address) if split(address).key else None
 
 
 def list_below(address: str) -> list[str]:
     """Addresses of all objects whose keys begin with that of the address and a slash."""
-    bucket, key = split(address)
-    prefix = f"{key}/" if key else ""
+    root = split(address).root
+    return [f"{root}/{record.key}" for record in list_records(address)]
 
-    async def all_pages(s3: Any, page_size: int) -> list[str]:
-        pages = s3.get_paginator("list_objects_v2").paginate(
-            Bucket=bucket, Prefix=prefix, PaginationConfig={"PageSize": page_size}
+
+def list_records(address: str) -> list[ObjectRecord]:
+    """The same objects with size and ETag, as the list of the store has them."""
+    if split(address).scheme not in WRITABLE:
+        raise DownloadError(
+            f"{address} cannot be listed: https servers have no list of their files",
+            hint="name each file; a dataset made by tokenmill is opened by the folder of its "
+            "manifest",
         )
-        return [entry["Key"] async for page in pages for entry in page.get("Contents", ())]
 
-    async def checked(s3: Any) -> list[str]:
-        keys = await all_pages(s3, 1000)
-        if not _is_encrypted(s3) and keys != await all_pages(s3, 999):
+    def checked() -> list[ObjectRecord]:
+        records: list[ObjectRecord] = ask("list_all", address, False)
+        if not _is_encrypted(address) and records != ask("list_all", address, True):
             raise Transient("two lists of the same objects differ")
-        return keys
+        return records
 
-    keys = object_client.call(checked, "list", address)
-    return [f"{SCHEME}{bucket}/{key}" for key in keys if not key.endswith("/")]
+    return [r for r in call(checked, "list", address) if not r.key.endswith("/")]
 
 
-def _is_encrypted(s3: Any) -> bool:
+def _is_encrypted(address: str) -> bool:
     # TLS makes sure that what arrives is what was sent.
-    return str(s3.meta.endpoint_url).startswith("https://")
+    return endpoint_of(split(address)).startswith("https://")
 
 
-async def get_checked(
-    s3: Any, address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool = False
+def get_checked(
+    address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool = False
 ) -> bytes:
-    """The bytes start..stop, with every one of them checked.
+    """The bytes start..stop, with every one of them checked; for `store_client.begin`.
 
     A whole object is compared with the MD5 that most stores name as its ETag. A range has no
     checksum of its own: TLS protects its bytes, or a hash of the reader (`hashed`). Where nothing
     does, it is read twice, the second time in other pieces, so that a fault that damages an answer
     does not do it twice in one place.
     """
-    data = await _get_range(s3, address, start, stop, known)
+    data: bytes = ask("get", address, start, stop, known.etag)
+    sure = hashed or _is_encrypted(address)
     if len(data) == known.size:
-        sure = known.etag.strip('"') == hashlib.md5(data).hexdigest()
-    else:
-        sure = hashed or _is_encrypted(s3)
-    if not sure and data != await _get_in_pieces(s3, address, start, stop, known):
+        sure = _is_md5_of(known.etag, data) or (sure and not _may_be_md5(address, known.etag))
+    if not sure and data != _get_in_pieces(address, start, stop, known):
         raise Transient("two reads of the same bytes differ")
     return data
 
 
-async def _get_in_pieces(s3: Any, address: str, start: int, stop: int, known: ObjectStat) -> bytes:
+def _is_md5_of(etag: str, data: bytes) -> bool:
+    return etag.strip('"') == hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def _may_be_md5(address: str, etag: str) -> bool:
+    """Whether the ETag looks like the MD5 of the content, as only S3 and its relatives give it."""
+    return split(address).scheme == "s3" and len(etag.strip('"')) == 32
+
+
+def _get_in_pieces(address: str, start: int, stop: int, known: ObjectStat) -> bytes:
     cut = start + (stop - start) // 3
     begin, end = max(0, start - 1), min(stop + 2, known.size)
-    head = await _get_range(s3, address, begin, cut, known) if begin < cut else b""
-    tail = await _get_range(s3, address, cut, end, known)
+    head: bytes = ask("get", address, begin, cut, known.etag) if begin < cut else b""
+    tail: bytes = ask("get", address, cut, end, known.etag)
     return head[start - begin :] + tail[: stop - cut]
-
-
-async def _get_range(s3: Any, address: str, start: int, stop: int, known: ObjectStat) -> bytes:
-    """One request for the bytes start..stop; an answer that is not exactly these is refused."""
-    (bucket, key), span = split(address), f"{start}-{stop - 1}"
-    answer = await within_timeout(
-        s3.get_object(Bucket=bucket, Key=key, Range=f"bytes={span}", IfMatch=known.etag)
-    )
-    async with answer["Body"] as body:
-        given = answer.get("ContentRange") or ""
-        if not given.startswith(f"bytes {span}/"):
-            raise Transient(f"asked for bytes {span}, was sent {given or 'all'}")
-        blocks, left = [], stop - start
-        while left > 0:
-            block = await within_timeout(body.read(min(left, 1 << 20)))
-            if not block:
-                raise Transient(f"{left:,} of {stop - start:,} bytes are missing")
-            blocks.append(block)
-            left -= len(block)
-    return b"".join(blocks)
 
 
 def read(address: str, start: int, stop: int, known: ObjectStat) -> bytes:
     """The bytes start..stop, all of them, of the object that is `known`."""
     if stop <= start:
         return b""
-    return object_client.call(
-        lambda s3: get_checked(s3, address, start, stop, known), "read", address
-    )
+    return call(lambda: get_checked(address, start, stop, known), "read", address)
 
 
 def read_all(address: str, *, at_most: int) -> bytes | None:
     """A small object, or None where there is none; a larger one is refused."""
+    found = read_with_etag(address, at_most=at_most)
+    return None if found is None else found[0]
+
+
+def read_with_etag(address: str, *, at_most: int) -> tuple[bytes, str] | None:
+    """A small object and the ETag that names this version of it."""
     if (known := find(address)) is None:
         return None
     if known.size > at_most:
         raise DownloadError(f"{address} has {known.size:,} bytes; at most {at_most:,} are expected")
-    return read(address, 0, known.size, known)
+    return read(address, 0, known.size, known), known.etag
 
 
-def upload(path: Path, address: str) -> None:
-    """Put a file there whole, and make sure that what arrived is what was sent."""
-    if os.path.getsize(path) > SINGLE_PUT:
-        fs = object_client.filesystem()
-        object_client.call(lambda _: fs._put_file(str(path), address), "write", address)
-        _compare_content(path, address)
-        return
-    data = path.read_bytes()
-    put(address, data)
-    found = stat(address)
-    if found.size != len(data) or found.etag.strip('"') != hashlib.md5(data).hexdigest():
-        _compare_content(path, address)  # the ETag is no MD5 there, or the bytes differ
+def put(address: str, data: bytes, condition: str = "") -> bool:
+    """One request with all of `data`; False where the condition (`NEW`, an ETag) does not hold."""
 
-
-def put(address: str, data: bytes, **conditions: str) -> None:
-    """One request with all of `data`; the server checks its MD5."""
-    bucket, key = split(address)
-    digest = base64.b64encode(hashlib.md5(data).digest()).decode()
-
-    async def send(s3: Any) -> None:
-        request = s3.put_object(Bucket=bucket, Key=key, Body=data, ContentMD5=digest, **conditions)
-        await within_timeout(request, len(data) / 2**18)  # at 256 kB/s or more
-
-    object_client.call(send, "write", address)
-
-
-def put_new(address: str, data: bytes) -> None:
-    """Write an object that must not be there yet; LockedError where another writer was first.
-
-    Stores that know `If-None-Match` decide; those that ignore it are asked before and after.
-    """
-    at_most = len(data) + (1 << 26)
-    if (there := read_all(address, at_most=at_most)) is None:
+    def send() -> bool:
         try:
-            put(address, data, IfNoneMatch="*")
-        except DownloadError as error:
-            if "NotImplemented" in error.message:
-                put(address, data)
-            elif not any(status in error.message for status in ("412", "409")):
-                raise
-        there = read_all(address, at_most=at_most)
-    if there != data:
+            ask("put", address, data, condition, timeout=UPLOAD_TIMEOUT)
+        except StoreFailure as failure:
+            if failure.kind == "condition" and condition:
+                return False
+            raise
+        return True
+
+    _refuse_read_only(address)
+    return call(send, "write", address)
+
+
+def put_if(address: str, data: bytes, condition: str) -> None:
+    """Write a small object under a condition, and make sure that it is there.
+
+    LockedError where another writer was first. An answer may be lost after the store wrote: then
+    the second try finds our own bytes there, and all is well. A store that ignores conditions is
+    asked before and after: then only writers at the very same moment are not noticed.
+    """
+    there = find(address)
+    if condition == (NEW if there is None else there.etag):
+        put(address, data, condition)
+    if read_all(address, at_most=len(data) + (1 << 26)) != data:
         raise LockedError(
             f"{address} was written by somebody else, with other content",
             hint="two preparations go to the same place; look at it, then repeat one of them",
         )
 
 
-def _compare_content(path: Path, address: str) -> None:
+def delete(address: str) -> None:
+    """Remove an object, if it is there."""
+    call(lambda: ask("delete", address), "remove", address)
+
+
+def upload(path: Path, address: str, condition: str = "") -> ObjectStat | None:
+    """Put a file there whole, and make sure that what arrived is what was sent.
+
+    None where the condition does not hold. Files of more than 64 MiB go in pieces, which stores
+    write without a condition.
+    """
+    _refuse_read_only(address)
+    size = os.path.getsize(path)
+    if size > MULTIPART:
+        if condition == NEW and find(address) is not None:
+            return None
+        send = (str(path.absolute()),)
+        call(lambda: ask("put_file", address, *send, timeout=UPLOAD_TIMEOUT), "write", address)
+        found, sure = stat(address), _is_encrypted(address)
+    else:
+        data = path.read_bytes()
+        if not put(address, data, condition):
+            return None
+        found = stat(address)
+        sure = _is_md5_of(found.etag, data)
+        sure = sure or (_is_encrypted(address) and not _may_be_md5(address, found.etag))
+    if found.size != size or not sure:
+        compare_content(path, address)
+    return found
+
+
+def compare_content(path: Path, address: str) -> None:
+    """Raise unless the object holds the bytes of the file."""
+    if not has_content_of(address, path):
+        raise PrepareError(
+            f"{address} does not hold what was uploaded to it from {path}",
+            hint="the network or the store damages data; nothing was published",
+        )
+
+
+def has_content_of(address: str, path: Path) -> bool:
+    """Whether the object holds the bytes of the file; reads both."""
     found, size, step = stat(address), os.path.getsize(path), 8 << 20
     with open(path, "rb") as file:
-        if found.size == size and all(
+        return found.size == size and all(
             read(address, at, min(at + step, size), found) == file.read(step)
             for at in range(0, size, step)
-        ):
-            return
-    raise PrepareError(
-        f"{address} does not hold what was uploaded to it from {path}",
-        hint="the network or the store damages data; nothing was published",
-    )
+        )
+
+
+def _refuse_read_only(address: str) -> None:
+    if split(address).scheme not in WRITABLE:
+        raise ValueError(
+            f"{address} can only be read; write to s3://, gs:// or az://, or to a folder"
+        )

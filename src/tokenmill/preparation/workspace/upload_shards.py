@@ -54,7 +54,7 @@ class RemoteTarget(Target):
                     f"{join(self.name, name)} has {found:,} bytes, not {size:,} as uploaded",
                     hint="something else writes there; nothing was published",
                 )
-        objects.put_new(join(self.name, FILE_NAME), manifest.to_bytes())
+        objects.put_if(join(self.name, FILE_NAME), manifest.to_bytes(), objects.NEW)
         remove_work(here)
 
 
