@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
 
-.PHONY: demo test lint types unit format docs bench clean
+.PHONY: demo test lint types unit servers format docs bench clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/demo.py
@@ -23,6 +23,11 @@ types: $(VENV)/dev.stamp
 
 unit: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Two stores that only npm has: Azure's emulator, and an S3 without conditional writes (200 MB).
+# Without them, the tests that need them are skipped, and say so.
+servers: $(VENV)/torch.stamp
+	npm install --prefix $(VENV)/servers --no-audit --no-fund azurite@3 s3rver@3
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .

@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.errors import TokenizerMismatchError, TokenmillError
-from tokenmill.formats.engine.detect import detect
+from tokenmill.formats.engine.detect import detect, detect_remote
 from tokenmill.formats.engine.format import Ask, FoundData, token_dtype
 from tokenmill.formats.engine.held_out import ALL, check_split
-from tokenmill.formats.ours import read_bucket
 from tokenmill.storage import is_remote
+from tokenmill.storage.address import SHOWN
 from tokenmill.tokenfiles.data_fingerprint import fingerprint
 from tokenmill.tokenfiles.shard_cache import CachedReader, ShardCache
 from tokenmill.tokenfiles.shard_reader import BACKENDS, ArrayReader, ShardReader
@@ -79,8 +79,9 @@ def open(
     `end_of_text_id` says where documents end in data that has no index, `begin_token_id` that each
     begins with this id: our own datasets say both.
 
-    A dataset at `s3://bucket/...` is fetched shard by shard, when tokens are first needed, into
-    `cache_dir` (the user's cache folder), of which at most `cache_bytes` (16 GiB) are used.
+    Files of any format may be at `s3://bucket/...`, `gs://`, `az://` or `https://`. Each is fetched
+    when its tokens are first needed, into `cache_dir` (the user's cache folder), of which at most
+    `cache_bytes` (16 GiB) are used.
 
     `verify=True` compares every shard with its hash in the manifest when it is first touched, and
     raises CorruptShardError for one that was damaged, or swapped with another; each shard is then
@@ -94,12 +95,12 @@ def open(
         raise ValueError(f"end_of_text_comes {end_of_text_comes!r}; known are: 'after', 'before'")
     ask = Ask(None if dtype is None else token_dtype(dtype))
     reader: ShardReader
-    if isinstance(path, str) and is_remote(path):
+    if addresses := remote_addresses(path):
         cache = ShardCache(cache_dir, cache_bytes)
-        found = read_bucket(path, split, format, ask, cache)
+        found = detect_remote(addresses, split, format=format, ask=ask, cache=cache)
         reader = CachedReader(found.files, cache, backend=backend)
     elif cache_dir is not None or cache_bytes is not None:
-        raise ValueError("cache_dir and cache_bytes are for datasets at s3://bucket/...")
+        raise ValueError(f"cache_dir and cache_bytes are for datasets at {SHOWN}")
     else:
         found = detect(path, split, format=format, ask=ask)
         if verify and any(file.hashes is None for file in found.files):
@@ -122,6 +123,15 @@ def open(
         end_of_text_comes=end_of_text_comes,
         begin_token_id=begin_token_id,
     )
+
+
+def remote_addresses(path: Where | Sequence[Where]) -> list[str]:
+    """The addresses that were given, if they are not paths; files and objects do not mix."""
+    items = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    found = [item for item in items if isinstance(item, str) and is_remote(item)]
+    if found and len(found) < len(items):
+        raise ValueError("some of these are files and some are addresses; give one kind")
+    return found
 
 
 def from_array(
@@ -224,7 +234,7 @@ class TokenDataset(TokenAxis):
     def fingerprint(self) -> str:
         """Equal for a copy elsewhere, another for other tokens; computed when first asked for."""
         if self._fingerprint is None:
-            self._fingerprint = fingerprint(self.format, self.dtype, self.files)
+            self._fingerprint = fingerprint(self.format, self.dtype, self._reader.sampler())
         return self._fingerprint
 
     @property

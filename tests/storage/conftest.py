@@ -1,82 +1,94 @@
-"""A real S3 server (moto) in a process of its own, and a bucket in it."""
+"""Real servers, buckets in them, and ways to go to them through a proxy."""
 
 import itertools
 import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 
 import pytest
+from storage import servers
 
 from tokenmill.base.retry import Retry
-from tokenmill.storage import store_client, store_requests
+from tokenmill.storage import store_client
 
 pytest.importorskip("obstore", reason="obstore is not installed")
-pytest.importorskip("moto", reason="moto is not installed")
 
-CREDENTIALS = {
-    "AWS_ACCESS_KEY_ID": "not-a-real-key",
-    "AWS_SECRET_ACCESS_KEY": "not-a-real-secret",
-    "AWS_DEFAULT_REGION": "us-east-1",
-}
+KINDS = ("moto", "gcs", "azurite")
+"""One server for each kind of store that can be written to."""
 _buckets = itertools.count()
+_running = {}
+
+
+def running(kind, tmp_path_factory):
+    if kind not in _running:
+        _running[kind] = servers.start(kind, tmp_path_factory.mktemp(kind))
+    return _running[kind]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _end_servers():
+    yield
+    for server in _running.values():
+        server.process.kill()
+        server.process.wait()
 
 
 @pytest.fixture(scope="session")
-def moto_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, **CREDENTIALS},
-    )
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            break
-        except OSError:
-            assert server.poll() is None, "the moto server ended"
-            assert time.monotonic() < deadline, "the moto server does not come up"
-            time.sleep(0.05)
-    yield port
-    server.kill()
-    server.wait()
+def moto_port(tmp_path_factory):
+    return running("moto", tmp_path_factory).port
+
+
+@pytest.fixture(params=KINDS)
+def store(request, tmp_path_factory, monkeypatch):
+    """A server of each kind, reached as a user would reach it."""
+    server = running(request.param, tmp_path_factory)
+    use(server, monkeypatch)
+    return server
+
+
+@pytest.fixture
+def use_server(tmp_path_factory, monkeypatch):
+    """Call with the name of a server, and perhaps the port of a proxy before it."""
+
+    def start_and_use(kind, port=None):
+        server = running(kind, tmp_path_factory)
+        use(server, monkeypatch, port)
+        return server
+
+    return start_and_use
+
+
+def use(server, monkeypatch, port=None):
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "GOOGLE_", "AZURE_", "STORAGE_EMULATOR")):
+            monkeypatch.delenv(name)
+    for name, value in server.variables(port).items():
+        monkeypatch.setenv(name, value)
+
+
+def new_bucket(server):
+    return server.make_bucket(f"bucket-{os.getpid()}-{next(_buckets)}")
+
+
+@pytest.fixture
+def store_bucket(store):
+    """The address of a new, empty bucket in a store of each kind."""
+    return new_bucket(store)
 
 
 @pytest.fixture
 def endpoint(moto_port, monkeypatch):
     """Call with an address to go through there; without, straight to the server."""
 
-    straight = f"http://127.0.0.1:{moto_port}"
+    def through(address=f"http://127.0.0.1:{moto_port}"):
+        use(_running["moto"], monkeypatch, address.rpartition(":")[2])
 
-    def use(address=straight):
-        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
-        store_requests.forget_stores()
-
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
-    use()
-    yield use
-    store_requests.forget_stores()
+    through()
+    return through
 
 
 @pytest.fixture
 def bucket(endpoint):
     """The address of a new, empty bucket."""
-    name = f"bucket-{next(_buckets)}"
-    make = urllib.request.Request(
-        f"{os.environ['AWS_ENDPOINT_URL']}/{name}",
-        b"",
-        {"Content-Type": "application/xml"},
-        method="PUT",
-    )
-    urllib.request.urlopen(make).close()
-    return f"s3://{name}"
+    return new_bucket(_running["moto"])
 
 
 @pytest.fixture

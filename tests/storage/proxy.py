@@ -3,6 +3,7 @@
 `faults` is asked about every request and says what becomes of it:
     None    it is passed on
     "503"   the answer is 503 SlowDown
+    "403"   the answer is 403, without a body
     "stall" the answer begins and then nothing comes
     "cut"   the answer ends in the middle of its body
     "flip"  one bit of the body of the answer is another
@@ -89,6 +90,10 @@ class Proxy:
         if fault == "503":
             text = b"<Error><Code>SlowDown</Code><Message>later</Message></Error>"
             writer.write(b"HTTP/1.1 503 Slow Down\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
+            await writer.drain()
+            return True
+        if fault == "403":
+            writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
             await writer.drain()
             return True
         if fault == "spoil":

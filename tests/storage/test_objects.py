@@ -195,7 +195,7 @@ def test_only_one_of_two_writers_wins(bucket, moto_port, endpoint, store):
     with Proxy(moto_port, blind) as proxy:
         endpoint(proxy.address)
         objects.put_if(f"{bucket}/manifest", b"first", objects.NEW)
-        objects.put_if(f"{bucket}/manifest", b"first", objects.NEW)  # said twice: a retry of the same
+        objects.put_if(f"{bucket}/manifest", b"first", objects.NEW)  # a retry
 
         with pytest.raises(LockedError, match="somebody else"):
             objects.put_if(f"{bucket}/manifest", b"second", objects.NEW)

@@ -230,7 +230,7 @@ def test_half_fetched_files_of_the_dead_are_removed_when_room_is_made(in_bucket,
 
 
 def test_what_cannot_be_is_refused_in_words(bucket, in_bucket, tmp_path):
-    with pytest.raises(NotADatasetError, match=r"there is no s3://.*dataset_metadata\.json"):
+    with pytest.raises(NotADatasetError, match=r"there is no object s3://.*, and none below"):
         tokenmill.open(f"{bucket}/nothing")
     with pytest.raises(ValueError, match="cache_bytes=80000"):
         tokenmill.open(in_bucket, cache_dir=tmp_path, cache_bytes=10_000).tokens(0, 1)

@@ -14,9 +14,9 @@ import tokenmill
 from tokenmill.errors import DownloadError, LockedError, PrepareError, SettingsMismatchError
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
-from tokenmill.storage import store_client, objects
+from tokenmill.storage import objects, store_client
+from tokenmill.storage.globs import glob_pattern
 from tokenmill.storage.object_file import BLOCK_BYTES
-from tokenmill.text.inputs.remote_inputs import glob_pattern
 from tokenmill.text.inputs.sources import find_sources
 
 SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 40_000, "workers": 1}

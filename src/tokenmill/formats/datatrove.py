@@ -9,6 +9,7 @@ datatrove's own reader takes the token size as an argument and never looks at th
 metadata decides, and an argument that says otherwise is refused.
 """
 
+import os
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from tokenmill.errors import CorruptShardError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
+from tokenmill.formats.engine.mirror import open_whole
 from tokenmill.formats.engine.writing import RollingWriter, write_file
 from tokenmill.tokenfiles.token_file import Lazy
 
@@ -112,7 +114,10 @@ def _index(tokens: Path, num_tokens: int) -> Lazy | None:
         return None
     size = untrusted.file_size(path)
     untrusted.expect_at_least(path, size, -(-size // 8) * 8, "a whole number of documents")
-    last = int(np.fromfile(path, "<u8", offset=size - 8)[0]) if size else 0
+    last = 0
+    if size:
+        with open_whole(path) as index:
+            last = int.from_bytes(os.pread(index.fileno(), 8, size - 8), "little")
     if last != num_tokens:
         raise untrusted.mixed(
             path, f"ends at {last:,}, but {tokens.name} has {num_tokens:,} tokens"

@@ -22,6 +22,7 @@ from tokenmill.errors import CorruptShardError, FormatError
 from tokenmill.formats import npy
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
+from tokenmill.formats.engine.mirror import open_whole
 from tokenmill.formats.engine.writing import RollingWriter, write_file
 from tokenmill.tokenfiles.token_file import Lazy
 
@@ -99,7 +100,11 @@ def load_ends(path: str, num_tokens: int) -> np.ndarray:
     ends = array("q")
     end = row = 0
     try:
-        with gzip.open(path, "rb") as unpacked, io.TextIOWrapper(unpacked, "utf-8") as text:
+        with (
+            open_whole(Path(path)) as packed,
+            gzip.open(packed, "rb") as unpacked,
+            io.TextIOWrapper(unpacked, "utf-8") as text,
+        ):
             for row, fields in enumerate(csv.reader(text)):
                 start, next_end = int(fields[0]), int(fields[1])
                 if start != end or not end <= next_end <= num_tokens or row > 2 * num_tokens:

@@ -110,7 +110,7 @@ def _chunk(root: untrusted.Root, chunk: Reader, dtype: np.dtype[Any]) -> TokenFi
     offset = 4 * (count + 2)
     size = offset + num_tokens * dtype.itemsize
     path = root.sized(name, size)
-    _, table = untrusted.map_samples(path, count)
+    _, table = untrusted.map_samples(path, count, only_table=True)
     if (table[0], table[-1]) != (offset, size):
         what = f"says items from byte {table[0]:,} to {table[-1]:,}; the index says "
         raise untrusted.mixed(path, what + f"from {offset:,} to {size:,}")
@@ -120,7 +120,7 @@ def _chunk(root: untrusted.Root, chunk: Reader, dtype: np.dtype[Any]) -> TokenFi
 
 def load_ends(path: str, count: int, itemsize: int) -> np.ndarray:
     """Where the items of a chunk end, in tokens."""
-    table = untrusted.map_samples(Path(path), count)[1].astype(np.int64)
+    table = untrusted.map_samples(Path(path), count, only_table=True)[1].astype(np.int64)
     sizes = np.diff(table)
     if (sizes < 0).any() or (sizes % itemsize).any():
         raise untrusted.damaged(path, "has items that go back, or are no whole number of tokens")

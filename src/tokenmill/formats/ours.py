@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 import xxhash
 
-from tokenmill.errors import FormatError, NotADatasetError
+from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData
 from tokenmill.formats.engine.held_out import ALL
@@ -33,7 +33,7 @@ from tokenmill.shards.manifest import (
     TokenizerEntry,
 )
 from tokenmill.storage import check_address, join
-from tokenmill.tokenfiles.shard_cache import ShardCache
+from tokenmill.tokenfiles.shard_cache import RemoteFile, ShardCache
 from tokenmill.tokenfiles.token_file import Lazy, ManifestHashes, TokenFile, check_hash
 
 
@@ -95,22 +95,15 @@ class Ours(FolderFormat):
         manifest.write(folder)
 
 
-def read_bucket(
-    address: str, split: str | None, format: str | None, ask: Ask, cache: ShardCache
-) -> FoundData:
-    """The shards of a split, by the manifest at an address; other formats are not looked for."""
+def read_bucket(address: str, split: str | None, ask: Ask, cache: ShardCache) -> FoundData | None:
+    """The shards of a split, by the manifest at an address; None where there is no manifest."""
     from tokenmill.storage import objects
 
-    if format not in (None, Ours.name):
-        raise ValueError(f"format is {format!r}, but only our own opens from a bucket")
     address = check_address(address)
     where = join(address, FILE_NAME)
     data = objects.read_all(where, at_most=MAX_BYTES)
     if data is None:
-        raise NotADatasetError(
-            f"there is no {where}",
-            hint="only datasets made by tokenmill open from a bucket; fetch others to a disk first",
-        )
+        return None
     return _found(Manifest.parse(data, where=where), split, ask, _Bucket(address, cache))
 
 
@@ -191,12 +184,13 @@ class _Bucket:
 
     def ends(self, entry: EndsEntry) -> Lazy:
         path = join(self.folder, entry.file)
-        args = (self.cache, path, entry.num_bytes, entry.xxh3_128)
-        return Lazy(fetch_ends, args, entry.num_documents, path)
+        file = RemoteFile(path, entry.num_bytes, entry.xxh3_128)
+        return Lazy(fetch_ends, (self.cache, file), entry.num_documents, path)
 
     def state(self, entry: StateFile) -> Lazy:
         path = join(self.folder, entry.file)
-        return Lazy(fetch, (self.cache, path, entry.num_bytes, entry.xxh3_128), file=path)
+        file = RemoteFile(path, entry.num_bytes, entry.xxh3_128)
+        return Lazy(fetch, (self.cache, file), file=path)
 
 
 def read_hashed(path: str, digest: str) -> bytes:
@@ -206,13 +200,13 @@ def read_hashed(path: str, digest: str) -> bytes:
     return data
 
 
-def fetch(cache: ShardCache, address: str, size: int, digest: str) -> bytes:
+def fetch(cache: ShardCache, file: RemoteFile) -> bytes:
     """All bytes of a small file, through the cache."""
-    with os.fdopen(cache.open(address, size, digest), "rb") as file:
-        return file.read()
+    with os.fdopen(cache.open(file), "rb") as copy:
+        return copy.read()
 
 
-def fetch_ends(cache: ShardCache, address: str, size: int, digest: str) -> np.ndarray:
+def fetch_ends(cache: ShardCache, file: RemoteFile) -> np.ndarray:
     """Where documents end in a shard."""
-    data = fetch(cache, address, size, digest) if size else b""
+    data = fetch(cache, file) if file.size else b""
     return np.frombuffer(data, "<i8")

@@ -2,11 +2,12 @@
 
   address.py          what an address looks like
   store_settings.py   endpoint and credentials, from each cloud's usual variables
-  store_requests.py   the six requests that are sent, by the library obstore
+  store_requests.py   the seven requests that are sent, by the library obstore
   forked_requests.py  the same from a forked process, through a helper
   request_threads.py  how many requests are under way at once, the most urgent first
   store_client.py     what is repeated, and what errors say
   objects.py          stat, list, read a range, upload and check, write under a condition
+  globs.py            which objects match a glob, by the rules for files
   object_file.py      an object as a file that can be read and searched through
 
 No message ever shows credentials. `obstore` (extra `tokenmill[stores]`) is imported when the first

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from tokenmill.storage import store_requests
 from tokenmill.storage.store_requests import StoreFailure
@@ -108,12 +108,12 @@ def serve() -> None:
             threads.submit(answer, *request)
 
 
-def _write(pipe: BinaryIO, message: Any) -> None:
+def _write(pipe: IO[bytes], message: Any) -> None:
     data = pickle.dumps(message)
     pipe.write(len(data).to_bytes(_SIZE, "little") + data)
     pipe.flush()
 
 
-def _read(pipe: BinaryIO) -> Any:
+def _read(pipe: IO[bytes]) -> Any:
     size = pipe.read(_SIZE)
     return pickle.loads(pipe.read(int.from_bytes(size, "little"))) if len(size) == _SIZE else None

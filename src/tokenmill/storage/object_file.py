@@ -4,6 +4,7 @@ import io
 from concurrent.futures import Future
 from typing import Any
 
+from tokenmill.errors import DownloadError
 from tokenmill.storage import store_client
 from tokenmill.storage.objects import get_checked, read, stat
 
@@ -22,11 +23,17 @@ class ObjectFile(io.RawIOBase):
     """Read-only, seekable. All bytes are of one version of the object, or DownloadError.
 
     They are checked, unless the reader compares the whole with a hash of its own (`hashed`).
+    With an ETag, only the version that it names is read.
     """
 
-    def __init__(self, address: str, *, hashed: bool = False) -> None:
+    def __init__(self, address: str, etag: str = "", *, hashed: bool = False) -> None:
         self.address = self.name = address
         self._hashed, self._known = hashed, stat(address)
+        if etag and self._known.etag != etag:
+            raise DownloadError(
+                f"{address} was replaced since it was first looked at",
+                hint="open the dataset again when nobody writes to it",
+            )
         self._position = 0
         self._number, self._block = -1, b""
         self._ahead: dict[int, Future[bytes]] = {}  # the next block, where blocks follow

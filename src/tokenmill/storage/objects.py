@@ -1,4 +1,4 @@
-"""What is done with objects: stat, list, read a range, upload and check, write under a condition."""
+"""What is done with objects: stat, list, read a range, upload and check, write conditionally."""
 
 import hashlib
 import os
@@ -67,12 +67,7 @@ def list_below(address: str) -> list[str]:
 
 def list_records(address: str) -> list[ObjectRecord]:
     """The same objects with size and ETag, as the list of the store has them."""
-    if split(address).scheme not in WRITABLE:
-        raise DownloadError(
-            f"{address} cannot be listed: https servers have no list of their files",
-            hint="name each file; a dataset made by tokenmill is opened by the folder of its "
-            "manifest",
-        )
+    _refuse_to_list(address)
 
     def checked() -> list[ObjectRecord]:
         records: list[ObjectRecord] = ask("list_all", address, False)
@@ -81,6 +76,23 @@ def list_records(address: str) -> list[ObjectRecord]:
         return records
 
     return [r for r in call(checked, "list", address) if not r.key.endswith("/")]
+
+
+def list_folder(address: str) -> tuple[list[ObjectRecord], list[str]]:
+    """The objects right below an address, and the keys of the folders there."""
+    _refuse_to_list(address)
+    found: tuple[list[ObjectRecord], list[str]] = call(
+        lambda: ask("list_folder", address), "list", address
+    )
+    return found
+
+
+def _refuse_to_list(address: str) -> None:
+    if split(address).scheme not in WRITABLE:
+        raise DownloadError(
+            f"{address} cannot be listed: https servers have no list of their files",
+            hint="name each file; a dataset made by tokenmill opens by the address of its folder",
+        )
 
 
 def _is_encrypted(address: str) -> bool:

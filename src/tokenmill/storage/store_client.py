@@ -102,7 +102,7 @@ def _hint(scheme: str, failure: StoreFailure) -> str:
     variables = CREDENTIALS_HINT.get(scheme, "the address must be readable without a login")
     if failure.kind == "credentials":
         return variables
-    if failure.kind == "refused" or failure.code in _EXPIRED:
+    if failure.kind == "refused" or failure.status in (401, 403) or failure.code in _EXPIRED:
         return f"these credentials may not do that; {variables}"
     if failure.kind == "missing" or failure.status == 404:
         return "check the name of the bucket and the key, and the endpoint where one is set"

@@ -1,4 +1,4 @@
-"""The six requests that are sent to a store, each once, by obstore.
+"""The seven requests that are sent to a store, each once, by obstore.
 
 What goes wrong is a `StoreFailure`: small, without secrets, and able to travel between processes.
 `store_client.py` decides what to repeat.
@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tokenmill.errors import MissingExtraError
 from tokenmill.storage.address import Address, split
@@ -17,6 +17,7 @@ from tokenmill.storage.store_settings import endpoint_of, settings_of
 MULTIPART = 64 << 20
 """Larger files are uploaded in pieces of 16 MiB."""
 _PIECE = 16 << 20
+Result = TypeVar("Result")
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 _VARIABLES = ("AWS_", "GOOGLE_", "AZURE_", "STORAGE_EMULATOR_HOST", "HOME")
@@ -59,7 +60,7 @@ def get(address: str, timeout: float, start: int, stop: int, etag: str) -> bytes
         condition = {"if_match": etag} if etag and not etag.startswith("W/") else {}
         found = api.get(store, key, options={"range": (start, stop), **condition})
         if tuple(found.range) != (start, stop):
-            raise StoreFailure("failed", text=f"asked for bytes {start}-{stop - 1}, was sent others")
+            raise StoreFailure("failed", text=f"was not sent the bytes {start}-{stop - 1}")
         data = bytes(found.bytes())
         if len(data) != stop - start:
             raise StoreFailure("failed", text=f"{stop - start - len(data):,} bytes are missing")
@@ -110,6 +111,16 @@ def list_all(address: str, timeout: float, another_way: bool) -> list[ObjectReco
     return _ask(address, timeout, read)
 
 
+def list_folder(address: str, timeout: float) -> tuple[list[ObjectRecord], list[str]]:
+    """The objects right below the address, and the keys of the folders there."""
+
+    def read(api: Any, store: Any, key: str) -> tuple[list[ObjectRecord], list[str]]:
+        found = api.list_with_delimiter(store, prefix=key or None)
+        return sorted(map(_record, found["objects"])), sorted(found["common_prefixes"])
+
+    return _ask(address, timeout, read)
+
+
 def delete(address: str, timeout: float) -> None:
     """Remove an object; one that is not there is no error."""
 
@@ -127,7 +138,7 @@ def forget_stores() -> None:
     _stores.clear()
 
 
-def _ask(address: str, timeout: float, request: Callable[[Any, Any, str], Any]) -> Any:
+def _ask(address: str, timeout: float, request: Callable[[Any, Any, str], Result]) -> Result:
     """Send a request; what goes wrong becomes a StoreFailure."""
     global native_pid
     place = split(address)
@@ -184,7 +195,10 @@ def _make_store(place: Address, timeout: float) -> Any:
 
 def _record(found: Any) -> ObjectRecord:
     modified = int(found["last_modified"].timestamp() * 10**9)
-    return ObjectRecord(found["path"], found["size"], found["e_tag"] or "", modified)
+    etag = found["e_tag"] or ""
+    if etag and not etag.endswith('"'):
+        etag = f'"{etag}"'  # lists of Azure leave the quotes out
+    return ObjectRecord(found["path"], found["size"], etag, modified)
 
 
 def _failure(kind: str, error: Exception) -> StoreFailure:

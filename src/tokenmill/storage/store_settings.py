@@ -17,6 +17,10 @@ _KEYS = {
     "aws_secret_access_key": "secret_access_key",
     "aws_session_token": "session_token",
 }
+_ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "az": ("AZURE_STORAGE_ENDPOINT",),
+}
 _OTHER_LOGINS = ("sso_session", "sso_start_url", "role_arn", "credential_process")
 CREDENTIALS_HINT = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; for a public bucket, "
@@ -34,7 +38,7 @@ def settings_of(address: Address) -> dict[str, Any]:
         return _s3()
     if address.scheme == "gs" and (emulator := os.environ.get("STORAGE_EMULATOR_HOST")):
         url = emulator if "://" in emulator else f"http://{emulator}"
-        return {"base_url": url, "skip_signature": True}
+        return {"base_url": url, "credential_provider": _any_token}
     return _azure() if address.scheme == "az" else {}
 
 
@@ -48,10 +52,9 @@ def endpoint_of(address: Address) -> str:
         "1",
     ):
         return "http://127.0.0.1:10000"
-    named = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")}
-    given = [os.environ.get(name) for name in named.get(address.scheme, ("AZURE_STORAGE_ENDPOINT",))]
-    stated = found.get("endpoint") or found.get("base_url")
-    return str(stated or next(filter(None, given), "https://"))
+    stated = [found.get("endpoint"), found.get("base_url")]
+    stated += [os.environ.get(name) for name in _ENDPOINTS.get(address.scheme, ())]
+    return str(next(filter(None, stated), "https://"))
 
 
 def _s3() -> dict[str, Any]:
@@ -60,8 +63,7 @@ def _s3() -> dict[str, Any]:
     found: dict[str, Any] = {}
     if not ({"AWS_REGION", "AWS_DEFAULT_REGION"} & set(os.environ)) and "region" in profile:
         found["region"] = profile["region"]
-    stated = {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"} & set(os.environ)
-    if not stated and "endpoint_url" in profile:
+    if not set(_ENDPOINTS["s3"]) & set(os.environ) and "endpoint_url" in profile:
         found["endpoint"] = profile["endpoint_url"]
     if "AWS_ACCESS_KEY_ID" in os.environ:
         return found
@@ -98,6 +100,11 @@ def _boto3_login() -> Any:
             hint="pip install boto3; or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         ) from error
     return Boto3CredentialProvider()
+
+
+def _any_token() -> dict[str, Any]:
+    """What an emulator is given: it does not look."""
+    return {"token": "emulator", "expires_at": None}
 
 
 def _azure() -> dict[str, Any]:

@@ -8,23 +8,20 @@ sampled whole.
 """
 
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import orjson
 
 from tokenmill.tokenfiles.shard_reader import ShardReader
-from tokenmill.tokenfiles.token_file import TokenFile
 
 FILES = 64
 TOKENS = 4096
 
 
-def fingerprint(format: str, dtype: np.dtype[Any], files: Sequence[TokenFile]) -> str:
+def fingerprint(format: str, dtype: np.dtype[Any], reader: ShardReader) -> str:
     """The hash of a dataset, as hex; reads a sample where no manifest has hashes."""
-    # Read and not mapped: a page fault brings more than is asked for, and the map would stay.
-    reader = ShardReader(files, backend="pread", max_open=1)
+    files = reader.files
     unknown = [i for i, file in enumerate(files) if not file.known_contents and file.num_tokens]
     chosen = np.linspace(0, len(unknown) - 1, min(FILES, len(unknown))).astype(int).tolist()
     sampled = {unknown[k]: _sample(reader, unknown[k]) for k in chosen}

@@ -2,7 +2,9 @@
 
 A file in the cache is named by its hash, so datasets and processes can share the folder. It is
 written under a temporary name, compared with the hash that the manifest gives, and only then gets
-its name: a name in the cache is a whole file. When room is needed, the file that was used least
+its name: a name in the cache is a whole file. Of an object whose hash nobody states (other
+projects' files), `NAME.digest` keeps the one that was computed when it was fetched, where NAME is
+made of its address and ETag. When room is needed, the file that was used least
 recently is removed. Whoever has it open keeps it until it is closed.
 
 Several processes that want the same file wait for the first of them, where `flock` works; where it
@@ -20,8 +22,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-from tokenmill.base.atomic import temporary_beside
+import numpy as np
+import xxhash
+
+from tokenmill.base.atomic import temporary_beside, write_atomically
 from tokenmill.base.hashing import hash_open
 from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
 from tokenmill.tokenfiles.shard_reader import MAX_OPEN, Descriptor, ShardReader
@@ -33,6 +39,22 @@ ABANDONED = 3600.0
 AHEAD = 2
 """Shards that are fetched ahead of the one that is opened, when nobody says which come next."""
 _BLOCK = 4 << 20
+
+
+class RemoteFile(NamedTuple):
+    """An object, and how its bytes are known to be the right ones."""
+
+    address: str
+    size: int
+    digest: str
+    """Their hash (xxh3-128); empty where nobody states one."""
+    etag: str = ""
+    """What the store called this version of the object, where there is no hash."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in the cache before its bytes are known."""
+        return self.digest or xxhash.xxh3_128_hexdigest("\0".join(map(str, self)).encode())
 
 
 class ShardCache:
@@ -53,57 +75,68 @@ class ShardCache:
         self._checked: set[tuple[str, int]] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
-        self._being_fetched: set[str] = set()
+        self._being_fetched: set[RemoteFile] = set()
 
-    def open(self, address: str, size: int, digest: str) -> int:
-        """A descriptor of the file with these bytes; the caller closes it."""
+    def open(self, file: RemoteFile) -> int:
+        """A descriptor of a file with the bytes of the object; the caller closes it."""
         if self._pid != os.getpid():
             self._forget()
-        if size > self.max_bytes:
+        if file.size > self.max_bytes:
             raise ValueError(
-                f"{address} has {size:,} bytes, but the cache holds {self.max_bytes:,}; "
-                f"pass cache_bytes={4 * size} or more"
+                f"{file.address} has {file.size:,} bytes, but the cache holds "
+                f"{self.max_bytes:,}; pass cache_bytes={4 * file.size} or more"
             )
-        path = self.folder / f"{digest}.bin"
         for _ in range(2):
-            if (descriptor := self._find(path, size, digest)) is not None:
+            if (descriptor := self._find(file)) is not None:
                 return descriptor
-            with self._one_at_a_time(path):
-                descriptor = self._find(path, size, digest)
+            with self._one_at_a_time(self.folder / f"{file.name}.lock"):
+                descriptor = self._find(file)
                 if descriptor is None:
-                    descriptor = self._fetch(address, path, size, digest)
+                    descriptor = self._fetch(file)
             if descriptor is not None:
                 return descriptor
         raise CorruptShardError(
-            f"{address} was fetched twice, and is not what its manifest says (xxh3-128 {digest})",
+            f"{file.address} was fetched twice, and is not what its manifest says "
+            f"(xxh3-128 {file.digest})",
             hint="the object was replaced or damaged; upload it again",
         )
 
-    def fetch_ahead(self, wanted: Iterable[tuple[str, int, str]]) -> None:
-        """Begin to fetch files (address, size, hash) that will be asked for; errors come then."""
+    def fetch_ahead(self, wanted: Iterable[RemoteFile]) -> None:
+        """Begin to fetch files that will be asked for; errors come then."""
         if self._pid != os.getpid():
             self._forget()
-        for address, size, digest in wanted:
-            if (self.folder / f"{digest}.bin").exists():
+        for file in wanted:
+            if (self.folder / f"{self._digest(file)}.bin").exists():
                 continue
             with self._lock:
-                if digest in self._being_fetched:
+                if file in self._being_fetched:
                     continue
-                self._being_fetched.add(digest)
+                self._being_fetched.add(file)
                 if self._threads is None:
                     self._threads = ThreadPoolExecutor(1, "tokenmill-fetch")
-                self._threads.submit(self._fetch_now, address, size, digest)
+                self._threads.submit(self._fetch_now, file)
 
-    def _fetch_now(self, address: str, size: int, digest: str) -> None:
+    def _fetch_now(self, file: RemoteFile) -> None:
         try:
             with contextlib.suppress(TokenmillError, OSError, ValueError):
-                os.close(self.open(address, size, digest))
+                os.close(self.open(file))
         finally:
             with self._lock:
-                self._being_fetched.discard(digest)
+                self._being_fetched.discard(file)
 
-    def _find(self, path: Path, size: int, digest: str) -> int | None:
+    def _digest(self, file: RemoteFile) -> str:
+        """The hash of an object: stated, or computed when it was fetched before; else empty."""
+        if file.digest:
+            return file.digest
+        try:
+            return (self.folder / f"{file.name}.digest").read_text()
+        except FileNotFoundError:
+            return ""
+
+    def _find(self, file: RemoteFile) -> int | None:
         """The file from the cache, if it is there and whole."""
+        digest, size = self._digest(file), file.size
+        path = self.folder / f"{digest}.bin"
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -119,12 +152,13 @@ class ShardCache:
             os.utime(descriptor)  # used just now
         return descriptor
 
-    def _fetch(self, address: str, path: Path, size: int, digest: str) -> int | None:
+    def _fetch(self, wanted: RemoteFile) -> int | None:
         """Fetch the file; None when its bytes are not those of the manifest."""
         from tokenmill.storage.object_file import ObjectFile
 
+        size = wanted.size
         self.folder.mkdir(parents=True, exist_ok=True)
-        temporary = temporary_beside(path)
+        temporary = temporary_beside(self.folder / f"{wanted.name}.bin")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         with self._lock:
             self._make_room(size)
@@ -132,15 +166,19 @@ class ShardCache:
             os.truncate(descriptor, size)  # seen by whoever else makes room
         try:
             with (
-                ObjectFile(address, hashed=True) as remote,
+                ObjectFile(wanted.address, wanted.etag, hashed=bool(wanted.digest)) as remote,
                 open(descriptor, "wb", closefd=False) as file,
             ):
                 shutil.copyfileobj(remote, file, _BLOCK)
-            if os.fstat(descriptor).st_size != size or hash_open(descriptor) != digest:
+            digest = hash_open(descriptor)
+            if os.fstat(descriptor).st_size != size or digest != (wanted.digest or digest):
                 os.close(descriptor)
                 temporary.unlink(missing_ok=True)
                 return None
-            os.replace(temporary, path)
+            os.replace(temporary, self.folder / f"{digest}.bin")
+            if not wanted.digest:
+                known = self.folder / f"{wanted.name}.digest"
+                write_atomically(known, digest.encode(), durable=False)
         except BaseException as error:
             os.close(descriptor)
             temporary.unlink(missing_ok=True)
@@ -176,10 +214,9 @@ class ShardCache:
             total -= length
 
     @contextlib.contextmanager
-    def _one_at_a_time(self, path: Path) -> Iterator[None]:
+    def _one_at_a_time(self, lock: Path) -> Iterator[None]:
         """Wait for another process that fetches the same file; nothing depends on it."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        lock = path.with_suffix(".lock")
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             with contextlib.suppress(OSError):
@@ -211,6 +248,9 @@ class CachedReader(ShardReader):
     def of(self, files: Sequence[TokenFile]) -> "CachedReader":
         return CachedReader(files, self.cache, backend=self.backend)
 
+    def sampler(self) -> ShardReader:
+        return RangeReader(self.files, backend="pread", max_open=1)
+
     def expect(self, shards: Sequence[int]) -> None:
         """Fetch as many of these as there is room for."""
         self._knows_what_comes = True
@@ -226,15 +266,33 @@ class CachedReader(ShardReader):
         self.cache.fetch_ahead(wanted)
 
     def _open(self, i: int) -> Descriptor:
-        descriptor = Descriptor(self.cache.open(*self._wanted(i)))
+        descriptor = Descriptor(self.cache.open(self._wanted(i)))
         if not self._knows_what_comes:
             self._fetch_ahead(range(i + 1, min(i + 1 + AHEAD, len(self.files))))
         return descriptor
 
-    def _wanted(self, i: int) -> tuple[str, int, str]:
+    def _wanted(self, i: int) -> RemoteFile:
         file = self.files[i]
-        assert file.hashes is not None
-        return file.path, file.file_bytes, file.hashes.tokens
+        digest = "" if file.hashes is None else file.hashes.tokens
+        return RemoteFile(file.path, file.file_bytes, digest, file.etag)
+
+
+class RangeReader(ShardReader):
+    """A reader that asks the store for exactly the bytes it is asked for, and keeps nothing."""
+
+    is_remote = True
+
+    def _pread(self, i: int, byte: int, out: np.ndarray) -> None:
+        from tokenmill.storage import objects
+
+        file = self.files[i]
+        known = objects.stat(file.path)
+        if (known.size, known.etag) != (file.file_bytes, file.etag or known.etag):
+            raise DownloadError(
+                f"{file.path} was replaced since the dataset was opened", hint="open it again"
+            )
+        data = objects.read(file.path, byte, byte + out.nbytes, known)
+        memoryview(out.data).cast("B")[:] = data
 
 
 def usual_folder() -> Path:

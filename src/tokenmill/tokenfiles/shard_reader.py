@@ -125,6 +125,13 @@ class ShardReader:
         """A reader of other files, in the same way."""
         return ShardReader(files, backend=self.backend, verify=self.verify)
 
+    def sampler(self) -> "ShardReader":
+        """A reader for a few tokens here and there: read, not mapped.
+
+        A page fault brings more than is asked for, and the map would stay.
+        """
+        return ShardReader(self.files, backend="pread", max_open=1)
+
     def expect(self, shards: Sequence[int]) -> None:
         """These will be touched soon, in this order. Files on a disk need no preparation."""
 
@@ -244,6 +251,9 @@ class ArrayReader(ShardReader):
     def array(self, i: int) -> np.ndarray:
         file = self.files[i]
         return self._array[file.first : file.first + file.num_tokens]
+
+    def sampler(self) -> "ArrayReader":
+        return self
 
     def _read(self, i: int, token: int, out: np.ndarray) -> None:
         out[:] = self._array[token : token + len(out)]

@@ -62,6 +62,8 @@ class TokenFile:
     stated_hash: str = ""
     """What else identifies the contents: the hash of an array in memory, or the hashes that an
     index of another project states (never compared with the bytes). Empty: nothing does."""
+    etag: str = ""
+    """What a store calls this version of the object, where the file is one without such hashes."""
     split: str | None = None
     """The split it belongs to by its manifest, if there is one."""
 

@@ -21,6 +21,7 @@ from tokenmill.formats.dolma import Dolma
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FolderFormat, FoundData, TokenFormat
 from tokenmill.formats.engine.held_out import ALL, SPLITS, folder_of, in_split, take
+from tokenmill.formats.engine.mirror import make_mirror
 from tokenmill.formats.litdata import Litdata
 from tokenmill.formats.litpkds import Litpkds
 from tokenmill.formats.llmc import Llmc
@@ -29,8 +30,11 @@ from tokenmill.formats.megatron import Megatron
 from tokenmill.formats.modalities import Modalities
 from tokenmill.formats.nanogpt import Nanogpt
 from tokenmill.formats.npy import Npy
-from tokenmill.formats.ours import Ours
+from tokenmill.formats.ours import Ours, read_bucket
 from tokenmill.shards.manifest import FILE_NAME
+from tokenmill.storage import check_address
+from tokenmill.storage import join as address_of
+from tokenmill.tokenfiles.shard_cache import ShardCache
 from tokenmill.tokenfiles.token_file import TokenFile
 
 # In the order of asking: what has a magic number first, what only a name says last.
@@ -81,6 +85,42 @@ def detect(
             f"there are no tokens in {names}" + (f" for split {split!r}" if split else ""),
             hint="the files are empty: whatever wrote them was stopped or had nothing to write",
         )
+    return found
+
+
+def detect_remote(
+    addresses: Sequence[str],
+    split: str | None,
+    *,
+    format: str | None,
+    ask: Ask,
+    cache: ShardCache,
+) -> FoundData:
+    """The same for addresses: a dataset of ours by its manifest, others through a mirror."""
+    if len(addresses) == 1 and format in (None, Ours.name):
+        found = read_bucket(addresses[0], split, ask, cache)
+        if found is not None:
+            return found
+        if format is not None:
+            raise NotADatasetError(f"there is no {address_of(addresses[0], FILE_NAME)}")
+    paths = [path for item in addresses for path in _expand_address(item)]
+    mirror = make_mirror(paths, cache)
+    with mirror.errors_with_addresses():
+        local = [mirror.path(path) for path in paths]
+        is_one = len(addresses) == 1 == len(local)
+        found = detect(local[0] if is_one else local, split, format=format, ask=ask)
+    return found.with_files(mirror.with_addresses(found.files))
+
+
+def _expand_address(address: str) -> list[str]:
+    """One address, or what a glob matches."""
+    address = check_address(address)
+    if not globbing.has_magic(address):
+        return [address]
+    from tokenmill.storage.globs import match
+
+    if not (found := match(address)):
+        raise NotADatasetError(f"no object matches {address!r}")
     return found
 
 

@@ -19,6 +19,7 @@ from tokenmill.errors import (
     TruncatedShardError,
     UnsupportedVersionError,
 )
+from tokenmill.formats.engine.mirror import HEAD_BYTES, open_whole
 from tokenmill.shards.manifest import FILE_NAME
 from tokenmill.tokenfiles.token_file import Lazy
 
@@ -65,7 +66,7 @@ MAGICS = {
 def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
     """The first bytes of a file, and its size."""
     try:
-        with path.open("rb", buffering=0) as file:
+        with path.open("rb", buffering=0) if length <= HEAD_BYTES else open_whole(path) as file:
             size = os.fstat(file.fileno()).st_size
             return os.pread(file.fileno(), min(length, size), 0), size
     except FileNotFoundError:
@@ -102,19 +103,23 @@ def dataset_above(path: Path) -> Path | None:
     return None
 
 
-def map_file(path: Path, *, least: int, why: str) -> mmap.mmap:
-    """A read-only map of a file that must have at least so many bytes."""
-    with path.open("rb", buffering=0) as file:
+def map_file(path: Path, *, least: int, why: str, only_least: bool = False) -> mmap.mmap:
+    """A read-only map of a file that must have at least so many bytes; perhaps only these count."""
+    is_enough = only_least and least <= HEAD_BYTES
+    with path.open("rb", buffering=0) if is_enough else open_whole(path) as file:
         expect_at_least(path, os.fstat(file.fileno()).st_size, least, why)
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def map_samples(path: Path, count: int) -> tuple[mmap.mmap, np.ndarray]:
+def map_samples(
+    path: Path, count: int, *, only_table: bool = False
+) -> tuple[mmap.mmap, np.ndarray]:
     """A shard of samples (of MDS, litdata), and where each begins and the last ends, in bytes.
 
     It begins with u32 number of samples, then this table of u32.
     """
-    mapped = map_file(path, least=8 + 4 * count, why=f"its index ({count:,} samples)")
+    why = f"its index ({count:,} samples)"
+    mapped = map_file(path, least=8 + 4 * count, why=why, only_least=only_table)
     found = int.from_bytes(mapped[:4], "little")
     if found != count:
         raise mixed(path, f"says that it has {found:,} samples; the index says {count:,}")

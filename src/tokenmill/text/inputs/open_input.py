@@ -1,7 +1,7 @@
 """An input file (`Source`), and the only place where `text/` opens, sizes or reads one.
 
 Paths are plain strings (with surrogate escapes where a name is not UTF-8), or addresses such as
-s3://bucket/key. To support another kind of storage, only these functions have to know its scheme.
+s3://bucket/key, which the room storage/ reads.
 """
 
 import errno

@@ -2,7 +2,6 @@
 
 import glob
 import os
-import re
 from concurrent.futures import ThreadPoolExecutor
 
 from tokenmill.errors import PrepareError
@@ -15,13 +14,11 @@ REQUESTS_AT_ONCE = 16
 
 def expand(text: str, passed_over: list[str]) -> list[str]:
     """Addresses of the objects that one input means."""
-    from tokenmill.storage import objects
+    from tokenmill.storage import globs, objects
 
     address = check_address(text)
     if glob.has_magic(address):
-        folder = re.split(r"[*?\[]", address)[0].rpartition("/")[0]
-        matches = glob_pattern(address)
-        paths = [path for path in objects.list_below(folder) if matches.fullmatch(path)]
+        paths = globs.match(address)
     elif not text.endswith("/") and objects.find(address) is not None:
         return [address]
     else:
@@ -41,20 +38,3 @@ def make_sources(names: dict[str, str]) -> list[Source]:
     """Sources for these addresses, many at a time: each costs three round trips."""
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         return list(pool.map(make_source, names, names.values()))
-
-
-_GLOB_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[(!?)([^\]]+)\]|.", re.DOTALL)
-_MEANING = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-_IN_SET = str.maketrans({"\\": r"\\", "[": r"\[", "^": r"\^"})
-
-
-def glob_pattern(pattern: str) -> re.Pattern[str]:
-    """A glob as for files: `*` and `?` stay inside a folder, `**/` goes through any number."""
-    parts = []
-    for token in _GLOB_TOKEN.finditer(pattern):
-        negated, some = token.groups()
-        if some:
-            parts.append(f"[{'^' if negated else ''}{some.translate(_IN_SET)}]")
-        else:
-            parts.append(_MEANING.get(token[0], re.escape(token[0])))
-    return re.compile("".join(parts), re.DOTALL)

@@ -154,10 +154,10 @@ def _make_sources(given_by: dict[str, str], count_unreadable: bool) -> list[Sour
 
 def _names(paths: list[str]) -> dict[str, str]:
     """The name of each path, in byte order of the names."""
-    if len({storage.is_remote(path) for path in paths}) > 1:
+    if len({path.partition("://")[0] if storage.is_remote(path) else "" for path in paths}) > 1:
         raise PrepareError(
-            "some inputs are files and some are objects in a bucket, so they have no common folder "
-            "to be named from",
+            "some inputs are files and some are objects in a bucket, or they are in different "
+            "clouds, so they have no common folder to be named from",
             hint="copy the smaller part to where the larger is, or prepare one and add the other",
         )
     parent = os.path.commonpath([os.path.dirname(path) for path in paths])
