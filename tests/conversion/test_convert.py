@@ -62,6 +62,26 @@ def test_there_and_back_gives_the_same_tokens_documents_and_bytes(tmp_path, ours
 
 
 @pytest.mark.parametrize("to", WRITABLE)
+def test_validation_sets_with_names_stay_splits_in_every_format(tmp_path, to):
+    splits = {
+        **{"train": DOCUMENTS[:10], "val": DOCUMENTS[10:12]},
+        **{"val_z": DOCUMENTS[12:14], "val_code": DOCUMENTS[14:]},
+    }
+    folder = write_ours(tmp_path / "ours", splits, 100)
+    convert(folder, tmp_path / "there", to=to, **small(to))
+    options = {"end_of_text_id": 50256, **OPTIONS.get(to, {})}
+    for split in ("val", "val_z", "val_code"):
+        copy = tokenmill.open(tmp_path / "there", split, **options)
+        tokens = [id for document in splits[split] for id in document]
+        if to == "llmc":  # there the end-of-text id is before each document
+            tokens = [50256, *tokens[:-1]]
+        assert copy.tokens(0, copy.num_tokens).tolist() == tokens
+    convert(tmp_path / "there", tmp_path / "back", to="ours", tokenizer="gpt2", **options)
+    for split, documents in splits.items():
+        assert documents_of(tokenmill.open(tmp_path / "back", split)) == documents
+
+
+@pytest.mark.parametrize("to", WRITABLE)
 @pytest.mark.parametrize(
     ("sample", "options"),
     [

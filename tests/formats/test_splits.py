@@ -36,6 +36,29 @@ class TestSplits:
         assert ids_of(tmp_path, "val") == [4]
         assert ids_of(tmp_path, "all") == [1, 2, 3, 4]
 
+    def test_folders_beside_train_may_be_validation_sets_with_names(self, tmp_path):
+        raw(tmp_path / "train", s0__bin=[1, 2])
+        raw(tmp_path / "val_code", val__bin=[3])
+        raw(tmp_path / "val_law", s0__bin=[4])
+
+        assert ids_of(tmp_path, None) == ids_of(tmp_path, "train") == [1, 2]
+        assert ids_of(tmp_path, "val_code") == [3]
+        assert ids_of(tmp_path, "all") == [1, 2, 3, 4]
+        with pytest.raises(FormatError, match="no val_x split; it has the folders train, val_code"):
+            ids_of(tmp_path, "val_x")
+
+    def test_a_file_or_a_lone_folder_named_val_something_is_no_such_set(self, tmp_path):
+        raw(tmp_path / "a", train_tokens__bin=[1, 2], val_tokens__bin=[3])
+        raw(tmp_path / "val_b", s0__bin=[1], s1__bin=[2])
+
+        assert ids_of(tmp_path / "a", "val") == [3]
+        assert ids_of(tmp_path / "val_b", "val") == [2]
+        for path in (tmp_path / "a", tmp_path / "val_b"):
+            with pytest.raises(FormatError, match="has no val_tokens split"):
+                ids_of(path, "val_tokens")
+        with pytest.raises(ValueError, match="unknown split 'vla'"):
+            ids_of(tmp_path / "a", "vla")
+
     def test_without_names_the_last_shard_is_held_out(self, tmp_path):
         raw(tmp_path, a__bin=[1, 2], b__bin=[3], c__bin=[4, 5])
 

@@ -25,7 +25,8 @@ def no_xet(monkeypatch):
 
 @pytest.fixture
 def texts():
-    return {"train": documents(150, seed=1), "val": documents(8, seed=2)}
+    held_out = {"val": documents(8, seed=2), "val_code": documents(8, seed=3)}
+    return {"train": documents(150, seed=1), **held_out}
 
 
 @pytest.fixture
@@ -51,7 +52,10 @@ def test_what_goes_up_comes_down_the_same(hub, dataset, tmp_path):
     }
     back = visible(tmp_path / "back")
     assert {name: back[name] for name in sent} == sent
-    assert set(back) - set(sent) == {"README.md", "sample/train.parquet", "sample/val.parquet"}
+    assert set(back) - set(sent) == {
+        "README.md",
+        *("sample/train.parquet", "sample/val.parquet", "sample/val_code.parquet"),
+    }
     assert done.commit == hub.refs[REPO, "main"]
 
 

@@ -9,8 +9,10 @@ import pytest
 from tokenmill.base.progress import Progress
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs, prepare
+from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stage_table import STAGES, stage_of, stages_for
+from tokenmill.preparation.workspace.work_folder import Workspace
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -33,6 +35,11 @@ def corpus(tmp_path):
     return [tmp_path / "a.txt", tmp_path / "b.txt"]
 
 
+def plan_of(settings, adds, **options):
+    """A plan with nothing to read."""
+    return Plan(Workspace("out"), settings, (), (), previous="0" * 32 if adds else None, **options)
+
+
 @pytest.mark.parametrize("dedup", ["lines", "documents", "none"])
 @pytest.mark.parametrize("tokenizer", ["bytes", "chars"])
 def test_the_stages_that_run_are_those_of_the_table(corpus, tmp_path, dedup, tokenizer):
@@ -41,14 +48,14 @@ def test_the_stages_that_run_are_those_of_the_table(corpus, tmp_path, dedup, tok
         labels = Labels()
         prepare.prepare(inputs, out, workers=1, append=adds, progress=labels, **settings)
 
-        expected = [stage.name for stage in stages_for(Settings(**settings), adds=adds)]
+        expected = [stage.name for stage in stages_for(plan_of(Settings(**settings), adds))]
         assert labels.seen == expected
 
 
 def test_status_and_the_slurm_script_use_the_words_of_the_table(corpus, tmp_path):
     settings, out = Settings(tokenizer="bytes"), tmp_path / "out"
     plan = jobs.plan(corpus, out, tokenizer="bytes")
-    expected = [stage.name for stage in stages_for(settings, adds=False)]
+    expected = [stage.name for stage in stages_for(plan_of(settings, adds=False))]
 
     script = jobs.make_slurm_script(str(out), plan, 2, 1, "1G")
     assert "; ".join(f"{n} {name}" for n, name in enumerate(expected, 1)) in script
@@ -68,17 +75,22 @@ def test_the_docs_have_the_same_table():
 
     assert [row[:2] for row in rows] == [(stage.name, stage.per) for stage in STAGES]
     for (name, _, when), stage in zip(rows, STAGES, strict=True):
-        for dedup, tokenizer, adds in product(
-            ("lines", "documents", "none"), ("gpt2", "chars"), (False, True)
+        for dedup, tokenizer, adds, held_out in product(
+            ("lines", "documents", "none"), ("gpt2", "chars"), (False, True), (False, True)
         ):
             said = (
-                (f"--dedup {dedup}`" in when or "--dedup" not in when)
+                (
+                    f"--dedup {dedup}`" in when
+                    or "--dedup" not in when
+                    or (held_out and "`--val_input`" in when)
+                )
                 and (f"--tokenizer {tokenizer}`" in when or "--tokenizer" not in when)
                 and (adds or "--append" not in when)
                 and (not adds or "new dataset" not in when)
             )
             settings = Settings(dedup=dedup, tokenizer=tokenizer)
-            assert stage.needed(settings, adds) == said, (name, settings, adds)
+            plan = plan_of(settings, adds, keeps_apart=held_out)
+            assert stage.needed(plan) == said, (name, settings, adds, held_out)
 
 
 def test_the_status_shown_in_the_docs_names_stages():

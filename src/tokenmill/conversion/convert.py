@@ -1,7 +1,8 @@
 """convert(src, dst, to="megatron"): a dataset of any format as one of another.
 
 Streamed in chunks, written into a folder beside `dst`, read back and compared, and only then
-renamed: `dst` is whole and verified, or not there. Splits stay splits.
+renamed: `dst` is whole and verified, or not there. Splits stay splits; where one has a name of its
+own (val_code), each is written into a folder of its name, whatever the format.
 
 On the way, documents end with the end-of-text id, as they do in ours (where the id comes before a
 document, as in llm.c, it is moved by one token; written as llm.c it is moved back). What cannot be
@@ -25,7 +26,7 @@ from tokenmill.dataset import OpenKeywords, TokenDataset, Where
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
 from tokenmill.formats.engine.detect import FORMATS, format_to_write
 from tokenmill.formats.engine.format import NO_LIMIT, TokenFormat, token_dtype
-from tokenmill.formats.engine.held_out import stated
+from tokenmill.formats.engine.held_out import is_named, stated
 from tokenmill.formats.engine.writing import Writer, WriteTarget, fitting
 
 
@@ -165,6 +166,7 @@ class Conversion:
                 data.tokenizer.name if self.to.stores_tokenizer_name and data.tokenizer else None,
                 begin_token_id=data.begin_token_id,
                 first_shard=shards if self.to.numbers_over_splits else 0,
+                own_folder=any(map(is_named, self.splits)),
             )
             writer = writers[split or "train"] = self.to.writer(folder, target)
             num_tokens = 0

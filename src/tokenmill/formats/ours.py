@@ -41,6 +41,7 @@ class OursWriter(RollingWriter):
     """One split as shards, each written by shards/writer.py."""
 
     whole_documents = False
+    names_folders = True
 
     def __init__(self, folder: Path, target: WriteTarget) -> None:
         super().__init__(folder, target)
@@ -120,7 +121,7 @@ def _choose_splits(manifest: Manifest, asked: str | None, where: object) -> list
         hint="to hold out a hundredth of its documents, prepare it again: "
         "tokenmill prepare INPUT... -o OUTPUT --val_fraction 0.01"
         if split == "val"
-        else f'open split="{names[0]}"',
+        else "open one of these; `prepare --val_input NAME=FILE` makes validation sets with names",
     )
 
 

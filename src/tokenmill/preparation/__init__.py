@@ -4,6 +4,7 @@ prepare.py      the story: all stages in the order they run
 stage_table.py  the stages as a table, and the runner of their tasks
 settings.py     what may change a byte of the result
 inputs.py       which texts are read
+val_inputs.py   which of them are held out as validation sets
 plan.py         inputs, settings and units, written down before the work begins
 stages/         the stages themselves
 workspace/      the folder of a preparation, and where its result goes

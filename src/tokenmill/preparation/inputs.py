@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +16,11 @@ from tokenmill.preparation.workspace.folder_contents import is_ours
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace
 from tokenmill.storage import is_remote
 from tokenmill.text.inputs.open_input import Source, printable
-from tokenmill.text.inputs.sources import find_sources, search
+from tokenmill.text.inputs.sources import find_sources, in_order, search
 
 Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+HeldOut = dict[str, list[str | os.PathLike[str]]]
+"""Inputs for validation, by the name of their split."""
 
 
 def as_list(inputs: Inputs) -> list[str | os.PathLike[str]]:
@@ -30,36 +32,49 @@ def as_list(inputs: Inputs) -> list[str | os.PathLike[str]]:
 
 
 def find_inputs(
-    inputs: Inputs, out: Path, workspace: Workspace, settings: Settings, progress: Progress
+    inputs: Inputs,
+    held_out: HeldOut,
+    out: Path,
+    workspace: Workspace,
+    settings: Settings,
+    progress: Progress,
 ) -> list[Source]:
     """The inputs; standard input is first kept in the workspace, so that it can be cut."""
-    wanted = as_list(inputs)
-    given = [entry for entry in wanted if entry != "-"]
-    if len(wanted) - len(given) > 1:
+    wanted: dict[str | None, list[str | os.PathLike[str]]] = dict(held_out.items())
+    wanted[None] = [] if held_out and not inputs else as_list(inputs)
+    piped_to = [split for split, entries in wanted.items() for entry in entries if entry == "-"]
+    if len(piped_to) > 1:
         raise ValueError("standard input (-) is given twice, but it can be read only once")
+    given = {split: [entry for entry in wanted[split] if entry != "-"] for split in wanted}
     sources: list[Source] = []
     passed_over: list[str] = []
-    if given:
-        sources, passed_over = search_inputs(given, settings)
+    if any(given.values()):
+        files = {split: given[split] for split in held_out}
+        sources, passed_over = search_inputs(given[None], settings, files)
     if passed_over:
         progress.say(
             f"passed over {len(passed_over):,} files or folders that do not look like text, or "
             f"hold a dataset (such as {passed_over[0]!r}); name files, or a glob, to take them"
         )
     _refuse_inside(out, sources)
-    if len(given) == len(wanted):
+    if not piped_to:
         return sources
-    return _with_standard_input(sources, out, workspace)
+    return _with_standard_input(sources, piped_to[0], out, workspace)
 
 
 def search_inputs(
-    inputs: Sequence[str | os.PathLike[str]], settings: Settings
+    inputs: Sequence[str | os.PathLike[str]],
+    settings: Settings,
+    held_out: Mapping[str, Sequence[str | os.PathLike[str]]],
 ) -> tuple[list[Source], list[str]]:
     """Files by name, folder or glob, in no dataset of ours; unreadable ones may be bad input."""
-    return search(inputs, is_ours, count_unreadable=settings.on_bad_input != "error")
+    count_unreadable = settings.on_bad_input != "error"
+    return search(inputs, is_ours, count_unreadable=count_unreadable, held_out=held_out)
 
 
-def _with_standard_input(sources: list[Source], out: Path, workspace: Workspace) -> list[Source]:
+def _with_standard_input(
+    sources: list[Source], split: str | None, out: Path, workspace: Workspace
+) -> list[Source]:
     """Standard input takes its place by its name, as every input does."""
     if any(source.name == STANDARD_INPUT for source in sources):
         raise PrepareError(
@@ -68,8 +83,7 @@ def _with_standard_input(sources: list[Source], out: Path, workspace: Workspace)
             source=STANDARD_INPUT,
         )
     (kept,) = find_sources([_keep_standard_input(out, workspace)])
-    both = [*sources, replace(kept, name=STANDARD_INPUT)]
-    return sorted(both, key=lambda source: source.name.encode())
+    return in_order([*sources, replace(kept, name=STANDARD_INPUT, split=split)])
 
 
 def hash_standard_input(workspace: Workspace, sources: Sequence[Source]) -> str | None:

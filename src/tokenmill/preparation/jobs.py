@@ -34,7 +34,7 @@ from tokenmill.preparation.prepare import publish, run_stages, start
 from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stage_table import stage_of, stages_for
 from tokenmill.preparation.stages.accounts import Summary
-from tokenmill.preparation.stages.duplicates import MOST_FILES
+from tokenmill.preparation.val_inputs import ValInput
 from tokenmill.preparation.workspace.target import Swap, Target, open_target
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import FILE_NAME, Manifest
@@ -101,6 +101,7 @@ def plan(
     inputs: Inputs,
     out_dir: Run,
     *,
+    val_input: ValInput | None = None,
     max_ram: int | str | None = None,
     append: bool = False,
     overwrite: bool = False,
@@ -114,7 +115,7 @@ def plan(
     with open_target(
         out_dir, work_dir, append=append, overwrite=overwrite, break_lock=break_lock
     ) as target:
-        made = start(target, inputs, settings, memory, unit_bytes, Progress())
+        made = start(target, inputs, val_input, settings, memory, unit_bytes, Progress())
         if isinstance(made, Summary):
             return made
         target.workspace.share()
@@ -231,8 +232,7 @@ def usual_parts(plan: Plan) -> int:
 
 def make_slurm_script(run: str, plan: Plan, parts: int, cpus: int, memory: str) -> str:
     """The script for the preparation in the folder `run`."""
-    adds, large = plan.previous is not None, len(plan.units) > MOST_FILES
-    stages = [stage.name for stage in stages_for(plan.settings, adds=adds, large=large)]
+    stages = [stage.name for stage in stages_for(plan)]
     return SCRIPT.format(
         run=shlex.quote(run),
         tokenmill=f"{shlex.quote(sys.executable)} -m tokenmill",

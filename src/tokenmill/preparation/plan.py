@@ -43,6 +43,9 @@ class Plan:
     """Hash of the manifest that is being added to, or None for a new dataset."""
     destination: str | None = None
     """Where shards are uploaded to, such as s3://bucket/corpus; None: they stay where they are."""
+    keeps_apart: bool = False
+    """Whether validation sets are made from files, here or in the dataset that is added to: no
+    document may then be both in one of them and in the rest."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -53,6 +56,7 @@ class Plan:
             "chunk_bytes": self.chunk_bytes,
             "previous": self.previous,
             "destination": self.destination,
+            "keeps_apart": self.keeps_apart,
         }
 
     @property
@@ -69,6 +73,11 @@ class Plan:
     @property
     def dtype(self) -> np.dtype[Any]:
         return choose_dtype(self.tokenizer, self.settings.dtype)
+
+    @property
+    def held_out_splits(self) -> list[str]:
+        """The validation sets that are made from files, in the order of their files."""
+        return list(dict.fromkeys(source.split for source in self.sources if source.split))
 
     @property
     def bytes_in(self) -> int:
@@ -175,6 +184,7 @@ def load_plan(path: Path) -> Plan:
         found["chunk_bytes"],
         found["previous"],
         found["destination"],
+        found.get("keeps_apart", False),
     )
 
 
@@ -205,7 +215,7 @@ def list_differences(wanted: Settings, sources: Sequence[Source], found: Plan) -
     differences += [f"input {name}   is new" for name in now if name not in before]
     differences += [f"input {name}   is gone" for name in before if name not in now]
     for name in now:
-        for field in ("size", "mtime_ns", "kind", "compression") if name in before else ():
+        for field in ("size", "mtime_ns", "kind", "compression", "split") if name in before else ():
             old, new = getattr(before[name], field), getattr(now[name], field)
             if old != new:
                 differences.append(f"input {name}   {field} {old} -> {new}")

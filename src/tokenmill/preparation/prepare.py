@@ -49,6 +49,8 @@ from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
 from tokenmill.preparation.stages.duplicates import Searched
 from tokenmill.preparation.stages.join import load_joined
+from tokenmill.preparation.val_inputs import ValInput, check_splits, held_out_inputs
+from tokenmill.preparation.workspace.folder_contents import recorded_held_out
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.text.inputs.file_kind import lookalikes
 from tokenmill.text.inputs.units import cut_into_units
@@ -60,6 +62,7 @@ def prepare(
     inputs: Inputs,
     out_dir: str | os.PathLike[str],
     *,
+    val_input: ValInput | None = None,
     workers: int | None = None,
     max_ram: int | str | None = None,
     append: bool = False,
@@ -80,6 +83,10 @@ def prepare(
     added to the dataset that is there, whose own settings hold where none are given. `unit_bytes`
     is how much one task reads; like `workers` and `engine`, it never changes the result.
 
+    `val_input` are inputs that are held out whole, as the split `val`; or a dict of several such
+    validation sets: {"code": "held/*.py", "law": [...]} makes `val_code` and `val_law`. What is in
+    both is not trained on, and nothing else is held out unless `val_fraction` is given.
+
     `engine="ray"` runs the tasks on the Ray cluster at `ray_address`. Inputs and `out_dir` may be
     `s3://` addresses; the work on the way to one is done in the folder `work_dir`.
     """
@@ -89,7 +96,7 @@ def prepare(
     with open_target(
         out_dir, work_dir, append=append, overwrite=overwrite, break_lock=break_lock
     ) as target:
-        begun = start(target, inputs, settings, memory, unit_bytes, progress)
+        begun = start(target, inputs, val_input, settings, memory, unit_bytes, progress)
         if isinstance(begun, Summary):
             return begun
         plan, processes = begun
@@ -122,14 +129,19 @@ def prepare(
 def start(
     target: Target,
     inputs: Inputs,
+    val_input: ValInput | None,
     given: SettingsKeywords,
     memory: Memory,
     unit_bytes: int,
     progress: Progress,
 ) -> tuple[Plan, int] | Summary:
     """The plan, written or found, and how many workers fit; or the outcome, if all was done."""
+    held_out = held_out_inputs(val_input)
+    if held_out and target.previous is None:
+        given = {"val_fraction": 0.0, **given}
     settings = target.settings(given)
-    sources = find_inputs(inputs, target.out_dir, target.workspace, settings, progress)
+    sources = find_inputs(inputs, held_out, target.out_dir, target.workspace, settings, progress)
+    check_splits(settings, sources, target.previous)
     if done := target.already_done(settings, sources):
         return done
     plan = Plan(
@@ -140,6 +152,7 @@ def start(
         memory.chunk_bytes,
         target.previous_hash,
         target.destination,
+        bool(held_out) or bool(recorded_held_out(target.previous)),
     )
     check_space(plan)
     tokenizer = target.tokenizer(given)
@@ -171,7 +184,7 @@ def run_stages(
     run("join")
 
     if runs := run("existing-documents") + run("documents"):
-        this.documents = Searched.plan("documents", runs)
+        this.documents = Searched.plan("documents", runs, this.held_out_runs)
         for name in ("merge-documents", "document-duplicates", "document-answers"):
             run(name)
 

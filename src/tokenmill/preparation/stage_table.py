@@ -15,10 +15,10 @@ from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.executors.executor import Executor, WorkerDiedError
 from tokenmill.preparation.budget.disk_space import has_room_for_text
 from tokenmill.preparation.plan import Plan
-from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.assemble import assemble_shard
 from tokenmill.preparation.stages.decide import Decision, Layout, count_decisions, hash_documents
 from tokenmill.preparation.stages.duplicates import (
+    MOST_FILES,
     Searched,
     answer_documents,
     answer_lines,
@@ -31,8 +31,10 @@ from tokenmill.preparation.stages.duplicates import (
     shards_of,
 )
 from tokenmill.preparation.stages.encode import encode_unit
+from tokenmill.preparation.stages.encoded import split_of
 from tokenmill.preparation.stages.join import join_units, load_joined
 from tokenmill.preparation.stages.unit_text import find_characters, hash_lines
+from tokenmill.preparation.workspace.folder_contents import recorded_held_out
 from tokenmill.preparation.workspace.work_folder import Receipt, TaskWithReceipt, bytes_and_tokens
 from tokenmill.shards.manifest import Manifest
 
@@ -64,6 +66,20 @@ class Preparation:
         return has_room_for_text(self.plan)
 
     @property
+    def held_out_runs(self) -> list[tuple[int, int]] | None:
+        """Which runs of documents are held out, as ranges; None where all repetitions count."""
+        if self.plan.settings.dedup == DOCUMENTS:
+            return None
+        from_files, found, start = recorded_held_out(self.previous), [], 0
+        for name, split in self.previous.splits.items() if self.previous else ():
+            if name in from_files:
+                found.append((start, start + len(split.shards)))
+            start += len(split.shards)
+        parts = load_joined(self.out_dir).parts
+        num_held_out = sum(split_of(self.plan, part) is not None for part in parts)
+        return [*found, (self.first, self.first + num_held_out)]
+
+    @property
     def first_decision(self) -> Decision:
         """All documents by hash, to count what that would give."""
         return Decision(by_hash=True, documents=self.documents, first_run=self.first)
@@ -74,7 +90,7 @@ class Preparation:
         Tasks that were done before are known by their receipts, and not run.
         """
         stage = next(stage for stage in STAGES if stage.name == name)
-        if not stage.needed(self.plan.settings, self.previous is not None):
+        if not stage.needed(self.plan):
             return []
         if not (num_tasks := NUM_TASKS[stage.per](self)):
             return []
@@ -114,7 +130,8 @@ class Stage:
     per: str
     """What there is one task for."""
     dedup: str | None = None
-    """Needed only where this is the setting `dedup`."""
+    """Needed only where this is the setting `dedup`; documents are also compared to keep
+    validation sets apart."""
     shared: Callable[[Preparation], tuple[Any, ...]] = lambda run: ()
     """What all tasks are given."""
     tokenizer: str | None = None
@@ -126,10 +143,12 @@ class Stage:
     in_bytes: bool = False
     """Whether progress is counted in bytes of input, not in tasks."""
 
-    def needed(self, settings: Settings, adds: bool) -> bool:
-        """Whether a preparation may run this stage; `adds` is whether a dataset is added to."""
+    def needed(self, plan: Plan) -> bool:
+        """Whether a preparation may run this stage."""
+        settings, adds = plan.settings, plan.previous is not None
+        keeps_apart = plan.keeps_apart and self.dedup == DOCUMENTS
         return (
-            self.dedup in (None, settings.dedup)
+            (self.dedup in (None, settings.dedup) or keeps_apart)
             and (self.tokenizer is None or (self.tokenizer == settings.tokenizer and not adds))
             and (adds or not self.adds)
         )
@@ -192,10 +211,10 @@ NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
 }
 
 
-def stages_for(settings: Settings, *, adds: bool, large: bool = False) -> list[Stage]:
-    """The stages that a preparation with these settings runs; `large` is for many units."""
-    needed = (stage for stage in STAGES if stage.needed(settings, adds))
-    return [stage for stage in needed if large or not stage.large]
+def stages_for(plan: Plan) -> list[Stage]:
+    """The stages that a preparation runs; some only where there are many units."""
+    large = len(plan.units) > MOST_FILES
+    return [stage for stage in STAGES if stage.needed(plan) and (large or not stage.large)]
 
 
 def stage_of(task_name: str) -> str:

@@ -29,7 +29,7 @@ FORMAT = "tokenmill"
 FORMAT_VERSION = 1
 MAX_BYTES = 64 << 20
 ITEM_SIZE = {"uint16": 2, "uint32": 4}
-_OUR_NAME = re.compile(r"[a-z]+/shard_[0-9]{5,12}\.(?:bin|ends)")
+_OUR_NAME = re.compile(r"[a-z][a-z0-9_]*/shard_[0-9]{5,12}\.(?:bin|ends)")
 _HEX128 = re.compile(r"[0-9a-f]{32}")
 
 
@@ -88,7 +88,7 @@ class ShardEntry(Entry):
 
 @dataclass(frozen=True, slots=True)
 class SplitEntry(Entry):
-    """`train` or `val`: shards in order, as one axis of tokens."""
+    """`train`, `val`, `val_code`...: shards in order, as one axis of tokens."""
 
     num_tokens: int
     num_documents: int

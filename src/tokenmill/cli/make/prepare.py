@@ -1,6 +1,6 @@
 """`tokenmill prepare`: tokenize text files into shards; `prepare plan` only plans it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,10 +25,19 @@ On many machines, as numbered jobs (each has its own --help):
 WHERE = {"section": "Input and output"}
 RUNNING = {"section": "Running"}
 ENGINES = ("local", "ray")
+VAL_INPUT = "--val_input"
+AND = "\0"  # before a file of the --val_input that the word before it belongs to
 # What `prepare` and `prepare plan` both take.
 preparation_options = flags.together(
     click.argument("inputs", nargs=-1, metavar="INPUT..."),
     value("--input_files", "INPUT", "The same as INPUT", multiple=True, **WHERE),
+    value(
+        "--val_input",
+        "[NAME=]FILE...",
+        "Hold out all files up to the next flag, as the split val, or val_NAME",
+        multiple=True,
+        **WHERE,
+    ),
     value("-o --out_dir", "OUT", "Folder of the dataset", required=True, **WHERE),
     switch("--append", "Add to the dataset in OUT", **WHERE),
     switch("--overwrite", "Replace the dataset in OUT", **WHERE),
@@ -40,7 +49,29 @@ preparation_options = flags.together(
 )
 
 
-class WithJobs(flags.SectionedCommand):
+class TakesValInput(flags.SectionedCommand):
+    """A command whose --val_input takes all words up to the next flag."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words, is_open, needs_word = list[str](), False, False
+        for at, word in enumerate(args):
+            if word == "--":
+                words += args[at:]
+                break
+            if word.startswith("-") and word != "-":
+                name, equals, _ = word.partition("=")
+                is_open = name.replace("-", "_") == VAL_INPUT.replace("-", "_")
+                needs_word = is_open and not equals
+            elif is_open and not needs_word:
+                words.append(VAL_INPUT)
+                word = AND + word
+            else:
+                needs_word = False
+            words.append(word)
+        return super().parse_args(ctx, words)
+
+
+class WithJobs(TakesValInput):
     """A command whose first argument may be one of the jobs; an input of that name is ./plan."""
 
     def make_context(
@@ -74,12 +105,14 @@ def command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcom
         tokenmill prepare 'crawl/**/*.parquet' -o data/crawl --tokenizer ./tokenizer.json \\
             --text_field body --dedup documents --workers 16
         tokenmill prepare book.txt -o data/book --tokenizer bytes
+        tokenmill prepare corpus/ -o data/corpus --val_input held/*.txt --val_input code=held/*.py
     """
     inputs, settings = inputs_and_settings(options)
     if estimate:
         from tokenmill.preparation.budget.estimate import estimate as make_estimate
 
-        known = {"workers", *(field.name for field in flags.read_fields(*PREPARE_SETTINGS))}
+        fields = (field.name for field in flags.read_fields(*PREPARE_SETTINGS))
+        known = {"workers", "val_input", *fields}
         found = make_estimate(inputs, **{k: v for k, v in settings.items() if k in known})
         return Outcome(found.to_json(), results=[found.to_text()])
     from tokenmill.preparation.prepare import prepare
@@ -89,7 +122,7 @@ def command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcom
     return Outcome(summary.to_json(), notes=summary_lines(summary))
 
 
-@click.command(cls=flags.SectionedCommand)
+@click.command(cls=TakesValInput)
 @preparation_options
 @prints_outcome
 def plan_command(out_dir: str, quiet: bool, **options: Any) -> Outcome:
@@ -121,13 +154,30 @@ def plan_command(out_dir: str, quiet: bool, **options: Any) -> Outcome:
 def inputs_and_settings(options: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
     """The inputs, and what was really given: the rest is the library's default, or OUT's own."""
     inputs = [*options.pop("inputs"), *options.pop("input_files")]
-    if not inputs:
-        raise click.UsageError("no input was given; name files, folders, globs, or - for stdin")
+    options["val_input"] = _val_input(options["val_input"])
+    if not inputs and not (options["val_input"] and options["append"]):
+        what = "name files, folders, globs, or - for stdin"
+        if options["val_input"]:
+            what = "all words after --val_input are held out: name the inputs to train on before it"
+        raise click.UsageError(f"no input was given; {what}")
     if options.pop("no_dedup"):
         kind, options["dedup"] = options["dedup"], "none"
         if kind not in (None, "none"):
             raise click.UsageError(f"--no_dedup and --dedup {kind} contradict each other")
     return inputs, flags.given(options)
+
+
+def _val_input(words: Sequence[str]) -> Any:
+    """What was given as --val_input; None where it was not."""
+    from tokenmill.preparation.val_inputs import read_words
+
+    groups: list[list[str]] = []
+    for word in words:
+        if word.startswith(AND):
+            groups[-1].append(word.removeprefix(AND))
+        else:
+            groups.append([word])
+    return read_words(groups) if groups else None
 
 
 def summary_lines(summary: "Summary") -> Iterator[str]:
@@ -139,10 +189,13 @@ def summary_lines(summary: "Summary") -> Iterator[str]:
     if summary.lines_dropped:
         yield f"  lines     dropped {summary.lines_dropped:,} seen before"
     item_size = 2 if summary.dtype == "uint16" else 4
-    size = human_bytes((summary.train_tokens + summary.val_tokens) * item_size)
+    named = summary.named_splits.items()
+    of_named = sum(split["tokens"] for _, split in named)
+    size = human_bytes((summary.train_tokens + summary.val_tokens + of_named) * item_size)
+    more = "".join(f"{s['tokens']:,} {name} in {s['shards']:,}, " for name, s in named)
     yield (
         f"  tokens    {summary.train_tokens:,} train in {summary.train_shards:,} shards, "
-        f"{summary.val_tokens:,} val in {summary.val_shards:,}, {summary.dtype}, {size}"
+        f"{summary.val_tokens:,} val in {summary.val_shards:,}, {more}{summary.dtype}, {size}"
     )
     yield from (f"  note      {note}" for note in summary.notes)
     if summary.already_there:

@@ -20,7 +20,7 @@ from tokenmill.formats.datatrove import Datatrove
 from tokenmill.formats.dolma import Dolma
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FolderFormat, FoundData, TokenFormat
-from tokenmill.formats.engine.held_out import ALL, SPLITS, folder_of, in_split, take
+from tokenmill.formats.engine.held_out import ALL, SPLITS, folder_of, in_split, is_named, take
 from tokenmill.formats.engine.mirror import make_mirror
 from tokenmill.formats.litdata import Litdata
 from tokenmill.formats.litpkds import Litpkds
@@ -162,6 +162,7 @@ def _of_folder(folder: Path, split: str | None, name: str | None, ask: Ask) -> F
             return format.read_folder(folder, split, ask)
     folders = {split: path for split in SPLITS if (path := folder_of(folder, split))}
     if {"train", "val"} & set(folders):
+        folders |= {path.name: path for path in sorted(folder.glob("val_*")) if is_named(path.name)}
         return _of_split_folders(folder, folders, split, name, ask)
     entries = sorted(folder.iterdir(), key=lambda path: os.fsencode(path.name))
     # Without hidden files and folders: those are temporary, or of something else.

@@ -3,6 +3,8 @@
 One rule for all formats. Train and val never share a token, because both are cut from one list of
 files by the same function, and what a file belongs to does not depend on how it was named: as a
 folder, a glob over folders or a list.
+
+A validation set with a name of its own, such as `val_code`, is a folder beside `train` or `val`.
 """
 
 import os
@@ -22,6 +24,7 @@ FOLDERS = {
 }
 SPLITS = tuple(FOLDERS)
 ALL = "all"
+NAMED = re.compile(r"val_[a-z0-9][a-z0-9_]*")
 _SPLIT_OF_FOLDER = {name: split for split in SPLITS for name in FOLDERS[split]}
 # A word of its own in a file name: _train_, train.bin, -val., but not "trained" or "interval".
 _WORDS = {
@@ -31,8 +34,21 @@ _WORDS = {
 
 def check_split(split: object) -> None:
     """Refuse a split that no rule can give."""
-    if split not in (None, ALL, *SPLITS):
-        raise ValueError(f"unknown split {split!r}; known are: 'train', 'val', 'test', 'all'")
+    if split not in (None, ALL, *SPLITS) and not is_named(split):
+        raise ValueError(
+            f"unknown split {split!r}; known are: 'train', 'val', 'test', 'all', and validation "
+            "sets with a name such as 'val_code'"
+        )
+
+
+def is_named(split: object) -> bool:
+    """Whether this is a validation set with a name of its own."""
+    return isinstance(split, str) and NAMED.fullmatch(split) is not None
+
+
+def named_splits(files: Sequence[TokenFile]) -> list[str]:
+    """The validation sets with a name of their own that these files belong to."""
+    return sorted(filter(is_named, {f.split or f.name.partition("/")[0] for f in files}))
 
 
 def folder_of(root: Path, split: str) -> Path | None:
@@ -58,9 +74,9 @@ def take(files: Sequence[TokenFile], split: str | None, where: object) -> list[T
             f"{where} is the train split, by its name; {other.name} beside it is the other one",
             hint=f'tokenmill.open("{other}", split="{_word_of(other) or "val"}")',
         )
-    if split == "test":
+    if split not in ("train", "val"):
         raise FormatError(
-            f"{where} has no test split: no folder or file name says test",
+            f"{where} has no {split} split: no folder or file name says {split}",
             hint='open split="val", which is held out by rule, or split="all" for everything',
         )
     return _held_out(files, split)
@@ -76,7 +92,7 @@ def stated(files: Sequence[TokenFile], where: object) -> dict[str | None, Sequen
     splits = []
     for file, word in zip(files, _marks(files), strict=True):
         folder = Path(file.name).parts[0] if "/" in file.name else ""
-        splits.append(file.split or _SPLIT_OF_FOLDER.get(folder.lower()) or word)
+        splits.append(file.split or _word_of(Path(folder)) or word)
     by_split = _grouped(files, splits)
     if set(by_split) == {None, "train"}:
         return {"train": files}
@@ -84,7 +100,7 @@ def stated(files: Sequence[TokenFile], where: object) -> dict[str | None, Sequen
         if "train" in by_split:
             take(files, "train", where)  # says which file belongs to no split
         by_split["train"] = by_split.pop(None)
-    order = [*SPLITS, *(split for split in by_split if split not in SPLITS)]
+    order = [*SPLITS, *sorted((split for split in by_split if split not in SPLITS), key=str)]
     return {split: by_split[split] for split in order if split in by_split}
 
 
@@ -105,18 +121,21 @@ def _folder_marks(folder: str) -> tuple[str | None, str | None]:
     """What the folder of a file says, and what the nearest one above it says.
 
     `train` and `val` side by side say it at any height. Alone, only the folder itself does, when
-    the caller named it: /home/val/project is the home of somebody. `test` alone says nothing.
+    the caller named it: /home/val/project is the home of somebody. `test` and `val_code` alone say
+    nothing.
     """
     here = Path(os.path.abspath(folder))
     near = _word_of(here)
-    if near is not None and not _beside(here, near) and (near == "test" or not Path(folder).name):
+    says_it_alone = near in ("train", "val") and Path(folder).name
+    if near is not None and not says_it_alone and not _beside(here, near):
         near = None
     far = (_word_of(above) for above in here.parents if _beside(above, _word_of(above)))
-    return near, next((word for word in far if word != "test"), None)
+    return near, next((word for word in far if word in ("train", "val")), None)
 
 
 def _word_of(folder: Path) -> str | None:
-    return _SPLIT_OF_FOLDER.get(folder.name.lower())
+    name = folder.name.lower()
+    return _SPLIT_OF_FOLDER.get(name) or (name if is_named(name) else None)
 
 
 def _beside(folder: Path, split: str | None) -> Path | None:

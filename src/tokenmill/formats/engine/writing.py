@@ -37,6 +37,8 @@ class WriteTarget:
     """The id that every document begins with; only our own format says so."""
     first_shard: int = 0
     """Shards written for the splits before, for formats that number over all splits."""
+    own_folder: bool = False
+    """Whether the split has a folder of its own, though the format may do without."""
 
 
 class Writer(ABC):
@@ -44,9 +46,12 @@ class Writer(ABC):
 
     folder_per_split = False
     """Whether each split has a folder of its own."""
+    names_folders = False
+    """Whether the names of the files say the folder of their split."""
 
     def __init__(self, folder: Path, target: WriteTarget) -> None:
-        self.folder = folder / target.split if self.folder_per_split and target.split else folder
+        apart = self.folder_per_split or (target.own_folder and not self.names_folders)
+        self.folder = folder / target.split if apart and target.split else folder
         self.folder.mkdir(exist_ok=True)
         self.target = target
         self._filled = 0

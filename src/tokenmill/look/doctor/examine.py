@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
 from tokenmill.formats.engine.detect import TOKEN_SUFFIXES
+from tokenmill.formats.engine.held_out import is_named
 from tokenmill.formats.engine.untrusted import known_head, likely_dtype
 from tokenmill.look.doctor import (
     begin_tokens,
@@ -60,10 +62,11 @@ def examine(
             found += _run(check, sample)
         result.findings += found
         result.tokens_looked_at += len(sample.ids)
-    if "train" in samples and "val" in samples and not result.has_faults:
-        result.findings += _run(
-            lambda train: overlap.check(train, samples["val"]), samples["train"]
-        )
+    if "train" in samples and not result.has_faults:
+        for name, sample in samples.items():
+            if name == "val" or is_named(name):
+                check = partial(overlap.check, val=sample)
+                result.findings += _run(check, samples["train"])
     # A file of which train has the head and val the tail is named once.
     once = {(trap.name, trap.where): trap for trap in reversed(result.findings)}
     result.findings = list(reversed(once.values()))

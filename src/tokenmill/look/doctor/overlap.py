@@ -47,8 +47,8 @@ def check(train: SplitSample, val: SplitSample) -> Iterator[Trap]:
     of_val = min(1.0, len(np.unique(np.concatenate(matched))) / len(known) / looked_at)
     if of_val >= NOTED:
         evidence = (
-            f"about {of_val:.0%} of val is in train: {len(shared):,} of {pieces:,} pieces of train "
-            f"looked at are in val too, the first at token {shared[0]:,}"
+            f"about {of_val:.0%} of {val.split} is in train: {len(shared):,} of {pieces:,} pieces "
+            f"of train looked at are in {val.split} too, the first at token {shared[0]:,}"
         )
         fix = (
             "the validation loss is of text that was trained on: split again, by document, before "

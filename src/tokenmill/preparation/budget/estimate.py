@@ -15,6 +15,7 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.preparation.inputs import Inputs, as_list, search_inputs
 from tokenmill.preparation.plan import choose_dtype, load_tokenizer
 from tokenmill.preparation.settings import Settings, SettingsKeywords
+from tokenmill.preparation.val_inputs import ValInput, held_out_inputs
 from tokenmill.text.cleaning.clean_chunks import CleanChunk, clean_chunk, lines_to_compare
 from tokenmill.text.cleaning.dedup import hash_all
 from tokenmill.text.cleaning.line_work import without_lines
@@ -64,13 +65,17 @@ class Estimate:
 
 @takes_keywords_of(Settings)
 def estimate(
-    inputs: Inputs, *, workers: int | None = None, **settings: Unpack[SettingsKeywords]
+    inputs: Inputs,
+    *,
+    val_input: ValInput | None = None,
+    workers: int | None = None,
+    **settings: Unpack[SettingsKeywords],
 ) -> Estimate:
     """Read pieces spread over all inputs, clean and encode them, and scale up."""
-    wanted, asked = as_list(inputs), Settings(**settings)
-    if "-" in wanted:
+    wanted, held_out, asked = as_list(inputs), held_out_inputs(val_input), Settings(**settings)
+    if any("-" in entries for entries in (wanted, *held_out.values())):
         raise ValueError("standard input can be read only once, so it cannot be estimated first")
-    sources, _ = search_inputs(wanted, asked)
+    sources, _ = search_inputs(wanted, asked, held_out)
     tokenizer = load_tokenizer(asked)
     dtype = choose_dtype(tokenizer, asked.dtype).name if tokenizer else "uint16"
     workers = workers or len(os.sched_getaffinity(0))

@@ -12,11 +12,12 @@ from typing import Any
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.stages.decide import DROPPED, Decision
-from tokenmill.preparation.stages.join import JoinedParts
+from tokenmill.preparation.stages.encoded import split_of
+from tokenmill.preparation.stages.join import EncodedPart, JoinedParts
 from tokenmill.preparation.workspace.work_folder import Receipt
 from tokenmill.shards.manifest import Manifest, ShardEntry, SplitEntry
 from tokenmill.text.inputs.open_input import printable
-from tokenmill.text.reading.bad_input import DUPLICATE, MOST_PLACES
+from tokenmill.text.reading.bad_input import DUPLICATE, HELD_OUT, IN_TRAIN, MOST_PLACES
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class PreparationOutcome:
     accounts: dict[str, Any]
     documents_by_source: list[int]
     split: str
-    """How the splits were made: by "hash", the "end" held out, or "none"."""
+    """How the splits were made: by "hash", the "end" held out, only from "files", or "none"."""
     cut_documents: int
     """Documents that are in both splits, the held-out end having cut them in two."""
     bad_input: list[str]
@@ -50,11 +51,12 @@ class PreparationOutcome:
         for shard in shards:
             splits.setdefault(shard["split"], []).append(ShardEntry.from_json(shard["entry"]))
         split = "hash" if decision.by_hash else "end"
+        without = "files" if plan.held_out_splits else "none"
         return cls(
             splits={name: SplitEntry.of(tuple(found)) for name, found in splits.items()},
-            accounts=make_accounts(units, joined, decided),
+            accounts=make_accounts(plan, units, joined, decided),
             documents_by_source=[documents[source] for source in range(len(plan.sources))],
-            split=split if plan.settings.val_fraction > 0 else "none",
+            split=split if plan.settings.val_fraction > 0 else without,
             cut_documents=sum(shard["cut_document"] for shard in shards),
             bad_input=places_of_bad_input(plan, units),
         )
@@ -81,7 +83,7 @@ class PreparationOutcome:
 
 
 def make_accounts(
-    units: list[Receipt], joined: JoinedParts, decided: list[Receipt]
+    plan: Plan, units: list[Receipt], joined: JoinedParts, decided: list[Receipt]
 ) -> dict[str, Any]:
     """What went in, and what became of it."""
     counts, dropped = Counter(joined.counts), Counter(joined.dropped)
@@ -89,21 +91,33 @@ def make_accounts(
         counts.update(unit["counts"])
         dropped.update(unit["dropped"])
         counts["lines_dropped"] += unit["dropped_lines"]
-    if duplicates := sum(part["documents"][DROPPED] for part in decided):
-        dropped[DUPLICATE] += duplicates
+    for part, receipt in zip(joined.parts, decided, strict=True):
+        if duplicates := receipt["documents"][DROPPED]:
+            dropped[_reason(plan, part)] += duplicates
+    written = {
+        what: sum(sum(part[what]) - part[what][DROPPED] for part in decided)
+        for what in ("documents", "tokens")
+    }
     literal = {name: counts[name] for name in ("literal_begin_token",) if name in counts}
     return {
         "bytes_in": counts["bytes_in"],
         "documents_in": counts["documents_in"],
-        "documents_written": sum(sum(part["documents"][:2]) for part in decided),
+        "documents_written": written["documents"],
         "dropped": dict(sorted(dropped.items())),
         "lines_dropped": counts["lines_dropped"],
         "texts_replaced": counts["replaced"],
         "literal_end_of_text": counts["literal_end_of_text"],
         **literal,
-        "tokens_written": sum(sum(part["tokens"][:2]) for part in decided),
+        "tokens_written": written["tokens"],
         "tokens_dropped": sum(part["tokens"][DROPPED] for part in decided),
     }
+
+
+def _reason(plan: Plan, part: EncodedPart) -> str:
+    """Why documents of a part were dropped after they were encoded."""
+    if plan.settings.dedup == "documents":
+        return DUPLICATE
+    return HELD_OUT if split_of(plan, part) is None else IN_TRAIN
 
 
 def places_of_bad_input(plan: Plan, units: list[Receipt]) -> list[str]:
@@ -171,6 +185,8 @@ class Summary:
     """The first places of input that was dropped or repaired, each with its reason."""
     already_there: bool = False
     """The dataset was finished before: this run wrote nothing."""
+    named_splits: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Tokens, documents and shards of each validation set that has a name, such as val_code."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; a folder whose name is not UTF-8 is escaped, as in messages."""
@@ -195,4 +211,13 @@ def summarize(out_dir: str, manifest: Manifest, notes: list[str]) -> Summary:
         texts_replaced=accounts["texts_replaced"],
         dtype=manifest.dtype,
         notes=notes,
+        named_splits={
+            name: {
+                "tokens": split.num_tokens,
+                "documents": split.num_documents,
+                "shards": len(split.shards),
+            }
+            for name, split in manifest.splits.items()
+            if name not in ("train", "val")
+        },
     )

@@ -1,6 +1,7 @@
 """commit: tokenizer, card and manifest are written, the manifest last."""
 
 import os
+import re
 import shlex
 import urllib.parse
 from collections import Counter
@@ -12,10 +13,13 @@ from tokenmill.preparation.inputs import hash_standard_input
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.accounts import PreparationOutcome
+from tokenmill.preparation.val_inputs import files_by_split
 from tokenmill.preparation.workspace.target import manifest_hash
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
 from tokenmill.shards.card import write_tokenizer_and_card
 from tokenmill.shards.manifest import Manifest, SourceEntry, SplitEntry, TokenizerEntry
+
+USUAL_FRACTION = Settings().val_fraction
 
 
 def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -> Manifest:
@@ -27,6 +31,8 @@ def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -
         for source, documents in zip(plan.sources, outcome.documents_by_source, strict=True)
     )
     settings = {**plan.settings.to_json(for_manifest=True), "split": outcome.split}
+    if held_out := files_by_split(plan.sources):
+        settings["val_input"] = held_out
     if piped := hash_standard_input(plan.workspace, plan.sources):
         settings["standard_input"] = piped  # which of many it was
     manifest = Manifest(
@@ -90,21 +96,32 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
 
 def _command(plan: Plan) -> str:
     """The command that makes this dataset again, with the settings that are not the usual ones."""
-    usual = Settings().to_json(for_manifest=True)
+    held_out = plan.held_out_splits
+    usual = Settings(val_fraction=0.0 if held_out else USUAL_FRACTION).to_json(for_manifest=True)
     flags = [
         "--no_normalize" if name == "normalize" else f"--{name} {_shell_word(str(value))}"
         for name, value in plan.settings.to_json(for_manifest=True).items()
         if value != usual.get(name)
     ]
-    # A source is given by the name of its file, never as a flag.
-    names = [urllib.parse.unquote_to_bytes(source.name) for source in plan.sources[:8]]
-    paths = [os.fsdecode(b"./" + name if name.startswith(b"-") else name) for name in names]
-    inputs = [_shell_word(path) for path in paths]
-    if hash_standard_input(plan.workspace, plan.sources):
-        inputs = ["-" if name == STANDARD_INPUT else name for name in inputs]
-    if len(plan.sources) > 8:
-        inputs.append("...")
-    return " ".join(["tokenmill prepare", *inputs, "-o OUT", *flags])
+    for split in held_out:
+        name = "" if split == "val" else split.removeprefix("val_") + "="
+        flags.append(f"--val_input {name}{' '.join(_input_words(plan, split))}")
+    return " ".join(["tokenmill prepare", *_input_words(plan, None), "-o OUT", *flags])
+
+
+def _input_words(plan: Plan, split: str | None) -> list[str]:
+    """The inputs of a split as they are typed; at most eight."""
+    sources = [source for source in plan.sources if source.split == split]
+    # A source is given by the name of its file, never as a flag or as the name of a split.
+    names = [urllib.parse.unquote_to_bytes(source.name) for source in sources[:8]]
+    odd = re.compile(rb"-" if split is None else rb"-|\w*=")
+    paths = [os.fsdecode(b"./" + name if odd.match(name) else name) for name in names]
+    words = [_shell_word(path) for path in paths]
+    if hash_standard_input(plan.workspace, sources):
+        words = ["-" if name == STANDARD_INPUT else name for name in words]
+    if len(sources) > 8:
+        words.append("...")
+    return words
 
 
 def _shell_word(text: str) -> str:

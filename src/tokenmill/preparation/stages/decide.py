@@ -2,6 +2,7 @@
 
 The split is by a hash of the document's content, so that a document stays in its split when data
 is added. With too few documents for that, all are kept on one axis and its end is held out.
+Documents of files that are held out go to the axis of their validation set.
 From the decisions follows the layout: which tokens go to which shard.
 """
 
@@ -14,15 +15,17 @@ import numpy as np
 import orjson
 
 from tokenmill.base.atomic import keep
+from tokenmill.errors import PrepareError
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Searched, write_runs
-from tokenmill.preparation.stages.encoded import CONTINUES, OPEN, read_part
+from tokenmill.preparation.stages.encoded import CONTINUES, OPEN, read_part, split_of
 from tokenmill.preparation.stages.join import load_joined
 from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt, read_once
 from tokenmill.shards.layout import ShardPlan, Stretch, lay_out
-from tokenmill.text.cleaning.dedup import HASH
+from tokenmill.text.cleaning.dedup import HASH, in_hashes
 
-TRAIN, VAL, DROPPED = 0, 1, 2
+TRAIN, VAL, DROPPED, FROM_FILES = 0, 1, 2, 3
+"""What may be decided; from FROM_FILES on there is one for each validation set made from files."""
 LAYOUT_FILE = "layout.json"
 ENOUGH_VAL_DOCUMENTS = 10  # fewer expected in validation: hold out the end of the axis instead
 
@@ -59,9 +62,10 @@ def count_decisions(out_dir: str, part: int, decision: Decision) -> Receipt:
     found = decisions_on(plan, part, decision)
     begins = (rows["flags"] & CONTINUES) == 0
     lengths = rows["length"].astype(np.int64)
+    decisions = range(FROM_FILES + len(plan.held_out_splits))
     facts = {
-        "tokens": [int(lengths[found == one].sum()) for one in (TRAIN, VAL, DROPPED)],
-        "documents": [int((begins & (found == one)).sum()) for one in (TRAIN, VAL, DROPPED)],
+        "tokens": [int(lengths[found == one].sum()) for one in decisions],
+        "documents": [int((begins & (found == one)).sum()) for one in decisions],
     }
     return plan.workspace.leave_receipt("decisions", str(part), [], facts)
 
@@ -76,7 +80,7 @@ def choose_split(
         return decision, counted
     # What is kept is all on one axis.
     return replace(decision, by_hash=False), [
-        {what: [sum(part[what][:2]), 0, part[what][DROPPED]] for what in ("tokens", "documents")}
+        {what: [sum(part[what][:2]), 0, *part[what][2:]] for what in ("tokens", "documents")}
         for part in counted
     ]
 
@@ -86,18 +90,34 @@ def decisions_on(plan: Plan, part: int, decision: Decision) -> np.ndarray:
     joined = load_joined(plan.workspace.out_dir)
     rows = read_part(plan, joined.parts[part], "rows")
     spans = joined.spans_of(part)
-    found = np.full(len(rows), TRAIN, np.uint8)
-    if decision.by_hash:
+    split = split_of(plan, joined.parts[part])
+    axis = TRAIN if split is None else FROM_FILES + plan.held_out_splits.index(split)
+    found = np.full(len(rows), axis, np.uint16)
+    if decision.by_hash and split is None:
         hashes = _document_hashes(rows, spans)
         found[hashes["low"] < np.uint64(math.ldexp(plan.settings.val_fraction, 64))] = VAL
-    if (documents := decision.documents) is not None:
-        found[documents.repeated(plan.workspace, decision.first_run + part)] = DROPPED
+    if decision.documents is not None:
+        found[_repeated_rows(plan, part, decision)] = DROPPED
         if len(rows) and rows["flags"][0] & CONTINUES:
             first = next(span["first"] for span in spans if span["first"] < part)
             begins_at = joined.parts[first]["rows"] - 1
-            if begins_at in documents.repeated(plan.workspace, decision.first_run + first):
+            if begins_at in _repeated_rows(plan, first, decision):
                 found[0] = DROPPED
     return found
+
+
+def _repeated_rows(plan: Plan, part: int, decision: Decision) -> np.ndarray:
+    """The numbers of the rows of a part whose documents are left out as repeated."""
+    documents = decision.documents
+    assert documents is not None
+    found = documents.repeated(plan.workspace, decision.first_run + part)
+    if documents.held_out is None or not len(found):
+        return found
+    # Of a document that is on both sides, every copy on the later side is left out.
+    joined = load_joined(plan.workspace.out_dir)
+    rows = read_part(plan, joined.parts[part], "rows")
+    hashes = _document_hashes(rows, joined.spans_of(part))
+    return np.flatnonzero(in_hashes(hashes, hashes[found]))
 
 
 def _document_hashes(rows: np.ndarray, spans: list[dict[str, Any]]) -> np.ndarray:
@@ -126,10 +146,16 @@ def make_layout(plan: Plan, decision: Decision, counted: list[Receipt], *, first
 
     `first` is the number of the first new shard.
     """
-    per_part = np.array([part["tokens"] for part in counted], np.int64).reshape(-1, 3)
-    part_starts = [np.concatenate(([0], np.cumsum(per_part[:, axis]))) for axis in (TRAIN, VAL)]
-    train, val = (int(starts[-1]) for starts in part_starts)
-    ranges = stretches(train, val, decision.by_hash, plan.settings.val_fraction)
+    held_out = plan.held_out_splits
+    axes = FROM_FILES + len(held_out)
+    per_part = np.array([part["tokens"] for part in counted], np.int64).reshape(-1, axes)
+    part_starts = [np.concatenate(([0], np.cumsum(per_part[:, axis]))) for axis in range(axes)]
+    totals = [int(starts[-1]) for starts in part_starts]
+    ranges = stretches(totals[TRAIN], totals[VAL], decision.by_hash, plan.settings.val_fraction)
+    ranges += [
+        Stretch(split, axis, 0, totals[axis]) for axis, split in enumerate(held_out, FROM_FILES)
+    ]
+    _refuse_empty_splits(plan, ranges)
     shards = lay_out(ranges, plan.settings.tokens_per_shard, first=first)
     found = {
         "shards": [asdict(shard) for shard in shards],
@@ -139,6 +165,24 @@ def make_layout(plan: Plan, decision: Decision, counted: list[Receipt], *, first
     data = orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY)
     keep(plan.workspace.root / LAYOUT_FILE, data)
     return Layout(shards, part_starts, decision)
+
+
+def _refuse_empty_splits(plan: Plan, found: list[Stretch]) -> None:
+    """A validation set, or the rest beside it, of which nothing is left must not be missed."""
+    wanted = plan.held_out_splits
+    if not wanted:
+        return
+    if any(source.split is None for source in plan.sources):
+        wanted = ["train", *wanted]
+    missing = set(wanted) - {stretch.split for stretch in found if stretch.stop > stretch.start}
+    if missing:
+        plan.workspace.forget()
+        raise PrepareError(
+            f"nothing is left to write for {', '.join(sorted(missing))}: its documents are empty, "
+            "or were seen before in files that come first (those of the dataset, then those held "
+            "out)",
+            hint="nothing was written; are these the right files?",
+        )
 
 
 @read_once(LAYOUT_FILE)

@@ -39,9 +39,11 @@ from tokenmill.shards.manifest import Manifest, ShardEntry
 from tokenmill.text.cleaning.dedup import (
     Run,
     find_duplicates,
+    find_on_other_side,
     hash_all,
     make_run,
     partition_bounds,
+    sort_all,
 )
 from tokenmill.text.cleaning.line_work import find_lines, lines_that_count
 from tokenmill.tokens.tokenizer import Tokenizer
@@ -109,13 +111,19 @@ class Searched:
     partitions: int
     group: int
     """Units whose runs are merged before the search; 1: none are."""
+    held_out: list[tuple[int, int]] | None = None
+    """Ranges of units that are held out. Then a hash counts as repeated only where it was first
+    seen on the other side: held out, or not."""
 
     @classmethod
-    def plan(cls, stage: str, receipts: list[Receipt]) -> "Searched":
+    def plan(
+        cls, stage: str, receipts: list[Receipt], held_out: list[tuple[int, int]] | None = None
+    ) -> "Searched":
         """So many partitions that each stays within its share of memory."""
         total = sum(sum(receipt["runs"]) for receipt in receipts)
         group = 1 if len(receipts) <= MOST_FILES else math.isqrt(len(receipts) - 1) + 1
-        return cls(stage, len(receipts), max(1, -(-total // HASHES_PER_PARTITION)), group)
+        partitions = max(1, -(-total // HASHES_PER_PARTITION))
+        return cls(stage, len(receipts), partitions, group, held_out)
 
     @property
     def num_groups(self) -> int:
@@ -132,6 +140,7 @@ class Searched:
             with RunFile(path) as file:
                 total += file.num_entries
         parts = max(1, -(-total // HASHES_PER_PARTITION))
+        merge = make_run if self.held_out is None else sort_all
         files = [f"merged-{number}.runs", f"merged-{number}.repeated"]
         with ExitStack() as stack:
             runs, repeated = (
@@ -140,7 +149,7 @@ class Searched:
 
             def merged_parts() -> Iterator[Run]:
                 for part in range(parts):
-                    merged = make_run(*entries_between(paths, *partition_bounds(part, parts)))
+                    merged = merge(*entries_between(paths, *partition_bounds(part, parts)))
                     repeated.write(merged.repeated.data)
                     yield merged
 
@@ -155,7 +164,12 @@ class Searched:
         names = names or [str(number) for number in range(self.num_units)]
         paths = [workspace.path(self.stage, f"{name}.runs") for name in names]
         bounds = partition_bounds(partition, self.partitions)
-        found = find_duplicates(*entries_between(paths, *bounds))
+        hashes, places = entries_between(paths, *bounds)
+        found = (
+            find_duplicates(hashes, places)
+            if self.held_out is None
+            else find_on_other_side(hashes, places, self._are_held_out(places))
+        )
         file_name = f"{self.name(partition)}.duplicates"
         with new_file(workspace.path(self.stage, file_name)) as file:
             write_places(file, [found], self._firsts)
@@ -186,9 +200,12 @@ class Searched:
         return workspace.leave_receipt(self.stage, f"answer-{number}", [file_name], {})
 
     def repeated(self, workspace: Workspace, number: int) -> np.ndarray:
-        """All ordinals of one unit that repeat something earlier, in the unit or before it."""
+        """All ordinals of one unit that repeat something earlier, in the unit or before it.
+
+        Where sides are compared, each hash is there once for every run of the unit.
+        """
         with RunFile(workspace.path(self.stage, f"{number}.runs")) as runs:
-            found = [runs.repeated()]
+            found = [runs.repeated() if self.held_out is None else np.empty(0, WORD)]
         if self.num_groups:
             group, bound = divmod(number, self.group)
             path = workspace.path(self.stage, f"answer-{group}.duplicates")
@@ -199,6 +216,13 @@ class Searched:
         places = np.sort(np.concatenate(found))
         ordinals: np.ndarray = (places & ((1 << ORDINAL_BITS) - 1)).astype(np.uint32)
         return ordinals
+
+    def _are_held_out(self, places: np.ndarray) -> np.ndarray:
+        units = places >> np.uint64(ORDINAL_BITS)
+        found = np.zeros(len(places), np.bool_)
+        for start, stop in self.held_out or ():
+            found |= (units >= start) & (units < stop)
+        return found
 
     @property
     def _firsts(self) -> range:

@@ -61,7 +61,8 @@ class UnitEncoder:
     def __init__(self, plan: Plan, unit: int) -> None:
         self.plan, self.unit = plan, unit
         self.encoder = TextEncoder(plan)
-        self.hashed = plan.settings.val_fraction > 0 or plan.settings.dedup == "documents"
+        settings = plan.settings
+        self.hashed = settings.val_fraction > 0 or settings.dedup == "documents" or plan.keeps_apart
         self.counts, self.dropped = self.encoder.counts, self.encoder.dropped
         self.places: list[BadInputPlace] = []
         self.parts: list[dict[str, Any]] = []

@@ -202,6 +202,12 @@ class PartWriter:
         return {"name": self.name, **counts, "continues": self.continues, "open": self.open}
 
 
+def split_of(plan: Plan, part: dict[str, Any]) -> str | None:
+    """The validation set that the file of a part is held out for; None for all other files."""
+    unit = plan.units[int(part["name"].partition(".")[0])]
+    return plan.sources[unit.source].split
+
+
 def read_part(plan: Plan, part: dict[str, Any], kind: Literal["tokens", "rows"]) -> np.ndarray:
     """The ids of a part, or the table of its documents, mapped."""
     dtype = plan.dtype if kind == "tokens" else ROW

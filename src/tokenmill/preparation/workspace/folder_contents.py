@@ -67,6 +67,16 @@ def recorded_settings(manifest: Manifest) -> dict[str, Any]:
     return found
 
 
+def recorded_held_out(manifest: Manifest | None) -> dict[str, list[str]]:
+    """The files of each validation set that was made from files, here or when it was added to."""
+    settings: Mapping[str, Any] = {} if manifest is None else manifest.settings
+    held_out: dict[str, list[str]] = {}
+    for run in [settings, *settings.get("added", ())]:
+        for split, files in run.get("val_input", {}).items():
+            held_out.setdefault(split, []).extend(files)
+    return held_out
+
+
 def list_differences_from(
     found: Manifest,
     made_ns: int,
@@ -84,7 +94,10 @@ def list_differences_from(
     lines = list_other_settings(recorded_settings(found), wanted)
     lines += [f"input {name}   {n:,} bytes is new" for name, n in sorted(ours - recorded)]
     lines += [f"input {name}   {n:,} bytes is gone" for name, n in sorted(recorded - ours)]
+    held_out = {name: split for split, files in recorded_held_out(found).items() for name in files}
     for source in sources:
+        if source.split != (split := held_out.get(source.name)):
+            lines.append(f"input {source.name}   is held out for {split} -> {source.split}")
         is_piped = piped is not None and source.name == STANDARD_INPUT
         if piped not in _piped_into(found) if is_piped else source.mtime_ns > made_ns:
             lines.append(f"input {source.name}   changed after the dataset was made")

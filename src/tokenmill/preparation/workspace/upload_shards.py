@@ -71,8 +71,8 @@ def remove_work(folder: Path) -> None:
     Workspace(folder).remove()
     for name in (FILE_NAME, STATE_FILE_NAME, "README.md"):
         (folder / name).unlink(missing_ok=True)
-    for name in ("train", "val"):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    for split in (folder / "train", folder / "val", *folder.glob("val_*")):
+        shutil.rmtree(split, ignore_errors=True)
     if not any(folder.iterdir()):
         folder.rmdir()
 

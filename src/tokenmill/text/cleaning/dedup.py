@@ -50,6 +50,34 @@ def find_duplicates(hashes: np.ndarray, places: np.ndarray) -> np.ndarray:
     return found
 
 
+def sort_all(hashes: np.ndarray, places: np.ndarray) -> Run:
+    """Sort hashes that come in the order of their places; repetitions stay among them."""
+    hashes, order = _sorted(hashes)
+    return Run(hashes, places[order], places[:0])
+
+
+def find_on_other_side(hashes: np.ndarray, places: np.ndarray, held_out: np.ndarray) -> np.ndarray:
+    """Places of what was first seen on the other side: `held_out` says which side each is on.
+
+    They come in the order of their places.
+    """
+    hashes, order = _sorted(hashes)
+    is_first = np.ones(len(hashes), np.bool_)
+    is_first[1:] = ~_same_as_before(hashes)
+    first = np.maximum.accumulate(np.where(is_first, np.arange(len(hashes)), 0))
+    side = held_out[order]
+    found: np.ndarray = np.sort(places[order[side != side[first]]])
+    return found
+
+
+def in_hashes(hashes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Which of the hashes are among the wanted ones."""
+    found = np.isin(hashes["high"], wanted["high"])
+    known = set(wanted.tolist())
+    found[found] = [pair in known for pair in hashes[found].tolist()]
+    return found
+
+
 def partition_bounds(partition: int, num_partitions: int) -> tuple[int, int]:
     """The values of `high` that belong to a partition: from the first up to the second."""
     low, high = ((n << 64) // num_partitions for n in (partition, partition + 1))

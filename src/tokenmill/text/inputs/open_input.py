@@ -30,6 +30,8 @@ class Source:
     """`text`, `jsonl`, `csv` or `parquet`; or `unreadable`, where that is to be counted."""
     compression: str | None
     """None, `gzip`, `zstd`, `xz` or `bzip2`."""
+    split: str | None = None
+    """The validation set that the whole file is held out for; None for all other inputs."""
 
 
 class FileStat(NamedTuple):

@@ -10,13 +10,16 @@ Names are relative to the closest folder that holds all files, with "/" between 
 percent-encoded where they are not printable UTF-8: they are the same on every machine, wherever
 the corpus is. The order is the byte order of those names. Objects in a bucket
 (`remote_inputs.py`) are named and ordered in the same way.
+
+Files that are held out come before all others: what is in both is then a repetition in the others.
 """
 
 import functools
 import glob
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from tokenmill import storage
 from tokenmill.base.human import plural
@@ -36,25 +39,37 @@ def search(
     pass_over: Callable[[str], bool] = lambda folder: False,
     *,
     count_unreadable: bool = False,
+    held_out: Mapping[str, Sequence[str | os.PathLike[str]]] | None = None,
 ) -> tuple[list[Source], list[str]]:
     """All input files; and the paths that were skipped, for which `pass_over` is asked of folders.
 
     A file that is missing or not readable is an error, or with `count_unreadable` a source of
-    kind `unreadable` and size 0.
+    kind `unreadable` and size 0. `held_out` are inputs for validation, by the name of their split;
+    a file that `inputs` name as well is held out.
     """
     if isinstance(inputs, (str, os.PathLike)):
         inputs = [inputs]
     passed_over: list[str] = []
     given_by: dict[str, str] = {}
-    for entry in inputs:
-        text = os.fspath(entry)
-        for path in _expand(text, passed_over, pass_over):
-            if path in given_by:
-                raise _twice(path, given_by[path], text)
-            given_by[path] = text
+    split_of: dict[str, str | None] = {}
+    for split, entries in [*(held_out or {}).items(), (None, inputs)]:
+        for entry in entries:
+            text = os.fspath(entry)
+            for path in _expand(text, passed_over, pass_over):
+                if split is None and split_of.get(path) is not None:
+                    continue
+                if path in given_by:
+                    raise _twice(path, given_by[path], text)
+                given_by[path], split_of[path] = text, split
     if not given_by:
         raise PrepareError("no input was given", hint="name files, folders or quoted globs")
-    return _make_sources(given_by, count_unreadable), passed_over
+    sources = _make_sources(given_by, count_unreadable)
+    return in_order(replace(source, split=split_of[source.path]) for source in sources), passed_over
+
+
+def in_order(sources: Iterable[Source]) -> list[Source]:
+    """Held-out files first, by split; in each split, and then in the rest, in byte order."""
+    return sorted(sources, key=lambda s: (s.split is None, s.split or "", s.name.encode()))
 
 
 def _expand(text: str, passed_over: list[str], pass_over: Callable[[str], bool]) -> list[str]:

@@ -12,6 +12,7 @@ from tokenmill.text.inputs.open_input import Source
 # All reasons for which a document may be dropped, as they are in the manifest of a dataset.
 EMPTY, EMPTY_FILE, TOO_LARGE = "empty", "empty file", "too large"
 UNREADABLE, DUPLICATE, ONLY_REPEATED_LINES = "unreadable", "duplicate", "only repeated lines"
+HELD_OUT, IN_TRAIN = "held out for validation", "in train already"
 NOT_UTF8, NOT_JSON, NOT_CSV = "not UTF-8", "not JSON", "not CSV"
 UNCLOSED_QUOTE = "unclosed quote, with the rest of the file"
 NO_FIELD, NO_STRING, NO_COLUMN = "missing field", "field is not a string", "missing column"
