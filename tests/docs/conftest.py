@@ -33,6 +33,11 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "corpus" / f"{number}.jsonl").write_bytes(b"\n".join(rows))
     for name in ("input.txt", "corpus.txt", "a.txt", "b.txt", "book.txt"):
         (folder / name).write_text("\n".join(topics[:9]))
+    (folder / "held").mkdir()
+    rows = [orjson.dumps({"text": f"Held out, number {n}."}) for n in range(99)]
+    (folder / "held" / "news.jsonl").write_bytes(b"\n".join(rows))
+    for name in "ab":
+        (folder / "held" / f"{name}.py").write_text(f"{name} = 1\nprint({name})\n")
     (folder / "configs").mkdir()
     for config in (ROOT / "configs").glob("*.json"):
         (folder / "configs" / config.name).write_text(json.dumps(TINY))

@@ -154,7 +154,10 @@ def test_validation_does_not_depend_on_the_number_of_ranks(whole):
 
     train_data, val_data = (open_tokens(whole / "tokens.npy", s) for s in ("train", "val"))
     validation = Validation(
-        TrainingData(train_data, val_data, vocab_size=257, tokenizer=None, documents=False),
+        "val",
+        TrainingData(
+            train_data, {"val": val_data}, vocab_size=257, tokenizer=None, documents=False
+        ),
         TrainConfig(block_size=32, eval_batch_size=4, eval_batches=5),
     )
 

@@ -63,6 +63,51 @@ def test_equal_tokens_give_equal_losses_however_they_are_stored(corpus):
     assert len(losses(memory.run_dir)) == 20
 
 
+def test_every_validation_set_is_evaluated_and_reported(corpus, capsys):
+    """Each has the loss that it has as the only one, on the tokens of its shard."""
+    (corpus / "other.txt").write_text(text(300)[::-1])
+    (corpus / "late.txt").write_text(text(1800).partition("\n1500: ")[2])
+    held_out = {"late": corpus / "late.txt", "other": corpus / "other.txt"}
+    data = corpus / "data"
+    for name, fraction in (("data", 0.1), ("named_only", 0.0)):
+        prepare(
+            corpus / "text.txt",
+            corpus / name,
+            val_input=held_out,
+            val_fraction=fraction,
+            documents="line",
+            tokenizer="bytes",
+            workers=1,
+        )
+    names = ["val", "val_late", "val_other"]
+    result = run(corpus, "all", max_iters=20, dataset_dir=str(data))
+
+    rows = [json.loads(line) for line in (result.run_dir / "metrics.jsonl").open()]
+    found = {name: [row[f"{name}_loss"] for row in rows if "val_loss" in row] for name in names}
+    for name in names:
+        shards = {
+            f"{kind}_data_path": str(next((data / split).glob("*.bin")))
+            for kind, split in (("train", "train"), ("val", name))
+        }
+        alone = run(corpus, f"alone_{name}", max_iters=20, dtype="uint16", **shards)
+        assert [loss for _, loss in val_losses(alone.run_dir)] == found[name]
+    assert result.val_losses == {name: found[name][-1] for name in names}
+    assert result.val_loss == result.val_losses["val"]
+    assert set(json.loads((result.run_dir / "data.json").read_text())) == {"train", *names}
+    picture = (result.run_dir / "loss.svg").read_text()
+    assert f">val_late {found['val_late'][-1]:.3f}<" in picture
+
+    only = train(
+        {**TINY, "out_dir": str(corpus / "runs"), "model_name": "only", "max_iters": 1},
+        dataset_dir=str(corpus / "named_only"),
+    )
+    assert only.val_loss is None
+    assert sorted(only.val_losses) == ["val_late", "val_other"]
+    shown = capsys.readouterr().err
+    assert f"validation loss val_late {only.val_losses['val_late']:.4f}, val_other" in shown
+    assert "tokens of val_late" in shown or "of val_late and" in shown
+
+
 def test_a_prepared_dataset_gives_the_losses_of_its_tokens_in_one_file(corpus):
     """One window in twelve crosses the edge of a shard, one in six the end of a document."""
     lines = text().splitlines()

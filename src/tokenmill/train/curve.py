@@ -1,6 +1,7 @@
 """The loss curve as one SVG file: no plotting package, readable on light and dark pages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tokenmill.base.atomic import write_atomically
@@ -25,20 +26,36 @@ STYLE = """
   path { fill: none; stroke-linejoin: round; stroke-linecap: round; }
   .train { stroke: var(--train); stroke-width: 1.4; } .val { stroke: var(--val);
   stroke-width: 2.2; } .dot { fill: var(--val); }
+  .named { stroke: var(--val); stroke-width: 1.6; } .named-1 { stroke-dasharray: 7 4; }
+  .named-2 { stroke-dasharray: 2 4; } .named-0 { stroke-dasharray: 10 3 2 3; }
 """
+LEGEND_COLUMNS, LEGEND_LINE = 3, 22
 
 
-def write_curve(path: Path, *, title: str, train: Points, val: Points) -> None:
-    """Draw training and validation loss over steps into `path`, replacing it whole."""
-    write_atomically(path, draw(title, train, val).encode(), durable=False)
+def write_curve(
+    path: Path,
+    *,
+    title: str,
+    train: Points,
+    val: Points,
+    named: Mapping[str, Points] | None = None,
+) -> None:
+    """Draw training and validation loss over steps into `path`, replacing it whole.
+
+    `named` are the losses on validation sets with a name of their own.
+    """
+    write_atomically(path, draw(title, train, val, named).encode(), durable=False)
 
 
-def draw(title: str, train: Points, val: Points) -> str:
+def draw(title: str, train: Points, val: Points, named: Mapping[str, Points] | None = None) -> str:
     """The picture as text."""
     train = _thin([p for p in train if p[1] == p[1]])  # a NaN has no place on an axis
     val = [p for p in val if p[1] == p[1]]
-    steps = [s for s, _ in [*train, *val]] or [0]
-    losses = [v for _, v in [*train, *val]] or [0.0]
+    named = {name: [p for p in points if p[1] == p[1]] for name, points in (named or {}).items()}
+    everything = [*train, *val, *(point for points in named.values() for point in points)]
+    steps, losses = [s for s, _ in everything] or [0], [v for _, v in everything] or [0.0]
+    more = LEGEND_LINE * -(-len(named) // LEGEND_COLUMNS)
+    plot = replace(PLOT, height=PLOT.height + more, top=PLOT.top + more)
     x_ticks = ticks(0, max(max(steps), 1), whole=True)
     y_ticks = ticks(min(losses), max(losses))
     x_max, y_min, y_max = max(x_ticks[-1], max(steps)), y_ticks[0], y_ticks[-1]
@@ -48,21 +65,25 @@ def draw(title: str, train: Points, val: Points) -> str:
 
     parts: list[object] = [
         tag("style", Html(STYLE)),
-        tag("rect", class_="paper", width=PLOT.width, height=PLOT.height, rx=8),
-        tag("text", title, class_="title", x=PLOT.left, y=32),
-        PLOT.grid(((tick - y_min) / (y_max - y_min), f"{tick:g}") for tick in y_ticks),
-        PLOT.below((tick / x_max, f"{tick:,g}") for tick in x_ticks),
-        PLOT.axis_name("step", PLOT.height - 8),
+        tag("rect", class_="paper", width=plot.width, height=plot.height, rx=8),
+        tag("text", title, class_="title", x=plot.left, y=32),
+        plot.grid(((tick - y_min) / (y_max - y_min), f"{tick:g}") for tick in y_ticks),
+        plot.below((tick / x_max, f"{tick:,g}") for tick in x_ticks),
+        plot.axis_name("step", plot.height - 8),
+        tag("text", "loss", class_="tick left", x=plot.left - 10, y=plot.top - 18),
         *_legend(train, val),
+        *_named_legend(named),
     ]
-    for kind, points in (("train", train), ("val", val)):
+    curves = [("train", train), ("val", val)]
+    curves += [(f"named named-{at % 3}", points) for at, points in enumerate(named.values(), 1)]
+    for kind, points in curves:
         if points:
-            parts.append(tag("path", class_=kind, d=f"M{PLOT.corners(places(points), ' L')}"))
+            parts.append(tag("path", class_=kind, d=f"M{plot.corners(places(points), ' L')}"))
     for x, y in places(val if len(val) <= 40 else val[-1:]):
-        parts.append(tag("circle", class_="dot", cx=number(PLOT.x(x)), cy=number(PLOT.y(y)), r=3))
-    size = {"width": PLOT.width, "height": PLOT.height}
+        parts.append(tag("circle", class_="dot", cx=number(plot.x(x)), cy=number(plot.y(y)), r=3))
+    size = {"width": plot.width, "height": plot.height}
     label = f"{title}: loss by step"
-    return PLOT.svg(*parts, label=label, xmlns="http://www.w3.org/2000/svg", **size) + "\n"
+    return plot.svg(*parts, label=label, xmlns="http://www.w3.org/2000/svg", **size) + "\n"
 
 
 def _legend(train: Points, val: Points) -> list[Html]:
@@ -74,6 +95,19 @@ def _legend(train: Points, val: Points) -> list[Html]:
             dash = f"M{number(right - 7.2 * len(label) - 24)},28 h18"
             parts.append(tag("path", class_=kind, d=dash))
             right -= int(7.2 * len(label)) + 44
+    return parts
+
+
+def _named_legend(named: Mapping[str, Points]) -> list[Html]:
+    """Validation sets with names, a few in each line below the first."""
+    parts, column = [], (PLOT.width - PLOT.left - PLOT.right) // LEGEND_COLUMNS
+    for at, (name, points) in enumerate((n, p) for n, p in named.items() if p):
+        line, place = divmod(at, LEGEND_COLUMNS)
+        x, y = PLOT.left + place * column, 32 + LEGEND_LINE * (line + 1)
+        kind = f"named named-{(list(named).index(name) + 1) % 3}"
+        parts.append(tag("path", class_=kind, d=f"M{x},{y - 4} h28"))
+        shown = name if len(name) <= 18 else name[:17] + "\u2026"
+        parts.append(tag("text", f"{shown} {points[-1][1]:.3f}", x=x + 36, y=y))
     return parts
 
 

@@ -12,7 +12,7 @@ state to save, and a resumed run draws what the uninterrupted one would have dra
 import math
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,8 @@ class TrainResult:
     run_dir: Path
     data_wait: float
     """Share of the time of this process's steps spent waiting for data."""
+    val_losses: dict[str, float] = field(default_factory=dict)
+    """The loss on every validation set, by its name: val, val_code..."""
 
 
 class Trainer:
@@ -67,7 +69,7 @@ class Trainer:
         self.step = 0
         self._skipped = config.skipped
         self.loss = math.nan
-        self.val_loss: float | None = None
+        self.val_losses: dict[str, float] = {}
         self.waited = self.worked = 0.0
         self._unchecked: list[tuple[int, int, Tensor]] = []
 
@@ -100,9 +102,9 @@ class Trainer:
             vocab_size=data.vocab_size,
             documents=data.documents,
         )
-        self.validation: Validation | None = None
-        if data.val is not None and config.eval_interval:
-            self.validation = Validation(data, config)
+        self.validations = {
+            name: Validation(name, data, config) for name in data.held_out if config.eval_interval
+        }
 
     def run(self, stop: StopRequest) -> TrainResult:
         """Train to max_iters, or until a signal: then save and raise `Stopped`."""
@@ -137,7 +139,8 @@ class Trainer:
             f"Trained to step {self.step:,} in {human_duration(self.worked)}; waiting for data "
             f"took {share:.2%} of it\nWrote {self.config.run_dir}"
         )
-        return TrainResult(self.step, self.loss, self.val_loss, self.config.run_dir, share)
+        val_loss, run_dir = self.val_losses.get("val"), self.config.run_dir
+        return TrainResult(self.step, self.loss, val_loss, run_dir, share, self.val_losses)
 
     def _wrap(self) -> nn.Module:
         """The model as it is trained: compiled, and kept equal over ranks."""
@@ -275,20 +278,27 @@ class Trainer:
         self._window_waited = 0.0
 
     def _evaluate(self) -> None:
-        """Validation loss and a sample of text; their time is not counted as training."""
-        if self.validation is None:
+        """Validation losses and a sample of text; their time is not counted as training."""
+        if not self.validations:
             return
         began = time.perf_counter()
         self.model.eval()
-        self.val_loss = self.validation.loss(
-            lambda batch: self._sum_of_losses(self.model, batch.to(self.device)), self.ranks
-        )
+        self.val_losses = {
+            name: validation.loss(
+                lambda batch: self._sum_of_losses(self.model, batch.to(self.device)), self.ranks
+            )
+            for name, validation in self.validations.items()
+        }
         self.model.train()
-        values: dict[str, Any] = {"val_loss": self.val_loss}
+        values: dict[str, Any] = {f"{name}_loss": loss for name, loss in self.val_losses.items()}
         if self.is_main and self.config.sample_tokens:
             values["sample"] = self.sample()
         self.record.log(values, self.step)
-        self.progress.say(f"step {self.step:,}  validation loss {self.val_loss:.4f}")
+        losses = (
+            f"{'' if name == 'val' else f'{name} '}{loss:.4f}"
+            for name, loss in self.val_losses.items()
+        )
+        self.progress.say(f"step {self.step:,}  validation loss {', '.join(losses)}")
         if "sample" in values and self.step:
             # In one line and without control characters: text of a model may hold anything.
             shown = "".join(c if c.isprintable() else " " for c in values["sample"])[:300]
@@ -316,7 +326,7 @@ class Trainer:
     def _save(self) -> None:
         self._check_losses()  # a checkpoint never holds the weights after a NaN
         if self.is_main:
-            train, val = self.data.train, self.data.val
+            splits = {"train": self.data.train, "val": None, **self.data.held_out}
             checkpoint.save(
                 self.config.run_dir,
                 step=self.step,
@@ -326,10 +336,7 @@ class Trainer:
                     "config": self.config.to_json(),
                     "model": asdict(self.model.config),
                     "vocab_size": self.data.vocab_size,
-                    "data": {
-                        "train": train.fingerprint,
-                        "val": None if val is None else val.fingerprint,
-                    },
+                    "data": {name: part and part.fingerprint for name, part in splits.items()},
                     "loader": self.loader.state_dict(),
                     "rng": {"seed": self.config.seed, "step": self.step},
                 },

@@ -5,6 +5,7 @@ that of a run that was never stopped (but for the timings).
 """
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from tokenmill.base.atomic import sync_open_file, write_atomically
 from tokenmill.errors import MissingExtraError
 from tokenmill.train.config import TrainConfig
 from tokenmill.train.curve import write_curve
+
+NAMED_LOSS = re.compile(r"val_\w+_loss")  # of a validation set with a name, such as val_code
 
 
 class JsonLines:
@@ -105,6 +108,11 @@ class RunRecord:
                 title=self.config.model_name,
                 train=points(path, "loss"),
                 val=points(path, "val_loss"),
+                named={
+                    name.removesuffix("_loss"): points(path, name)
+                    for name in sorted({name for row in read(path) for name in row})
+                    if NAMED_LOSS.fullmatch(name)
+                },
             )
 
     def close(self) -> None:

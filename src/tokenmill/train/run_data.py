@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from tokenmill import dataset
 from tokenmill.base.atomic import write_atomically
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
+from tokenmill.formats.engine.held_out import named_splits
 from tokenmill.tokens import load_tokenizer
 from tokenmill.torch.text_file import open_text
 from tokenmill.train.config import TrainConfig
@@ -20,10 +22,11 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Both splits, and the meaning of their ids."""
+    """All splits, and the meaning of their ids."""
 
     train: TokenDataset
-    val: TokenDataset | None
+    held_out: dict[str, TokenDataset]
+    """The validation sets by name: `val`, and those with a name of their own, such as val_code."""
     vocab_size: int
     """Ids are below this; one that is not ends the run."""
     tokenizer: Any
@@ -41,7 +44,7 @@ class TrainingData:
 
 def open_data(config: TrainConfig, say: Say) -> TrainingData:
     """Open what the one data setting names, and find out about its tokenizer and documents."""
-    train, val = _open_splits(config, say)
+    train, held_out = _open_splits(config, say)
     tokenizer = None if _ids_only(config) else train.tokenizer
     vocab_size = config.vocab_size or train.vocab_size
     if vocab_size is None:
@@ -57,11 +60,18 @@ def open_data(config: TrainConfig, say: Say) -> TrainingData:
     documents = config.documents == "on" or (config.documents == "auto" and train.knows_documents)
     say(
         f"Training on {train.num_tokens:,} tokens of {train.path} ({train.format}), validating on "
-        f"{0 if val is None else val.num_tokens:,}; {vocab_size:,} ids"
+        f"{_sizes(held_out)}; {vocab_size:,} ids"
         f"{'' if tokenizer is None else f' of {tokenizer.name}'}; "
         f"attention {'within documents' if documents else 'across documents'}"
     )
-    return TrainingData(train, val, vocab_size, tokenizer, documents)
+    return TrainingData(train, held_out, vocab_size, tokenizer, documents)
+
+
+def _sizes(held_out: dict[str, TokenDataset]) -> str:
+    """ "1,234", or "1,234 of val and 567 of val_code"."""
+    if list(held_out) in ([], ["val"]):
+        return f"{sum(data.num_tokens for data in held_out.values()):,}"
+    return " and ".join(f"{data.num_tokens:,} of {name}" for name, data in held_out.items())
 
 
 def describe_run(config: TrainConfig, data: TrainingData) -> None:
@@ -74,8 +84,7 @@ def describe_run(config: TrainConfig, data: TrainingData) -> None:
             "tokens": part.num_tokens,
             "fingerprint": part.fingerprint,
         }
-        for split, part in (("train", data.train), ("val", data.val))
-        if part is not None
+        for split, part in {"train": data.train, **data.held_out}.items()
     }
     files: dict[str, Any] = {"config.json": config.to_json(), "data.json": about}
     if data.tokenizer is not None:
@@ -86,7 +95,7 @@ def describe_run(config: TrainConfig, data: TrainingData) -> None:
         write_atomically(config.run_dir / name, text.encode(), durable=False)
 
 
-def _open_splits(config: TrainConfig, say: Say) -> tuple[TokenDataset, TokenDataset | None]:
+def _open_splits(config: TrainConfig, say: Say) -> tuple[TokenDataset, dict[str, TokenDataset]]:
     """The data to train on and, unless there is no validation, the data held out for it."""
     wants_val = bool(config.eval_interval)
     if config.source == "input_file":
@@ -98,14 +107,27 @@ def _open_splits(config: TrainConfig, say: Say) -> tuple[TokenDataset, TokenData
             say=say,
             warn=lambda text: say(f"warning: {text}"),
         )
-        return train, held_out[0] if held_out else None
+        return train, dict(zip(["val"], held_out, strict=False))
     path = val_path = config.dataset_dir or config.train_data_path
     splits = ("train", "val")
     if config.val_data_path is not None:  # then both files are used whole
         val_path, splits = config.val_data_path, ("all", "all")
     train = _open(config, path, splits[0], say)
-    # What there is to say about the files was said with the first split.
-    return train, _open(config, val_path, splits[1], lambda _: None) if wants_val else None
+    found: dict[str, TokenDataset] = {}
+    named = _named(config, path) if config.val_data_path is None else []
+    for name in ["val", *named] if wants_val else []:
+        with suppress(FormatError) if named and name == "val" else nullcontext():
+            split = splits[1] if name == "val" else name
+            # What there is to say about the files was said with the first split.
+            found[name] = _open(config, val_path, split, lambda _: None)
+    return train, found
+
+
+def _named(config: TrainConfig, path: str | None) -> list[str]:
+    """The validation sets of the data that have names of their own."""
+    assert path is not None
+    whole = dataset.open(path, "all", dtype=config.dtype, tokenizer=config.tokenizer)
+    return named_splits(whole.files)
 
 
 def _open(config: TrainConfig, path: str | None, split: str, say: Say) -> TokenDataset:

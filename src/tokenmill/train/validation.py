@@ -1,8 +1,8 @@
 """Validation on fixed batches: the same windows in the same batches on any number of ranks.
 
-The first `num_batches` batches of one fixed shuffle of the validation split are read once and
-kept. Ranks take turns on whole batches, and the sums are put together in batch order, so the
-loss has the same bits on 1, 2 or 512 ranks of one kind of machine.
+The first `num_batches` batches of one fixed shuffle of a validation set are read once and kept.
+Ranks take turns on whole batches, and the sums are put together in batch order, so the loss has
+the same bits on 1, 2 or 512 ranks of one kind of machine.
 """
 
 from collections.abc import Callable
@@ -21,21 +21,22 @@ SEED = 0  # of the fixed shuffle; not the run's seed, so that runs can be compar
 
 
 class Validation:
-    """Fixed batches of held-out data."""
+    """Fixed batches of one validation set."""
 
-    def __init__(self, data: TrainingData, config: TrainConfig) -> None:
-        assert data.val is not None
-        block_size, num_tokens = config.block_size, data.val.num_tokens
+    def __init__(self, name: str, data: TrainingData, config: TrainConfig) -> None:
+        held_out = data.held_out[name]
+        block_size, num_tokens = config.block_size, held_out.num_tokens
         num_windows = max(0, num_tokens - 1) // block_size
         if num_windows == 0:
+            called = "split" if name == "val" else f"split {name}"
             raise FormatError(
-                f"the validation split has {num_tokens:,} tokens; "
+                f"the validation {called} has {num_tokens:,} tokens; "
                 f"one window of block_size {block_size} needs {block_size + 1:,}",
                 hint="a smaller --block_size, more held-out data, or --eval_interval 0",
             )
         batch_size = min(config.eval_batch_size, num_windows)
         loader = TorchLoader(
-            data.val,
+            held_out,
             batch_size=batch_size,
             block_size=block_size,
             seed=SEED,

@@ -72,7 +72,12 @@ def recorded_held_out(manifest: Manifest | None) -> dict[str, list[str]]:
     settings: Mapping[str, Any] = {} if manifest is None else manifest.settings
     held_out: dict[str, list[str]] = {}
     for run in [settings, *settings.get("added", ())]:
-        for split, files in run.get("val_input", {}).items():
+        recorded = run.get("val_input", {})
+        if not isinstance(recorded, dict) or not all(
+            isinstance(f, list) for f in recorded.values()
+        ):
+            raise FormatError(f"{FILE_NAME}: settings.val_input is not a list of files a split")
+        for split, files in recorded.items():
             held_out.setdefault(split, []).extend(files)
     return held_out
 
