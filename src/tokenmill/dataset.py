@@ -22,7 +22,7 @@ import numpy.typing as npt
 from tokenmill.errors import TokenizerMismatchError, TokenmillError
 from tokenmill.formats.engine.detect import detect, detect_remote
 from tokenmill.formats.engine.format import Ask, FoundData, token_dtype
-from tokenmill.formats.engine.held_out import ALL, check_split
+from tokenmill.formats.engine.held_out import ALL, check_split, named_splits
 from tokenmill.storage import is_remote
 from tokenmill.storage.address import SHOWN
 from tokenmill.tokenfiles.data_fingerprint import fingerprint
@@ -224,6 +224,11 @@ class TokenDataset(TokenAxis):
     def details(self) -> dict[str, Any]:
         """What else the files say about themselves, for people: JSON values."""
         return self._found.details
+
+    @property
+    def named_splits(self) -> list[str]:
+        """Validation sets with a name of their own, such as `val_code`, among these tokens."""
+        return named_splits(self.files)
 
     @property
     def has_manifest(self) -> bool:

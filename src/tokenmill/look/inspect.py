@@ -15,7 +15,7 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, TokenmillError
-from tokenmill.formats.engine.held_out import SPLITS, named_splits
+from tokenmill.formats.engine.held_out import SPLITS
 from tokenmill.hub.checked_files import origins
 from tokenmill.look.token_sample import spread_ranges, text_size
 from tokenmill.shards.manifest import FILE_NAME, Manifest
@@ -38,7 +38,7 @@ def open_splits(
         if not held_out and open_dataset(path, **open_options).split is None:
             return {"all": whole}
     splits = {}
-    for name in (*SPLITS, *named_splits(whole.files)):
+    for name in (*SPLITS, *whole.named_splits):
         with suppress(FormatError):  # there is no such split
             splits[name] = open_dataset(path, name, **open_options)
     return splits or {"all": whole}

@@ -12,7 +12,6 @@ from tokenmill import dataset
 from tokenmill.base.atomic import write_atomically
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
-from tokenmill.formats.engine.held_out import named_splits
 from tokenmill.tokens import load_tokenizer
 from tokenmill.torch.text_file import open_text
 from tokenmill.train.config import TrainConfig
@@ -127,7 +126,7 @@ def _named(config: TrainConfig, path: str | None) -> list[str]:
     """The validation sets of the data that have names of their own."""
     assert path is not None
     whole = dataset.open(path, "all", dtype=config.dtype, tokenizer=config.tokenizer)
-    return named_splits(whole.files)
+    return whole.named_splits
 
 
 def _open(config: TrainConfig, path: str | None, split: str, say: Say) -> TokenDataset:
