@@ -78,6 +78,14 @@ EXAMPLES = {
         batch = next(iter(tensors))""",
     "tokenmill.torch.TorchBatch": """
         print(batch.inputs.shape, batch.targets.shape)""",
+    "tokenmill.torch.loss_per_source": """
+        from torch.nn.functional import cross_entropy
+
+        from tokenmill.torch import loss_per_source
+
+        logits = batch.inputs.new_zeros(8, 50257, 128).float()  # of a model
+        losses = cross_entropy(logits, batch.targets, reduction="none")
+        sums, counts = loss_per_source(losses, batch, num_sources=1)""",
     "tokenmill.torch.StatefulTokenLoader": """
         from tokenmill.torch import StatefulTokenLoader
 

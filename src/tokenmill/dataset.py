@@ -14,6 +14,7 @@ each shard; tokens are mapped or read when they are asked for, documents likewis
 import hashlib
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypedDict
 
 import numpy as np
@@ -26,6 +27,7 @@ from tokenmill.formats.engine.held_out import ALL, check_split, named_splits
 from tokenmill.storage import is_remote
 from tokenmill.storage.address import SHOWN
 from tokenmill.tokenfiles.data_fingerprint import fingerprint
+from tokenmill.tokenfiles.length_index import LengthIndex, blocks_of_ends, documents_by_length
 from tokenmill.tokenfiles.shard_cache import CachedReader, ShardCache
 from tokenmill.tokenfiles.shard_reader import BACKENDS, ArrayReader, ShardReader
 from tokenmill.tokenfiles.token_axis import Shard, TokenAxis
@@ -209,6 +211,7 @@ class TokenDataset(TokenAxis):
         self._tokenizer = tokenizer
         self._loaded: Any = None
         self._fingerprint: str | None = None
+        self._by_length: LengthIndex | None = None
 
     def __repr__(self) -> str:
         return (
@@ -218,7 +221,7 @@ class TokenDataset(TokenAxis):
 
     def __getstate__(self) -> dict[str, Any]:
         # Paths and settings travel; what is open, counted or loaded does not.
-        return {**self.__dict__, "_loaded": None, "_documents": None}
+        return {**self.__dict__, "_loaded": None, "_documents": None, "_by_length": None}
 
     @property
     def details(self) -> dict[str, Any]:
@@ -254,6 +257,21 @@ class TokenDataset(TokenAxis):
         """The same as far as it is known without loading a tokenizer."""
         of_tokenizer = getattr(self._loaded or self._tokenizer, "vocab_size", None)
         return of_tokenizer if self._found.vocab_size is None else self._found.vocab_size
+
+    def documents_by_length(self) -> LengthIndex:
+        """All documents, sorted by length: what rows of whole documents are made from.
+
+        Of large data it is a file in the user's cache folder, built when first asked for.
+        """
+        if self._by_length is None:
+            self.document_ends(0, 0)  # refuses here if nothing says where documents end
+            known: list[object] = [self.fingerprint, self.end_of_text_id, self.end_of_text_comes]
+            if self.has_index:
+                known = [self.fingerprint, *(_index_state(file) for file in self.files)]
+            key = hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest()
+            ends = partial(blocks_of_ends, self.document_ends, self.num_tokens)
+            self._by_length = documents_by_length(key, self.path, self.num_tokens, ends)
+        return self._by_length
 
     def of_files(self, files: Sequence[TokenFile], split: str | None) -> "TokenDataset":
         """The same dataset with only these of its files."""
@@ -330,3 +348,12 @@ class TokenDataset(TokenAxis):
         if found.tokenizer is not None:
             return load_tokenizer.load(found.tokenizer)
         return None
+
+
+def _index_state(file: TokenFile) -> tuple[object, ...]:
+    """What changes with the index of a file: its hash, else the size and time of its own file."""
+    if file.hashes is not None:
+        return (file.hashes.ends,)
+    assert file.ends is not None
+    stat = os.stat(file.ends.file) if file.ends.file and os.path.exists(file.ends.file) else None
+    return file.ends.count, None if stat is None else (stat.st_size, stat.st_mtime_ns)

@@ -70,6 +70,8 @@ def test_a_loader_of_torch_shows_the_keywords_of_the_core_and_its_own(loader, ow
 def test_windows_by_number_have_no_batches_ranks_or_documents():
     assert set(keywords(WindowsDataset)) == {"data", "block_size", "items", "seed", "order"} | {
         "phase",
+        "rows",
+        "begin_token",
         "dtype",
         "check_ids",
     }

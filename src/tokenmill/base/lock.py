@@ -5,6 +5,7 @@ this lock (tasks are harmless if run twice, and the manifest is written once); i
 that somebody else is at work.
 """
 
+import fcntl
 import os
 import socket
 from collections.abc import Iterator
@@ -35,6 +36,23 @@ def hold_lock(path: Path, *, break_lock: bool = False) -> Iterator[None]:
     finally:
         if _read(path) == me:
             path.unlink(missing_ok=True)
+
+
+@contextmanager
+def wait_for_others(lock: Path) -> Iterator[None]:
+    """Wait for another process that makes the same file; nothing depends on it.
+
+    Where `flock` does not work, both make it.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(descriptor)
 
 
 def is_held(path: Path) -> bool:

@@ -6,16 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmill.batches.document_masks import DocumentMarks
+from tokenmill.order.row_order import RowPieces
 
 IGNORED = -100  # the label that cross-entropy leaves out, in torch and in Hugging Face models
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """What one rank trains on in one step, in memory of its own; unpacks as `inputs, targets`."""
+    """What one rank trains on in one step, in memory of its own; unpacks as `inputs, targets`.
+
+    Of rows with padding it unpacks as `inputs, labels`: nothing is to be learned from padding.
+    """
 
     tokens: np.ndarray
-    """(batch_size, block_size + 1): row i holds the window of sample `samples[i]`."""
+    """(batch_size, block_size + 1): row i holds the tokens of sample `samples[i]`."""
     step: int
     """The step this batch is for; see order/step_share.py."""
     samples: np.ndarray
@@ -25,12 +29,19 @@ class Batch:
     sources: np.ndarray
     """The source of each row, as its place in the mixture (0 without one)."""
     marks: DocumentMarks | None = None
-    """Where documents are, with `documents=True`."""
+    """Where documents are, with `documents=True` or rows of documents."""
+    pieces: RowPieces | None = None
+    """What the rows are made of; None if they are windows."""
     augmented_labels: np.ndarray | None = None
     """The labels, where an augmentation gives others than the tokens say."""
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        return iter((self.inputs, self.targets))
+        return iter((self.inputs, self.labels if self.masks_targets else self.targets))
+
+    @property
+    def masks_targets(self) -> bool:
+        """Whether it unpacks as labels: rows have padding, or an augmentation chose the targets."""
+        return self.pieces is not None or self.augmented_labels is not None
 
     @property
     def inputs(self) -> np.ndarray:
@@ -72,7 +83,7 @@ class Batch:
 
     @property
     def loss_mask(self) -> np.ndarray | None:
-        """(batch_size, block_size) bool: False where the target begins another document."""
+        """(batch_size, block_size) bool: False where a target begins a document or is padding."""
         if self.augmented_labels is not None:
             counted: np.ndarray = self.augmented_labels != IGNORED
             return counted

@@ -20,14 +20,9 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from tokenmill.batches.batch import Batch
-from tokenmill.batches.document_masks import (
-    DocumentMarks,
-    blank_flags,
-    find_continuing,
-    mark_documents,
-)
-from tokenmill.batches.gather import RowReader
-from tokenmill.dataset import TokenDataset
+from tokenmill.batches.document_masks import DocumentMarks
+from tokenmill.batches.rows.document_rows import DocumentRows
+from tokenmill.batches.rows.window_rows import WindowRows
 from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.step_share import StepShare
 
@@ -42,22 +37,14 @@ _KEPT_UP_TO = 16 << 20  # bytes; glibc learns up to 32 MiB
 class BatchMaker:
     """Everything a batch is made from."""
 
-    datasets: Sequence[TokenDataset]
+    rows: WindowRows | DocumentRows
     order: SampleOrder
     share: StepShare
     dtype: np.dtype[Any]
-    documents: bool
-    """Whether batches say where documents are; see `mark_documents`."""
-    max_documents: int | None
-    check_ids: bool
     augment: Callable[[Batch], Batch] | None = None
     """Changes a batch before it is served, by its tokens, segments and samples alone."""
 
     def __post_init__(self) -> None:
-        length, stored = self.order.block_size + 1, {data.dtype for data in self.datasets}
-        options = length, self.dtype, self.check_ids
-        self._readers = [RowReader(data, *options) for data in self.datasets]
-        self._stored_dtype = stored.pop() if len(stored) == 1 else self.dtype
         tokens = self.share.batch_size * self.order.block_size
         self._most_together = max(1, TOKENS_AT_ONCE // tokens)
 
@@ -67,96 +54,57 @@ class BatchMaker:
         step, num_steps = first_step, 1
         smallest = min(source.samples_per_epoch for source in self.order.sources)
         by_epochs = _EPOCHS_AT_ONCE * smallest // self.share.samples_per_step
-        most = max(1, min(POSITIONS_AT_ONCE // self.share.batch_size, by_epochs))
+        positions = int(POSITIONS_AT_ONCE / self.rows.pieces_per_row)
+        most = max(1, min(positions // self.share.batch_size, by_epochs))
         while stop_step is None or step < stop_step:
             if stop_step is not None:
                 num_steps = min(num_steps, stop_step - step)
             samples = self.share.samples(step, num_steps)
-            sources, starts = self.order.locate(samples)
-            for number, data in enumerate(self.datasets):
-                data.expect(starts[sources == number])
-            yield from self._batches(step, samples, sources, starts)
+            yield from self._batches(step, samples, self.rows.locate(samples))
             step += num_steps
             num_steps = min(2 * num_steps, most)
 
-    def _batches(
-        self, step: int, samples: np.ndarray, sources: np.ndarray, starts: np.ndarray
-    ) -> Iterator[Batch]:
+    def _batches(self, step: int, samples: np.ndarray, places: Any) -> Iterator[Batch]:
         """The batches of the samples of some steps, one step a row, from `step` on."""
-        shards, offsets = self._shards_of(sources, starts)
         i, together = 0, 1  # the next step to make, and how many at once
         while i < len(samples):
-            these = slice(i, i + together)
+            these = places.steps(i, i + together)
             began = time.perf_counter()
             try:
-                stored, marks = self._take(
-                    sources[these], starts[these], shards[these], offsets[these]
-                )
+                stored, marks = self.rows.take(these)
             except Exception:
                 if together == 1:
                     raise
                 together = 1  # what is wrong with one batch is raised when its turn comes
                 continue
             seconds = time.perf_counter() - began
-            for tokens, mark in zip(stored, marks, strict=True):
-                tokens = tokens.astype(self.dtype, copy=False)
-                batch = Batch(tokens, step + i, samples[i], starts[i], sources[i], mark)
-                yield batch if self.augment is None else self.augment(batch)
+            for k, (tokens, mark) in enumerate(zip(stored, marks, strict=True)):
+                yield self._batch(step + i, samples[i], these, k, tokens, mark)
                 i += 1
             if seconds > _A_MOMENT:
                 together = max(1, together // 2)
             elif seconds < _A_MOMENT / 2:
                 together = min(2 * together, self._most_together)
 
-    def rows(self, samples: np.ndarray) -> np.ndarray:
-        """The tokens of these samples, (n, block_size + 1)."""
-        sources, starts = self.order.locate(samples)
-        stored = self._stored(sources, *self._shards_of(sources, starts))
-        return stored.astype(self.dtype, copy=False)
+    def batch_of(self, samples: np.ndarray) -> Batch:
+        """These samples as one batch, of no step."""
+        places = self.rows.locate(samples[None])
+        stored, marks = self.rows.take(places)  # type: ignore[arg-type]
+        return self._batch(-1, samples, places, 0, stored[0], marks[0])
 
-    def _shards_of(self, sources: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The shard, and the token within it, of each start."""
-        if len(self._readers) == 1:
-            return self._readers[0].find_shards(starts)
-        shards, offsets = np.empty_like(starts), np.empty_like(starts)
-        for s, reader in enumerate(self._readers):
-            mine = sources == s
-            shards[mine], offsets[mine] = reader.find_shards(starts[mine])
-        return shards, offsets
-
-    def _take(
-        self, sources: np.ndarray, starts: np.ndarray, shards: np.ndarray, offsets: np.ndarray
-    ) -> tuple[np.ndarray, Sequence[DocumentMarks | None]]:
-        """The tokens of each row of each batch and, if asked for, where documents are in them."""
-        sources = sources.reshape(-1)
-        stored = self._stored(sources, shards.reshape(-1), offsets.reshape(-1))
-        batches = stored.reshape(*starts.shape, stored.shape[1])
-        if not self.documents:
-            return batches, [None] * len(batches)
-        flags = self._flags(sources, starts.reshape(-1), stored)
-        return batches, mark_documents(flags, batches.shape, self.max_documents)
-
-    def _stored(self, sources: np.ndarray, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """The tokens of each row, as wide as the files have them."""
-        if len(self._readers) == 1:
-            return self._readers[0].take(shards, offsets)
-        stored = np.empty((len(offsets), self.order.block_size + 1), self._stored_dtype)
-        for s, reader in enumerate(self._readers):
-            mine = np.flatnonzero(sources == s)
-            stored[mine] = reader.take(shards[mine], offsets[mine])
-        return stored
-
-    def _flags(self, sources: np.ndarray, starts: np.ndarray, stored: np.ndarray) -> np.ndarray:
-        """Of each token, whether it continues the document before it."""
-        if len(self.datasets) == 1:
-            return find_continuing(self.datasets[0], stored, starts)
-        flags = blank_flags(stored.size)
-        of_rows = flags[: stored.size].reshape(stored.shape)
-        for s, data in enumerate(self.datasets):
-            mine = np.flatnonzero(sources == s)
-            theirs = find_continuing(data, stored[mine], starts[mine])
-            of_rows[mine] = theirs[: len(mine) * stored.shape[1]].reshape(-1, stored.shape[1])
-        return flags
+    def _batch(
+        self,
+        step: int,
+        samples: np.ndarray,
+        places: Any,
+        i: int,
+        tokens: np.ndarray,
+        marks: DocumentMarks | None,
+    ) -> Batch:
+        tokens = tokens.astype(self.dtype, copy=False)
+        starts, sources = places.starts[i], places.sources[i]
+        batch = Batch(tokens, step, samples, starts, sources, marks, places.pieces_of(i))
+        return batch if self.augment is None else self.augment(batch)
 
 
 class WindowSource:
@@ -180,11 +128,15 @@ class WindowSource:
 
     def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[np.ndarray]:
         """The tokens of several samples, gathered at once (what torch's DataLoader calls)."""
+        return list(self.batch(indices).tokens)
+
+    def batch(self, indices: Sequence[SupportsIndex]) -> Batch:
+        """Several samples as one batch, with all that is known about them."""
         samples = np.array([operator.index(i) for i in indices], np.int64)
         samples[samples < 0] += self._num_samples
         if samples.size and not (samples.min() >= 0 and samples.max() < self._num_samples):
             raise IndexError(f"windows {list(indices)} of a source of {self._num_samples} windows")
-        return list(self._maker.rows(samples))
+        return self._maker.batch_of(samples)
 
     _getitems = __getitems__  # what Grain calls
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmill.dataset import TokenDataset
+from tokenmill.order.row_order import RowPieces
 
 _EIGHT_TRUE = np.uint64(0x0101010101010101)
 
@@ -57,10 +58,8 @@ def find_continuing(data: TokenDataset, rows: np.ndarray, starts: np.ndarray) ->
 class DocumentSpans:
     """Where documents are in the rows of several batches."""
 
-    def __init__(self, flags: np.ndarray, num_rows: int, length: int) -> None:
-        """`flags`: those of the tokens of all rows, from `find_continuing`."""
-        flags[: num_rows * length + 1 : length] = False  # each row begins one, and so does the end
-        places = _places_of_false(flags)
+    def __init__(self, places: np.ndarray, length: int) -> None:
+        """`places`: tokens of all rows where a document (or padding) begins; then their number."""
         rows = places // length
         columns = places - rows * length
         inside = columns < length - 1  # the last target of a row is no input
@@ -133,18 +132,46 @@ class DocumentMarks:
 def mark_documents(
     flags: np.ndarray, shape: tuple[int, int, int], max_documents: int | None
 ) -> list[DocumentMarks]:
-    """The fields of each batch, from the flags of their tokens, which are of this shape.
+    """The fields of each batch of windows, from the flags of their tokens, of this shape."""
+    num_batches, num_rows, length = shape
+    size = num_batches * num_rows * length
+    flags[: size + 1 : length] = False  # each row begins a document, and so does the end
+    spans = DocumentSpans(_places_of_false(flags), length)
+    # No loss where the target begins another document: nothing before it predicts that.
+    return _marks(spans, flags[:size].reshape(shape)[:, :, 1:], max_documents, None)
+
+
+def mark_pieces(
+    pieces: RowPieces, shape: tuple[int, int, int], max_documents: int | None
+) -> list[DocumentMarks]:
+    """The fields of each batch of rows that are made of pieces; padding counts as a document."""
+    num_batches, num_rows, length = shape
+    filled, places = pieces.filled, pieces.rows * length + pieces.columns
+    padded = np.flatnonzero(filled < length)
+    begins = np.insert(places, pieces.firsts[1:][padded], padded * length + filled[padded])
+    spans = DocumentSpans(np.append(begins, num_batches * num_rows * length), length)
+    counted = np.arange(1, length) < filled[:, None]
+    inside = pieces.columns > 0
+    counted[pieces.rows[inside], pieces.columns[inside] - 1] = False
+    counted = counted.reshape(num_batches, num_rows, length - 1)
+    return _marks(spans, counted, max_documents, filled.reshape(num_batches, num_rows))
+
+
+def _marks(
+    spans: DocumentSpans,
+    loss_masks: np.ndarray,
+    max_documents: int | None,
+    padding_from: np.ndarray | None,
+) -> list[DocumentMarks]:
+    """The fields of each batch.
 
     `cu_seqlens` has n * max_documents + 1 entries, so that compiled code sees one shape; those not
     needed repeat the last. A batch with more documents is an error. If no number is given there is
     room for one document in 8 inputs, and the rare batch of crumbs gets room for any number.
     """
-    num_batches, num_rows, length = shape
-    spans = DocumentSpans(flags, num_batches * num_rows, length)
-    # No loss where the target begins another document: nothing before it predicts that.
-    loss_masks = flags[: num_batches * num_rows * length].reshape(shape)[:, :, 1:]
-    num_inputs = num_rows * (length - 1)
-    room = num_rows * (max_documents or -(-(length - 1) // 8))
+    num_batches, num_rows, block_size = loss_masks.shape
+    num_inputs = num_rows * block_size
+    room = num_rows * (max_documents or -(-block_size // 8))
     cu_seqlens = np.empty((num_batches, room + 1), np.int32)
     cu_seqlens.fill(num_inputs)
     begins = (spans.begins % num_inputs).astype(np.int32)
@@ -161,7 +188,10 @@ def mark_documents(
                 )
             lengths = np.full(num_inputs + 1, num_inputs, np.int32)
         lengths[: last - first] = begins[first:last]
-        marks.append(DocumentMarks(spans, slice(first, last), loss_masks[i], lengths, longest[i]))
+        padding = None if padding_from is None else padding_from[i]
+        marks.append(
+            DocumentMarks(spans, slice(first, last), loss_masks[i], lengths, longest[i], padding)
+        )
     return marks
 
 

@@ -10,7 +10,7 @@ Finding the shard of a row is vectorised and apart (`find_shards`), so that it i
 thousands of rows at a time, off the path of a batch.
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,11 @@ from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 
 
-class RowReader:
-    """Rows of one length from one dataset, for batches of a dtype that their ids must fit into."""
+class IdCheck:
+    """Whether ids are in the vocabulary of their data and fit into the dtype of batches."""
 
-    def __init__(
-        self, data: TokenDataset, length: int, dtype: np.dtype[Any], check_ids: bool
-    ) -> None:
-        self.data, self.length, self._dtype = data, length, dtype
+    def __init__(self, data: TokenDataset, dtype: np.dtype[Any], check_ids: bool) -> None:
+        self._data, self._dtype = data, dtype
         # Seen as unsigned, an id below 0 is huge: one look for the largest finds it as well.
         self._unsigned = np.dtype(f"u{data.dtype.itemsize}")
         self._largest = min(int(np.iinfo(kind).max) for kind in (data.dtype, dtype))
@@ -34,6 +32,37 @@ class RowReader:
             self._largest = min(self._largest, (data.stated_vocab_size or 1 << 64) - 1)
         must_fit = check_ids or not np.can_cast(data.dtype, dtype)
         self._may_exceed = must_fit and self._largest < np.iinfo(self._unsigned).max
+
+    def first_wrong(self, rows: np.ndarray) -> tuple[int, int] | None:
+        """The row and column of the first wrong id, if there is one."""
+        if not self._may_exceed or int(rows.view(self._unsigned).max()) <= self._largest:
+            return None
+        row, column = np.argwhere(rows.view(self._unsigned) > self._largest)[0].tolist()
+        return row, column
+
+    def refuse(self, found: int, position: int) -> NoReturn:
+        """Name an id that is below 0, beyond the vocabulary or too wide."""
+        data = self._data
+        place, vocab_size = place_of(data, position), data.stated_vocab_size
+        why = "which is below 0" if found < 0 else "which is not in its vocabulary"
+        if found > np.iinfo(self._dtype).max:
+            why = f"which {self._dtype} cannot hold"
+        raise FormatError(
+            f"{place.file} holds the id {found:,}, {why} (its token {place.offset:,}; vocabulary: "
+            f"{'unknown' if vocab_size is None else f'{vocab_size:,} ids'})",
+            hint="it is read with the wrong dtype, is of another tokenizer, or marks padding so: "
+            "`tokenmill doctor` looks at all three",
+        )
+
+
+class RowReader:
+    """Rows of one length from one dataset, for batches of a dtype that their ids must fit into."""
+
+    def __init__(
+        self, data: TokenDataset, length: int, dtype: np.dtype[Any], check_ids: bool
+    ) -> None:
+        self.data, self.length = data, length
+        self._ids = IdCheck(data, dtype, check_ids)
         self._maps: dict[int, memoryview] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -60,25 +89,11 @@ class RowReader:
             rows = self._index(offsets)
         else:
             rows = self._join(shards.tolist(), offsets.tolist())
-        if self._may_exceed and int(rows.view(self._unsigned).max()) > self._largest:
-            self._refuse(rows, shards, offsets)
+        if (wrong := self._ids.first_wrong(rows)) is not None:
+            row, column = wrong
+            position = int(self.data.shard_starts[shards[row]]) + int(offsets[row]) + column
+            self._ids.refuse(int(rows[row, column]), position)
         return rows
-
-    def _refuse(self, rows: np.ndarray, shards: np.ndarray, offsets: np.ndarray) -> None:
-        """Name the first id that is below 0, beyond the vocabulary or too wide."""
-        row, column = np.argwhere(rows.view(self._unsigned) > self._largest)[0].tolist()
-        data, found = self.data, int(rows[row, column])
-        position = int(data.shard_starts[shards[row]]) + int(offsets[row]) + column
-        place, vocab_size = place_of(data, position), data.stated_vocab_size
-        why = "which is below 0" if found < 0 else "which is not in its vocabulary"
-        if found > np.iinfo(self._dtype).max:
-            why = f"which {self._dtype} cannot hold"
-        raise FormatError(
-            f"{place.file} holds the id {found:,}, {why} (its token {place.offset:,}; vocabulary: "
-            f"{'unknown' if vocab_size is None else f'{vocab_size:,} ids'})",
-            hint="it is read with the wrong dtype, is of another tokenizer, or marks padding so: "
-            "`tokenmill doctor` looks at all three",
-        )
 
     def _index(self, offsets: np.ndarray) -> np.ndarray:
         shard = self.data.array(0)

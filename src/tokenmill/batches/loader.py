@@ -7,13 +7,12 @@
         state = loader.state_dict()           # a few JSON values; load_state_dict() resumes here
 
 A loader holds one number, the samples consumed so far over all ranks. The batch of a step is a
-function of (data, order, step, rank): the order names the windows (order/sample_order.py), gather
-copies them (gather.py), a thread keeps a few batches ready (prefetch.py). So `batch(step)` looks
-anywhere without moving, a state resumes at once on other ranks and batch sizes, and `locate` and
-`when` say what was in a step and when a document comes.
+function of (data, order, step, rank): the order names the windows, or the documents of a row
+(order/sample_order.py), `rows/` copies them, a thread keeps a few batches ready (prefetch.py). So
+`batch(step)` looks anywhere without moving, a state resumes at once on other ranks and batch sizes,
+and `locate` and `when` say what was in a step and when a document comes.
 """
 
-import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -25,17 +24,18 @@ import numpy.typing as npt
 from tokenmill.batches.batch import Batch
 from tokenmill.batches.batch_maker import BatchMaker, WindowSource
 from tokenmill.batches.gather import check_dtype
-from tokenmill.batches.lookup import SamplePlace, Visit, place_of, visits_of
+from tokenmill.batches.loader_stats import left_out, report_end, stats_of_sources
+from tokenmill.batches.lookup import SamplePlace, Visit, place_in_row, tokens_to_find, visits_of
 from tokenmill.batches.mixture import Mixture
 from tokenmill.batches.prefetch import Prefetcher
+from tokenmill.batches.rows.document_rows import DocumentRows, check_begin_token
+from tokenmill.batches.rows.window_rows import WindowRows
 from tokenmill.batches.state import STATE_FORMAT, read_state
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.sample_order import SampleOrder
+from tokenmill.order.sample_order import SampleOrder, check_rows
 from tokenmill.order.simple_orders import Arrangement
 from tokenmill.order.step_share import StepShare
 from tokenmill.order.windows import check_at_least_one
-
-log = logging.getLogger("tokenmill")
 
 
 class OrderKeywords(TypedDict, total=False):
@@ -44,6 +44,8 @@ class OrderKeywords(TypedDict, total=False):
     seed: int
     order: str | Arrangement
     phase: bool
+    rows: str
+    begin_token: int | None
     dtype: npt.DTypeLike
     check_ids: bool
 
@@ -65,6 +67,10 @@ class BatchLoader:
     documents are, at most `max_documents` in a row. `prefetch` batches are made ahead by a thread.
     An id below 0, or beyond a vocabulary that is known, is an error unless `check_ids` is False.
 
+    `rows` are "windows", "packed" (whole documents, as many as fit, then padding) or "documents"
+    (one a row, then padding): docs/rows.md. `begin_token` is an id to put before every document of
+    the latter two. Where there is padding, a batch unpacks as `inputs, labels`.
+
     Endless unless `epochs` is given. A pass of `epochs` epochs ends with the last whole step; the
     loader then says what it left out, and iterating again continues with the next epochs.
     """
@@ -81,6 +87,8 @@ class BatchLoader:
         world_size: int = 1,
         epochs: int | None = None,
         phase: bool = False,
+        rows: str = "windows",
+        begin_token: int | None = None,
         documents: bool = False,
         max_documents: int | None = None,
         prefetch: int = 2,
@@ -103,6 +111,13 @@ class BatchLoader:
             check_at_least_one(max_documents=max_documents)
         self.epochs = epochs
         self.prefetch = prefetch
+        check_rows(rows, order=order, phase=phase, begin_token=begin_token, block_size=block_size)
+        for each in self.datasets:
+            check_dtype(each, dtype)
+            if documents or rows != "windows":
+                each.document_ends(0, 0)  # refuses here if nothing says where documents end
+            if begin_token is not None:
+                check_begin_token(each, begin_token)
         self._order = SampleOrder(
             [d.num_tokens for d in self.datasets],
             block_size=block_size,
@@ -110,19 +125,20 @@ class BatchLoader:
             order=order,
             phase=phase,
             stages=stages,
+            rows=rows,
+            begin_token=begin_token,
+            documents=None
+            if rows == "windows"
+            else [each.documents_by_length() for each in self.datasets],
         )
-        for each in self.datasets:
-            check_dtype(each, dtype)
-            if documents:
-                each.document_ends(0, 0)  # refuses here if nothing says where documents end
+        kind = np.dtype(dtype)
         self._maker = BatchMaker(
-            datasets=self.datasets,
+            WindowRows(self.datasets, self._order, kind, documents, max_documents, check_ids)
+            if rows == "windows"
+            else DocumentRows(self.datasets, self._order, kind, max_documents, check_ids),
             order=self._order,
             share=StepShare(batch_size, rank, world_size),
-            dtype=np.dtype(dtype),
-            documents=documents,
-            max_documents=max_documents,
-            check_ids=check_ids,
+            dtype=kind,
         )
         self._samples = 0  # consumed, over all ranks
         self._pass = 0
@@ -254,7 +270,8 @@ class BatchLoader:
     ) -> SamplePlace:
         """Where the token at (row, column) of a step's batch comes from: file, document, offset.
 
-        Column 0 to block_size - 1 are the inputs; targets are one further.
+        Column 0 to block_size - 1 are the inputs; targets are one further. A begin token that was
+        put in is at `document_offset` -1; padding comes from nowhere, and is an IndexError.
         """
         self._check_step(step)
         share = self._maker.share
@@ -267,10 +284,8 @@ class BatchLoader:
             if not 0 <= value < stop:
                 raise IndexError(f"{name} is {value}; it must be 0 to {stop - 1}")
         sample = share.first_sample(step) + rank * share.batch_size + row
-        sources, starts = self._order.locate(np.array([sample]))
-        source = int(sources[0])
         epoch = int(self._order.epoch_of(np.array([sample]))[0])
-        place = place_of(self.datasets[source], int(starts[0]) + column)
+        source, place = place_in_row(self.datasets, self._order, sample, column)
         return SamplePlace(self.names[source], epoch, sample, *place)
 
     def when(
@@ -300,13 +315,14 @@ class BatchLoader:
             first = 0 if self.epochs is None else self._pass * self.epochs
             epochs = range(first, self.epoch + 1 if self.epochs is None else first + self.epochs)
         num_steps = None if self.epochs is None else len(self)
-        return visits_of(self._order, self._maker.share, number, tokens, epochs, num_steps)
+        where = tokens_to_find(self.datasets[number], self._order, tokens)
+        return visits_of(self._order, self._maker.share, number, where, epochs, num_steps)
 
     def windows(self, num_samples: int | None = None) -> WindowSource:
         """The samples in order as a sequence: for Grain, JAX and map-style torch datasets.
 
-        Item i is sample i, a (block_size + 1,) array. As long as one epoch (or `epochs` of them),
-        or `num_samples`, which a mixture needs.
+        Item i is sample i, a (block_size + 1,) array: a window, or a row of documents. As long as
+        one epoch (or `epochs` of them), or `num_samples`, which a mixture needs.
         """
         if num_samples is None:
             per_epoch = self._order.samples_per_epoch
@@ -320,21 +336,14 @@ class BatchLoader:
 
         Samples count along the order: those that an ended pass left out are counted, too.
         `left_out` is what a pass of `epochs` does not serve: samples that do not fill a step, and
-        the tokens after the last whole window of each epoch.
+        the tokens after the last whole window of each epoch. Of packed rows each source also says
+        what an epoch is made of: rows, documents, how many of them are cut, and padding.
         """
-        sources = {}
-        counts = self._order.counts_before(self._samples)
-        for name, count, order in zip(self.names, counts, self._order.sources, strict=True):
-            sources[name] = {
-                "samples": count,
-                "tokens": count * self.block_size,
-                "epochs": count / order.samples_per_epoch,
-            }
         num_read = self._served * self.batch_size * (self.block_size + 1)  # tokens
         return {
             "samples": self._samples,
             "tokens": self._samples * self.block_size,
-            "sources": sources,
+            "sources": stats_of_sources(self.names, self._order, self._samples),
             "steps_here": self._served,
             "bytes_read_here": num_read * max(data.dtype.itemsize for data in self.datasets),
             "seconds_waited": self._waited,
@@ -344,10 +353,8 @@ class BatchLoader:
     def _left_out(self) -> dict[str, int] | None:
         if self.epochs is None:
             return None
-        share = self._maker.share
-        samples = self._bounds()[1] - share.first_sample(len(self))
-        tail = self._order.sources[0].windows.slack * self.epochs
-        return {"samples": samples, "tokens": samples * self.block_size + tail}
+        first, stop = self._maker.share.first_sample(len(self)), self._bounds()[1]
+        return left_out(self._order, first, stop, self.epochs)
 
     # Inside
 
@@ -357,13 +364,7 @@ class BatchLoader:
         left = self._left_out()
         if left is not None and not self._reported:
             self._reported = True
-            size = self._maker.share.samples_per_step
-            log.log(
-                logging.WARNING if left["samples"] else logging.INFO,
-                "epochs=%d ended at step %d; left out: %d tokens (%d samples that do not fill a "
-                "step of %d, and the tokens after the last whole window of each epoch)",
-                *(self.epochs, len(self), left["tokens"], left["samples"], size),
-            )
+            report_end(self.epochs, len(self), left, self._maker.share, self._order)
 
     def _bounds(self) -> tuple[int, int]:
         """First sample of this pass, and the one after its last; 0 and 0 in an endless loader."""

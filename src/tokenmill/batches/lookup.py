@@ -1,7 +1,7 @@
 """Both ways between a batch and the data: what was in a step, and when does a document come."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,23 +66,60 @@ def place_of(data: TokenDataset, position: int) -> TokenPlace:
     )
 
 
+def place_in_row(
+    datasets: Sequence[TokenDataset], order: SampleOrder, sample: int, column: int
+) -> tuple[int, TokenPlace]:
+    """The source of a sample, and where the token in a column of its row comes from."""
+    samples = np.array([sample])
+    if not order.rows_of_sources:
+        sources, starts = order.locate(samples)
+        return int(sources[0]), place_of(datasets[int(sources[0])], int(starts[0]) + column)
+    sources, pieces = order.locate_pieces(samples)
+    data, filled = datasets[int(sources[0])], int(pieces.filled[0])
+    if column >= filled:
+        raise IndexError(f"column {column} is padding; this row has tokens up to {filled - 1}")
+    piece = int(np.searchsorted(pieces.columns, column, side="right")) - 1
+    inside = column - int(pieces.columns[piece]) - int(pieces.begins[piece])
+    place = place_of(data, int(pieces.starts[piece]) + max(0, inside))
+    return int(sources[0]), place if inside >= 0 else place._replace(document_offset=-1)
+
+
+def tokens_to_find(
+    data: TokenDataset, order: SampleOrder, tokens: tuple[int, int]
+) -> tuple[Any, ...]:
+    """Tokens start .. stop-1 of the axis, as the order is asked for the samples that target them.
+
+    For windows they stay as they are. For rows of documents: of each document that has some of
+    them its start and length, and the first and the last (exclusive) of them in the document.
+    """
+    start, stop = tokens
+    if not 0 <= start <= stop <= data.num_tokens:
+        raise ValueError(
+            f"tokens are {start} to {stop}; they must rise, within the {data.num_tokens:,} of the "
+            "source"
+        )
+    if not order.rows_of_sources:
+        return tokens
+    if start == stop:
+        return (np.empty(0, np.int64),) * 4
+    first, _ = data.document_range(data.document_at(start))
+    _, last = data.document_range(data.document_at(stop - 1))
+    edges = np.unique(np.concatenate([[first, last], data.document_ends(start, stop)]))
+    starts, lengths = edges[:-1], np.diff(edges)
+    return starts, lengths, np.maximum(start - starts, 0), np.minimum(stop - starts, lengths)
+
+
 def visits_of(
     order: SampleOrder,
     share: StepShare,
     source: int,
-    tokens: tuple[int, int],
+    where: tuple[Any, ...],
     epochs: Iterable[int],
     num_steps: int | None,
 ) -> list[Visit]:
-    """The rows that train on tokens start .. stop-1 of a source, in the order they come."""
-    start, stop = tokens
-    num_tokens = order.sources[source].windows.num_tokens
-    if not 0 <= start <= stop <= num_tokens:
-        raise ValueError(
-            f"tokens are {start} to {stop}; they must rise, within the {num_tokens:,} of the source"
-        )
+    """The rows that train on some tokens of a source (`tokens_to_find`), as they come."""
     found = sorted(
-        (sample, epoch) for epoch, sample in order.samples_targeting(source, start, stop, epochs)
+        (sample, epoch) for epoch, sample in order.samples_targeting(source, where, epochs)
     )
     visits = [Visit(epoch, *share.taker_of(sample)) for sample, epoch in found]
     # Samples before the origin were served under another batch size; the tail is not served.

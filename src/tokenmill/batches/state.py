@@ -2,7 +2,8 @@
 
 The position is one number, the samples consumed over all ranks; the rest says of which order and
 which data, by fingerprint and in words, so that a refusal can list what differs. The keys are
-always the same ones. Batch size, ranks and workers are not in it: they may change.
+always the same ones, but for settings (`USUAL`) that are named only where they are not the usual
+ones. Batch size, ranks and workers are not in it: they may change.
 """
 
 from collections.abc import Mapping
@@ -11,13 +12,16 @@ from typing import Any
 from tokenmill.errors import OrderMismatchError
 
 STATE_FORMAT = 1
+USUAL = {"rows": "windows", "begin_token": None, "documents": None}
+"""What holds where a state does not say: states without it are those of earlier versions, too."""
+_OF_DATA = ("data_fingerprint", "sources", "num_tokens", "documents")
 
 
 def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, int]:
     """The samples and passes of a saved state, if its order and data are those of `here`."""
     if not isinstance(state, Mapping):
         raise _not_a_state(f"this is {state!r}, not the state of a BatchLoader")
-    missing = [key for key in here if key not in state]
+    missing = [key for key in here if key not in state and key not in USUAL]
     if missing:
         raise _not_a_state(f"this is not the state of a BatchLoader (it has no {missing[0]!r})")
     if state["format"] != STATE_FORMAT:
@@ -26,7 +30,7 @@ def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, 
             f"{STATE_FORMAT}",
             hint="install the version of tokenmill that saved it",
         )
-    _refuse_differences(state, here)
+    _refuse_differences({**USUAL, **state}, {**USUAL, **here})
     for key in ("samples", "pass"):
         value = state[key]
         if type(value) is not int or value < 0:
@@ -46,11 +50,16 @@ def _refuse_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> No
     if not differing:
         return
     named = [key for key in differing if not key.endswith("_fingerprint")]
-    if state["order_fingerprint"] == here["order_fingerprint"]:
-        what, hint = "data", "open the data it was saved with"
-    else:
-        wanted = ", ".join(f"{key}={state[key]!r}" for key in named) or "the settings of that run"
+    if "rows" in named:
+        named.remove("documents")  # only one of the two has them
+    settings = [key for key in named if key not in _OF_DATA]
+    if "order_fingerprint" in differing and (settings or "documents" not in named):
+        wanted = (
+            ", ".join(f"{key}={state[key]!r}" for key in settings) or "the settings of that run"
+        )
         what, hint = "order", f"use {wanted} to resume"
+    else:
+        what, hint = "data", "open the data it was saved with"
     saved, ours = (str(those[f"{what}_fingerprint"])[:8] for those in (state, here))
     lines = [f"       {name:<12} {state[name]} -> {here[name]}" for name in named]
     raise OrderMismatchError(

@@ -7,5 +7,7 @@ Nothing here knows a format: `formats/` describes files as `TokenFile`, this roo
  shard_cache.py       the same for shards in a bucket: fetched into a folder of bounded size
  token_axis.py        many files as one axis: by position, by slice, by document
  document_index.py    where documents end: from an index, or by scanning for an id
+ length_sort.py       documents sorted by length, in bounded memory
+ length_index.py      the same as a file in the user's cache folder, built once
  data_fingerprint.py  which data a saved state belongs to
 """

@@ -13,12 +13,11 @@ does not, each fetches it, and the last rename wins with the same bytes.
 
 import contextlib
 import errno
-import fcntl
 import os
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ import xxhash
 
 from tokenmill.base.atomic import temporary_beside, write_atomically
 from tokenmill.base.hashing import hash_open
+from tokenmill.base.lock import wait_for_others
 from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
 from tokenmill.tokenfiles.shard_reader import MAX_OPEN, Descriptor, ShardReader
 from tokenmill.tokenfiles.token_file import TokenFile
@@ -89,7 +89,7 @@ class ShardCache:
         for _ in range(2):
             if (descriptor := self._find(file)) is not None:
                 return descriptor
-            with self._one_at_a_time(self.folder / f"{file.name}.lock"):
+            with wait_for_others(self.folder / f"{file.name}.lock"):
                 descriptor = self._find(file)
                 if descriptor is None:
                     descriptor = self._fetch(file)
@@ -212,19 +212,6 @@ class ShardCache:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
             total -= length
-
-    @contextlib.contextmanager
-    def _one_at_a_time(self, lock: Path) -> Iterator[None]:
-        """Wait for another process that fetches the same file; nothing depends on it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            with contextlib.suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            lock.unlink(missing_ok=True)
-            os.close(descriptor)
 
 
 class CachedReader(ShardReader):

@@ -2,7 +2,7 @@
 
 world.py             which share of the data is mine, and where that was found
 torch_loader.py      TorchLoader: batches as tensors on a device; for a loop of your own
-torch_batch.py       TorchBatch: inputs, targets, documents; the forms of items
+torch_batch.py       TorchBatch: inputs, targets, documents; the forms of items; loss per source
 windows_dataset.py   WindowsDataset: map style; for Hugging Face, Accelerate, any DataLoader
 windows_iterable.py  WindowsIterable: whole batches; for DataLoader(batch_size=None)
 stateful_loader.py   StatefulTokenLoader: workers, exact position; TokenDataLoader: it for Fabric
@@ -22,6 +22,7 @@ from tokenmill.torch.compat.tokenized_dataset import TokenizedDataset as Tokeniz
 from tokenmill.torch.stateful_loader import StatefulTokenLoader as StatefulTokenLoader
 from tokenmill.torch.stateful_loader import TokenDataLoader as TokenDataLoader
 from tokenmill.torch.torch_batch import TorchBatch as TorchBatch
+from tokenmill.torch.torch_batch import loss_per_source as loss_per_source
 from tokenmill.torch.torch_loader import TorchLoader as TorchLoader
 from tokenmill.torch.windows_dataset import WindowsDataset as WindowsDataset
 from tokenmill.torch.windows_iterable import WindowsIterable as WindowsIterable

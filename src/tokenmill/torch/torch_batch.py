@@ -16,18 +16,22 @@ ITEMS_OF_BATCHES = (*ITEMS, "batch")
 
 @dataclass(frozen=True)
 class TorchBatch:
-    """Windows of one step and rank; unpacks as `inputs, targets = batch`."""
+    """Rows of one step and rank; unpacks as `inputs, targets = batch`.
+
+    Of rows with padding it unpacks as `inputs, labels`: nothing is to be learned from padding.
+    """
 
     inputs: Tensor
     """(B, T) int64."""
     targets: Tensor
     """(B, T) int64: the token after each input."""
     document_ids: Tensor | None = None
-    """(B, T): which document of its window a token is in; None unless `documents=True`."""
+    """(B, T): which document of its row a token is in; None unless `documents=True` or rows are
+    made of documents. Padding is one more document."""
     positions: Tensor | None = None
-    """(B, T): place in that document, counted from the start of the window."""
+    """(B, T): place in that document, counted from its first token in the row."""
     loss_mask: Tensor | None = None
-    """(B, T) bool: false where the target is the first token of the next document."""
+    """(B, T) bool: false where the target is the first token of a document, or padding."""
     cu_seqlens: Tensor | None = None
     """Ends of documents over the whole flattened batch, int32, of fixed length."""
     max_seqlen: int | None = None
@@ -37,6 +41,9 @@ class TorchBatch:
     """Targets that count: all, or those of the loss mask."""
     augmented_labels: Tensor | None = None
     """(B, T): the labels, where an augmentation gives others than the tokens say."""
+
+    masks_targets: bool = False
+    """Whether it unpacks as labels: rows have padding, or an augmentation chose the targets."""
 
     @property
     def labels(self) -> Tensor:
@@ -48,7 +55,7 @@ class TorchBatch:
         return self.targets.masked_fill(~self.loss_mask, IGNORED)
 
     def __iter__(self) -> Iterator[Tensor]:
-        return iter((self.inputs, self.targets))
+        return iter((self.inputs, self.labels if self.masks_targets else self.targets))
 
     def to(self, device: torch.device | str) -> Self:
         return self._each(lambda tensor: tensor.to(device))
@@ -83,13 +90,16 @@ class TorchBatch:
 
         Both are the T + 1 tokens of the window, so the model's loss is over exactly our T targets
         and none is lost. The model sees T + 1 tokens: for a context of 1024 use block_size=1023.
+        Rows of documents also have `position_ids`, which start again with each document.
         """
         whole = torch.cat((self.inputs, self.targets[:, -1:]), dim=1)
-        labels = whole
-        if self.loss_mask is not None:
-            labels = whole.clone()
-            labels[:, 1:].masked_fill_(~self.loss_mask, IGNORED)
-        return {"input_ids": whole, "labels": labels}
+        if self.loss_mask is None and self.augmented_labels is None:
+            return {"input_ids": whole, "labels": whole}
+        named = {"input_ids": whole, "labels": torch.cat((whole[:, :1], self.labels), dim=1)}
+        if self.masks_targets and self.positions is not None and self.loss_mask is not None:
+            last = (self.positions[:, -1:] + 1) * self.loss_mask[:, -1:]
+            named["position_ids"] = torch.cat((self.positions, last), dim=1)
+        return named
 
 
 def check_items(items: str, known: Sequence[str] = ITEMS) -> None:
@@ -115,10 +125,18 @@ def as_items(window: np.ndarray | Tensor, items: str, dtype: Any = None) -> Any:
 
 
 def batch_as(batch: Batch, items: str, dtype: Any = None) -> Any:
-    """A batch in a form of `as_items`, or with `batch` as a TorchBatch."""
+    """A batch in a form of `as_items`, or with `batch` as a TorchBatch.
+
+    Where rows have padding, labels are -100 where there is no loss, and targets are labels.
+    """
     if items == "batch":
         return from_arrays(batch, dtype=dtype)
-    return as_items(batch.tokens, items, dtype)
+    if items == "window" or not batch.masks_targets:
+        return as_items(batch.tokens, items, dtype)
+    made = from_arrays(batch, dtype=dtype)
+    if items == "pair":
+        return made.inputs, made.labels
+    return made.as_dict() if items == "dict" else made.for_hugging_face()
 
 
 def _tensor(ids: np.ndarray | Tensor, dtype: Any) -> Tensor:
@@ -129,8 +147,8 @@ def _tensor(ids: np.ndarray | Tensor, dtype: Any) -> Tensor:
 
 def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None) -> TorchBatch:
     """A batch of arrays as tensors: on the CPU, or on the device where its tokens are already."""
-    halves = batch if tokens is None else (tokens[:, :-1], tokens[:, 1:])
-    inputs, targets = (_tensor(half, dtype) for half in halves)
+    whole: np.ndarray | Tensor = batch.tokens if tokens is None else tokens
+    inputs, targets = (_tensor(half, dtype) for half in (whole[:, :-1], whole[:, 1:]))
     device = inputs.device
 
     def moved(array: np.ndarray | None) -> Tensor | None:
@@ -148,4 +166,34 @@ def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None
         sources=moved(batch.sources),
         num_targets=batch.targets.size if mask is None else int(mask.sum()),
         augmented_labels=moved(batch.augmented_labels),
+        masks_targets=batch.masks_targets,
     )
+
+
+def rows_as(batch: Batch, items: str) -> list[Any]:
+    """The rows of a batch, each as an item by itself."""
+    made = batch_as(batch, items)
+    if items == "window":
+        return list(made)
+    if items == "pair":
+        return list(zip(*made, strict=True))
+    return [{name: table[i] for name, table in made.items()} for i in range(len(batch.tokens))]
+
+
+def loss_per_source(losses: Tensor, batch: TorchBatch, num_sources: int) -> tuple[Tensor, Tensor]:
+    """Summed loss and number of targets of each source of a mixture, from the (B, T) losses.
+
+    `losses` are those of the targets, unreduced: `cross_entropy(..., reduction="none")`. Targets
+    without a loss are not counted, also where rows have padding. Add both over micro-batches and
+    ranks, then divide: the quotient is exact however the rows were divided.
+    """
+    counted = batch.labels != IGNORED
+    of_rows = torch.where(counted, losses.detach().float(), 0.0).sum(dim=1), counted.sum(dim=1)
+    sources = batch.sources
+    if sources is None:
+        raise ValueError("the batch does not say which source its rows are of")
+    sums, counts = (
+        torch.zeros(num_sources, dtype=each.dtype, device=each.device).index_add_(0, sources, each)
+        for each in of_rows
+    )
+    return sums, counts

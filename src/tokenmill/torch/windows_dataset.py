@@ -9,14 +9,13 @@ sample of epoch e, also in workers that are alive already.
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.batches.loader import BatchLoader, OrderKeywords
-from tokenmill.torch.torch_batch import as_items, check_items
+from tokenmill.torch.torch_batch import check_items, rows_as
 
 NOT_OF_A_SEQUENCE = (
     "batch_size", "rank", "world_size", "epochs", "prefetch", "documents", "max_documents",
@@ -72,5 +71,4 @@ class WindowsDataset(Dataset[Any]):
             raise IndexError(f"items {list(indices)} of a dataset of {self._length} windows")
         first = self.epoch * self._length
         samples = [first + i % self._length for i in indices]
-        rows = torch.from_numpy(np.stack(self._windows.__getitems__(samples)))
-        return [as_items(row, self.items) for row in rows]
+        return rows_as(self._windows.batch(samples), self.items)

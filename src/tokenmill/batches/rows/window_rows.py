@@ -1,0 +1,101 @@
+"""Rows that are windows of the axis: where they are, their tokens, and the documents in them."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tokenmill.batches.document_masks import (
+    DocumentMarks,
+    blank_flags,
+    find_continuing,
+    mark_documents,
+)
+from tokenmill.batches.gather import RowReader
+from tokenmill.dataset import TokenDataset
+from tokenmill.order.sample_order import SampleOrder
+
+
+class WindowPlaces(NamedTuple):
+    """Where the windows of some steps begin; each table is (steps, rows)."""
+
+    sources: np.ndarray
+    starts: np.ndarray
+    shards: np.ndarray
+    offsets: np.ndarray
+
+    def steps(self, low: int, high: int) -> "WindowPlaces":
+        return WindowPlaces(*(table[low:high] for table in self))
+
+    def pieces_of(self, step: int) -> None:
+        """Windows are not made of pieces."""
+
+
+class WindowRows:
+    """Windows as rows, of one dataset or of several by turns."""
+
+    pieces_per_row = 1.0
+
+    def __init__(
+        self,
+        datasets: Sequence[TokenDataset],
+        order: SampleOrder,
+        dtype: np.dtype[Any],
+        documents: bool,
+        max_documents: int | None,
+        check_ids: bool,
+    ) -> None:
+        self._datasets, self._order = datasets, order
+        self._documents, self._max_documents = documents, max_documents
+        length, stored = order.block_size + 1, {data.dtype for data in datasets}
+        self._readers = [RowReader(data, length, dtype, check_ids) for data in datasets]
+        self._stored_dtype = stored.pop() if len(stored) == 1 else dtype
+
+    def locate(self, samples: np.ndarray) -> WindowPlaces:
+        """Where the window of each sample begins, in a file; (steps, rows) of samples."""
+        sources, starts = self._order.locate(samples)
+        for number, data in enumerate(self._datasets):
+            data.expect(starts[sources == number])
+        return WindowPlaces(sources, starts, *self._shards_of(sources, starts))
+
+    def take(self, places: WindowPlaces) -> tuple[np.ndarray, Sequence[DocumentMarks | None]]:
+        """The tokens of each row of each batch and, if asked for, where documents are in them."""
+        sources, starts, shards, offsets = (table.reshape(-1) for table in places)
+        stored = self._stored(sources, shards, offsets)
+        batches = stored.reshape(*places.starts.shape, stored.shape[1])
+        if not self._documents:
+            return batches, [None] * len(batches)
+        flags = self._flags(sources, starts, stored)
+        return batches, mark_documents(flags, batches.shape, self._max_documents)
+
+    def _shards_of(self, sources: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The shard, and the token within it, of each start."""
+        if len(self._readers) == 1:
+            return self._readers[0].find_shards(starts)
+        shards, offsets = np.empty_like(starts), np.empty_like(starts)
+        for s, reader in enumerate(self._readers):
+            mine = sources == s
+            shards[mine], offsets[mine] = reader.find_shards(starts[mine])
+        return shards, offsets
+
+    def _stored(self, sources: np.ndarray, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """The tokens of each row, as wide as the files have them."""
+        if len(self._readers) == 1:
+            return self._readers[0].take(shards, offsets)
+        stored = np.empty((len(offsets), self._order.block_size + 1), self._stored_dtype)
+        for s, reader in enumerate(self._readers):
+            mine = np.flatnonzero(sources == s)
+            stored[mine] = reader.take(shards[mine], offsets[mine])
+        return stored
+
+    def _flags(self, sources: np.ndarray, starts: np.ndarray, stored: np.ndarray) -> np.ndarray:
+        """Of each token, whether it continues the document before it."""
+        if len(self._datasets) == 1:
+            return find_continuing(self._datasets[0], stored, starts)
+        flags = blank_flags(stored.size)
+        of_rows = flags[: stored.size].reshape(stored.shape)
+        for s, data in enumerate(self._datasets):
+            mine = np.flatnonzero(sources == s)
+            theirs = find_continuing(data, stored[mine], starts[mine])
+            of_rows[mine] = theirs[: len(mine) * stored.shape[1]].reshape(-1, stored.shape[1])
+        return flags

@@ -1,0 +1,122 @@
+"""Documents cut into pieces that fit into a row, numbered by length: all by arithmetic.
+
+A row has room for T + 1 tokens: T inputs, and T targets one token later. A document of L tokens is
+cut like an axis of windows: (L - 1) // T full pieces of T + 1 tokens, neighbours sharing one token,
+so that every token but the first is a target exactly once. What is left after them is the rest; it
+begins with the last token of the piece before. A rest of that token alone has no target, and is
+none. A document that fits is a rest without full pieces.
+
+A begin token that is put in at loading makes a document one token longer, at the front.
+
+Pieces are numbered from the shortest to the longest, so that those of one length are neighbours.
+Of one length they come by the length of their document, and then in the order of the documents.
+Only the histogram of lengths is needed for this, however many documents there are.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+
+class DocumentsByLength(Protocol):
+    """Documents sorted by length; those of one length in the order of the axis. No empty ones."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The lengths that occur, ascending."""
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many documents have each."""
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The first token of each document on the axis."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the three."""
+
+
+def find_documents(
+    documents: DocumentsByLength, start: np.ndarray, length: np.ndarray
+) -> np.ndarray:
+    """The numbers of the documents of these starts and lengths, all of which must exist."""
+    edges = np.concatenate([[0], np.cumsum(documents.counts)])
+    classes = np.searchsorted(documents.lengths, length)
+    number = np.empty(len(start), np.int64)
+    for c in np.unique(classes).tolist():
+        here = classes == c
+        low, high = int(edges[c]), int(edges[c + 1])
+        number[here] = low + np.searchsorted(documents.starts[low:high], start[here])
+    return number
+
+
+class DocumentPieces:
+    """The pieces of documents of these lengths, and their numbers."""
+
+    def __init__(
+        self, lengths: np.ndarray, counts: np.ndarray, *, block_size: int, begin: bool
+    ) -> None:
+        self.block_size, self.begin = block_size, begin
+        self.capacity = block_size + 1
+        whole = lengths + begin
+        self._full = (whole - 1) // block_size  # full pieces of a document of each length
+        rest = whole - self._full * block_size
+        has_rest = (self._full == 0) | (rest > 1)
+        self._document_starts = np.concatenate([[0], np.cumsum(counts)])
+        self.num_cut = int(counts[self._full + has_rest > 1].sum())
+        """Documents of more than one piece."""
+
+        # One run of numbers for the rests, and one for the full pieces, of every length.
+        rests, fulls = np.flatnonzero(has_rest), np.flatnonzero(self._full)
+        length = np.concatenate([rest[rests], np.full(len(fulls), self.capacity)])
+        order = np.argsort(length, kind="stable")
+        self._length = length[order]
+        self._class = np.concatenate([rests, fulls])[order]
+        self._first = np.concatenate([self._full[rests], np.zeros(len(fulls), np.int64)])[order]
+        self._each = np.concatenate([np.ones(len(rests), np.int64), self._full[fulls]])[order]
+        sizes = counts[self._class] * self._each
+        self._starts = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        self._run_of_rest = np.full(len(lengths), -1)
+        self._run_of_full = np.full(len(lengths), -1)
+        self._run_of_rest[rests], self._run_of_full[fulls] = np.split(places, [len(rests)])
+
+        self.count_of = np.zeros(self.capacity + 1, np.int64)
+        """How many pieces there are of each length, from 0 to `capacity`."""
+        np.add.at(self.count_of, self._length, sizes)
+        self.first_of = np.cumsum(self.count_of) - self.count_of
+        """The number of the first piece of each length."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The lengths that pieces have, ascending."""
+        return np.flatnonzero(self.count_of)
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all pieces: shared ones twice, begin tokens too."""
+        return int((self.count_of * np.arange(self.capacity + 1)).sum())
+
+    def locate(self, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The document of each piece, as its number by length, and which of its pieces it is."""
+        run = np.searchsorted(self._starts, number, side="right") - 1
+        document, piece = np.divmod(number - self._starts[run], self._each[run])
+        document += self._document_starts[self._class[run]]
+        return document, piece + self._first[run]
+
+    def number_of(self, document: np.ndarray, piece: np.ndarray) -> np.ndarray:
+        """The inverse of `locate`."""
+        kind = np.searchsorted(self._document_starts, document, side="right") - 1
+        is_rest = piece == self._full[kind]
+        run = np.where(is_rest, self._run_of_rest[kind], self._run_of_full[kind])
+        within = (document - self._document_starts[kind]) * self._each[run]
+        number: np.ndarray = self._starts[run] + within + np.where(is_rest, 0, piece)
+        return number
+
+    def length_of(self, number: np.ndarray) -> np.ndarray:
+        """The length of each piece."""
+        length: np.ndarray = self._length[np.searchsorted(self._starts, number, side="right") - 1]
+        return length

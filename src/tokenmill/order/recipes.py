@@ -1,0 +1,147 @@
+"""Which pieces share a row: best-fit decreasing over the histogram of lengths, not over documents.
+
+Best-fit decreasing takes pieces from the longest to the shortest and puts each into the row with
+the least space that still holds it, or into a new one. Pieces of one length are alike, so all of
+them are placed together: the rows with the least sufficient space s each take s // length of them,
+then those with the next larger space, and what is left opens new rows. The result is a table of
+recipes ("3 pieces of 512, 1 of 500, 12 tokens free"), each for a number of rows: a few thousand,
+however many documents there are. The rows and their padding are those of packing one by one.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """Rows that were filled alike: pieces of one length on top of what was in the rows before."""
+
+    below: "_Filled | None"
+    skipped: int
+    """Rows of `below` that come before ours: row o of these is row skipped + o of those."""
+    length: int
+    count: int
+    """Pieces of this length in each row."""
+    first: int
+    """Number of the first piece, among all of this length."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Some neighbours of rows that were filled alike; None for rows that do not exist yet."""
+
+    filled: _Filled | None
+    skipped: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Recipes:
+    """The rows of an epoch: recipe i is for rows row_starts[i] .. row_starts[i + 1] - 1.
+
+    Its entries are entry_starts[i] .. entry_starts[i + 1] - 1, from the longest pieces to the
+    shortest. An entry puts `count` pieces of `length` into each row; of all pieces of this length,
+    row o of the recipe has the numbers first + o * count and the following.
+    """
+
+    row_starts: np.ndarray
+    entry_starts: np.ndarray
+    length: np.ndarray
+    count: np.ndarray
+    first: np.ndarray
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.row_starts[-1])
+
+    @property
+    def recipe_of_entry(self) -> np.ndarray:
+        return np.arange(len(self.row_starts) - 1).repeat(np.diff(self.entry_starts))
+
+
+def pack(lengths: Sequence[int], counts: Sequence[int], capacity: int) -> Recipes:
+    """The recipes for so many pieces of each length (ascending, 1 to `capacity`).
+
+    Two rows of 3 + 2 and 3 + 1 + 1, and one of a single 1:
+
+    >>> recipes = pack([1, 2, 3], [3, 1, 2], capacity=5)
+    >>> recipes.row_starts.tolist(), recipes.length.tolist(), recipes.count.tolist()
+    ([0, 1, 2, 3], [3, 2, 3, 1, 1], [1, 1, 1, 2, 1])
+    """
+    open_rows = _OpenRows()
+    for length, pieces in zip(reversed(lengths), reversed(counts), strict=True):
+        placed = 0
+        while placed < pieces:
+            space, group = open_rows.take(length) or (capacity, _Group(None, 0, pieces))
+            each = space // length
+            rows = min(group.rows, (pieces - placed) // each)
+            if not rows:  # too few are left to fill one more row
+                rows, each = 1, pieces - placed
+            if group.filled is not None and group.rows > rows:
+                rest = _Group(group.filled, group.skipped + rows, group.rows - rows)
+                open_rows.put(space, rest)
+            filled = _Filled(group.filled, group.skipped, length, each, placed)
+            open_rows.put(space - each * length, _Group(filled, 0, rows))
+            placed += rows * each
+    return _table(open_rows)
+
+
+def one_each(lengths: Sequence[int], counts: Sequence[int]) -> Recipes:
+    """A row for every piece, the shortest first."""
+    alone = (_Filled(None, 0, length, 1, 0) for length in lengths)
+    return _table(_Group(filled, 0, rows) for filled, rows in zip(alone, counts, strict=True))
+
+
+class _OpenRows:
+    """Groups of rows by their free space; of one space, the latest group is taken first."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, list[_Group]] = {}
+        self._spaces: list[int] = []  # ascending, those that have groups
+
+    def take(self, length: int) -> "tuple[int, _Group] | None":
+        """Remove a group with the least space that is at least `length`."""
+        i = bisect_left(self._spaces, length)
+        if i == len(self._spaces):
+            return None
+        space = self._spaces[i]
+        group = self._groups[space].pop()
+        if not self._groups[space]:
+            del self._spaces[i]
+        return space, group
+
+    def put(self, space: int, group: _Group) -> None:
+        groups = self._groups.setdefault(space, [])
+        if not groups:
+            insort(self._spaces, space)
+        groups.append(group)
+
+    def __iter__(self) -> Iterator[_Group]:
+        """From the fullest rows to the emptiest; of one space, the earliest group first."""
+        for space in self._spaces:
+            yield from self._groups[space]
+
+
+def _table(groups: Iterable[_Group]) -> Recipes:
+    rows, num_entries = [0], [0]
+    entries: list[tuple[int, int, int]] = []
+    for group in groups:
+        filled, skipped, mine = group.filled, group.skipped, []
+        while filled is not None:
+            mine.append((filled.length, filled.count, filled.first + skipped * filled.count))
+            skipped += filled.skipped
+            filled = filled.below
+        entries += reversed(mine)
+        rows.append(group.rows)
+        num_entries.append(len(mine))
+    length, count, first = np.array(entries, np.int64).reshape(-1, 3).T
+    return Recipes(
+        np.cumsum(rows, dtype=np.int64),
+        np.cumsum(num_entries, dtype=np.int64),
+        np.ascontiguousarray(length),
+        np.ascontiguousarray(count),
+        np.ascontiguousarray(first),
+    )
