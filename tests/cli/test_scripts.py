@@ -3,6 +3,7 @@
 import json
 import os
 import runpy
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,6 +14,12 @@ import numpy as np
 import pytest
 import train_runs
 
+from tokenmill.cli import main
+from tokenmill.cli.flags import read_fields
+from tokenmill.cli.train import SETTINGS
+from tokenmill.cli.train import command as train_command
+from tokenmill.cli.train_slurm import make_job
+from tokenmill.train.config import SOURCES
 from tokenmill.train.metrics import points
 
 ROOT = Path(__file__).parents[2]
@@ -197,10 +204,10 @@ def slurm(tmp_path):
         "SLURM_JOB_NODELIST": "node1",
     }
 
-    def submit(tasks=1, **settings):
+    def submit(tasks=1, job=None, **settings):
         flags = train_runs.flags({**TINY, "input_file": "input.txt", **settings})
         return subprocess.Popen(
-            ["bash", ROOT / "scripts" / "submit_job.sh", *flags],
+            ["bash", job] if job else ["bash", ROOT / "scripts" / "submit_job.sh", *flags],
             env={**environment, "TASKS": str(tasks)},
             cwd=tmp_path,
             stdout=subprocess.PIPE,
@@ -246,6 +253,73 @@ def test_the_tasks_of_the_slurm_job_find_each_other(slurm):
     assert job.returncode == 0, printed
     assert "rank 0 of 2, from Slurm step" in printed
     assert "Trained to step 6" in printed
+
+
+def print_job(capsys, *flags):
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "slurm", *flags])
+    found = capsys.readouterr()
+    assert ended.value.code == 0, found.err
+    return found.out
+
+
+def test_a_printed_slurm_job_trains_with_its_flags(slurm, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a folder").mkdir()
+    monkeypatch.chdir(tmp_path / "a folder")  # the job comes back here by itself
+    settings = {**TINY, "input_file": "../input.txt", "model_name": "it's new"}
+    job = tmp_path / "job.sbatch"
+    job.write_text(print_job(capsys, *train_runs.flags(settings), "--gpus", "0"))
+
+    done = slurm(job=job)
+    printed, _ = done.communicate(timeout=120)
+
+    assert done.returncode == 0, printed
+    assert "Trained to step 6" in printed
+    saved = json.loads((tmp_path / "a folder" / "runs" / "it's new" / "config.json").read_text())
+    assert {name: saved[name] for name in settings} == settings
+
+
+def test_the_script_to_submit_is_the_printed_job_with_its_arguments_left_open():
+    assert (ROOT / "scripts" / "submit_job.sh").read_text() == make_job()
+
+
+def test_a_printed_slurm_job_passes_every_flag_of_train_on(capsys):
+    """Each once, with a value of its type; read back by the parser of `tokenmill train`."""
+    words = {"dataset_dir": "data/x y"}
+    for field in read_fields(*SETTINGS):
+        if field.name in SOURCES:
+            continue
+        example = {int: "7", float: "0.5", str: "it's", bool: ""}[field.kind]
+        words[field.name] = field.choices[-1] if field.choices else example
+    flags = [part for name, text in words.items() for part in (f"--{name}", text) if part]
+    text = print_job(capsys, *flags, "--config_file", "a.json", "--nodes", "3", "--time", "1-00")
+
+    [line] = [line for line in text.splitlines() if line.startswith("set -- ")]
+    given = shlex.split(line)[2:-1]
+    parsed = train_command.make_context("train", given).params
+    expected = train_command.make_context("train", [*flags, "--config_file", "a.json"]).params
+    assert parsed == expected
+    assert "#SBATCH --nodes=3\n" in text
+    assert "#SBATCH --time=1-00 " in text
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ([], "exactly one of --input_file, --dataset_dir, --train_data_path is needed"),
+        (["--dataset_dir", "a", "--input_file", "b"], "given: --input_file and --dataset_dir"),
+        (["--dataset_dir", "a", "--max_itres", "3"], "max_iters"),
+        (["--dataset_dir", "a", "--time", "1h\n#SBATCH -x"], "is nothing that sbatch takes"),
+    ],
+)
+def test_a_slurm_job_that_cannot_train_is_not_printed(flags, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "slurm", *flags])
+
+    found = capsys.readouterr()
+    assert (ended.value.code, found.out) == (2, "")
+    assert said in found.err
 
 
 def test_the_slurm_job_is_not_requeued_after_an_error(slurm, tmp_path):

@@ -5,6 +5,7 @@ outcome.py    what a command prints: results, notes, or JSON; `--json` and `--qu
 make/         prepare (and its jobs), pretokenize, download, upload, convert
 look/         inspect, show, verify, doctor, report, view
 train.py      train a small GPT
+train_slurm.py  the same as a Slurm job
 sample.py     text from a trained model
 """
 

@@ -5,18 +5,36 @@ from typing import Any
 
 import click
 
-from tokenmill.cli.flags import SectionedCommand, settings_flags, switch, value
+from tokenmill.cli.flags import SectionedCommand, settings_flags, switch, together, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.errors import MissingExtraError
 
 SETTINGS = ("train/config.py", "TrainConfig")
+SOURCES = ("input_file", "dataset_dir", "train_data_path")
 RUN = {"section": "The run"}
+# What `train` and `train slurm` both take.
+train_options = together(
+    settings_flags(SETTINGS),
+    value("--config_file", "FILE", "JSON settings, e.g. configs/150M_1024.json; flags win", **RUN),
+    switch("--resume", "Continue from the last checkpoint of the run, or start it", **RUN),
+)
 
 
-@click.command(cls=SectionedCommand)
-@settings_flags(SETTINGS)
-@value("--config_file", "FILE", "JSON settings, e.g. configs/150M_1024.json; flags win", **RUN)
-@switch("--resume", "Continue from the last checkpoint of the run, or start it", **RUN)
+class WithSlurm(SectionedCommand):
+    """A command whose first argument may be `slurm`."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **e: Any
+    ) -> click.Context:
+        if args[:1] == ["slurm"]:
+            from tokenmill.cli.train_slurm import command as slurm
+
+            return slurm.make_context(f"{info_name} slurm", args[1:], parent, **e)
+        return super().make_context(info_name, args, parent, **e)
+
+
+@click.command(cls=WithSlurm, epilog="On Slurm: `tokenmill train slurm --help`")
+@train_options
 @prints_outcome
 def command(config_file: str | None, resume: bool, quiet: bool, **settings: Any) -> Outcome:
     """Train a small GPT on token data.
