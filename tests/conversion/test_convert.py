@@ -17,13 +17,20 @@ from formats.conformance import DATA, DOCUMENTS
 from formats.our_files import write_ours
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from system_faults import injecting, needs_strace
+from system_faults import RENAMES, injecting, needs_strace
 
 import tokenmill
 from tokenmill.cli import main
 from tokenmill.conversion.convert import convert
+from tokenmill.conversion.staging import open_staging
 from tokenmill.dataset import OpenKeywords, TokenDataset
-from tokenmill.errors import CorruptShardError, FormatError, TokenizerMismatchError, TokenmillError
+from tokenmill.errors import (
+    CorruptShardError,
+    FormatError,
+    LockedError,
+    TokenizerMismatchError,
+    TokenmillError,
+)
 from tokenmill.formats.engine.detect import writable_formats
 from tokenmill.shards.verify import verify
 
@@ -335,8 +342,9 @@ class TestWholeOrNotThere:
     def test_a_copy_that_differs_is_not_put_in_place(self, tmp_path, ours):
         """The disk gives back other bytes than were written to it."""
         code = "import sys; from tokenmill.cli import main; main(sys.argv[1:])"
-        # After the 128 bytes of the header, which is written again when all is counted.
-        damage = injecting(f"poke_enter=@arg2={'00' * 300}07:when=1", "write")
+        # The first write is the lock. In the second, after the 128 bytes of the header, which is
+        # written again when all is counted.
+        damage = injecting(f"poke_enter=@arg2={'00' * 300}07:when=2", "write")
         command = [sys.executable, "-B", "-c", code, "convert", ours, tmp_path / "out"]
 
         done = subprocess.run([*damage, *command, "--to", "npy"], capture_output=True, text=True)
@@ -344,6 +352,64 @@ class TestWholeOrNotThere:
         assert done.returncode == CorruptShardError.exit_code
         assert "what was written for train is not what was read" in done.stderr
         assert sorted(path.name for path in tmp_path.iterdir()) == ["ours"]
+
+    @needs_strace
+    def test_what_a_killed_conversion_left_is_removed_by_the_next(self, tmp_path, ours):
+        command = [sys.executable, "-m", "tokenmill", "convert", ours, tmp_path / "out"]
+        killed = injecting("signal=KILL:when=1", "fsync")
+
+        done = subprocess.run([*killed, *command, "--to", "npy"], capture_output=True)
+
+        assert done.returncode != 0
+        assert sorted(path.name for path in tmp_path.iterdir()) == [".out.convert", "ours"]
+        convert(ours, tmp_path / "out", to="megatron")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["ours", "out"]
+
+    @needs_strace
+    def test_a_dataset_is_never_lost_between_two_renames(self, tmp_path, ours):
+        """Killed when the old one was moved aside and the new one not yet in its place."""
+        out = tmp_path / "out"
+        convert(ours, out, to="nanogpt", to_dtype="uint32")
+        before = {path.name: path.read_bytes() for path in out.iterdir()}
+        command = [sys.executable, "-m", "tokenmill", "convert", ours, out, "--overwrite"]
+        killed = injecting("signal=KILL:when=2", RENAMES)
+
+        subprocess.run([*killed, *command, "--to", "npy"], capture_output=True)
+
+        assert not out.exists()
+        with pytest.raises(FormatError, match="exists already"):
+            convert(ours, out, to="npy")
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["ours", "out"]
+
+    def test_two_conversions_to_one_target_do_not_meet(self, tmp_path, ours):
+        with open_staging(tmp_path / "out"), pytest.raises(LockedError, match="out is being"):
+            convert(ours, tmp_path / "out", to="npy")
+
+        convert(ours, tmp_path / "out", to="npy")
+
+    def test_an_error_of_the_disk_is_the_only_thing_that_is_said(self, tmp_path, ours):
+        """No file may grow: what a writer still holds cannot be written when it is closed."""
+        code = (
+            "import resource, sys, tokenmill\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))\n"
+            "for to in sys.argv[2:]:\n"
+            "    try:\n"
+            "        tokenmill.convert(sys.argv[1], to, to=to)\n"
+            "    except OSError as error:\n"
+            "        print(to, error.strerror)\n"
+        )
+
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(ours), *WRITABLE],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
+
+        assert done.stderr == ""
+        assert done.stdout.splitlines() == [f"{to} File too large" for to in WRITABLE]
+        assert [path.name for path in tmp_path.iterdir()] == ["ours"]
 
     def test_overwriting_replaces_the_whole_folder(self, tmp_path, ours):
         (tmp_path / "out").mkdir()

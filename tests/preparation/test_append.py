@@ -10,6 +10,7 @@ from preparation.oracle import books_of, hashes_of_files, read_dataset
 from preparation.runs import assert_nothing_stray, run
 from system_faults import REMOVALS, RENAMES, injecting, needs_strace
 
+from tokenmill.conversion.convert import convert
 from tokenmill.errors import (
     BadInputError,
     PrepareError,
@@ -63,6 +64,21 @@ def test_append_is_what_an_oracle_makes_of_both(small, tmp_path, dedup):
     numbers = sorted(int(name[-9:-4]) for name in after if name.endswith(".bin"))
     assert numbers == list(range(len(numbers)))  # numbering continues
     assert_nothing_stray(out)
+
+
+def test_what_was_converted_has_accounts_once_something_is_added(small, tmp_path):
+    tokenizer, _ = small
+    first = write_rows(tmp_path / "a.jsonl", numbered(0, 30))
+    prepare(first, tmp_path / "prepared", workers=1, val_fraction=0, **tokenizer)
+    convert(tmp_path / "prepared", tmp_path / "out", to="tokenmill")
+    assert books_of(tmp_path / "out") == {}
+
+    added = write_rows(tmp_path / "b.jsonl", numbered(30, 40))
+    summary = prepare(added, tmp_path / "out", workers=1, append=True)
+
+    books = books_of(tmp_path / "out")
+    assert (summary.documents_in, books["documents_written"]) == (40, 40)
+    assert books["tokens_written"] == summary.train_tokens + summary.val_tokens
 
 
 def test_few_documents_keep_to_the_split_by_hash(small, tmp_path):

@@ -1,7 +1,7 @@
 """What every room may use; nothing here knows of text, tokens or datasets.
 
 atomic.py        files that are whole or not there at all, and durable where asked for
-hashing.py       hashes of whole files
+hashing.py       regular files (no pipe, no device) read whole, and their hashes
 lock.py          one writer at a time; whether a process is alive
 retry.py         how long to wait before the next try, and when to give up
 signals.py       SIGTERM and Ctrl-C end the work in order

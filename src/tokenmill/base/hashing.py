@@ -1,12 +1,26 @@
-"""Hashes of whole files, read block by block."""
+"""Regular files read whole: their bytes, and their hashes.
 
+Opening a pipe would wait for its writer, and a device never ends; so files of strangers are opened
+with `open(path, "rb", opener=regular)`.
+"""
+
+import errno
 import os
+import stat
 from pathlib import Path
 from typing import Protocol
 
 import xxhash
 
+from tokenmill.errors import FormatError
+
 BLOCK_BYTES = 1 << 20
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 class Hasher(Protocol):
@@ -18,7 +32,7 @@ class Hasher(Protocol):
 
 def hash_file(path: Path | str, hasher: Hasher | None = None) -> str:
     """The hash of all bytes, as hex: xxh3-128, or that of the given hasher, which is used up."""
-    with open(path, "rb", buffering=0) as file:
+    with open(path, "rb", buffering=0, opener=regular) as file:
         return hash_open(file.fileno(), hasher)
 
 
@@ -29,3 +43,31 @@ def hash_open(descriptor: int, hasher: Hasher | None = None) -> str:
         hasher.update(block)
         start += len(block)
     return hasher.hexdigest()
+
+
+def regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
+    """A descriptor of a regular file, or FormatError; folders are left to the caller."""
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        raise _irregular(path, stat.S_IFSOCK) from None
+    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if kind in _KINDS:
+        os.close(descriptor)
+        raise _irregular(path, kind)
+    return descriptor
+
+
+def read_regular(path: str | os.PathLike[str]) -> bytes:
+    """All bytes of a regular file."""
+    with open(path, "rb", opener=regular) as file:
+        return file.read()
+
+
+def _irregular(path: str | os.PathLike[str], kind: int) -> FormatError:
+    return FormatError(
+        f"{os.fspath(path)} is {_KINDS[kind]}, not a regular file",
+        hint="tokens are read at any place of a file, often twice; write them to a file first",
+    )

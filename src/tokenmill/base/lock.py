@@ -21,14 +21,19 @@ Holder = dict[str, object]
 
 
 @contextmanager
-def hold_lock(path: Path, *, break_lock: bool = False) -> Iterator[None]:
-    """Hold the lock at `path`; a lock left by a dead process of this machine is taken over."""
+def hold_lock(
+    path: Path, *, break_lock: bool = False, guards: Path | None = None
+) -> Iterator[None]:
+    """Hold the lock at `path`; a lock left by a dead process of this machine is taken over.
+
+    `guards` is what errors say is being written, where it is not the folder that holds the lock's.
+    """
     pid = os.getpid()
     me: Holder = {"host": socket.gethostname(), "pid": pid, "started": process_start(pid)}
     while not _take(path, me):
         holder = _read(path)
         if holder is not None and not break_lock and _may_be_alive(holder):
-            raise _locked(path, holder)
+            raise _locked(path, holder, guards)
         _remove(path, holder)
         break_lock = False
     try:
@@ -131,9 +136,10 @@ def _probe(pid: object) -> str | None:
     return "alive"
 
 
-def _locked(path: Path, holder: Holder) -> LockedError:
+def _locked(path: Path, holder: Holder, guards: Path | None = None) -> LockedError:
+    remedy = "pass --break_lock" if guards is None else f"remove {path}"
     return LockedError(
-        f"{path.parent.parent} is being written by process {holder.get('pid')} on "
+        f"{guards or path.parent.parent} is being written by process {holder.get('pid')} on "
         f"{holder.get('host')}",
-        hint="wait for it, or stop it; if that machine is gone for good, pass --break_lock",
+        hint=f"wait for it, or stop it; if that machine is gone for good, {remedy}",
     )

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, TextIO, TypeVar
 
-from tokenmill.base.human import human_bytes, human_duration, human_rate
+from tokenmill.base.human import human_bytes, human_duration, human_rate, visible
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_MOVES = 0.1  # of a bar
@@ -124,7 +124,7 @@ class Lines(Progress):
         self.seconds_between = SECONDS_BETWEEN_LINES
 
     def say(self, text: str) -> None:
-        self._file.write(f"{text}\n")  # one write: threads do not mix their lines
+        self._file.write(f"{visible(text)}\n")  # one write: threads do not mix their lines
         self._file.flush()
 
     def show(self, meter: Meter) -> None:
@@ -158,7 +158,7 @@ class Bars(Progress):
         self._rich.stop()
 
     def say(self, text: str) -> None:
-        self._rich.console.print(text, markup=False, highlight=False)
+        self._rich.console.print(visible(text), markup=False, highlight=False)
 
     def begin(self, what: str, total: int | None, **options: bool) -> Meter:
         meter = super().begin(what, total, **options)

@@ -6,6 +6,7 @@ what it holds and what it should hold.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection
 from typing import Any, NoReturn
 
@@ -129,9 +130,8 @@ class Reader:
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r:.100} comes twice")
+        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the key {name!r:.100} comes twice")
     return fields
 
 

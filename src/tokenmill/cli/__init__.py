@@ -10,12 +10,14 @@ sample.py     text from a trained model
 """
 
 import importlib
+import io
 import os
 import sys
 from typing import NoReturn
 
 import click
 
+from tokenmill.base.human import visible
 from tokenmill.errors import TokenmillError
 from tokenmill.version import __version__
 
@@ -81,13 +83,18 @@ def tokenmill() -> None:
 
 def main(args: list[str] | None = None) -> NoReturn:
     """Run the command; errors become `error:` lines and exit codes, not tracebacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without UTF-8 ends no command
+            stream.reconfigure(errors="backslashreplace")
     try:
         tokenmill.main(args=args, prog_name="tokenmill", standalone_mode=False)
         sys.exit(0)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as misuse:
-        misuse.show()
+        said = io.StringIO()
+        misuse.show(said)
+        print(visible(said.getvalue()), end="", file=sys.stderr)
         sys.exit(misuse.exit_code)
     except (click.Abort, KeyboardInterrupt):
         print("stopped", file=sys.stderr)
@@ -102,5 +109,5 @@ def main(args: list[str] | None = None) -> NoReturn:
             code = error.exit_code
         elif os.environ.get("TOKENMILL_TRACEBACK"):
             raise
-        print(f"error: {error}", file=sys.stderr)
+        print(visible(f"error: {error}"), file=sys.stderr)
         sys.exit(code)

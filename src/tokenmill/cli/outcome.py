@@ -14,6 +14,8 @@ from typing import Any
 
 import click
 
+from tokenmill.base.human import visible
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -26,6 +28,8 @@ class Outcome:
     notes: Iterable[str] = ()
     """Lines for standard error, printed after the results."""
     exit_code: int = 0
+    is_styled: bool = False
+    """Whether results hold colours for the terminal; else no control character is printed."""
 
 
 def prints_outcome(command: Callable[..., Outcome]) -> Callable[..., None]:
@@ -42,9 +46,9 @@ def prints_outcome(command: Callable[..., Outcome]) -> Callable[..., None]:
                 print(json.dumps(values, indent=2))
         else:
             for line in outcome.results:
-                print(line)
+                print(line if outcome.is_styled else visible(line))
             for line in () if quiet else outcome.notes:
-                print(line, file=sys.stderr)
+                print(visible(line), file=sys.stderr)
         if outcome.exit_code:
             sys.exit(outcome.exit_code)
 

@@ -11,7 +11,6 @@ that only an index separates, documents without an end-of-text id.
 """
 
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -19,9 +18,11 @@ from typing import Any, Unpack
 import numpy as np
 
 from tokenmill import dataset
-from tokenmill.base.atomic import replace_folder, sync_folder, temporary_beside
+from tokenmill.base.atomic import sync_folder
+from tokenmill.base.signals import interrupt_on_sigterm
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.conversion.document_stream import DocumentStream, StreamRules, id_first, stream
+from tokenmill.conversion.staging import open_staging
 from tokenmill.dataset import OpenKeywords, TokenDataset, Where
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
 from tokenmill.formats.engine.detect import FORMATS, format_to_write
@@ -65,36 +66,33 @@ def convert(
     """
     target_format = format_to_write(to)
     target = Path(dst)
-    if target.exists() and not overwrite:
-        raise FormatError(
-            f"{target} exists already", hint="pass overwrite=True (--overwrite) to replace it"
-        )
-    _refuse_to_replace(target, src)
+    _refuse_to_replace(target, src, overwrite)
     target.absolute().parent.mkdir(parents=True, exist_ok=True)
-    temporary, unpacked = temporary_beside(target), temporary_beside(target)
-    try:
+    with interrupt_on_sigterm(), open_staging(target) as staging:
+        _refuse_to_replace(target, src, overwrite)  # a killed conversion may have moved it aside
         if isinstance(src, (str, os.PathLike)):
-            source = Path(src)
+            source, unpacked = Path(src), staging.unpacked
             is_packed = any(format.unpack(source, unpacked) for format in FORMATS.values())
             src = unpacked if is_packed else src
         whole = dataset.open(src, "all", **how_to_open)
         conversion = Conversion(
             whole, target_format, to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents
         )
-        temporary.mkdir()
-        done = conversion.write(temporary)
-        conversion.compare(temporary)
-        for folder in [temporary, *filter(Path.is_dir, temporary.rglob("*"))]:
+        staging.new.mkdir()
+        done = conversion.write(staging.new)
+        conversion.compare(staging.new)
+        for folder in [staging.new, *filter(Path.is_dir, staging.new.rglob("*"))]:
             sync_folder(folder)
-        replace_folder(temporary, target, temporary_beside(target))
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(unpacked, ignore_errors=True)
+        staging.publish()
     return Converted(str(target), target_format.name, conversion.dtype.name, done)
 
 
-def _refuse_to_replace(target: Path, src: Where | list[Where]) -> None:
+def _refuse_to_replace(target: Path, src: Where | list[Where], overwrite: bool) -> None:
     """Nothing but token files may be replaced, and not what is only read in part."""
+    if target.exists() and not overwrite:
+        raise FormatError(
+            f"{target} exists already", hint="pass overwrite=True (--overwrite) to replace it"
+        )
     sources = src if isinstance(src, list) else [src]
     for source in [os.path.realpath(each) for each in sources]:
         if target.resolve() in Path(source).parents:
@@ -169,18 +167,27 @@ class Conversion:
                 own_folder=any(map(is_named, self.splits)),
             )
             writer = writers[split or "train"] = self.to.writer(folder, target)
-            num_tokens = 0
-            chunks = stream(data, self.rules)
-            if self.id_comes_first:
-                chunks = id_first(chunks, self.rules)
-            for ids, ends in chunks:
-                writer.add(fitting(ids, self.dtype, num_tokens), ends)
-                num_tokens += len(ids)
-            count = writer.close()
+            try:
+                num_tokens = self._feed(writer, data)
+                count = writer.close()
+            except BaseException:
+                writer.discard()
+                raise
             shards += count
             done[split or "all"] = (num_tokens, count)
         self.to.finish(folder, writers, self.tokenizer)
         return done
+
+    def _feed(self, writer: Writer, data: TokenDataset) -> int:
+        """All tokens of a split; how many."""
+        num_tokens = 0
+        chunks = stream(data, self.rules)
+        if self.id_comes_first:
+            chunks = id_first(chunks, self.rules)
+        for ids, ends in chunks:
+            writer.add(fitting(ids, self.dtype, num_tokens), ends)
+            num_tokens += len(ids)
+        return num_tokens
 
     def compare(self, folder: Path) -> None:
         """Read everything back: the same tokens, the same documents."""

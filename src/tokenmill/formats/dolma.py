@@ -26,6 +26,8 @@ from tokenmill.formats.engine.mirror import open_whole
 from tokenmill.formats.engine.writing import RollingWriter, write_file
 from tokenmill.tokenfiles.token_file import Lazy
 
+MAX_LINE = 1 << 20  # characters of a table's line
+
 
 class DolmaWriter(RollingWriter):
     """One split as files of whole documents."""
@@ -105,7 +107,9 @@ def load_ends(path: str, num_tokens: int) -> np.ndarray:
             gzip.open(packed, "rb") as unpacked,
             io.TextIOWrapper(unpacked, "utf-8") as text,
         ):
-            for row, fields in enumerate(csv.reader(text)):
+            # A line is never read further than that: a small file may unpack to a huge one.
+            lines = iter(lambda: text.readline(MAX_LINE), "")
+            for row, fields in enumerate(csv.reader(lines)):
                 start, next_end = int(fields[0]), int(fields[1])
                 if start != end or not end <= next_end <= num_tokens or row > 2 * num_tokens:
                     raise untrusted.mixed(

@@ -312,7 +312,7 @@ def _unpack(folder: Path, into: Path) -> None:
         path = root.sized(zipped.file("basename"), zipped.count("bytes"))
         codec = str(shard.fields.get("compression")).split(":")[0]
         _copy(path, codec, raw, into / raw.file("basename"))
-    write_file(into / INDEX, root.index.read_bytes())
+    write_file(into / INDEX, untrusted.read_whole(root.index))
 
 
 def _copy(path: Path, codec: str, raw: Reader, target: Path) -> None:

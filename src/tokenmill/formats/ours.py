@@ -52,13 +52,15 @@ class OursWriter(RollingWriter):
         from tokenmill.shards.writer import ShardWriter
 
         name = shard_name(self.target.split or "train", self.number)
-        self._shard = ShardWriter(self.folder, name, self.target.dtype, durable=True)
+        shard = ShardWriter(self.folder, name, self.target.dtype, durable=True)
+        self._shard = self._open.enter_context(shard)
 
     def write(self, tokens: np.ndarray) -> None:
         self._shard.write(tokens)
 
     def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
         self.shards.append(self._shard.finish(ends))
+        self._open.close()
 
 
 class Ours(FolderFormat):

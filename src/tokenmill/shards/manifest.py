@@ -18,6 +18,7 @@ import orjson
 import xxhash
 
 from tokenmill.base.atomic import write_atomically
+from tokenmill.base.hashing import regular
 from tokenmill.base.strict_json import Reader, parse_object
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
 from tokenmill.shards import own_hash
@@ -194,7 +195,7 @@ class Manifest:
         """Read and check the manifest of this folder."""
         path = Path(folder) / FILE_NAME
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=regular) as file:
                 data = file.read(min(os.fstat(file.fileno()).st_size, MAX_BYTES) + 1)
         except (FileNotFoundError, NotADirectoryError):
             raise _not_a_dataset(Path(folder)) from None

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import orjson
 import xxhash
 
-from tokenmill.base.hashing import hash_file
+from tokenmill.base.hashing import hash_file, read_regular, regular
 from tokenmill.shards.manifest import (
     FILE_NAME,
     ITEM_SIZE,
@@ -123,7 +123,7 @@ def _check_tokenizer(folder: Path, manifest: Manifest) -> list[Finding]:
     if found := _check_hash(record.file, record.xxh3_128, hash_file(path)):
         return found
     try:
-        stored = orjson.loads(path.read_bytes())["fingerprint"]
+        stored = orjson.loads(read_regular(path))["fingerprint"]
     except (ValueError, KeyError, TypeError):
         stored = "no readable state"
     if stored != manifest.tokenizer.fingerprint:
@@ -156,7 +156,7 @@ def _check_shard(
     digest, largest, found_ends, begins = _read_ids(folder / shard.file, manifest)
     if findings := _check_hash(shard.file, shard.xxh3_128, digest):
         return findings
-    index = (folder / shard.ends.file).read_bytes()
+    index = read_regular(folder / shard.ends.file)
     name, digest = shard.ends.file, xxhash.xxh3_128_hexdigest(index)
     if findings := _check_hash(name, shard.ends.xxh3_128, digest):
         return findings
@@ -215,7 +215,7 @@ def _read_ids(path: Path, manifest: Manifest) -> tuple[str, int, _Ends, _Ends]:
     dtype, entry = np.dtype(manifest.dtype).newbyteorder("<"), manifest.tokenizer
     digest, largest, start = xxhash.xxh3_128(), -1, 0
     ends, begins = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=regular) as file:
         while block := file.read(_BLOCK):
             digest.update(block)
             ids = np.frombuffer(block, dtype, len(block) // ITEM_SIZE[manifest.dtype])

@@ -28,7 +28,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from tokenmill.base.hashing import hash_open
+from tokenmill.base.hashing import hash_open, regular
 from tokenmill.errors import NotADatasetError
 from tokenmill.tokenfiles.token_file import TokenFile, check_hash
 
@@ -206,7 +206,7 @@ class ShardReader:
     def _open(self, i: int) -> Descriptor:
         file = self.files[i]
         try:
-            descriptor = Descriptor(os.open(file.path, os.O_RDONLY | os.O_CLOEXEC))
+            descriptor = Descriptor(regular(file.path))
         except FileNotFoundError:
             raise NotADatasetError(
                 f"{file.path} is gone; it was there when the dataset was opened",

@@ -70,6 +70,7 @@ def command(
     return Outcome(
         lambda: [excerpt.to_json() for excerpt in chain(first, excerpts)],
         results=(_text(each, quiet, **style) for each in chain(first, excerpts)),
+        is_styled=True,
     )
 
 
@@ -111,7 +112,7 @@ def _text(excerpt: "Excerpt", quiet: bool, plain: bool, ids: bool) -> str:
     from tokenmill.base.human import visible
     from tokenmill.look.shown_tokens import render
 
-    title = f"{excerpt.title}  [{excerpt.place}]"
+    title = visible(f"{excerpt.title}  [{excerpt.place}]")
     if excerpt.left_out and not quiet:
         print(f"... {excerpt.left_out:,} more tokens (--limit)", file=sys.stderr)
     if plain:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tokenmill.base.human import visible
 from tokenmill.base.signals import interrupt_on_sigterm
 from tokenmill.cli.flags import given, open_options, switch, value
 
@@ -41,7 +42,9 @@ def command(
         if as_json:  # printed at once and not at the end, for the program that waits for it
             print(json.dumps({"name": server.site.name, "address": server.address}), flush=True)
         elif not quiet:
-            print(f"{server.site.name} is at {server.address} (Ctrl-C ends it)", flush=True)
+            print(
+                f"{visible(server.site.name)} is at {server.address} (Ctrl-C ends it)", flush=True
+            )
         if not no_browser:
             webbrowser.open(server.address)
         try:

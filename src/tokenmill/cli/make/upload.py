@@ -1,10 +1,10 @@
 """`tokenmill upload`: a dataset to the Hugging Face hub."""
 
-from functools import partial
 from typing import Any
 
 import click
 
+from tokenmill.base.human import visible
 from tokenmill.cli.flags import switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
@@ -30,7 +30,7 @@ def command(folder: str, repo: str, no_sample: bool, quiet: bool, **options: Any
     """
     from tokenmill.hub import upload
 
-    say = (lambda text: None) if quiet else partial(click.echo, err=True)
+    say = (lambda text: None) if quiet else lambda text: click.echo(visible(text), err=True)
     done = upload(folder, repo, sample=not no_sample, note=say, **options)
     note = f"{done.url}: {len(done.files)} files at {done.commit[:12]}"
     return Outcome(done.to_json(), notes=[note])

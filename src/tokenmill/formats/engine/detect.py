@@ -171,7 +171,7 @@ def _of_folder(folder: Path, split: str | None, name: str | None, ask: Ask) -> F
         for entry in entries
         if entry.suffix in TOKEN_SUFFIXES
         and not entry.name.startswith((".", "_tmp"))
-        and entry.is_file()
+        and not entry.is_dir()
     ]
     _check_that_nothing_is_missing(entries, {path.name for path in paths})
     if not paths:

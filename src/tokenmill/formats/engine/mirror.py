@@ -23,6 +23,7 @@ import orjson
 import xxhash
 
 from tokenmill.base.atomic import write_atomically
+from tokenmill.base.hashing import regular
 from tokenmill.errors import NotADatasetError, TokenmillError
 from tokenmill.storage.address import WRITABLE, is_remote, split
 from tokenmill.tokenfiles.shard_cache import RemoteFile, ShardCache
@@ -98,7 +99,7 @@ def make_mirror(addresses: Sequence[str], cache: ShardCache) -> Mirror:
 def open_whole(path: Path) -> BinaryIO:
     """A file with all its bytes, also where `path` is in a mirror."""
     if (found := _NAME.fullmatch(str(path))) is None:
-        return path.open("rb", buffering=0)
+        return open(path, "rb", buffering=0, opener=regular)
     mirror = _load(found[1])
     size, etag = mirror.objects[found[2]]
     if size <= HEAD_BYTES:

@@ -8,9 +8,11 @@ import mmap
 import os
 import shlex
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
+from tokenmill.base.hashing import regular
 from tokenmill.base.strict_json import Reader, check_name, parse_object
 from tokenmill.errors import (
     CorruptShardError,
@@ -66,7 +68,7 @@ MAGICS = {
 def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
     """The first bytes of a file, and its size."""
     try:
-        with path.open("rb", buffering=0) if length <= HEAD_BYTES else open_whole(path) as file:
+        with _open(path, is_enough=length <= HEAD_BYTES) as file:
             size = os.fstat(file.fileno()).st_size
             return os.pread(file.fileno(), min(length, size), 0), size
     except FileNotFoundError:
@@ -75,6 +77,11 @@ def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
         raise FormatError(
             f"{path} is a folder in the place of a file", hint="open the folder by itself"
         ) from None
+
+
+def _open(path: Path, *, is_enough: bool) -> BinaryIO:
+    """A regular file; in a mirror, the first bytes of it if these are enough, else all."""
+    return open(path, "rb", buffering=0, opener=regular) if is_enough else open_whole(path)
 
 
 def known_head(first_bytes: bytes) -> str | None:
@@ -105,8 +112,7 @@ def dataset_above(path: Path) -> Path | None:
 
 def map_file(path: Path, *, least: int, why: str, only_least: bool = False) -> mmap.mmap:
     """A read-only map of a file that must have at least so many bytes; perhaps only these count."""
-    is_enough = only_least and least <= HEAD_BYTES
-    with path.open("rb", buffering=0) if is_enough else open_whole(path) as file:
+    with _open(path, is_enough=only_least and least <= HEAD_BYTES) as file:
         expect_at_least(path, os.fstat(file.fileno()).st_size, least, why)
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 

@@ -6,6 +6,7 @@ are filled in at the end. conversion/convert.py feeds the writers.
 """
 
 from abc import ABC, abstractmethod
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -65,6 +66,10 @@ class Writer(ABC):
     def close(self) -> int:
         """Finish all files; the number of shards written."""
 
+    @abstractmethod
+    def discard(self) -> None:
+        """After an error: close what is open. What was written will be removed."""
+
 
 class RollingWriter(Writer):
     """Tokens into one shard after another; how a shard is written is up to the format.
@@ -83,6 +88,7 @@ class RollingWriter(Writer):
     def __init__(self, folder: Path, target: WriteTarget) -> None:
         super().__init__(folder, target)
         self.number = target.first_shard
+        self._open = ExitStack()
         self._file: IO[bytes]
         self._ends: list[np.ndarray] = []
         """Where documents end, chunk by chunk; empty while no shard is open."""
@@ -96,7 +102,7 @@ class RollingWriter(Writer):
         """Write what is known only now: counts, and the documents of this shard."""
 
     def open_shard(self) -> None:
-        self._file = self.path().open("xb")
+        self._file = self._open.enter_context(self.path().open("xb"))
         self._file.write(bytes(self.header_bytes))
 
     def write(self, tokens: np.ndarray) -> None:
@@ -105,7 +111,7 @@ class RollingWriter(Writer):
     def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
         self.finish(self.path(), self._file, num_tokens, ends)
         sync_open_file(self._file)
-        self._file.close()
+        self._open.close()
 
     def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
         done = 0
@@ -121,6 +127,10 @@ class RollingWriter(Writer):
             if is_full:
                 self._next()
             done = stop
+
+    def discard(self) -> None:
+        with suppress(OSError):  # the disk that is full now was full before
+            self._open.close()
 
     def close(self) -> int:
         if self._ends:
@@ -184,6 +194,9 @@ class SampleWriter(Writer):
             start = end
         if start < len(tokens):
             self._begun.append(tokens[start:])
+
+    def discard(self) -> None:
+        self._documents = []
 
     def close(self) -> int:
         assert not self._begun, "a document without an end"

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tokenmill.base.hashing import regular
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
@@ -125,5 +126,5 @@ def _first_file(path: str | os.PathLike[str]) -> Path | None:
 
 
 def _head(path: Path, length: int = 64) -> bytes:
-    with path.open("rb") as file:
+    with open(path, "rb", opener=regular) as file:
         return file.read(length)

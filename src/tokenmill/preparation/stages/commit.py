@@ -5,8 +5,10 @@ import re
 import shlex
 import urllib.parse
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tokenmill.base.atomic import new_file, sync_file, sync_folder
 from tokenmill.preparation.inputs import hash_standard_input
@@ -75,10 +77,11 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
         splits[name] = SplitEntry.of(
             (*splits[name].shards, *split.shards) if name in splits else split.shards
         )
-    books = {  # a dataset that was converted has none yet
-        name: dict(Counter(before.books.get(name)) + Counter(value))
+    accounts = _accounts_of(before, added.books)
+    books = {
+        name: dict(Counter(accounts[name]) + Counter(value))
         if isinstance(value, dict)
-        else before.books.get(name, 0) + value
+        else accounts[name] + value
         for name, value in added.books.items()
     }
     return replace(
@@ -92,6 +95,17 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
         },
         books=books,
     )
+
+
+def _accounts_of(before: Manifest, added: Mapping[str, Any]) -> dict[str, Any]:
+    """The accounts of a dataset. What was not prepared but converted has none: it was written."""
+    nothing = {name: type(value)() for name, value in added.items()}
+    if before.books:
+        return {**nothing, **before.books}
+    documents = sum(split.num_documents for split in before.splits.values())
+    tokens = sum(split.num_tokens for split in before.splits.values())
+    counts = {"documents_in": documents, "documents_written": documents, "tokens_written": tokens}
+    return {**nothing, **counts}
 
 
 def _command(plan: Plan) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from tokenmill.base.hashing import regular
 from tokenmill.errors import FormatError
 from tokenmill.preparation.settings import Settings, list_other_settings
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
@@ -23,9 +24,9 @@ def is_ours(folder: str | os.PathLike[str]) -> bool:
     if os.path.isdir(os.path.join(folder, PREPARATION_FOLDER)):
         return True
     try:
-        with open(os.path.join(folder, FILE_NAME), "rb") as file:
+        with open(os.path.join(folder, FILE_NAME), "rb", opener=regular) as file:
             return _OUR_MANIFEST.match(file.read(4096)) is not None
-    except OSError:
+    except (OSError, FormatError):
         return False
 
 

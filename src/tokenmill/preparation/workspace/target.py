@@ -11,6 +11,7 @@ from typing import ClassVar
 import xxhash
 
 from tokenmill.base.atomic import replace_folder
+from tokenmill.base.hashing import read_regular
 from tokenmill.base.lock import hold_lock, is_held
 from tokenmill.base.signals import stop_on_signals
 from tokenmill.errors import (
@@ -138,7 +139,7 @@ class Target:
             return load_tokenizer(Settings(**given))
         record = self.previous.tokenizer
         file = self.out_dir / record.state.file
-        stored = from_bytes(file.read_bytes(), str(file))
+        stored = from_bytes(read_regular(file), str(file))
         check_stated(
             stored,
             str(file),

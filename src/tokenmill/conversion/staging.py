@@ -1,0 +1,66 @@
+"""The folder next to its target in which a conversion writes, until the result is whole.
+
+One conversion to a target works at a time. What a killed one left is removed by the next one; a
+dataset that it had moved aside, to replace it, is moved back first.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokenmill.base.atomic import remove, replace_folder
+from tokenmill.base.lock import hold_lock
+
+
+@dataclass(frozen=True)
+class Staging:
+    """What is written for `target`."""
+
+    folder: Path
+    target: Path
+
+    @property
+    def new(self) -> Path:
+        """What will be the target."""
+        return self.folder / "new"
+
+    @property
+    def unpacked(self) -> Path:
+        """The source without its compression, if that is needed."""
+        return self.folder / "unpacked"
+
+    @property
+    def replaced(self) -> Path:
+        """What was the target, while the new one takes its place."""
+        return self.folder / "replaced"
+
+    def publish(self) -> None:
+        """Put the new folder where the target is."""
+        replace_folder(self.new, self.target, self.replaced)
+
+    def clear(self) -> None:
+        """Remove all that is here, but not the only copy of a dataset."""
+        if self.replaced.exists() and not self.target.exists():
+            os.rename(self.replaced, self.target)
+        for path in (self.new, self.unpacked, self.replaced):
+            remove(path)
+
+
+@contextmanager
+def open_staging(target: Path) -> Iterator[Staging]:
+    """An empty place to work in, for this process alone; removed at the end."""
+    target = target.absolute()
+    staging = Staging(target.with_name(f".{target.name}.convert"), target)
+    try:
+        with hold_lock(staging.folder / "lock", guards=target):
+            staging.clear()
+            try:
+                yield staging
+            finally:
+                with suppress(OSError):
+                    staging.clear()
+    finally:
+        with suppress(OSError):
+            staging.folder.rmdir()
