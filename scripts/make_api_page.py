@@ -52,6 +52,18 @@ EXAMPLES = {
     "tokenmill.Mixture": """
         mixture = tokenmill.Mixture({"web": data, "code": whole}, weights={"web": 0.8, "code": 0.2})
         mixed = tokenmill.BatchLoader(mixture, batch_size=8, block_size=128)""",
+    "tokenmill.FillInTheMiddle": """
+        fim = tokenmill.FillInTheMiddle(rate=0.5, prefix_id=1, middle_id=2, suffix_id=3)
+        coder = tokenmill.BatchLoader(data, block_size=128, augment=[fim])""",
+    "tokenmill.MaskTokens": """
+        masks = tokenmill.MaskTokens(rate=0.15, mask_id=4)
+        inputs, labels = next(tokenmill.BatchLoader(data, block_size=128, augment=[masks]))""",
+    "tokenmill.ReplaceTokens": """
+        noise = tokenmill.ReplaceTokens(rate=0.1)
+        noisy = tokenmill.BatchLoader(data, block_size=128, augment=[noise])""",
+    "tokenmill.DropTokens": """
+        gaps = tokenmill.DropTokens(rate=0.1)
+        short = tokenmill.BatchLoader(data, block_size=128, augment=[gaps])""",
     "tokenmill.convert": """
         done = tokenmill.convert("data/corpus", "data/as_npy", to="npy")
         print(done.splits)""",

@@ -36,6 +36,9 @@ from tokenmill.version import __version__
 TYPE_CHECKING = False  # type checkers take it for True; importing typing would take 5 ms
 
 if TYPE_CHECKING:
+    from tokenmill.batches.augment.fill_in_the_middle import FillInTheMiddle
+    from tokenmill.batches.augment.mask_tokens import MaskTokens
+    from tokenmill.batches.augment.token_noise import DropTokens, ReplaceTokens
     from tokenmill.batches.loader import BatchLoader
     from tokenmill.batches.mixture import Mixture
     from tokenmill.conversion.convert import convert
@@ -71,14 +74,18 @@ __all__ = [
     "BatchLoader",
     "CorruptShardError",
     "DownloadError",
+    "DropTokens",
+    "FillInTheMiddle",
     "FormatError",
     "LockedError",
+    "MaskTokens",
     "MismatchError",
     "MissingExtraError",
     "Mixture",
     "NotADatasetError",
     "OrderMismatchError",
     "PrepareError",
+    "ReplaceTokens",
     "SettingsMismatchError",
     "Stopped",
     "TokenDataset",
@@ -103,7 +110,11 @@ __all__ = [
 # that is not here is an error of ours.
 _HOME_OF = {
     "BatchLoader": "tokenmill.batches.loader",
+    "DropTokens": "tokenmill.batches.augment.token_noise",
+    "FillInTheMiddle": "tokenmill.batches.augment.fill_in_the_middle",
+    "MaskTokens": "tokenmill.batches.augment.mask_tokens",
     "Mixture": "tokenmill.batches.mixture",
+    "ReplaceTokens": "tokenmill.batches.augment.token_noise",
     "TokenDataset": "tokenmill.dataset",
     "convert": "tokenmill.conversion.convert",
     "download_tokenized_data": "tokenmill.hub",

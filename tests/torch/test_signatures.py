@@ -72,6 +72,7 @@ def test_windows_by_number_have_no_batches_ranks_or_documents():
         "phase",
         "rows",
         "begin_token",
+        "augment",
         "dtype",
         "check_ids",
     }

@@ -34,6 +34,8 @@ class Batch:
     """What the rows are made of; None if they are windows."""
     augmented_labels: np.ndarray | None = None
     """The labels, where an augmentation gives others than the tokens say."""
+    labels_are_inputs: bool = False
+    """Whether labels are the inputs' own tokens, not the next ones (`MaskTokens`)."""
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return iter((self.inputs, self.labels if self.masks_targets else self.targets))
@@ -51,7 +53,11 @@ class Batch:
     @property
     def targets(self) -> np.ndarray:
         """(batch_size, block_size): what it predicts, each one token later."""
-        return self.tokens[:, 1:]
+        targets = self.tokens[:, 1:]
+        if self.augmented_labels is None:
+            return targets
+        counted = self.augmented_labels != IGNORED
+        return np.where(counted, self.augmented_labels, targets).astype(targets.dtype, copy=False)
 
     @property
     def labels(self) -> np.ndarray:

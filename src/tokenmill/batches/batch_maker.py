@@ -128,7 +128,10 @@ class WindowSource:
 
     def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[np.ndarray]:
         """The tokens of several samples, gathered at once (what torch's DataLoader calls)."""
-        return list(self.batch(indices).tokens)
+        batch = self.batch(indices)
+        if batch.augmented_labels is not None and batch.pieces is None:
+            raise labels_apart()
+        return list(batch.tokens)
 
     def batch(self, indices: Sequence[SupportsIndex]) -> Batch:
         """Several samples as one batch, with all that is known about them."""
@@ -139,6 +142,15 @@ class WindowSource:
         return self._maker.batch_of(samples)
 
     _getitems = __getitems__  # what Grain calls
+
+
+def labels_apart() -> ValueError:
+    """The error for rows of tokens alone, where an augmentation gives labels beside them."""
+    return ValueError(
+        "one row of tokens cannot hold the labels that augment gives beside them (MaskTokens, "
+        "ReplaceTokens, or padding after DropTokens); use batches: BatchLoader or "
+        "tokenmill.torch, with items of two parts"
+    )
 
 
 @functools.cache

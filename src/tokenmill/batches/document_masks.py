@@ -157,6 +157,19 @@ def mark_pieces(
     return _marks(spans, counted, max_documents, filled.reshape(num_batches, num_rows))
 
 
+def mark_segments(segments: np.ndarray, max_documents: int | None) -> DocumentMarks:
+    """The fields of one batch, from the document of each token; -1 is padding, at ends of rows."""
+    length = segments.shape[1]
+    begins = np.ones(segments.size + 1, bool)
+    of_rows = begins[:-1].reshape(segments.shape)
+    np.not_equal(segments[:, 1:], segments[:, :-1], out=of_rows[:, 1:])
+    spans = DocumentSpans(begins.nonzero()[0], length)
+    counted = ~of_rows[:, 1:] & (segments[:, 1:] >= 0)
+    filled = (segments >= 0).sum(axis=1)
+    (marks,) = _marks(spans, counted[None], max_documents, filled[None])
+    return marks
+
+
 def _marks(
     spans: DocumentSpans,
     loss_masks: np.ndarray,

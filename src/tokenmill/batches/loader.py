@@ -14,13 +14,15 @@ and `locate` and `when` say what was in a step and when a document comes.
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
+from tokenmill.batches.augment.augmenter import make_augmenter
+from tokenmill.batches.augment.known_ids import IdRules
 from tokenmill.batches.batch import Batch
 from tokenmill.batches.batch_maker import BatchMaker, WindowSource
 from tokenmill.batches.gather import check_dtype
@@ -46,6 +48,7 @@ class OrderKeywords(TypedDict, total=False):
     phase: bool
     rows: str
     begin_token: int | None
+    augment: Sequence[Any] | None
     dtype: npt.DTypeLike
     check_ids: bool
 
@@ -69,7 +72,8 @@ class BatchLoader:
 
     `rows` are "windows", "packed" (whole documents, as many as fit, then padding) or "documents"
     (one a row, then padding): docs/rows.md. `begin_token` is an id to put before every document of
-    the latter two. Where there is padding, a batch unpacks as `inputs, labels`.
+    the latter two. Where there is padding, a batch unpacks as `inputs, labels`. `augment` is a list
+    of augmentations, such as `FillInTheMiddle()`: docs/augmentation.md.
 
     Endless unless `epochs` is given. A pass of `epochs` epochs ends with the last whole step; the
     loader then says what it left out, and iterating again continues with the next epochs.
@@ -89,6 +93,7 @@ class BatchLoader:
         phase: bool = False,
         rows: str = "windows",
         begin_token: int | None = None,
+        augment: Sequence[Any] | None = None,
         documents: bool = False,
         max_documents: int | None = None,
         prefetch: int = 2,
@@ -111,10 +116,16 @@ class BatchLoader:
             check_at_least_one(max_documents=max_documents)
         self.epochs = epochs
         self.prefetch = prefetch
+        kind, in_pieces = np.dtype(dtype), rows != "windows"
+        augmenter = make_augmenter(
+            augment or (), self.datasets, seed, begin_token, IdRules(kind, check_ids)
+        )
+        shown = documents or in_pieces
+        marked = shown or augmenter.needs_documents
         check_rows(rows, order=order, phase=phase, begin_token=begin_token, block_size=block_size)
         for each in self.datasets:
             check_dtype(each, dtype)
-            if documents or rows != "windows":
+            if marked:
                 each.document_ends(0, 0)  # refuses here if nothing says where documents end
             if begin_token is not None:
                 check_begin_token(each, begin_token)
@@ -127,18 +138,17 @@ class BatchLoader:
             stages=stages,
             rows=rows,
             begin_token=begin_token,
-            documents=None
-            if rows == "windows"
-            else [each.documents_by_length() for each in self.datasets],
+            documents=[d.documents_by_length() for d in self.datasets] if in_pieces else None,
+            augment=augmenter.to_json(),
         )
-        kind = np.dtype(dtype)
         self._maker = BatchMaker(
-            WindowRows(self.datasets, self._order, kind, documents, max_documents, check_ids)
-            if rows == "windows"
+            WindowRows(self.datasets, self._order, kind, marked, max_documents, check_ids)
+            if not in_pieces
             else DocumentRows(self.datasets, self._order, kind, max_documents, check_ids),
             order=self._order,
             share=StepShare(batch_size, rank, world_size),
             dtype=kind,
+            augment=augmenter.for_batches(max_documents, hides_documents=not shown),
         )
         self._samples = 0  # consumed, over all ranks
         self._pass = 0

@@ -12,7 +12,7 @@ from typing import Any
 from tokenmill.errors import OrderMismatchError
 
 STATE_FORMAT = 1
-USUAL = {"rows": "windows", "begin_token": None, "documents": None}
+USUAL = {"rows": "windows", "begin_token": None, "documents": None, "augment": None}
 """What holds where a state does not say: states without it are those of earlier versions, too."""
 _OF_DATA = ("data_fingerprint", "sources", "num_tokens", "documents")
 

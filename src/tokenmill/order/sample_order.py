@@ -38,11 +38,13 @@ class SampleOrder:
         rows: str = "windows",
         begin_token: int | None = None,
         documents: Sequence[DocumentsByLength] | None = None,
+        augment: list[dict[str, Any]] | None = None,
     ) -> None:
         if not 0 <= seed < 1 << 63:
             raise ValueError(f"seed is {seed}; it must be 0 or more, and below 2^63")
         self.block_size, self.seed, self.phase = block_size, seed, phase
         self.rows, self.begin_token, self._documents = rows, begin_token, documents
+        self._augment = augment
         self.stages = None if stages is None else tuple(stages)
         seeds = [seed]
         if stages is not None:  # one each, so that equal lengths do not give equal orders
@@ -130,7 +132,8 @@ class SampleOrder:
     def to_json(self) -> dict[str, Any]:
         """Everything the order depends on besides the data, as JSON.
 
-        What is only in orders of documents is left out of the others: their fingerprint stays.
+        What is only in orders of documents, or with augmentation, is left out of the others:
+        their fingerprint stays.
         """
         of_documents: dict[str, Any] = {}
         if self._documents is not None:
@@ -139,7 +142,9 @@ class SampleOrder:
                 "begin_token": self.begin_token,
                 "documents": [each.fingerprint for each in self._documents],
             }
+        augmented = {} if self._augment is None else {"augment": self._augment}
         return {
+            **augmented,
             **of_documents,
             "order_version": ORDER_VERSION,
             "order": self.sources[0].name,

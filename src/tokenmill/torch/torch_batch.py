@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tokenmill.batches.batch import IGNORED, Batch
+from tokenmill.batches.batch_maker import labels_apart
 
 ITEMS = ("pair", "dict", "hugging_face", "window")
 ITEMS_OF_BATCHES = (*ITEMS, "batch")
@@ -42,6 +43,8 @@ class TorchBatch:
     augmented_labels: Tensor | None = None
     """(B, T): the labels, where an augmentation gives others than the tokens say."""
 
+    labels_are_inputs: bool = False
+    """Whether labels are the inputs' own tokens, not the next ones (`MaskTokens`)."""
     masks_targets: bool = False
     """Whether it unpacks as labels: rows have padding, or an augmentation chose the targets."""
 
@@ -91,7 +94,10 @@ class TorchBatch:
         Both are the T + 1 tokens of the window, so the model's loss is over exactly our T targets
         and none is lost. The model sees T + 1 tokens: for a context of 1024 use block_size=1023.
         Rows of documents also have `position_ids`, which start again with each document.
+        With `MaskTokens` they are T inputs and T labels, for masked models, which do not shift.
         """
+        if self.labels_are_inputs:
+            return {"input_ids": self.inputs, "labels": self.labels}
         whole = torch.cat((self.inputs, self.targets[:, -1:]), dim=1)
         if self.loss_mask is None and self.augmented_labels is None:
             return {"input_ids": whole, "labels": whole}
@@ -131,6 +137,8 @@ def batch_as(batch: Batch, items: str, dtype: Any = None) -> Any:
     """
     if items == "batch":
         return from_arrays(batch, dtype=dtype)
+    if items == "window" and batch.augmented_labels is not None:
+        raise labels_apart()
     if items == "window" or not batch.masks_targets:
         return as_items(batch.tokens, items, dtype)
     made = from_arrays(batch, dtype=dtype)
@@ -147,8 +155,12 @@ def _tensor(ids: np.ndarray | Tensor, dtype: Any) -> Tensor:
 
 def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None) -> TorchBatch:
     """A batch of arrays as tensors: on the CPU, or on the device where its tokens are already."""
-    whole: np.ndarray | Tensor = batch.tokens if tokens is None else tokens
-    inputs, targets = (_tensor(half, dtype) for half in (whole[:, :-1], whole[:, 1:]))
+    halves: tuple[Any, Any] = (batch.inputs, batch.targets)
+    if tokens is not None:
+        halves = tokens[:, :-1], tokens[:, 1:]
+        if batch.augmented_labels is not None:
+            halves = halves[0], torch.from_numpy(batch.targets).to(tokens.device)
+    inputs, targets = (_tensor(half, dtype) for half in halves)
     device = inputs.device
 
     def moved(array: np.ndarray | None) -> Tensor | None:
@@ -166,6 +178,7 @@ def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None
         sources=moved(batch.sources),
         num_targets=batch.targets.size if mask is None else int(mask.sum()),
         augmented_labels=moved(batch.augmented_labels),
+        labels_are_inputs=batch.labels_are_inputs,
         masks_targets=batch.masks_targets,
     )
 

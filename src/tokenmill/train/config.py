@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_origin
 
 from tokenmill.base.suggest import AS_HINT, did_you_mean
+from tokenmill.batches.augment.fill_in_the_middle import FillInTheMiddle
+from tokenmill.batches.augment.token_noise import DropTokens, ReplaceTokens
 from tokenmill.errors import SettingsMismatchError
 
 # Changing one of these makes another run; all others may change between stop and resume.
 SHAPES_THE_RUN = (
     "n_layer", "n_head", "n_embd", "block_size", "dropout", "vocab_size", "tokenizer", "documents",
-    "order", "batch_size", "learning_rate", "min_learning_rate", "warmup_iters", "decay_iters",
+    "order", "fim_rate", "fim_spm_rate", "fim_ids", "drop_rate", "replace_rate", "batch_size",
+    "learning_rate", "min_learning_rate", "warmup_iters", "decay_iters",
     "weight_decay", "beta1", "beta2", "grad_clip", "seed",
 )  # fmt: skip
 AT_LEAST_ONE = (
@@ -49,6 +52,19 @@ class TrainConfig:
     """Order of the windows; docs/order.md describes each."""
     skip_steps: str | None = None
     """Steps of the data to leave out, such as 120,400-410: batches that spoiled a run."""
+
+    # Augmentation of the training data
+    fim_rate: float = 0.0
+    """Share of the documents that become prefix, suffix and middle; docs/augmentation.md."""
+    fim_spm_rate: float = 0.5
+    """Share of these that have the suffix first."""
+    fim_ids: str | None = None
+    """Ids of the prefix, middle and suffix sentinels, such as 50257,50258,50259; those of the
+    tokenizer when not given."""
+    drop_rate: float = 0.0
+    """Share of the tokens that are left out."""
+    replace_rate: float = 0.0
+    """Share of the inputs that become random ids; targets stay."""
 
     # The run
     model_name: str = "gpt"
@@ -133,6 +149,7 @@ class TrainConfig:
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; expected 0 <= dropout < 1")
         _ = self.skipped
+        _ = self.augment  # which checks its settings
         if Path(self.model_name).name != self.model_name or self.model_name in ("", ".", ".."):
             raise ValueError(f"model_name {self.model_name!r} is not the name of a folder")
 
@@ -160,6 +177,22 @@ class TrainConfig:
                 raise ValueError(f"skip_steps has {part!r}; expected numbers: 120,400-410")
             steps.update(range(int(first), int(last or first) + 1))
         return frozenset(steps)
+
+    @property
+    def augment(self) -> list[Any]:
+        """How rows change before they are trained on; those of validation never do."""
+        found: list[Any] = []
+        if self.fim_rate:
+            ids = (self.fim_ids or "").replace(" ", "").split(",")
+            if self.fim_ids is not None and (len(ids) != 3 or not all(map(str.isdecimal, ids))):
+                raise ValueError(f"fim_ids is {self.fim_ids!r}; expected three ids: 1,2,3")
+            named = () if self.fim_ids is None else map(int, ids)
+            found.append(FillInTheMiddle(self.fim_rate, self.fim_spm_rate, *named))
+        if self.drop_rate:
+            found.append(DropTokens(self.drop_rate))
+        if self.replace_rate:
+            found.append(ReplaceTokens(self.replace_rate))
+        return found
 
     @property
     def source(self) -> str:

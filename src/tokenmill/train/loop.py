@@ -101,6 +101,8 @@ class Trainer:
             world_size=ranks.world_size,
             vocab_size=data.vocab_size,
             documents=data.documents,
+            augment=config.augment,
+            check_ids=config.fim_ids is None,  # `vocab_size` is checked, and may be larger
         )
         self.validations = {
             name: Validation(name, data, config) for name in data.held_out if config.eval_interval

@@ -6,7 +6,7 @@ Arguments after the named ones are those of `tokenmill.open`.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,13 +120,15 @@ def create_dataloaders(
     num_workers: int = 0,
     prefetch_factor: int | None = None,
     seed: int = 42,
+    augment: Sequence[Any] | None = None,
     **open_options: Any,
 ) -> tuple[StatefulTokenLoader, StatefulTokenLoader]:
     """Loaders of both files: shuffled for training, in file order for validation.
 
     A pass is one epoch, the next pass the next, shuffled again. Both take the share of this rank
     (`batch_size` is the rows of one rank; of a smaller validation set, the batch is shorter), and
-    both have `state_dict` and `load_state_dict` that do not depend on the workers.
+    both have `state_dict` and `load_state_dict` that do not depend on the workers. `augment` is for
+    training alone: validation is never augmented.
     """
     workers = {"prefetch_factor": prefetch_factor} if num_workers and prefetch_factor else {}
     if num_workers:
@@ -147,6 +149,7 @@ def create_dataloaders(
             items="dict",
             seed=seed,
             order=order,
+            augment=augment if order == "shuffle" else None,
             from_start=order == "sequential",
             workers=workers,
         )

@@ -1,0 +1,81 @@
+"""Batches a second with each augmentation, as a ratio to none, in one run.
+
+python bench/augment.py [--rounds 5] [--rows windows]
+
+Each way is timed in turns with the loader without augmentation on the same data; the best round of
+each counts, since other work on the machine only slows. The loop does nothing else, so all of an
+augmentation's time is seen; in training it is spent by the prefetching thread.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+from measure import machine
+
+import tokenmill
+from tokenmill import BatchLoader, DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+
+SHAPE = {"batch_size": 64, "block_size": 1024}
+SECONDS = 0.4
+END, VOCAB = 50256, 50262
+FIM = FillInTheMiddle(0.5, 0.5, prefix_id=50257, middle_id=50258, suffix_id=50259)
+WAYS = {
+    "none": None,
+    "FillInTheMiddle(0.5)": [FIM],
+    "MaskTokens(0.15)": [MaskTokens(0.15, mask_id=50260)],
+    "ReplaceTokens(0.1)": [ReplaceTokens(0.1)],
+    "DropTokens(0.1)": [DropTokens(0.1)],
+    "the first, the last and ReplaceTokens": [FIM, DropTokens(0.1), ReplaceTokens(0.1)],
+}
+
+
+def dataset() -> tokenmill.TokenDataset:
+    """20 million tokens in documents of about 700."""
+    ids = np.random.default_rng(0).integers(0, END, 20_000_000).astype(np.uint16)
+    ids[np.cumsum(np.random.default_rng(1).geometric(1 / 700, 27_000))] = END
+    return tokenmill.from_array(ids, end_of_text_id=END, vocab_size=VOCAB)
+
+
+def batches_a_second(loader: BatchLoader) -> float:
+    next(loader)
+    count, began = 0, time.perf_counter()
+    while (took := time.perf_counter() - began) < SECONDS:
+        batch = next(loader)
+        _ = batch.inputs, batch.labels if batch.augmented_labels is not None else batch.targets
+        count += 1
+    loader.close()
+    return count / took
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", default="windows")
+    parser.add_argument("--write", action="store_true", help="keep the result in results/")
+    asked = parser.parse_args()
+    data, best = dataset(), dict.fromkeys(WAYS, 0.0)
+    for _ in range(asked.rounds):
+        for name, augment in WAYS.items():
+            loader = BatchLoader(data, rows=asked.rows, documents=True, augment=augment, **SHAPE)
+            best[name] = max(best[name], batches_a_second(loader))
+    ratios = {name: round(speed / best["none"], 3) for name, speed in best.items()}
+    tokens = round(best["none"] * SHAPE["batch_size"] * SHAPE["block_size"] / 1e6)
+    result = {
+        **SHAPE,
+        "rows": asked.rows,
+        "documents": True,
+        "ratio_to_none": ratios,
+        "million_tokens_a_second_of_none": tokens,
+        "machine": machine(),
+    }
+    print(json.dumps(result, indent=2))
+    if asked.write:
+        path = Path(__file__).parent / "results" / "augment.json"
+        path.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

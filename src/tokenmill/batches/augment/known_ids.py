@@ -1,0 +1,133 @@
+"""The ids that no augmentation touches, sentinels by their names, and ids drawn at random.
+
+Special are the end-of-text id, the begin token, every special token of the tokenizer, and the ids
+that the augmentations of a list put in themselves.
+"""
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tokenmill.batches.augment.row_random import below
+from tokenmill.dataset import TokenDataset
+
+
+class IdRules(NamedTuple):
+    """What a loader says about the ids of its batches."""
+
+    dtype: np.dtype[Any]
+    check_ids: bool
+    """Whether ids beyond the vocabulary are refused."""
+
+
+@dataclass(frozen=True)
+class KnownIds:
+    """What is known about the ids of the data that is augmented."""
+
+    path: str
+    """What errors call the data."""
+    vocab_size: int | None
+    names: Mapping[str, int]
+    """Special tokens of the tokenizer, by how they are written."""
+    special: tuple[int, ...]
+    """All special ids, ascending."""
+    padding: int
+    """The id that fills up a row."""
+    largest: int
+    """The largest id that batches can hold; that of the vocabulary, if ids are checked."""
+
+    @classmethod
+    def of(
+        cls, datasets: Sequence[TokenDataset], begin_token: int | None, rules: "IdRules"
+    ) -> "KnownIds":
+        """What these datasets, of one tokenizer, say; a loader puts in `begin_token`."""
+        names: dict[str, int] = {}
+        for data in datasets:
+            names |= getattr(data.tokenizer, "special_ids", {})
+        sizes = [data.vocab_size for data in datasets if data.vocab_size is not None]
+        given = [id for data in datasets for id in (data.end_of_text_id, data.begin_token_id)]
+        known = {id for id in (*names.values(), *given, begin_token) if id is not None}
+        largest, vocab_size = int(np.iinfo(rules.dtype).max), min(sizes, default=None)
+        if rules.check_ids and vocab_size is not None:
+            largest = min(largest, vocab_size - 1)
+        return cls(
+            path=datasets[0].path,
+            vocab_size=vocab_size,
+            names=names,
+            special=tuple(sorted(known)),
+            padding=datasets[0].end_of_text_id or 0,
+            largest=largest,
+        )
+
+    def with_special(self, ids: Iterable[int]) -> "KnownIds":
+        return replace(self, special=tuple(sorted({*self.special, *ids})))
+
+    def find(self, argument: str, given: int | None, names: Sequence[str]) -> int:
+        """The id that was given, or that of the one token of these names which the data has."""
+        if given is None:
+            found = [name for name in names if name in self.names]
+            if len(found) == 1:
+                return self.names[found[0]]
+            what = f"has several: {', '.join(found)}" if found else "names none that is known"
+            raise ValueError(
+                f"{argument} is not given, and the tokenizer of {self.path} {what} (its special "
+                f"tokens: {', '.join(sorted(self.names)[:20]) or 'none'})\n\n"
+                f"hint: give the id: {argument}=..."
+            )
+        if not 0 <= given <= self.largest:
+            raise ValueError(
+                f"{argument} is {given:,}, which is not in the vocabulary of {self.path}: its ids "
+                f"are 0 to {self.largest:,}\n\n"
+                "hint: if the model knows more ids than the tokenizer, pass check_ids=False"
+            )
+        return given
+
+    def check_can_draw(self, what: str) -> None:
+        """Refuse to draw ids at random from an unknown vocabulary; `what` would."""
+        if self.vocab_size is None:
+            raise ValueError(
+                f"{what} draws ids at random, and nothing says how many ids {self.path} may hold"
+                '\n\nhint: name the tokenizer: tokenmill.open(..., tokenizer="gpt2")'
+            )
+
+    def draw(self, bits: np.ndarray) -> np.ndarray:
+        """For each of these 64 bits an id that is not special, each as likely."""
+        assert self.vocab_size is not None
+        before = self._ordinary_before
+        numbers = below(bits, self.vocab_size - len(before))
+        ids: np.ndarray = numbers + np.searchsorted(before, numbers, side="right")
+        return ids
+
+    @functools.cached_property
+    def _ordinary_before(self) -> np.ndarray:
+        """Of each special id of the vocabulary, how many ids below it are not special."""
+        special = np.array(self.special, np.int64)
+        special = special[special < (self.vocab_size or 0)]
+        return special - np.arange(len(special))
+
+    @functools.cached_property
+    def _table(self) -> np.ndarray:
+        table = np.zeros(max(self.special, default=-1) + 2, bool)
+        table[list(self.special)] = True
+        return table
+
+    def are_special(self, tokens: np.ndarray) -> np.ndarray:
+        """Whether each token is special; ids beyond the table are like its last, which is not."""
+        return self._table.take(tokens, mode="clip")
+
+    def to_json(self) -> list[list[int]]:
+        """The special ids as runs [first, last]: hundreds are often one run."""
+        runs: list[list[int]] = []
+        for id in self.special:
+            if runs and runs[-1][1] == id - 1:
+                runs[-1][1] = id
+            else:
+                runs.append([id, id])
+        return runs
+
+
+NO_IDS = KnownIds("", None, {}, (), 0, 0)
+"""For a list without augmentations."""

@@ -1,0 +1,68 @@
+"""MaskTokens: masked language modelling (Devlin et al., 2018).
+
+Each input is chosen with the chance `rate`. Of those chosen, a share `keep` stays as it is, a share
+`random` becomes an id drawn uniformly from all that are not special, and the rest becomes the mask
+token. The label of a chosen input is its own token, not the next one; all other labels are -100.
+For models that read in both directions.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from tokenmill.batches.augment.augmentation import MASKS, Rows, check_rate
+from tokenmill.batches.augment.known_ids import KnownIds
+from tokenmill.batches.augment.row_random import RowRandom, high, is_below
+
+MASK_NAMES = ("[MASK]", "<mask>", "<|mask|>", "<MASK>")
+
+
+@dataclass(frozen=True)
+class MaskTokens:
+    """Inputs that a model is to guess: `rate` of them, 80 % as the mask token, by default.
+
+    `keep` of these stay as they are, `random` become another id. The mask token is that of the
+    tokenizer unless `mask_id` is given. Labels are there only, and are the inputs' own tokens.
+    """
+
+    rate: float = 0.15
+    mask_id: int | None = None
+    keep: float = 0.1
+    random: float = 0.1
+
+    name: ClassVar[str] = "MaskTokens"
+    version: ClassVar[int] = 1
+    stage: ClassVar[int] = MASKS
+    needs_documents: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_rate("rate of MaskTokens", self.rate)
+        check_rate("keep of MaskTokens", self.keep)
+        check_rate("random of MaskTokens", self.random)
+        check_rate("keep + random of MaskTokens", self.keep + self.random)
+
+    def bound(self, ids: KnownIds) -> Self:
+        if self.random:
+            ids.check_can_draw("MaskTokens with random above 0")
+        return replace(self, mask_id=ids.find("mask_id", self.mask_id, MASK_NAMES))
+
+    def added_ids(self) -> tuple[int, ...]:
+        return () if self.mask_id is None else (self.mask_id,)
+
+    def settings(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def apply(self, rows: Rows, random: RowRandom) -> None:
+        fixed = rows.fixed[:, :-1]
+        chosen = random.chosen(self.rate, fixed.shape[1]) & ~fixed
+        row, column = chosen.nonzero()
+        bits = random.bits(row, column)
+        kind = high(bits)
+        changes = ~is_below(kind, self.keep)
+        new = np.full(len(row), self.mask_id, rows.tokens.dtype)
+        if self.random:
+            drawn = changes & is_below(kind, self.keep + self.random)
+            new[drawn] = rows.ids.draw(bits[drawn])
+        rows.open_inputs()[row[changes], column[changes]] = new[changes]
+        rows.masked = chosen
