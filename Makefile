@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
 
-.PHONY: demo test lint types unit servers format docs bench clean
+.PHONY: demo test lint types unit servers format docs bench faults clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/demo.py
@@ -42,6 +42,10 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/search.py
 	$(BIN)/python bench/engines.py
 	$(BIN)/python bench/train.py
+
+# Half an hour: kills, failing system calls, flipped bits, damaged files, attacks on `view`.
+faults: $(VENV)/dev.stamp
+	cd tests && ../$(BIN)/python -m faults --results ../bench/results/faults.json
 
 $(VENV)/torch.stamp: constraints.txt
 	$(PYTHON) -m venv $(VENV)

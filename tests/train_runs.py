@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.train.metrics import points
-
 ROOT = Path(__file__).parents[1]
 
 # 257 ids, 1,000 weights or so: a step takes a few milliseconds.
@@ -65,9 +63,13 @@ def command(settings: dict[str, Any], *more: str, **environ: str) -> subprocess.
 
 def losses(run_dir: Path) -> list[tuple[int, float]]:
     """(step, loss) of all steps."""
+    from tokenmill.train.metrics import points  # only here: with it comes torch
+
     return points(run_dir / "metrics.jsonl", "loss")
 
 
 def val_losses(run_dir: Path) -> list[tuple[int, float]]:
     """(step, validation loss)."""
+    from tokenmill.train.metrics import points
+
     return points(run_dir / "metrics.jsonl", "val_loss")

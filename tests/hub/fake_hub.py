@@ -24,6 +24,7 @@ class Fault:
     status: int = 503
     headers: dict[str, str] = field(default_factory=dict)
     at: int = 700
+    body: bytes = b"{}"
     reached: threading.Event = field(default_factory=threading.Event)
     release: threading.Event = field(default_factory=threading.Event)
 
@@ -273,6 +274,8 @@ class _HubHandler(Uploads, _Handler):
             return False
         if fault.kind == "refuse":
             self.drop()
+        elif fault.kind == "body":
+            self.answer(200, fault.body, Content_Type="application/json")
         else:
             self.answer(
                 fault.status, b"{}", **{k.replace("-", "_"): v for k, v in fault.headers.items()}

@@ -9,6 +9,7 @@ ones. Batch size, ranks and workers are not in it: they may change.
 from collections.abc import Mapping
 from typing import Any
 
+from tokenmill.base.human import one_line
 from tokenmill.errors import OrderMismatchError
 
 STATE_FORMAT = 1
@@ -33,7 +34,7 @@ def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, 
     _refuse_differences({**USUAL, **state}, {**USUAL, **here})
     for key in ("samples", "pass"):
         value = state[key]
-        if type(value) is not int or value < 0:
+        if type(value) is not int or not 0 <= value < 2**63:
             raise _not_a_state(f"{key!r} in the state is {value!r}, not a count")
     return state["samples"], state["pass"]
 
@@ -51,7 +52,7 @@ def _refuse_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> No
         return
     named = [key for key in differing if not key.endswith("_fingerprint")]
     if "rows" in named:
-        named.remove("documents")  # only one of the two has them
+        named = [key for key in named if key != "documents"]  # only one of the two has them
     settings = [key for key in named if key not in _OF_DATA]
     if "order_fingerprint" in differing and (settings or "documents" not in named):
         wanted = (
@@ -60,8 +61,9 @@ def _refuse_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> No
         what, hint = "order", f"use {wanted} to resume"
     else:
         what, hint = "data", "open the data it was saved with"
-    saved, ours = (str(those[f"{what}_fingerprint"])[:8] for those in (state, here))
-    lines = [f"       {name:<12} {state[name]} -> {here[name]}" for name in named]
+    saved, ours = (one_line(str(those[f"{what}_fingerprint"])[:8]) for those in (state, here))
+    shown = {name: one_line(str(state[name])[:200]) for name in named}
+    lines = [f"       {name:<12} {shown[name]} -> {here[name]}" for name in named]
     raise OrderMismatchError(
         f"cannot resume: the saved {what} (fingerprint {saved}) is not this one "
         f"(fingerprint {ours})" + "".join(f"\n{line}" for line in lines),

@@ -14,11 +14,13 @@ place by a rename, so that several processes may download into one folder.
 
 import errno
 import json
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from tokenmill.base.atomic import new_file
+from tokenmill.base.atomic import is_temporary, new_file
 from tokenmill.errors import DownloadError
 from tokenmill.hub.remote_files import OUR_FOLDER, HubFile
 
@@ -70,7 +72,7 @@ class CheckedFiles:
     def commit_of(self, revision: str) -> str:
         """The commit that this revision named when everything asked for was here, or ""."""
         try:
-            return self._ref(revision).read_text().strip()
+            return self._ref(revision).read_text(errors="replace").strip()
         except OSError:
             return ""
 
@@ -82,14 +84,24 @@ class CheckedFiles:
         """All files of a commit, if they were listed before."""
         known = _read(self._repo / f"{commit}.json")
         try:
-            return [HubFile(file["path"], file["bytes"], file["digest"]) for file in known["files"]]
+            files = [
+                HubFile(each["path"], each["bytes"], each["digest"]) for each in known["files"]
+            ]
         except (KeyError, TypeError):
             return []
+        return files if all(file.is_sound() for file in files) else []
 
     def note_files(self, commit: str, files: list[HubFile]) -> None:
         path = self._repo / f"{commit}.json"
         if not path.exists():
             _write_json(path, {"repo": self.repo_id, "files": [file.to_json() for file in files]})
+
+    def remove_leftovers(self, older_than: float) -> None:
+        """Remove records that a killed process left half written, so many seconds ago."""
+        for path in self._home.rglob(".*.tmp"):
+            with suppress(FileNotFoundError):
+                if is_temporary(path.name) and time.time() - path.stat().st_mtime > older_than:
+                    path.unlink()
 
     def _ref(self, revision: str) -> Path:
         return self._repo / "refs" / quote(revision, safe="")
@@ -106,6 +118,8 @@ def origins(folder: Path) -> list[dict[str, str]]:
     """The repositories, revisions and commits that a folder was downloaded from."""
     found = []
     for path in sorted((folder / OUR_FOLDER / "hub").glob("*--*/refs/*")):
+        if is_temporary(path.name):
+            continue
         commit = path.read_text(encoding="utf-8", errors="replace").strip()[:40]
         repo = path.parent.parent.name.replace("--", "/", 1)
         found.append({"repo": repo, "revision": unquote(path.name), "commit": commit})

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from tokenmill.base.human import one_line
 from tokenmill.base.redact import redact
 from tokenmill.base.retry import TRANSIENT_STATUS, RetryClock, Transient, seconds_asked_for
 from tokenmill.errors import DownloadError, MissingExtraError
@@ -19,6 +20,8 @@ from tokenmill.hub.remote_files import HubFile
 from tokenmill.version import __version__
 
 T = TypeVar("T")
+# What huggingface_hub raises when an answer is not the JSON it expects.
+_NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _LOCAL_HOST = re.compile(r"localhost|::1|127(\.\d{1,3}){3}")
 
 
@@ -82,13 +85,18 @@ class Hub:
             options = {"recursive": True, "revision": commit, "repo_type": "dataset"}
             return list(self.api.list_repo_tree(self.repo_id, **options))
 
-        return [
-            HubFile(entry.path, int(entry.lfs.size), f"sha256:{entry.lfs.sha256}")
+        files = [
+            HubFile(entry.path, entry.lfs.size, f"sha256:{entry.lfs.sha256}")
             if entry.lfs
-            else HubFile(entry.path, int(entry.size), f"git:{entry.blob_id}")
+            else HubFile(entry.path, entry.size, f"git:{entry.blob_id}")
             for entry in self.ask(all_pages)
             if hasattr(entry, "blob_id")  # a folder has none
         ]
+        for file in files:
+            if not file.is_sound():
+                what = one_line(repr(file)[:300])
+                raise DownloadError(f"{self}: the hub lists a file that cannot be one: {what}")
+        return files
 
     @contextlib.contextmanager
     def body(self, file: HubFile, commit: str, start: int) -> Iterator[Any]:
@@ -127,6 +135,12 @@ class Hub:
             try:
                 with self._network_errors():
                     return call(*args, **options)
+            except _NOT_UNDERSTOOD as error:
+                what = f"{type(error).__name__}: {one_line(str(error)[:200])}"
+                raise DownloadError(
+                    f"{self}: the answer of the hub cannot be understood ({what})",
+                    hint="try again later; if HF_ENDPOINT is set, check that it is a hub",
+                ) from None
             except Transient as reason:
                 failures += 1
                 try:

@@ -30,6 +30,7 @@ from tokenmill.hub.transfers import Transfers, in_parallel
 from tokenmill.shards.manifest import FILE_NAME as MANIFEST
 
 DEFAULT_FOLDER = "/tmp/data"
+OLD = 86_400.0  # seconds after which what a killed download left is of no use
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,9 @@ def download(
             transfers = Transfers(shown, missing)
             fetcher = Fetcher(hub, commit, checked.partials, clock, transfers)
             _fetch_all(fetcher, checked, missing, workers)
-        for path in orphans(checked.partials, untouched_for=86_400.0):
+        for path in orphans(checked.partials, untouched_for=OLD):
             path.unlink(missing_ok=True)
+        checked.remove_leftovers(OLD)
     checked.note_commit(revision, commit)
     return result
 

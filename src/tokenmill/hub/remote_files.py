@@ -16,6 +16,7 @@ from tokenmill.shards.manifest import FILE_NAME as MANIFEST
 DEFAULT_REPO = "karpathy/fineweb-edu-100B-gpt2-token-shards"
 DEFAULT_NUM_SHARDS = 3
 OUR_FOLDER = ".tokenmill"  # records and incomplete files, inside the folder of the download
+_DIGEST = re.compile("sha256:[0-9a-f]{64}|git:[0-9a-f]{40}")
 _SHARD_SUFFIXES = (".bin", ".npy", ".ds")
 _HELD_OUT = re.compile(r"(^|[/_.-])(val|valid|validation|test|eval)([/_.-]|$)")
 
@@ -28,6 +29,16 @@ class HubFile:
     num_bytes: int
     digest: str
     """`sha256:HEX` of the content (files in LFS), or `git:HEX`, git's own name of the blob."""
+
+    def is_sound(self) -> bool:
+        """Whether the fields are such at all; they come from a server, or from a record."""
+        return (
+            isinstance(self.path, str)
+            and type(self.num_bytes) is int
+            and self.num_bytes >= 0
+            and isinstance(self.digest, str)
+            and _DIGEST.fullmatch(self.digest) is not None
+        )
 
     def hasher(self) -> Hasher:
         """A new hash of the kind that `digest` is."""

@@ -31,6 +31,7 @@ from tokenmill.base.progress import Progress
 from tokenmill.base.suggest import one_of
 from tokenmill.errors import (
     BadInputError,
+    LockedError,
     MismatchError,
     Stopped,
     TokenizerMismatchError,
@@ -140,6 +141,10 @@ class TextArray:
     def state(self) -> Path:
         return self.npy.with_suffix(".tokenizer_state.json")
 
+    @property
+    def _work_folder(self) -> Path:
+        return self.npy.with_name(f".{self.npy.name}.work")
+
     def write(self, progress: Progress, unit_bytes: int) -> Pretokenized:
         """Run all stages, and put the array in its place."""
         with self._hold_work_folder() as workspace:
@@ -174,7 +179,14 @@ class TextArray:
             if made[what] != now:
                 kind = TokenizerMismatchError if what == "fingerprint" else MismatchError
                 raise kind(f"{newer} was made with {what} {made[what]!r}, not {now!r}", hint=AGAIN)
+        self._remove_leftovers()
         return self._outcome(len(ids), 0, None, kept=True)
+
+    def _remove_leftovers(self) -> None:
+        """Remove the work folder of a run that was killed after the array was in its place."""
+        if self._work_folder.exists():
+            with suppress(LockedError), self._hold_work_folder():
+                pass
 
     @property
     def _wanted(self) -> dict[str, str]:
@@ -214,7 +226,7 @@ class TextArray:
         What was done stays after an interrupt or a failing disk, to resume from; it is removed
         after success, and after any other error, which would come again.
         """
-        folder = self.npy.with_name(f".{self.npy.name}.work")
+        folder = self._work_folder
         try:
             with explain_bad_disk(folder), hold_workspace(folder, break_lock=False) as workspace:
                 try:
@@ -235,7 +247,11 @@ class TextArray:
             self.npy.unlink(missing_ok=True)
         state = {**self.tokenizer.state(), "separator": self.separator or ""}
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        write_atomically(self.state, orjson.dumps(state, option=options))
+        written = array.with_name(
+            self.state.name
+        )  # there, so that a kill leaves nothing beside the text
+        write_atomically(written, orjson.dumps(state, option=options))
+        rename_durably(written, self.state)
         rename_durably(array, self.npy)
 
     def _outcome(

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from tokenmill.base.human import one_line
 from tokenmill.base.suggest import did_you_mean
 from tokenmill.errors import FormatError, TokenizerMismatchError
 from tokenmill.tokens import huggingface, sentencepiece, tiktoken_file
@@ -95,15 +96,16 @@ def from_state(state: dict[str, Any]) -> Tokenizer:
         )
     try:
         tokenizer = build(state)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        found = tokenizer.fingerprint
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise FormatError(
             f"the stored state of a {kind} tokenizer is not complete: {error!r}"
         ) from error
     expected = state.get("fingerprint")
-    if expected != tokenizer.fingerprint:
+    if expected != found:
         raise TokenizerMismatchError(
-            f"the stored tokenizer {tokenizer.name} has fingerprint {expected}, but on this "
-            f"machine it behaves as {tokenizer.fingerprint}",
+            f"the stored tokenizer {one_line(tokenizer.name)} has fingerprint "
+            f"{one_line(str(expected))}, but on this machine it behaves as {found}",
             hint="ids would mean different text; the state was edited, or a library that encodes "
             "has changed: compare the versions of gigatoken, tokenizers and sentencepiece",
         )

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,11 +18,18 @@ from typing import Any, NamedTuple
 
 import xxhash
 
+from tokenmill.base.human import one_line
 from tokenmill.errors import FormatError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
 from tokenmill.tokens.gigatoken import Encoder
 from tokenmill.tokens.tokenizer import Ends, Ids
-from tokenmill.tokens.vocabulary import PROBE, SpelledTokenizer, Vocabulary, fingerprint
+from tokenmill.tokens.vocabulary import (
+    PROBE,
+    SpelledTokenizer,
+    Vocabulary,
+    check_ids,
+    fingerprint,
+)
 
 BUNDLED = Path(__file__).parent / "data" / "gpt2.tiktoken"
 END_OF_TEXT = "<|endoftext|>"
@@ -122,6 +130,8 @@ class TiktokenTokenizer(SpelledTokenizer):
 
     @functools.cached_property
     def fingerprint(self) -> str:
+        if self.data is not None:
+            _ = self._vocabulary  # first, because it says what is wrong with a rank file
         ids = self._encoder.encode_batch([PROBE])[0]
         if self.data is None and xxhash.xxh3_128_hexdigest(ids.data) == GPT2_PROBE_IDS:
             return GPT2_FINGERPRINT  # parsing the vocabulary would take 0.4 s of every process
@@ -230,7 +240,7 @@ def parse_ranks(data: bytes, name: str) -> dict[int, bytes]:
             raise FormatError(
                 f"{name}, line {number}: {line[:40]!r} is not a token and its rank"
             ) from None
-        if not 0 <= key < 2**31 or key in spellings or not spelling:
+        if key < 0 or key in spellings or not spelling:
             raise FormatError(f"{name}, line {number}: rank {key} is out of range or comes twice")
         spellings[key] = spelling
     missing = {bytes([b]) for b in range(256)} - set(spellings.values())
@@ -239,6 +249,10 @@ def parse_ranks(data: bytes, name: str) -> dict[int, bytes]:
             f"{name} is not a byte-level vocabulary: {len(missing)} of the 256 single bytes have "
             f"no rank, {min(missing)!r} is one"
         )
+    check_ids(spellings, name)
+    if len(set(spellings.values())) < len(spellings):
+        twice = next(token for token, n in Counter(spellings.values()).items() if n > 1)
+        raise FormatError(f"{name}: the token {twice!r:.60} comes twice")
     return spellings
 
 
@@ -270,4 +284,8 @@ def _build(data: bytes | None, scheme: str) -> Any:
     with tempfile.NamedTemporaryFile(suffix=".tiktoken") as file:
         file.write(data)
         file.flush()
-        return BPETokenizer.from_tiktoken(file.name, scheme)
+        try:
+            return BPETokenizer.from_tiktoken(file.name, scheme)
+        except RuntimeError as error:
+            reason = one_line(str(error).splitlines()[0])
+            raise FormatError(f"the rank file cannot be used: {reason}") from None

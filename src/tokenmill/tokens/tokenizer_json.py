@@ -7,6 +7,7 @@ from typing import Any
 
 from tokenmill.errors import FormatError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
+from tokenmill.tokens.vocabulary import check_ids
 
 # Split patterns as published files write them; for each of them the argument of cuts.py holds.
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -115,10 +116,9 @@ def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
             spellings = {number: to_bytes(entry[0]) for number, entry in enumerate(vocab)}
         for token in tree.get("added_tokens") or []:
             spellings[int(token["id"])] = _from_text(token["content"])
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FormatError(f"{where} has a vocabulary that cannot be read: {error!r}") from None
-    if not spellings or min(spellings) < 0 or max(spellings) >= 2**31:
-        raise FormatError(f"{where} has an empty vocabulary, or ids that are out of range")
+    check_ids(spellings, where)
     return spellings
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from tokenmill.errors import FormatError
 from tokenmill.tokens.tokenizer import Ends, Ids
 
 # Frozen: a change here makes every stored dataset look like one of another tokenizer.
@@ -31,15 +32,26 @@ PROBE = (
     "\u7c89\u3092\u3072\u304f\u3002\ubb3c\ub808\ubc29\uc544\n"
     "\U0001f33e\U0001f3fd\u200d\U0001f468 \u00a0\u2003\u3000 <|endoftext|></s><s>\n"
 ).encode()
+_MOST_GAPS = 1 << 20  # ids without a token, besides three for each token
 _RUN = 1 << 14  # ids spelled at a time; what this needs then stays in the processor's cache
+
+
+def check_ids(spellings: Mapping[int, bytes], name: str) -> None:
+    """Refuse ids that are negative, or so large that tables of them would fill the memory."""
+    most = len(spellings) * 4 + _MOST_GAPS
+    if not spellings or min(spellings) < 0 or max(spellings) >= most:
+        ids = f"ids from {min(spellings):,} to {max(spellings):,}" if spellings else "no ids"
+        raise FormatError(
+            f"{name} has a vocabulary of {len(spellings):,} tokens with {ids}; "
+            f"expected ids from 0 to {most - 1:,} at most"
+        )
 
 
 class Vocabulary:
     """id -> bytes, kept as one run of bytes and two arrays. Ids may have gaps."""
 
     def __init__(self, spellings: Mapping[int, bytes], *, name: str) -> None:
-        if not spellings:
-            raise ValueError(f"tokenizer {name} has an empty vocabulary")
+        check_ids(spellings, f"tokenizer {name}")
         self.name = name
         self.size = max(spellings) + 1
         self.spellings = spellings

@@ -13,7 +13,7 @@ runs.
 import json
 import pickle
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 
@@ -27,6 +27,7 @@ from tokenmill.base.atomic import (
     write_atomically,
 )
 from tokenmill.base.hashing import hash_file
+from tokenmill.base.strict_json import parse_object
 from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
 
 VERSION = 1
@@ -56,9 +57,6 @@ def save(
     final = folder / f"step_{step:08d}"
     if latest(run_dir) == final:
         return final  # nothing was trained since
-    for leftover in folder.glob(".*.tmp"):  # of a process that was killed while writing
-        if is_temporary(leftover.name):
-            remove(leftover)
     temporary = temporary_beside(final)
     temporary.mkdir()
     torch.save(model, temporary / "model.pt")
@@ -72,10 +70,21 @@ def save(
     remove(final)  # complete, but never named by `latest`
     rename_durably(temporary, final)
     write_atomically(folder / "latest", f"{final.name}\n".encode("ascii"))
-    others = sorted(p for p in folder.glob("step_*") if p != final)
-    for old in others[: max(0, len(others) - (keep - 1))]:
-        remove(old)
+    remove_leftovers(run_dir, keep=keep)
     return final
+
+
+def remove_leftovers(run_dir: Path, *, keep: int) -> None:
+    """Remove all but `keep` checkpoints, and what a process left that was killed while writing."""
+    for folder in (run_dir, run_dir / "checkpoints"):
+        for path in folder.glob(".*.tmp"):
+            if is_temporary(path.name):
+                remove(path)
+    newest = latest(run_dir)
+    if newest is not None:
+        others = sorted(p for p in newest.parent.glob("step_*") if p != newest)
+        for old in others[: max(0, len(others) - (keep - 1))]:
+            remove(old)
 
 
 def latest(run_dir: Path) -> Path | None:
@@ -95,12 +104,15 @@ def latest(run_dir: Path) -> Path | None:
 def load(folder: Path, *, device: str | torch.device = "cpu", optimizer: bool = True) -> Checkpoint:
     """Read a checkpoint whole, or refuse it; nothing in it is executed."""
     state = read_state(folder)
-    if state.get("version") != VERSION:
+    if state["version"] != VERSION:
         raise UnsupportedVersionError(
-            f"{folder} has checkpoint version {state.get('version')}; "
+            f"{folder} has checkpoint version {state['version']!r:.40}; "
             f"this tokenmill reads {VERSION}"
         )
-    for name, expected in state["files"].items():
+    files = state["files"]
+    if not isinstance(files, dict) or type(state["step"]) is not int:
+        raise FormatError(f"{folder / 'state.json'} is damaged: its step or its files are not such")
+    for name, expected in files.items():
         if name not in ("model.pt", "optimizer.pt") or _digest(folder / name) != expected:
             raise CorruptShardError(
                 f"{folder / name} is not the file that was saved: its size or hash differs",
@@ -112,14 +124,21 @@ def load(folder: Path, *, device: str | torch.device = "cpu", optimizer: bool = 
 
 def read_state(folder: Path) -> dict[str, Any]:
     """The settings and the position in the data of a checkpoint, without its tensors."""
+    path = folder / "state.json"
     try:
-        state: dict[str, Any] = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        return _State(parse_object(path.read_bytes(), str(path)))
     except FileNotFoundError:
         raise FormatError(
             f"{folder}, named by {folder.parent}/latest, is no checkpoint: it has no state.json",
             hint=f"write the name of another checkpoint in {folder.parent} into it",
         ) from None
-    return state
+
+
+class _State(dict[str, Any]):
+    """The fields of a state.json; one that is asked for and missing is an error of ours."""
+
+    def __missing__(self, key: str) -> NoReturn:
+        raise FormatError(f"the state.json of this checkpoint has no {key!r}: it is damaged")
 
 
 def read_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.base.atomic import sync_open_file, write_atomically
-from tokenmill.errors import MissingExtraError
+from tokenmill.errors import FormatError, MissingExtraError
 from tokenmill.train.config import TrainConfig
 from tokenmill.train.curve import write_curve
 
@@ -125,12 +125,24 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a metrics.jsonl; a last line cut short by a kill is left out."""
     if not path.exists():
         return
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            if line.endswith("\n"):
-                yield json.loads(line)
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.endswith(b"\n"):
+                yield _row(line, f"{path}, line {number}")
+
+
+def _row(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    if not isinstance(row, dict) or type(row.get("step")) is not int:
+        what = f"{where} is not a row of numbers with their step: {line[:60]!r}"
+        raise FormatError(what, hint="remove this line")
+    return row
 
 
 def points(path: Path, name: str) -> list[tuple[int, float]]:
     """(step, value) of one number over a run."""
-    return [(row["step"], row[name]) for row in read(path) if row.get(name) is not None]
+    rows = ((row["step"], row.get(name)) for row in read(path))
+    return [(step, value) for step, value in rows if isinstance(value, int | float)]

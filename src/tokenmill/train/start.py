@@ -62,6 +62,7 @@ def train(
         if saved is not None:
             trainer.restore(checkpoint.load(saved, device=device))
         if ranks.rank == 0:
+            checkpoint.remove_leftovers(config.run_dir, keep=config.keep_checkpoints)
             describe_run(config, data)
         progress.say(
             f"{config.model_name}: {human_count(trainer.model.num_parameters)} parameters "

@@ -61,8 +61,11 @@ class Site:
                     page = maker(View(self, split, query))
         except (ValueError, IndexError, TokenmillError, OSError) as error:
             page = message("This cannot be shown", str(error), status=400)
-        names = list(self.splits)
-        return page, framed(page, name=self.name, splits=names, split=split, route=route, q=asked)
+        names, known_route = list(self.splits), route if route in _pages() else ""
+        document = framed(
+            page, name=self.name, splits=names, split=split, route=known_route, q=asked
+        )
+        return page, document
 
 
 @dataclass(frozen=True)

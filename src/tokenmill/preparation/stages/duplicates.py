@@ -243,8 +243,9 @@ class Searched:
         """What partitions found of a group, and what the group itself repeats."""
         yield from self._found(workspace, group)
         with open(workspace.path(self.stage, f"merged-{group}.repeated"), "rb") as file:
-            while len(places := np.fromfile(file, WORD, HASHES_PER_PARTITION)):
-                yield np.sort(places)
+            # Not by np.fromfile, which takes a failed read for the end of the file.
+            while data := file.read(HASHES_PER_PARTITION * WORD.itemsize):
+                yield np.sort(np.frombuffer(data, WORD))
 
 
 def _and_after(units: range) -> range:
@@ -382,4 +383,5 @@ def _documents(plan: Plan, shards: tuple[ShardEntry, ...], at: int) -> Iterator[
 def _tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray, np.ndarray]:
     folder = plan.workspace.out_dir
     tokens = np.memmap(folder / shard.file, plan.dtype, mode="r", shape=(shard.num_tokens,))
-    return tokens, np.fromfile(folder / shard.ends.file, "<u8").astype(np.int64)
+    ends = np.frombuffer((folder / shard.ends.file).read_bytes(), "<u8")
+    return tokens, ends.astype(np.int64)

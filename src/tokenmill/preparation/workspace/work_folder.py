@@ -30,9 +30,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
+import xxhash
 
 from tokenmill.base.atomic import is_temporary, keep, new_file, remove, sync_file
 from tokenmill.base.hashing import hash_file
+from tokenmill.base.human import one_line
+from tokenmill.errors import PrepareError
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 
 STANDARD_INPUT = "standard-input"
@@ -66,14 +69,17 @@ class Workspace:
     def receipt(self, stage: str, name: str) -> Receipt | None:
         """The receipt of a finished task, or None when there is none that can be trusted.
 
-        A receipt names its files with size and hash: what is gone or cut is made again.
+        A receipt has a hash of itself and names its files with size and hash: what is gone, cut
+        or changed is made again.
         """
         try:
             found: Receipt = orjson.loads(self.path(stage, f"{name}.json").read_bytes())
+            if found.pop("xxh3_128") != _hash_of(found):
+                return None
             for file, (size, _) in found["files"].items():
                 if self.path(stage, file).stat().st_size != size:
                     return None
-        except (FileNotFoundError, orjson.JSONDecodeError, KeyError):
+        except (FileNotFoundError, orjson.JSONDecodeError, KeyError, AttributeError, TypeError):
             return None
         return found
 
@@ -96,7 +102,7 @@ class Workspace:
             for file in files:
                 sync_file(self.path(stage, file))
         with new_file(self.path(stage, f"{name}.json"), durable=shared) as out:
-            out.write(orjson.dumps(receipt))
+            out.write(orjson.dumps({**receipt, "xxh3_128": _hash_of(receipt)}))
         return receipt
 
     def share(self) -> None:
@@ -162,6 +168,10 @@ class Workspace:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
+def _hash_of(receipt: Receipt) -> str:
+    return xxhash.xxh3_128_hexdigest(orjson.dumps(receipt))
+
+
 def _boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -180,7 +190,13 @@ def read_once(
     def decorate(load: Callable[[Path], Loaded]) -> Callable[[str | Path], Loaded]:
         @functools.lru_cache(maxsize=1)
         def load_version(path: Path, *_stamp: int) -> Loaded:
-            return load(path)
+            try:
+                return load(path)
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                raise PrepareError(
+                    f"{path} is damaged: {one_line(repr(error)[:200])}",
+                    hint=f"remove {path.parent}, then the same command starts again",
+                ) from error
 
         @functools.wraps(load)
         def remembered(out_dir: str | Path) -> Loaded:

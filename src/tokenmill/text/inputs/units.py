@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
+from tokenmill.base.human import one_line
 from tokenmill.errors import MissingExtraError, PrepareError
 from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.decompress import InputStream
@@ -98,4 +99,4 @@ def damaged_parquet(source: Source, error: Exception) -> PrepareError:
     if isinstance(error, OSError) and error.errno:  # of the system; pyarrow's own have no number
         return open_input.cannot_read(source.path, error)
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return open_input.bad_file(source.name, f"is damaged or not parquet: {reason}")
+    return open_input.bad_file(source.name, f"is damaged or not parquet: {one_line(reason)}")
