@@ -23,6 +23,7 @@ _buckets: dict[str, dict[str, tuple[bytes, int]]] = {}
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16  # head and body leave together
 
     def log_message(self, *_):
         pass

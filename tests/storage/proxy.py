@@ -3,6 +3,7 @@
 `faults` is asked about every request and says what becomes of it:
     None    it is passed on
     "503"   the answer is 503 SlowDown
+    "empty" the answer is that of a list without objects
     "403"   the answer is 403, without a body
     "stall" the answer begins and then nothing comes
     "cut"   the answer ends in the middle of its body
@@ -90,6 +91,11 @@ class Proxy:
         if fault == "503":
             text = b"<Error><Code>SlowDown</Code><Message>later</Message></Error>"
             writer.write(b"HTTP/1.1 503 Slow Down\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
+            await writer.drain()
+            return True
+        if fault == "empty":
+            text = b"<ListBucketResult></ListBucketResult>"
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
             await writer.drain()
             return True
         if fault == "403":

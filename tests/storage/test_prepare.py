@@ -100,10 +100,8 @@ def test_the_same_command_again_says_that_it_is_there_and_another_is_refused(
         tokenmill.prepare(corpus, f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
     with pytest.raises(ValueError, match="work_dir"):
         tokenmill.prepare(corpus, f"{bucket}/other", **SETTINGS)
-    with pytest.raises(ValueError, match="neither added to nor replaced"):
-        tokenmill.prepare(
-            corpus, f"{bucket}/data", work_dir=tmp_path / "w", append=True, **SETTINGS
-        )
+    with pytest.raises(SettingsMismatchError, match=r"all 3 inputs are in s3://.* already"):
+        tokenmill.prepare(corpus, f"{bucket}/data", work_dir=tmp_path / "w", append=True)
 
 
 def test_stopped_at_the_manifest_it_resumes_with_what_was_uploaded(
@@ -188,7 +186,7 @@ def test_a_dataset_that_somebody_else_finished_first_is_not_replaced(
     theirs = f"{bucket}/data/dataset_metadata.json"
 
     def somebody_else(request):
-        if request.method == "PUT" and request.path.endswith("/README.md"):
+        if request.method == "PUT" and "tokenizer_state.json" in request.path:
             where = f"http://127.0.0.1:{moto_port}/{theirs.removeprefix('s3://')}"
             kind = {"Content-Type": "application/json"}
             urllib.request.urlopen(urllib.request.Request(where, b"{}", kind, method="PUT"))

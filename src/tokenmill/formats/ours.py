@@ -7,6 +7,7 @@ from a listing.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,7 +135,7 @@ def _found(
     files = [
         TokenFile(
             where.path(shard),
-            shard.file,
+            name_in_dataset(shard.file),
             dtype,
             shard.num_tokens,
             shard.num_bytes,
@@ -159,6 +160,11 @@ def _found(
         has_manifest=True,
         details={"tokenizer": tokenizer.name, "splits": list(manifest.splits)},
     )
+
+
+def name_in_dataset(file: str) -> str:
+    """The name of a shard without the folder that a dataset has which replaced another."""
+    return re.sub(r"^v-[0-9a-f]{16}/", "", file)
 
 
 class _Folder(untrusted.Root):

@@ -205,9 +205,9 @@ def _target(out: Path, plan: Plan) -> Target:
     if plan.workspace.out_dir != out:
         return Target(out, plan.workspace, None, swap=Swap(out))
     if plan.destination is not None:
-        from tokenmill.preparation.workspace.upload_shards import RemoteTarget
+        from tokenmill.preparation.workspace.remote_target import resume_remote_target
 
-        return RemoteTarget(out, plan.workspace, None, destination=plan.destination)
+        return resume_remote_target(out, plan)
     if plan.previous is None:
         return Target(out, plan.workspace, None)
     target = Target(out, plan.workspace, Manifest.load(out), append=True)

@@ -46,6 +46,8 @@ class Plan:
     keeps_apart: bool = False
     """Whether validation sets are made from files, here or in the dataset that is added to: no
     document may then be both in one of them and in the rest."""
+    folder: str = ""
+    """Where new files go inside the dataset, such as `v-0123456789abcdef/`; usually nowhere."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -57,6 +59,7 @@ class Plan:
             "previous": self.previous,
             "destination": self.destination,
             "keeps_apart": self.keeps_apart,
+            "folder": self.folder,
         }
 
     @property
@@ -185,6 +188,7 @@ def load_plan(path: Path) -> Plan:
         found["previous"],
         found["destination"],
         found.get("keeps_apart", False),
+        found.get("folder", ""),
     )
 
 

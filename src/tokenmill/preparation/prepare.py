@@ -88,7 +88,8 @@ def prepare(
     both is not trained on, and nothing else is held out unless `val_fraction` is given.
 
     `engine="ray"` runs the tasks on the Ray cluster at `ray_address`. Inputs and `out_dir` may be
-    `s3://` addresses; the work on the way to one is done in the folder `work_dir`.
+    addresses at `s3://`, `gs://` or `az://` (inputs also at `https://`); the work on the way to one
+    is done in the folder `work_dir`.
     """
     started, progress = time.monotonic(), progress or Progress()
     memory = fit_into_memory(workers, max_ram)
@@ -153,10 +154,11 @@ def start(
         target.previous_hash,
         target.destination,
         bool(held_out) or bool(recorded_held_out(target.previous)),
+        target.folder_for(settings, sources),
     )
     check_space(plan)
     tokenizer = target.tokenizer(given)
-    plan = begin(plan, tokenizer, restart=target.swap is not None, say=progress.say)
+    plan = begin(plan, tokenizer, restart=target.replaces, say=progress.say)
     return plan, decide_limits(plan, memory, tokenizer)
 
 

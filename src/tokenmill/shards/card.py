@@ -12,7 +12,6 @@ from typing import Any
 from tokenmill.base.atomic import write_atomically
 from tokenmill.shards.manifest import (
     ITEM_SIZE,
-    STATE_FILE_NAME,
     Manifest,
     SourceEntry,
     TokenizerEntry,
@@ -30,7 +29,9 @@ _SIZES = (
 
 def write_tokenizer_and_card(folder: Path, manifest: Manifest, state: bytes, command: str) -> None:
     """The files that a dataset has beside shards and manifest; `command` is what made it."""
-    write_atomically(folder / STATE_FILE_NAME, state)
+    path = folder / manifest.tokenizer.state.file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, state)
     write_atomically(folder / "README.md", dataset_card(manifest, command).encode())
 
 

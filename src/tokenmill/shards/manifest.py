@@ -30,7 +30,7 @@ FORMAT = "tokenmill"
 FORMAT_VERSION = 1
 MAX_BYTES = 64 << 20
 ITEM_SIZE = {"uint16": 2, "uint32": 4}
-_OUR_NAME = re.compile(r"[a-z][a-z0-9_]*/shard_[0-9]{5,12}\.(?:bin|ends)")
+_OUR_NAME = re.compile(r"(?:v-[0-9a-f]{16}/)?[a-z][a-z0-9_]*/shard_[0-9]{5,12}\.(?:bin|ends)")
 _HEX128 = re.compile(r"[0-9a-f]{32}")
 
 

@@ -214,5 +214,5 @@ def _failure(kind: str, error: Exception) -> StoreFailure:
 
 def _short(text: str) -> str:
     """The last part of the first line: what went wrong, without the address that was asked."""
-    line = text.partition("\n")[0]
+    line = text.partition("\n")[0].rpartition(" - ")[2]
     return re.sub(r"https?://\S+", "the store", line)[-200:]

@@ -34,12 +34,12 @@ def assemble_shard(out_dir: str, number: int) -> Receipt:
         entry = writer.finish(ends)
     files = (entry, entry.ends)
     known = {f"../../{file.file}": (file.num_bytes, file.xxh3_128) for file in files}
-    if plan.destination is not None:
-        from tokenmill.preparation.workspace.upload_shards import upload_shard
-
-        upload_shard(out, [file.file for file in files], plan.destination)
-        known = {}
     facts = {"split": shard.split, "cut_document": cut, "entry": entry.to_json()}
+    if plan.destination is not None:
+        from tokenmill.preparation.workspace.upload_shards import UPLOADED, upload_shard
+
+        facts[UPLOADED] = upload_shard(plan, [file.file for file in files])
+        known = {}
     return plan.workspace.leave_receipt(*_receipt_name(out_dir, number), known, facts)
 
 

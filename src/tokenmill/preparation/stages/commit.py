@@ -16,7 +16,7 @@ from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.accounts import PreparationOutcome
 from tokenmill.preparation.val_inputs import files_by_split
-from tokenmill.preparation.workspace.target import manifest_hash
+from tokenmill.preparation.workspace.folder_contents import manifest_hash
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
 from tokenmill.shards.card import write_tokenizer_and_card
 from tokenmill.shards.manifest import Manifest, SourceEntry, SplitEntry, TokenizerEntry
@@ -37,8 +37,10 @@ def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -
         settings["val_input"] = held_out
     if piped := hash_standard_input(plan.workspace, plan.sources):
         settings["standard_input"] = piped  # which of many it was
+    tokenizer = TokenizerEntry.of(plan.tokenizer, state, plan.begin_token_id)
+    stored = replace(tokenizer.state, file=plan.folder + tokenizer.state.file)
     manifest = Manifest(
-        tokenizer=TokenizerEntry.of(plan.tokenizer, state, plan.begin_token_id),
+        tokenizer=replace(tokenizer, state=stored),
         dtype=plan.dtype.name,
         tokens_per_shard=plan.settings.tokens_per_shard,
         splits=outcome.splits,

@@ -156,7 +156,8 @@ def make_layout(plan: Plan, decision: Decision, counted: list[Receipt], *, first
         Stretch(split, axis, 0, totals[axis]) for axis, split in enumerate(held_out, FROM_FILES)
     ]
     _refuse_empty_splits(plan, ranges)
-    shards = lay_out(ranges, plan.settings.tokens_per_shard, first=first)
+    planned = lay_out(ranges, plan.settings.tokens_per_shard, first=first)
+    shards = [replace(shard, file=plan.folder + shard.file) for shard in planned]
     found = {
         "shards": [asdict(shard) for shard in shards],
         "part_starts": part_starts,

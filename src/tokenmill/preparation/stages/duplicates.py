@@ -34,6 +34,7 @@ from tokenmill.preparation.stages.hash_runs import (
     entries_between,
     write_places,
 )
+from tokenmill.preparation.workspace.old_dataset import old_manifest, tokens_and_ends
 from tokenmill.preparation.workspace.work_folder import Receipt, Workspace, leaves_receipt
 from tokenmill.shards.manifest import Manifest, ShardEntry
 from tokenmill.text.cleaning.dedup import (
@@ -349,8 +350,7 @@ def hash_existing_documents(out_dir: str, number: int) -> Receipt:
 def _hash_shard(
     plan: Plan, stage: str, number: int, hash_batch: Callable[[list[np.ndarray]], np.ndarray]
 ) -> Receipt:
-    manifest = Manifest.load(plan.workspace.out_dir)
-    documents = _documents(plan, *shards_of(manifest)[number])
+    documents = _documents(plan, *shards_of(old_manifest(plan))[number])
     hashes = map(hash_batch, _in_batches(documents, len, TOKENS_AT_ONCE))
     hashed = ((found, np.zeros(len(found), np.uint32)) for found in hashes)
     facts = {"runs": write_runs(plan.workspace, stage, number, hashed)}
@@ -363,12 +363,12 @@ def _documents(plan: Plan, shards: tuple[ShardEntry, ...], at: int) -> Iterator[
     They come without end-of-text, which a document lacks that the held-out end cut in two, and
     without begin token, which the second half of such a document lacks.
     """
-    tokens, ends = _tokens_and_ends(plan, shards[at])
+    tokens, ends = tokens_and_ends(plan, shards[at])
     if not len(ends):
         return
     start, before = 0, list[np.ndarray]()
     for earlier in reversed(shards[:at]):
-        begun, last = _tokens_and_ends(plan, earlier)
+        begun, last = tokens_and_ends(plan, earlier)
         before.insert(0, begun[last[-1] if len(last) else 0 :])
         if len(last):
             break
@@ -378,10 +378,3 @@ def _documents(plan: Plan, shards: tuple[ShardEntry, ...], at: int) -> Iterator[
         ids = ids[1:] if ids[0] == begin_token else ids
         yield ids[:-1] if len(ids) and ids[-1] == end_of_text else ids
         start, before = stop, []
-
-
-def _tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray, np.ndarray]:
-    folder = plan.workspace.out_dir
-    tokens = np.memmap(folder / shard.file, plan.dtype, mode="r", shape=(shard.num_tokens,))
-    ends = np.frombuffer((folder / shard.ends.file).read_bytes(), "<u8")
-    return tokens, ends.astype(np.int64)

@@ -3,5 +3,8 @@
 work_folder.py      `.preparation/`: its files, tasks and their receipts
 target.py           a new folder, a dataset that is added to, or one that is replaced
 folder_contents.py  what is in the output folder already
-upload_shards.py    the same for a dataset in a bucket
+old_dataset.py      the dataset that is added to, on the disk or in a bucket
+remote_target.py    the same for a dataset in a bucket
+claim.py            who writes to a prefix of a bucket
+upload_shards.py    shards go to a bucket as they are finished
 """

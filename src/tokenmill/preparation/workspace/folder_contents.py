@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+import xxhash
+
 from tokenmill.base.hashing import regular
 from tokenmill.errors import FormatError
 from tokenmill.preparation.settings import Settings, list_other_settings
@@ -28,6 +30,11 @@ def is_ours(folder: str | os.PathLike[str]) -> bool:
             return _OUR_MANIFEST.match(file.read(4096)) is not None
     except (OSError, FormatError):
         return False
+
+
+def manifest_hash(manifest: Manifest) -> str:
+    """What names a manifest: the hash in it."""
+    return xxhash.xxh3_128_hexdigest(manifest.content())
 
 
 def sizes_of_files(manifest: Manifest) -> dict[str, int]:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-import xxhash
-
 from tokenmill.base.atomic import replace_folder
 from tokenmill.base.hashing import read_regular
 from tokenmill.base.lock import hold_lock, is_held
@@ -29,11 +27,12 @@ from tokenmill.preparation.workspace.folder_contents import (
     in_already,
     is_ours,
     list_differences_from,
+    manifest_hash,
     recorded_settings,
     refuse_damaged,
 )
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.shards.manifest import FILE_NAME, Manifest
+from tokenmill.shards.manifest import FILE_NAME, Manifest, StateFile
 from tokenmill.storage import is_remote
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.load_tokenizer import check_stated, from_bytes
@@ -103,6 +102,19 @@ class Target:
         except OSError:
             return None
 
+    def read_state(self, state: StateFile) -> bytes:
+        """The tokenizer that is stored with the dataset that is there."""
+        return read_regular(self.out_dir / state.file)
+
+    def folder_for(self, settings: Settings, sources: Sequence[Source]) -> str:
+        """The folder inside the dataset that new files go to, with a slash at its end."""
+        return ""
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a dataset is replaced."""
+        return self.swap is not None
+
     @property
     def previous(self) -> Manifest | None:
         return self.found if self.append else None
@@ -126,7 +138,7 @@ class Target:
             is_fixed = name in ("begin_token", "dtype", "tokens_per_shard", "val_fraction")
             if is_fixed and value != must_be:
                 raise SettingsMismatchError(
-                    f"{self.out_dir} was made with {name} {must_be!r}, and what is added to it "
+                    f"{self.name} was made with {name} {must_be!r}, and what is added to it "
                     f"must be as well, not {value!r}",
                     hint=f"leave {name} out, or prepare into another folder",
                 )
@@ -138,11 +150,11 @@ class Target:
         if self.previous is None:
             return load_tokenizer(Settings(**given))
         record = self.previous.tokenizer
-        file = self.out_dir / record.state.file
-        stored = from_bytes(read_regular(file), str(file))
+        file = f"{self.name}/{record.state.file}"
+        stored = from_bytes(self.read_state(record.state), file)
         check_stated(
             stored,
-            str(file),
+            file,
             vocab_size=record.vocab_size,
             end_of_text_id=record.end_of_text_id,
             fingerprint=record.fingerprint,
@@ -153,7 +165,7 @@ class Target:
             wanted = load_tokenizer(asked)
             if wanted is None or wanted.fingerprint != stored.fingerprint:
                 raise TokenizerMismatchError(
-                    f"{self.out_dir} was made with the tokenizer {record.name!r} (fingerprint "
+                    f"{self.name} was made with the tokenizer {record.name!r} (fingerprint "
                     f"{stored.fingerprint}), not with {asked.tokenizer!r}",
                     hint="leave tokenizer out, or prepare into another folder",
                 )
@@ -187,7 +199,7 @@ class Target:
         )
         if lines := list_differences_from(found, self.finished_at(), asked, sources, piped):
             raise other_settings(
-                f"{self.out_dir} holds a dataset",
+                f"{self.name} holds a dataset",
                 lines,
                 hint="use another folder, or pass --append to add to it, --overwrite to replace it",
             )
@@ -201,7 +213,7 @@ class Target:
     def _refuse_same_again(self, sources: list[Source]) -> None:
         if len(self._in_already(sources)) == len(sources):
             raise SettingsMismatchError(
-                f"all {len(sources)} inputs are in {self.out_dir} already, by name and size "
+                f"all {len(sources)} inputs are in {self.name} already, by name and size "
                 f"(such as {sources[0].name!r})",
                 hint="nothing was added; `tokenmill inspect` lists what the dataset is made of; a "
                 "file that only happens to have the same name and size can be added under another "
@@ -230,11 +242,6 @@ class Target:
         self.workspace.remove()
 
 
-def manifest_hash(manifest: Manifest) -> str:
-    """What names a manifest: the hash in it."""
-    return xxhash.xxh3_128_hexdigest(manifest.content())
-
-
 @contextmanager
 def open_target(
     out_dir: str | os.PathLike[str],
@@ -249,7 +256,7 @@ def open_target(
     options = {"append": append, "overwrite": overwrite, "break_lock": break_lock}
     with stop_on_signals(), explain_bad_disk(Path(work_dir or out_dir)):
         if isinstance(out_dir, str) and is_remote(out_dir):
-            from tokenmill.preparation.workspace.upload_shards import open_remote_target
+            from tokenmill.preparation.workspace.remote_target import open_remote_target
 
             with open_remote_target(out_dir, work_dir, **options) as target:
                 yield target

@@ -1,110 +1,111 @@
-"""Prepare into a bucket: the work is done in a folder, shards are uploaded as they are finished.
+"""Bring shards to a bucket as they are finished, and know at the end that they are still there.
 
-Each shard goes up whole and is checked there, then its copy here is removed. The manifest goes
-last, under the condition that there is none: two writers cannot both win.
+Each file goes up whole, under a name that no dataset uses, on the condition that there is none;
+what is found there instead must be the same bytes, or waste of a preparation that was given up.
+What the store called it (its ETag) is kept in the receipt, and compared before the manifest is
+written: an object that somebody else replaced is noticed.
 """
 
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import ClassVar
+from typing import Any
 
-from tokenmill.errors import PrepareError, SettingsMismatchError
-from tokenmill.preparation.settings import Settings
-from tokenmill.preparation.stages.accounts import Summary
-from tokenmill.preparation.workspace.folder_contents import sizes_of_files
-from tokenmill.preparation.workspace.target import Target, hold_workspace, refuse_strange_folder
+import xxhash
+
+from tokenmill.errors import LockedError
+from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.workspace.claim import Claim
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, STATE_FILE_NAME, Manifest
-from tokenmill.storage import check_address, join, objects
-from tokenmill.text.inputs.open_input import Source
+from tokenmill.shards.manifest import Manifest
+from tokenmill.storage import join, objects
+from tokenmill.storage.address import split
+from tokenmill.storage.object_file import ObjectFile
+
+UPLOADED = "uploaded"
+"""The key of a receipt: file to [size, ETag]."""
+Uploaded = dict[str, tuple[int, str]]
 
 
-@dataclass(frozen=True)
-class RemoteTarget(Target):
-    """A dataset in a bucket, made in a folder."""
-
-    remedy: ClassVar[str] = "prepare into a new prefix, or bring the objects back"
-
-    def finished_at(self) -> int:
-        """When the manifest was written, in nanoseconds; S3 rounds down to seconds."""
-        return objects.stat(join(self.name, FILE_NAME)).modified_ns + 10**9 - 1
-
-    def size_of(self, file: str) -> int | None:
-        found = objects.find(join(self.name, file))
-        return None if found is None else found.size
-
-    def already_done(self, wanted: Settings, sources: list[Source]) -> Summary | None:
-        """As for a folder; what a run left that was killed at its very end is removed."""
-        if done := super().already_done(wanted, sources):
-            remove_work(self.workspace.out_dir)
-        return done
-
-    def finish(self) -> None:
-        here = self.workspace.out_dir
-        manifest = Manifest.load(here)
-        for name in ("README.md", STATE_FILE_NAME):
-            objects.upload(here / name, join(self.name, name))
-        for name, size in sizes_of_files(manifest).items():
-            if (found := objects.stat(join(self.name, name)).size) != size:
-                raise PrepareError(
-                    f"{join(self.name, name)} has {found:,} bytes, not {size:,} as uploaded",
-                    hint="something else writes there; nothing was published",
-                )
-        objects.put_if(join(self.name, FILE_NAME), manifest.to_bytes(), objects.NEW)
-        remove_work(here)
-
-
-def upload_shard(folder: Path, names: list[str], address: str) -> None:
+def upload_shard(plan: Plan, names: list[str]) -> Uploaded:
     """Bring the files of a finished shard to their place, and remove them here."""
-    for name in names:
-        objects.upload(folder / name, join(address, name))
+    assert plan.destination is not None
+    claim, folder = Claim.of(plan.workspace, plan.destination), plan.workspace.out_dir
+    uploaded = {name: upload_file(claim, folder, name) for name in names}
     for name in names:
         (folder / name).unlink(missing_ok=True)
+    return uploaded
 
 
-def remove_work(folder: Path) -> None:
-    """Remove everything that a preparation leaves in its work folder."""
-    Workspace(folder).remove()
-    for name in (FILE_NAME, STATE_FILE_NAME, "README.md"):
-        (folder / name).unlink(missing_ok=True)
-    for split in (folder / "train", folder / "val", *folder.glob("val_*")):
-        shutil.rmtree(split, ignore_errors=True)
-    if not any(folder.iterdir()):
-        folder.rmdir()
+def upload_file(claim: Claim, folder: Path, name: str) -> tuple[int, str]:
+    """Bring one file to its place; its size and ETag there."""
+    path, address = folder / name, join(claim.address, name)
+    found = objects.upload(path, address, objects.NEW)
+    if found is None and objects.has_content_of(address, path):
+        found = objects.stat(address)  # an earlier try of ours
+    elif found is None:
+        claim.check()  # what is there was given up by others, or we were
+        found = objects.upload(path, address)
+    assert found is not None
+    return found.size, found.etag
 
 
-@contextmanager
-def open_remote_target(
-    address: str,
-    work_dir: str | os.PathLike[str] | None,
-    *,
-    append: bool,
-    overwrite: bool,
-    break_lock: bool,
-) -> Iterator[RemoteTarget]:
-    """Look at the bucket before anything is done."""
-    address = check_address(address)
-    if append or overwrite:
-        raise ValueError(
-            f"a dataset at {address} can be neither added to nor replaced; prepare into a new "
-            "prefix, or work on a copy on disk and upload that"
-        )
-    if work_dir is None:
-        raise ValueError(
-            f"the way to {address} needs a folder with room for the tokens, which all machines "
-            "that take part can see; pass --work_dir DIR"
-        )
-    if Path(work_dir, FILE_NAME).exists() and not Workspace(Path(work_dir)).plan_file.exists():
-        raise SettingsMismatchError(
-            f"{work_dir} holds a dataset, so it is no place for the work on another",
-            hint="name an empty or new folder",
-        )
-    refuse_strange_folder(Path(work_dir))  # what is made there is removed again, by name
-    with hold_workspace(Path(work_dir), break_lock=break_lock) as workspace:
-        data = objects.read_all(join(address, FILE_NAME), at_most=MAX_BYTES)
-        found = None if data is None else Manifest.parse(data, where=join(address, FILE_NAME))
-        yield RemoteTarget(Path(work_dir), workspace, found, destination=address)
+def refuse_changed(workspace: Workspace, manifest: Manifest, address: str) -> None:
+    """Raise where an object is not what was uploaded; its shard will be made again."""
+    uploaded, receipts = _receipts(workspace)
+    hashes = {file: digest for file, digest in _hashes(manifest) if file in uploaded}
+    key = split(address).key
+    listed = {
+        record.key.removeprefix(f"{key}/" if key else ""): (record.size, record.etag)
+        for record in objects.list_records(address)
+    }
+    changed = [
+        file
+        for file, known in uploaded.items()
+        if listed.get(file) != known and not _is_same(join(address, file), known, hashes.get(file))
+    ]
+    if not changed:
+        return
+    for file in changed:
+        receipts[file].unlink(missing_ok=True)
+    raise LockedError(
+        f"{len(changed)} of {len(uploaded)} uploaded objects are no longer what was uploaded (such "
+        f"as {join(address, changed[0])})",
+        hint="something else writes there; nothing was published; when it has ended, the same "
+        "command makes them again",
+    )
+
+
+def _is_same(address: str, known: tuple[int, str], digest: str | None) -> bool:
+    """Lists may be old, and the same bytes may have been written again: look at the object."""
+    if (found := objects.find(address)) is None:
+        return False
+    return (found.size, found.etag) == known or (
+        found.size == known[0] and digest is not None and hash_object(address) == digest
+    )
+
+
+def hash_object(address: str) -> str:
+    """The xxh3-128 of an object, read in blocks."""
+    hasher = xxhash.xxh3_128()
+    with ObjectFile(address) as file:
+        while block := file.read(4 << 20):
+            hasher.update(block)
+    return hasher.hexdigest()
+
+
+def _receipts(workspace: Workspace) -> tuple[Uploaded, dict[str, Path]]:
+    """What was uploaded by the receipts of all shards, and the receipt of each file."""
+    uploaded: Uploaded = {}
+    receipts: dict[str, Path] = {}
+    for path in workspace.path("shards", "").glob("*.json"):
+        receipt: dict[str, Any] = workspace.receipt("shards", path.stem) or {}
+        for file, (size, etag) in receipt.get(UPLOADED, {}).items():
+            uploaded[file], receipts[file] = (size, etag), path
+    return uploaded, receipts
+
+
+def _hashes(manifest: Manifest) -> Iterable[tuple[str, str]]:
+    for entry in manifest.splits.values():
+        for shard in entry.shards:
+            yield shard.file, shard.xxh3_128
+            yield shard.ends.file, shard.ends.xxh3_128

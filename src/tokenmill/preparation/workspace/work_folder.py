@@ -2,6 +2,7 @@
 
     plan.json            inputs, settings, units; written first
     lock                 who is writing
+    claim                the same, as it is said in a bucket
     shared               several machines work here
     failed               an input could not be read: it may be fixed before the next run
     standard-input       what came from standard input
@@ -56,6 +57,7 @@ class Workspace:
         self.lock_file = self.root / "lock"
         self.failed_file = self.root / "failed"
         self.published_file = self.root / "published"
+        self.claim_file = self.root / "claim"
 
     def has_published(self, manifest_hash: str) -> bool:
         """Whether this preparation wrote the manifest, and was only kept from cleaning up."""
@@ -153,7 +155,7 @@ class Workspace:
 
     def clear_work(self, keep: Iterable[str] = ()) -> None:
         """Remove what a preparation keeps for itself."""
-        kept = {self.lock_file.name, *keep}
+        kept = {self.lock_file.name, self.claim_file.name, *keep}
         for path in self.root.iterdir():
             if path.name not in kept:
                 remove(path)

@@ -1,0 +1,67 @@
+"""The dataset that is added to: its manifest and shards, on the disk or in a bucket."""
+
+import os
+import tempfile
+
+import numpy as np
+import xxhash
+
+from tokenmill.base.atomic import keep
+from tokenmill.errors import CorruptShardError, SettingsMismatchError
+from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.workspace.folder_contents import manifest_hash
+from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, EndsEntry, Manifest, ShardEntry
+from tokenmill.storage import join
+
+KEPT = "previous.json"
+
+
+def old_manifest(plan: Plan) -> Manifest:
+    """The manifest of the dataset that is added to, as it was when the plan was made."""
+    if plan.destination is None:
+        return Manifest.load(plan.workspace.out_dir)
+    path, where = plan.workspace.root / KEPT, join(plan.destination, FILE_NAME)
+    if not path.exists():
+        from tokenmill.storage import objects
+
+        keep(path, objects.read_all(where, at_most=MAX_BYTES) or b"")
+    manifest = Manifest.parse(path.read_bytes(), where=where)
+    if manifest_hash(manifest) != plan.previous:
+        path.unlink()
+        raise SettingsMismatchError(
+            f"{plan.destination} changed since the plan to add to it was made",
+            hint=f"remove {plan.workspace.root} and prepare again",
+        )
+    return manifest
+
+
+def tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of an old shard, and where documents end in it."""
+    if plan.destination is not None:
+        tokens = _fetch(plan, shard).view(plan.dtype)
+        return tokens, _fetch(plan, shard.ends).view("<i8")
+    folder = plan.workspace.out_dir
+    tokens = np.memmap(folder / shard.file, plan.dtype, mode="r", shape=(shard.num_tokens,))
+    ends = np.frombuffer((folder / shard.ends.file).read_bytes(), "<u8")
+    return tokens, ends.astype(np.int64)
+
+
+def _fetch(plan: Plan, entry: ShardEntry | EndsEntry) -> np.ndarray:
+    """The bytes of an object, in a file that takes no room once the array is gone."""
+    from tokenmill.storage.object_file import ObjectFile
+
+    assert plan.destination is not None
+    address, hasher = join(plan.destination, entry.file), xxhash.xxh3_128()
+    with tempfile.TemporaryFile(dir=plan.workspace.root) as file:
+        with ObjectFile(address, hashed=True) as remote:
+            while block := remote.read(4 << 20):
+                hasher.update(block)
+                file.write(block)
+        file.flush()
+        if hasher.hexdigest() != entry.xxh3_128:
+            raise CorruptShardError(
+                f"{address} is not what its manifest says (xxh3-128 {entry.xxh3_128})",
+                hint="the object was replaced or damaged; nothing was added",
+            )
+        size = os.fstat(file.fileno()).st_size
+        return np.memmap(file, np.uint8, mode="r") if size else np.empty(0, np.uint8)
