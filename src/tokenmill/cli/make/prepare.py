@@ -41,9 +41,7 @@ preparation_options = flags.together(
     value("-o --out_dir", "OUT", "Folder of the dataset", required=True, **WHERE),
     switch("--append", "Add to the dataset in OUT", **WHERE),
     switch("--overwrite", "Replace the dataset in OUT", **WHERE),
-    value(
-        "--work_dir", "DIR", "Where to work when OUT is an address such as s3://bucket/...", **WHERE
-    ),
+    value("--work_dir", "DIR", "Where to work when OUT is s3://, gs:// or az://", **WHERE),
     flags.settings_flags(PREPARE_SETTINGS, tokenizer="--tokenization"),
     switch("--no_dedup", "--dedup none", section="Cleaning"),
     value("--max_ram", "SIZE", "Memory to stay within, such as 4G", **RUNNING),
