@@ -196,7 +196,7 @@ def test_a_quote_that_is_never_closed_ends_a_csv_file(tmp_path, pack, most, afte
     documents, dropped, chunks = read_all(path, rules, chunk_bytes=5)
 
     assert (documents, dropped) == ([b"fir\nst"], {UNCLOSED: 1})
-    assert [place for chunk in chunks for place in chunk.places] == [("row", 2, UNCLOSED)]
+    assert [place for chunk in chunks for place in chunk.places] == [("row", 2, UNCLOSED, 0)]
     assert sum(chunk.bytes_in for chunk in chunks) == path.stat().st_size
     message = r"^a\.csv, row 2: not CSV: a quote that opens on line 4 is not closed\n"
     with pytest.raises(BadInputError, match=message) as bad:

@@ -1,5 +1,6 @@
 """Which texts a preparation reads: files, folders, globs, and standard input kept in a file."""
 
+import functools
 import os
 import shutil
 import sys
@@ -98,10 +99,14 @@ def hash_standard_input(workspace: Workspace, sources: Sequence[Source]) -> str 
 def _refuse_inside(out: Path, sources: list[Source]) -> None:
     """A dataset may be replaced as a whole: no text that is still wanted may be in it."""
     folder = os.path.realpath(out)
+    real_folder = functools.cache(os.path.realpath)
     for source in sources:
         if is_remote(source.path):
             continue
-        if os.path.commonpath([folder, os.path.realpath(source.path)]) == folder:
+        path = source.path
+        if os.path.islink(path):
+            path = os.path.realpath(path)
+        if f"{real_folder(os.path.dirname(path))}{os.sep}".startswith(f"{folder}{os.sep}"):
             raise SettingsMismatchError(
                 f"the input {printable(source.path)} is inside the output {printable(str(out))}",
                 hint="name an output that is apart from the text; nothing was written or removed",

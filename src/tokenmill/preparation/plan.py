@@ -7,7 +7,7 @@ with it: other settings or changed inputs are refused with a list of what differ
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,8 @@ class Plan:
         return {
             "version": PLAN_VERSION,
             "settings": self.settings.to_json(),
-            "sources": [asdict(source) for source in self.sources],
-            "units": [[unit.source, unit.start, unit.stop] for unit in self.units],
+            "sources": [vars(source) for source in self.sources],
+            "units": [list(astuple(unit)) for unit in self.units],
             "chunk_bytes": self.chunk_bytes,
             "previous": self.previous,
             "destination": self.destination,
@@ -76,6 +76,18 @@ class Plan:
     @property
     def dtype(self) -> np.dtype[Any]:
         return choose_dtype(self.tokenizer, self.settings.dtype)
+
+    def sources_of(self, unit: int) -> tuple[Source, ...]:
+        """The files that one unit reads, all or part of one, or several whole ones."""
+        where = self.units[unit]
+        return self.sources[where.source : where.sources.stop]
+
+    def name_of(self, unit: int) -> str:
+        """What one unit reads, for messages."""
+        sources = self.sources_of(unit)
+        if len(sources) == 1:
+            return sources[0].name
+        return f"{len(sources):,} files from {sources[0].name} to {sources[-1].name}"
 
     @property
     def held_out_splits(self) -> list[str]:

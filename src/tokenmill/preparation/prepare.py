@@ -53,7 +53,7 @@ from tokenmill.preparation.val_inputs import ValInput, check_splits, held_out_in
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.text.inputs.file_kind import lookalikes
-from tokenmill.text.inputs.units import cut_into_units
+from tokenmill.text.inputs.units import cut_into_units, group_small_files
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 
 
@@ -149,7 +149,7 @@ def start(
         target.workspace,
         settings,
         tuple(sources),
-        tuple(cut_into_units(sources, unit_bytes)),
+        tuple(group_small_files(cut_into_units(sources, unit_bytes), sources, unit_bytes)),
         memory.chunk_bytes,
         target.previous_hash,
         target.destination,

@@ -46,8 +46,7 @@ from tokenmill.preparation.stages.join import join_units, load_joined
 from tokenmill.preparation.stages.write_npy import write_npy
 from tokenmill.preparation.workspace.target import hold_workspace
 from tokenmill.preparation.workspace.work_folder import Workspace, bytes_and_tokens
-from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.file_kind import detect_kind, suffixes
+from tokenmill.text.inputs.file_kind import make_source, suffixes
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit, cut_into_units
 from tokenmill.text.reading.chunks import ReadRules
@@ -301,15 +300,14 @@ def _find_text(path: Path) -> Source:
         raise ValueError(f"{path} is a folder; `tokenmill prepare` takes folders")
     if path.suffix == ".npy":
         raise ValueError(f"{path} is an array already; give the text it comes from")
-    found = open_input.stat(str(path))
-    kind, compression = detect_kind(str(path), found.size)
-    if kind != "text":
+    source = make_source(os.path.abspath(path), str(path))
+    if source.kind != "text":
         raise BadInputError(
-            f"{path} is {kind}, not plain text",
+            f"{path} is {source.kind}, not plain text",
             hint=f"tokenmill prepare {path} -o OUT reads its documents",
             source=str(path),
         )
-    return Source(os.path.abspath(path), str(path), *found, kind, compression)
+    return source
 
 
 def _choose_tokenizer(tokenizer: str | Tokenizer, sources: list[Source]) -> Tokenizer:

@@ -107,9 +107,10 @@ class Preparation:
                 receipts[number] = receipt
         except WorkerDiedError as died:
             if stage.per == UNIT:
-                unit = self.plan.units[died.task]
-                died.source = self.plan.sources[unit.source].name
-                died.message += f", reading {died.source} from {unit.start:,} to {unit.stop:,}"
+                died.source, unit = self.plan.name_of(died.task), self.plan.units[died.task]
+                died.message += f", reading {died.source}"
+                if unit.num_sources == 1:
+                    died.message += f" from {unit.start:,} to {unit.stop:,}"
             raise
         except PrepareError as error:
             if error.source:

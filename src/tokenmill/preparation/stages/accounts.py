@@ -46,7 +46,8 @@ class PreparationOutcome:
     ) -> "PreparationOutcome":
         documents: Counter[int] = Counter()
         for unit, receipt in zip(plan.units, units, strict=True):
-            documents[unit.source] += receipt["counts"].get("documents_in", 0)
+            for source, number in zip(unit.sources, receipt["documents_by_source"], strict=True):
+                documents[source] += number
         splits: dict[str, list[ShardEntry]] = {}
         for shard in shards:
             splits.setdefault(shard["split"], []).append(ShardEntry.from_json(shard["entry"]))
@@ -125,8 +126,8 @@ def places_of_bad_input(plan: Plan, units: list[Receipt]) -> list[str]:
     found: list[str] = []
     lines: Counter[int] = Counter()
     for unit, receipt in zip(plan.units, units, strict=True):
-        name = plan.sources[unit.source].name
-        for kind, number, reason in receipt["places"][: MOST_PLACES - len(found)]:
+        for kind, number, reason, file in receipt["places"][: MOST_PLACES - len(found)]:
+            name = plan.sources[unit.source + file].name
             where = {
                 "line": f":{lines[unit.source] + number}",
                 "byte": f" at byte {number:,}",

@@ -65,6 +65,7 @@ class UnitEncoder:
         self.hashed = settings.val_fraction > 0 or settings.dedup == "documents" or plan.keeps_apart
         self.counts, self.dropped = self.encoder.counts, self.encoder.dropped
         self.places: list[BadInputPlace] = []
+        self.by_source: dict[int, int] = {}
         self.parts: list[dict[str, Any]] = []
         self.part: PartWriter | None = None
         self.document: OpenDocument | None = None
@@ -88,10 +89,12 @@ class UnitEncoder:
         self.counts["replaced"] += chunk.replaced
         self.dropped.update(chunk.dropped)
         for place in chunk.places[: MOST_PLACES - len(self.places)]:
-            # Lines are counted from the beginning of the unit.
-            before = self.counts["lines"] if place.kind == "line" else 0
+            # Lines are counted from the beginning of the unit, or of their file.
+            shifted = place.kind == "line" and not chunk.by_source
+            before = self.counts["lines"] if shifted else 0
             self.places.append(place._replace(number=before + place.number))
         self.counts["lines"] += chunk.lines
+        self.by_source.update(chunk.by_source)
         self.counts["documents_in"] += sum(chunk.dropped.values())
         pieces: Pieces = []
         last = len(texts) - 1
@@ -121,6 +124,7 @@ class UnitEncoder:
             "parts": self.parts,
             "counts": dict(self.counts),
             "dropped": dict(self.dropped),
+            "documents_by_source": list(self.by_source.values()) or [self.counts["documents_in"]],
             "places": [list(place) for place in self.places],
             "begins_inside": begins_inside,
             "head": len(self.head or b""),

@@ -5,6 +5,7 @@ lines: hash every line. Lines are dropped before a text is encoded, so repeated 
 in advance. This leaves 24 bytes a line on disk, and the cleaned text itself if there is room.
 """
 
+import functools
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -26,9 +27,12 @@ from tokenmill.text.cleaning.clean_chunks import (
     lines_to_compare,
 )
 from tokenmill.text.cleaning.dedup import hash_all
+from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.units import whole_file
 from tokenmill.text.reading.bad_input import TooLargeError
-from tokenmill.text.reading.chunks import Chunk
-from tokenmill.text.reading.read import read_unit
+from tokenmill.text.reading.chunks import Chunk, ReadRules
+from tokenmill.text.reading.read import read_files, read_unit
+from tokenmill.text.reading.read_text import read_small_file
 from tokenmill.tokens.bytes_and_chars import chars_of
 from tokenmill.tokens.cuts import AT_CHARACTERS
 
@@ -81,7 +85,8 @@ def chunks_to_encode(plan: Plan, unit: int, kept: KeptChunks) -> Iterator[Chunk]
     if not kept.is_whole():
         yield from cleaned_chunks(plan, unit, plan.tokenizer.cuts)
         return
-    share = load_limits(plan.workspace).share(plan.sources[plan.units[unit].source].kind)
+    limits = load_limits(plan.workspace)
+    share = min(limits.share(source.kind) for source in plan.sources_of(unit))
     with one_at_a_time(plan.workspace) as on_large:
         yield from kept.chunks(share, on_large)
 
@@ -89,28 +94,44 @@ def chunks_to_encode(plan: Plan, unit: int, kept: KeptChunks) -> Iterator[Chunk]
 def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Iterator[CleanChunk]:
     """Read one unit, and clean its texts unless asked not to."""
     where, settings = plan.units[unit], plan.settings
-    source, limits = plan.sources[where.source], load_limits(plan.workspace)
-    with one_at_a_time(plan.workspace) as on_large:
-        rules = replace(
+    limits, chunk_bytes = load_limits(plan.workspace), plan.chunk_bytes
+    one_by_one = where.num_sources > 1 and settings.documents == "file" and not settings.separator
+
+    @functools.cache
+    def rules_for(kind: str) -> ReadRules:
+        return replace(
             settings.read_rules,
-            max_document_bytes=limits.document_bytes(source.kind),
-            large_document_bytes=limits.share(source.kind),
+            max_document_bytes=limits.document_bytes(kind),
+            large_document_bytes=limits.share(kind),
             on_large=on_large,
             spool_dir=str(plan.workspace.root),
         )
-        long_line = settings.long_line if settings.dedup == "lines" else None
+
+    def read(source: Source) -> Iterator[Chunk]:
+        if one_by_one and (small := read_small_file(source, chunk_bytes)):
+            yield small
+            return
+        part = where if where.num_sources == 1 else whole_file(source)
         try:
-            for chunk in read_unit(source, where, rules, cuts=cuts, chunk_bytes=plan.chunk_bytes):
-                yield clean_chunk(chunk, normalize=settings.normalize, long_line=long_line)
+            yield from read_unit(
+                source, part, rules_for(source.kind), cuts=cuts, chunk_bytes=chunk_bytes
+            )
         except TooLargeError as error:
             limits.explain(error, source.kind)
             raise
+
+    with one_at_a_time(plan.workspace) as on_large:
+        sources = plan.sources_of(unit)
+        chunks = read(*sources) if len(sources) == 1 else read_files(sources, read, chunk_bytes)
+        long_line = settings.long_line if settings.dedup == "lines" else None
+        for chunk in chunks:
+            yield clean_chunk(chunk, normalize=settings.normalize, long_line=long_line)
 
 
 @contextmanager
 def naming_source(plan: Plan, unit: int) -> Iterator[None]:
     """Whatever goes wrong inside says which file was being read."""
-    name = plan.sources[plan.units[unit].source].name
+    name = plan.name_of(unit)
     try:
         yield
     except PrepareError as error:

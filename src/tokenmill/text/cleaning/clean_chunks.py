@@ -134,8 +134,9 @@ class ChunkKeeper(ExitStack):
         self._file.write(text)
         known = {name: getattr(chunk, name) for name in (*_KEPT_AS_THEY_ARE, "continues", "open")}
         places = [list(place) for place in chunk.places]
+        by_source = list(chunk.by_source.items())
         sizes = {"num_bytes": len(text), "num_texts": len(chunk.texts)}
-        self._chunks.append({**known, "places": places, **sizes})
+        self._chunks.append({**known, "places": places, "by_source": by_source, **sizes})
 
     def finish(self) -> dict[str, Any]:
         """Close the file; what `KeptChunks` must know to read it again."""
@@ -168,6 +169,7 @@ class KeptChunks:
                     text.split(_BREAK) if known["num_texts"] else [],
                     continues=Edge(known["continues"]),
                     open=Edge(known["open"]),
+                    by_source=dict(known["by_source"]),
                     places=[BadInputPlace(*place) for place in known["places"]],
                     **{name: known[name] for name in _KEPT_AS_THEY_ARE},
                 )

@@ -37,7 +37,8 @@ KIND_OF_SUFFIX = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
     **{".csv": "csv", ".parquet": "parquet"},
 }
-_HEAD_BYTES = 1 << 16
+HEAD_BYTES = 16  # that decide, if they are known
+_TEXT_BYTES = 1 << 16
 _LOOKALIKE_BYTES = 1 << 14  # of each file, and of at most so many files: each costs a read
 _LOOKALIKE_FILES = 100
 _LOOKALIKE_NOTES = 3
@@ -69,14 +70,14 @@ def is_taken(relative: str) -> bool:
 def make_source(path: str, name: str) -> Source:
     """The source for a file or an object: looks at its size, its time of change and its kind."""
     about = open_input.stat(path)
-    return Source(path, name, *about, *detect_kind(path, about.size))
+    head = open_input.read_range(path, 0, HEAD_BYTES)
+    return Source(path, name, *about, *detect_kind(path, about.size, head))
 
 
-def detect_kind(path: str, size: int) -> tuple[str, str | None]:
-    """(kind, compression) of a file."""
+def detect_kind(path: str, size: int, head: bytes) -> tuple[str, str | None]:
+    """(kind, compression) of a file that begins with `head`, of HEAD_BYTES if it has as many."""
     shown = open_input.printable(path)
     kind_suffix, compression_suffix = suffixes(path)
-    head = open_input.read_range(path, 0, 16)
     compression = next((kind for kind, magic in _MAGIC.items() if magic.match(head)), None)
     promised = COMPRESSION_SUFFIXES.get(compression_suffix)
     if promised == "zstd" and _SKIPPABLE_FRAME.match(head):
@@ -106,12 +107,12 @@ def _head(path: str, compression: str | None, name: str, size: int) -> bytes:
 
 
 def _look_inside(path: str, shown: str, compression: str | None, *, must_be_json: bool) -> str:
-    head = _head(path, compression, shown, _HEAD_BYTES)
+    head = _head(path, compression, shown, _TEXT_BYTES)
     if compression and not must_be_json and head.startswith(_PARQUET):
         return "parquet"
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
     line, newline, _ = text.partition(b"\n")
-    whole = newline or len(head) < _HEAD_BYTES
+    whole = newline or len(head) < _TEXT_BYTES
     is_object = _json_object(line) is not None if whole else line.startswith(b"{")
     if is_object or (must_be_json and not text):
         return "jsonl"

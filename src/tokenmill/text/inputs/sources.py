@@ -17,6 +17,7 @@ Files that are held out come before all others: what is in both is then a repeti
 import functools
 import glob
 import os
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +26,7 @@ from tokenmill import storage
 from tokenmill.base.human import plural
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import remote_inputs
-from tokenmill.text.inputs.file_kind import is_taken, make_source, suffixes
+from tokenmill.text.inputs.file_kind import HEAD_BYTES, detect_kind, is_taken, suffixes
 from tokenmill.text.inputs.open_input import UNREADABLE, Source, cannot_read, printable
 
 
@@ -151,10 +152,10 @@ def _make_sources(given_by: dict[str, str], count_unreadable: bool) -> list[Sour
     for path, name in names.items():
         try:
             about = os.stat(path)
-            if not os.path.isfile(path):
+            if not stat.S_ISREG(about.st_mode):
                 raise OSError(0, "it is not a regular file")
-            with open(path, "rb"):
-                pass
+            with open(path, "rb", buffering=0) as file:
+                head = file.read(HEAD_BYTES)
         except OSError as error:
             if count_unreadable and error.errno in UNREADABLE:
                 sources.append(Source(path, name, 0, 0, "unreadable", None))
@@ -163,7 +164,8 @@ def _make_sources(given_by: dict[str, str], count_unreadable: bool) -> list[Sour
         same = first_with.setdefault((about.st_dev, about.st_ino), path)
         if same != path:
             raise _twice(path, same, given_by[path])
-        sources.append(make_source(path, name))
+        kind = detect_kind(path, about.st_size, head)
+        sources.append(Source(path, name, about.st_size, about.st_mtime_ns, *kind))
     return sources
 
 
@@ -176,12 +178,16 @@ def _names(paths: list[str]) -> dict[str, str]:
             hint="copy the smaller part to where the larger is, or prepare one and add the other",
         )
     parent = os.path.commonpath([os.path.dirname(path) for path in paths])
-    names = {path: _encode_name(os.path.relpath(path, parent)) for path in paths}
+    above = len(parent.rstrip(os.sep)) + 1
+    names = {path: _encode_name(path[above:]) for path in paths}
     return dict(sorted(names.items(), key=lambda item: item[1].encode()))
 
 
 def _encode_name(relative: str) -> str:
     """Percent-encode what is not printable UTF-8, and "%" itself, so that names stay apart."""
+
+    if relative.isprintable() and "%" not in relative:
+        return relative.replace(os.sep, "/")
 
     def encode(character: str) -> str:
         return "".join(f"%{byte:02X}" for byte in os.fsencode(character))

@@ -3,10 +3,12 @@
 An uncompressed text or JSONL file becomes ranges of bytes; where such a unit really begins and
 ends is found when it is read (`align.py`), so planning a terabyte reads nothing but footers. A
 parquet file becomes runs of row groups, whose sizes are in its footer; a compressed file and a CSV
-file are one unit each. pyarrow is loaded only when a parquet file is met.
+file are one unit each. Many small files are one unit together: what a unit costs, however small it
+is, is what reading a megabyte costs. pyarrow is loaded only when a parquet file is met.
 """
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,17 +21,26 @@ from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
 
 _BLOCK_BYTES = 1 << 20  # unpacked at a time
+_SMALL_BYTES = 1 << 20  # a larger file is a unit of its own: errors then name it
+_MOST_FILES = 10_000  # in one unit
+_UNPACKED = 32  # times the size of a compressed file, or more, but seldom
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A part of one source that is read in one go."""
+    """A part of one source that is read in one go, or several small sources."""
 
     source: int
     """Position in the list of sources."""
     start: int
     stop: int
     """Bytes of the file; row groups for parquet."""
+    num_sources: int = 1
+    """More than one: so many files, each of them whole; `stop` is their size."""
+
+    @property
+    def sources(self) -> range:
+        return range(self.source, self.source + self.num_sources)
 
 
 def cut_into_units(sources: Sequence[Source], unit_bytes: int) -> list[Unit]:
@@ -46,6 +57,41 @@ def cut_into_units(sources: Sequence[Source], unit_bytes: int) -> list[Unit]:
         else:
             units.append(Unit(number, 0, source.size))
     return units
+
+
+def whole_file(source: Source) -> Unit:
+    """A unit that is all of a file."""
+    if source.kind == "parquet" and source.compression is None:
+        return _runs_of_row_groups(0, source, 1 << 62)[0]
+    return Unit(0, 0, source.size)
+
+
+def group_small_files(
+    units: Sequence[Unit], sources: Sequence[Source], unit_bytes: int
+) -> Iterator[Unit]:
+    """The same units, but neighbours that are small files become one of about `unit_bytes`."""
+    parts_of = Counter(unit.source for unit in units)
+    group: list[Unit] = []
+    filled = 0
+    for unit in units:
+        source = sources[unit.source]
+        size = source.size * (_UNPACKED if source.compression or source.kind == "parquet" else 1)
+        is_small = parts_of[unit.source] == 1 and size < min(unit_bytes, _SMALL_BYTES)
+        if group and not (is_small and filled + size <= unit_bytes and len(group) < _MOST_FILES):
+            yield _together(group, filled)
+            group, filled = [], 0
+        if is_small:
+            group.append(unit)
+            filled += size
+        else:
+            yield unit
+    if group:
+        yield _together(group, filled)
+
+
+def _together(group: list[Unit], size: int) -> Unit:
+    first = group[0]
+    return first if len(group) == 1 else Unit(first.source, 0, size, len(group))
 
 
 def _runs_of_row_groups(number: int, source: Source, unit_bytes: int) -> list[Unit]:

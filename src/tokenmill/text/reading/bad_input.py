@@ -28,6 +28,8 @@ class BadInputPlace(NamedTuple):
     """`line`, `byte` or `row`, or `file` for all of it."""
     number: int
     reason: str
+    source: int = 0
+    """Which of the files of the unit."""
 
 
 def bad_document(source: Source, where: str, what: str, hint: str | None = None) -> BadInputError:

@@ -94,6 +94,24 @@ class Chunk:
     """The first ones that were dropped or replaced; lines are counted from 1 in the chunk."""
     lines: int = 0
     """Line ends that it covers, for JSON lines: so that lines can be counted over chunks."""
+    by_source: dict[int, int] = field(default_factory=dict)
+    """Documents that begin here by the file they are in, where a unit has several files."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all documents begin and end here."""
+        return self.continues is Edge.NONE and self.open is Edge.NONE
+
+    def add(self, other: "Chunk") -> None:
+        """Take in the documents of another chunk; both are whole."""
+        self.texts += other.texts
+        for reason, number in other.dropped.items():
+            self.dropped[reason] = self.dropped.get(reason, 0) + number
+        self.replaced += other.replaced
+        self.bytes_in += other.bytes_in
+        self.characters += other.characters
+        self.places += other.places[: bad_input.MOST_PLACES - len(self.places)]
+        self.by_source.update(other.by_source)
 
     def leave_out(self, reason: str, kind: str, number: int) -> None:
         """Count a bad document, and keep its place if it is one of the first."""

@@ -1,4 +1,4 @@
-"""One unit of one source becomes chunks of documents, in bounded memory.
+"""One unit becomes chunks of documents, in bounded memory.
 
 `read_unit` chooses the reader for the kind of source, and makes sure that the file is the one that
 was planned, before and after. The law it keeps: whatever the units, whatever
@@ -20,14 +20,14 @@ damaged archive is always an error.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.bad_input import UNREADABLE
-from tokenmill.text.reading.chunks import Chunk, ReadRules
+from tokenmill.text.reading.chunks import Chunk, Edge, ReadRules
 from tokenmill.text.reading.read_csv import read_csv
 from tokenmill.text.reading.read_jsonl import read_jsonl
 from tokenmill.text.reading.read_parquet import read_parquet
@@ -61,6 +61,36 @@ def read_unit(
     except OSError as error:
         raise open_input.cannot_read(source.path, error) from error
     check_unchanged(source)
+
+
+def read_files(
+    sources: Sequence[Source], read: Callable[[Source], Iterator[Chunk]], chunk_bytes: int
+) -> Iterator[Chunk]:
+    """The documents of whole files as `read` gives them, those of many small ones in one chunk.
+
+    Lines of bad input are counted from the beginning of their file.
+    """
+    together, size = Chunk([]), 0
+    for number, source in enumerate(sources):
+        lines, begun = 0, 0
+        for chunk in read(source):
+            chunk.places = [
+                place._replace(source=number, number=place.number + lines * (place.kind == "line"))
+                for place in chunk.places
+            ]
+            lines += chunk.lines
+            documents = len(chunk.texts) - (chunk.continues is not Edge.NONE)
+            begun += documents + sum(chunk.dropped.values())
+            chunk.by_source = {number: begun}  # of this file so far: the last one counts
+            if chunk.is_whole:
+                together.add(chunk)
+                size += sum(map(len, chunk.texts))
+            if size >= chunk_bytes or not chunk.is_whole:
+                yield together
+                together, size = Chunk([]), 0
+            if not chunk.is_whole:
+                yield chunk
+    yield together
 
 
 def check_unchanged(source: Source) -> None:

@@ -1,9 +1,11 @@
 """Text files, plain or compressed, as chunks of documents."""
 
+import os
 import re
 from collections.abc import Iterator
 
 from tokenmill.errors import BadInputError
+from tokenmill.storage import is_remote
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading import bad_input
@@ -34,6 +36,28 @@ def read_text(
         chunk = Chunk([b""])
         chunk.drop_empty()
         yield chunk
+
+
+def read_small_file(source: Source, most: int) -> Chunk | None:
+    """A plain text file of at most so many bytes as one document, read in one go.
+
+    None where there is anything to say about it: `read_unit` does.
+    """
+    is_plain = source.kind == "text" and source.compression is None
+    if not (is_plain and 0 < source.size <= most) or is_remote(source.path):
+        return None
+    try:
+        with open(source.path, "rb", buffering=0) as file:
+            before = os.fstat(file.fileno())
+            text = file.read(source.size + 1)
+            after = os.fstat(file.fileno())
+    except OSError:
+        return None
+    found = {(about.st_size, about.st_mtime_ns) for about in (before, after)}
+    characters, at = bad_input.scan_utf8(text, len(text))
+    if found != {(source.size, source.mtime_ns)} or len(text) != source.size or at >= 0:
+        return None
+    return Chunk([text], bytes_in=len(text), characters=characters)
 
 
 def _check_utf8(chunk: Chunk, pieces: DocumentPieces, source: Source, rules: ReadRules) -> None:
