@@ -46,6 +46,15 @@ def test_the_same_as_one_by_one(files, tmp_path, dedup, on_bad_input):
     assert any("bad.txt at byte 37" in place for place in together.bad_input)
 
 
+def test_held_out_files_are_units_apart(files, tmp_path):
+    given = {"val_input": {"val": [files / "below"]}, "tokenizer": "bytes", "workers": 1}
+    given |= {"on_bad_input": "skip"}
+    summary = prepare(files, tmp_path / "together", **given)
+    prepare(files, tmp_path / "apart", **given, **ONE_BY_ONE)
+    assert summary.val_tokens > 0
+    assert hashes_of_files(tmp_path / "together") == hashes_of_files(tmp_path / "apart")
+
+
 def test_documents_are_counted_by_file(files, tmp_path):
     prepare(files, tmp_path / "out", on_bad_input="skip", tokenizer="bytes", workers=1)
     manifest = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())

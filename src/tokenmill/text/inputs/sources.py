@@ -178,8 +178,11 @@ def _names(paths: list[str]) -> dict[str, str]:
             hint="copy the smaller part to where the larger is, or prepare one and add the other",
         )
     parent = os.path.commonpath([os.path.dirname(path) for path in paths])
-    above = len(parent.rstrip(os.sep)) + 1
-    names = {path: _encode_name(path[above:]) for path in paths}
+    if storage.is_remote(paths[0]):
+        names = {path: _encode_name(os.path.relpath(path, parent)) for path in paths}
+    else:
+        above = len(parent.rstrip(os.sep)) + 1
+        names = {path: _encode_name(path[above:]) for path in paths}  # ten times as fast
     return dict(sorted(names.items(), key=lambda item: item[1].encode()))
 
 

@@ -77,7 +77,8 @@ def group_small_files(
         source = sources[unit.source]
         size = source.size * (_UNPACKED if source.compression or source.kind == "parquet" else 1)
         is_small = parts_of[unit.source] == 1 and size < min(unit_bytes, _SMALL_BYTES)
-        if group and not (is_small and filled + size <= unit_bytes and len(group) < _MOST_FILES):
+        fits = filled + size <= unit_bytes and len(group) < _MOST_FILES
+        if group and not (is_small and fits and source.split == sources[group[0].source].split):
             yield _together(group, filled)
             group, filled = [], 0
         if is_small:
