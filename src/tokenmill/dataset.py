@@ -28,6 +28,7 @@ from tokenmill.storage import is_remote
 from tokenmill.storage.address import SHOWN
 from tokenmill.tokenfiles.data_fingerprint import fingerprint
 from tokenmill.tokenfiles.length_index import LengthIndex, blocks_of_ends, documents_by_length
+from tokenmill.tokenfiles.packed_reader import PackedReader
 from tokenmill.tokenfiles.shard_cache import CachedReader, ShardCache
 from tokenmill.tokenfiles.shard_reader import BACKENDS, ArrayReader, ShardReader
 from tokenmill.tokenfiles.token_axis import Shard, TokenAxis
@@ -83,7 +84,8 @@ def open(
 
     Files of any format may be at `s3://bucket/...`, `gs://`, `az://` or `https://`. Each is fetched
     when its tokens are first needed, into `cache_dir` (the user's cache folder), of which at most
-    `cache_bytes` (16 GiB) are used.
+    `cache_bytes` (16 GiB) are used. The shards of a compressed dataset are unpacked into it
+    when they are read in random order.
 
     `verify=True` compares every shard with its hash in the manifest when it is first touched, and
     raises CorruptShardError for one that was damaged, or swapped with another; each shard is then
@@ -101,16 +103,23 @@ def open(
         cache = ShardCache(cache_dir, cache_bytes)
         found = detect_remote(addresses, split, format=format, ask=ask, cache=cache)
         reader = CachedReader(found.files, cache, backend=backend)
-    elif cache_dir is not None or cache_bytes is not None:
-        raise ValueError(f"cache_dir and cache_bytes are for datasets at {SHOWN}")
     else:
         found = detect(path, split, format=format, ask=ask)
+        is_packed = any(file.packed for file in found.files)
+        if (cache_dir is not None or cache_bytes is not None) and not is_packed:
+            raise ValueError(
+                f"cache_dir and cache_bytes are for datasets at {SHOWN} and for compressed ones, "
+                f"and {path} is neither"
+            )
         if verify and any(file.hashes is None for file in found.files):
             raise ValueError(
                 f"verify=True needs a manifest with hashes, and {path} ({found.format}) has none"
                 "\n\nhint: leave verify out, or convert: tokenmill convert SRC DST --to tokenmill"
             )
-        reader = ShardReader(found.files, backend=backend, verify=verify)
+        if is_packed:
+            reader = PackedReader(found.files, ShardCache(cache_dir, cache_bytes), verify=verify)
+        else:
+            reader = ShardReader(found.files, backend=backend, verify=verify)
     shown = os.fspath(path) if isinstance(path, (str, os.PathLike)) else f"{len(path)} paths"
     if split is None:
         splits = {file.split for file in found.files}

@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 
 from tokenmill.base.strict_json import check_name
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
-from tokenmill.shards.manifest import (
+from tokenmill.shards.entries import (
     EndsEntry,
-    Manifest,
+    FileEntry,
     ShardEntry,
     SourceEntry,
     SplitEntry,
-    StateFile,
     TokenizerEntry,
-    dtype_for,
 )
+from tokenmill.shards.manifest import Manifest, dtype_for
 
 HEX = "0123456789abcdef" * 2
 
@@ -73,7 +72,7 @@ def make_manifest():
     return Manifest(
         dtype="uint16",
         tokenizer=TokenizerEntry(
-            "gpt2", 50257, 50256, HEX, StateFile("tokenizer_state.json", 99, HEX)
+            "gpt2", 50257, 50256, HEX, FileEntry("tokenizer_state.json", 99, HEX)
         ),
         tokens_per_shard=10,
         splits={
@@ -263,7 +262,7 @@ def test_every_field_is_required(tree):
         (b'{"a": ' + b"9" * 5000 + b"}", "not the JSON"),
         (b"\xff\xfe{}", "not the JSON"),
         (b"\xef\xbb\xbf{}", "not the JSON"),
-        (b" " * ((64 << 20) + 1), "larger than 64 MB"),
+        (b" " * ((128 << 20) + 1), "larger than 128 MB"),
     ],
     ids=lambda value: repr(value)[:30],
 )
@@ -281,8 +280,8 @@ def test_a_key_that_comes_twice_is_found_in_one_pass():
 
 
 def test_a_newer_format_says_to_upgrade(tree):
-    with pytest.raises(UnsupportedVersionError, match="version 2; this tokenmill reads up to 1"):
-        parse(put(tree, ("format_version",), 2))
+    with pytest.raises(UnsupportedVersionError, match="version 3; this tokenmill reads up to 2"):
+        parse(put(tree, ("format_version",), 3))
 
 
 def test_a_newer_format_may_have_other_fields(tree):

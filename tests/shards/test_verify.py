@@ -9,15 +9,15 @@ import xxhash
 
 from tokenmill.errors import NotADatasetError
 from tokenmill.shards.card import dataset_card
-from tokenmill.shards.manifest import (
+from tokenmill.shards.entries import (
     EndsEntry,
-    Manifest,
+    FileEntry,
     ShardEntry,
     SourceEntry,
     SplitEntry,
-    StateFile,
     TokenizerEntry,
 )
+from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify
 
 END = 99
@@ -39,7 +39,7 @@ def write_dataset(folder, documents=40, shard_tokens=50, seed=0):
         shards.append(write_shard(folder, number, axis[start:stop], inside))
     state = json.dumps({"kind": "test", "fingerprint": HEX}).encode()
     (folder / "tokenizer_state.json").write_bytes(state)
-    record = StateFile("tokenizer_state.json", len(state), xxhash.xxh3_128_hexdigest(state))
+    record = FileEntry("tokenizer_state.json", len(state), xxhash.xxh3_128_hexdigest(state))
     manifest = Manifest(
         dtype="uint16",
         tokenizer=TokenizerEntry("test", 100, END, HEX, record),

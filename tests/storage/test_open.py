@@ -234,8 +234,9 @@ def test_what_cannot_be_is_refused_in_words(bucket, in_bucket, tmp_path):
         tokenmill.open(f"{bucket}/nothing")
     with pytest.raises(ValueError, match="cache_bytes=80000"):
         tokenmill.open(in_bucket, cache_dir=tmp_path, cache_bytes=10_000).tokens(0, 1)
+    np.save(tmp_path / "plain.npy", np.arange(9, dtype=np.uint16))
     with pytest.raises(ValueError, match="s3://"):
-        tokenmill.open(tmp_path, cache_bytes=1)
+        tokenmill.open(tmp_path / "plain.npy", cache_bytes=1)
     with pytest.raises(ValueError, match="at least 1"):
         ShardCache(tmp_path, 0)
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tokenmill.batches.lookup import place_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
+from tokenmill.tokenfiles.packed_reader import FrameRuns
 
 
 class IdCheck:
@@ -59,9 +60,16 @@ class RowReader:
     """Rows of one length from one dataset, for batches of a dtype that their ids must fit into."""
 
     def __init__(
-        self, data: TokenDataset, length: int, dtype: np.dtype[Any], check_ids: bool
+        self,
+        data: TokenDataset,
+        length: int,
+        dtype: np.dtype[Any],
+        check_ids: bool,
+        frames: FrameRuns | None = None,
     ) -> None:
         self.data, self.length = data, length
+        # What rows are cut from: the shards, or in their place the frames of compressed ones.
+        self._runs: TokenDataset | FrameRuns = frames or data
         self._ids = IdCheck(data, dtype, check_ids)
         self._maps: dict[int, memoryview] = {}
 
@@ -70,7 +78,7 @@ class RowReader:
 
     def find_shards(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The shard of each start, and the token within it; in the shape of `starts`."""
-        edges = self.data.shard_starts
+        edges = self._runs.shard_starts
         if len(edges) == 2:
             return np.zeros(starts.shape, np.int64), starts
         shards = np.searchsorted(edges, starts, side="right") - 1
@@ -83,20 +91,20 @@ class RowReader:
         """
         if not len(offsets):
             return np.empty((0, self.length), self.data.dtype)
-        if self.data.backend == "pread":
+        if self._runs.backend == "pread":
             rows = self._read(shards.tolist(), offsets.tolist())
-        elif len(self.data.shards) == 1:
+        elif len(self._runs.shard_starts) == 2:
             rows = self._index(offsets)
         else:
             rows = self._join(shards.tolist(), offsets.tolist())
         if (wrong := self._ids.first_wrong(rows)) is not None:
             row, column = wrong
-            position = int(self.data.shard_starts[shards[row]]) + int(offsets[row]) + column
+            position = int(self._runs.shard_starts[shards[row]]) + int(offsets[row]) + column
             self._ids.refuse(int(rows[row, column]), position)
         return rows
 
     def _index(self, offsets: np.ndarray) -> np.ndarray:
-        shard = self.data.array(0)
+        shard = self._runs.array(0)
         # What sliding_window_view(shard, length) returns, in 1 us instead of 15.
         stride = shard.itemsize
         shape = len(shard) - self.length + 1, self.length
@@ -107,14 +115,14 @@ class RowReader:
     def _join(self, shards: list[int], offsets: list[int]) -> np.ndarray:
         length, maps = self.length, self._maps
         wanted = set(shards)
-        if len(wanted | maps.keys()) > self.data.max_open:
-            maps.clear()
-            if len(wanted) > self.data.max_open:
+        if len(wanted | maps.keys()) > self._runs.max_open:
+            self._make_room(wanted)
+            if len(wanted) > self._runs.max_open:
                 half = len(shards) // 2
                 first = self._join(shards[:half], offsets[:half])
                 return np.concatenate([first, self._join(shards[half:], offsets[half:])])
         for shard in wanted - maps.keys():
-            maps[shard] = self.data.array(shard).data
+            maps[shard] = self._runs.array(shard).data
         pieces = [
             maps[shard][offset : offset + length]
             for shard, offset in zip(shards, offsets, strict=True)
@@ -124,6 +132,15 @@ class RowReader:
             joined = bytearray().join(self._completed(shards, pieces))
         rows: np.ndarray = np.frombuffer(joined, self.data.dtype)
         return rows.reshape(len(pieces), length)
+
+    def _make_room(self, wanted: set[int]) -> None:
+        maps = self._maps
+        if self._runs is self.data:
+            maps.clear()  # a map is had again for little
+            return
+        surplus = len(wanted | maps.keys()) - self._runs.max_open
+        for shard in [shard for shard in maps if shard not in wanted][:surplus]:
+            del maps[shard]  # the frame that was unpacked first
 
     def _completed(self, shards: list[int], pieces: list[memoryview]) -> list[memoryview | bytes]:
         """The pieces of a join, each that a shard cut short followed by its rest.
@@ -136,7 +153,8 @@ class RowReader:
             missing = self.length - len(piece)
             while missing:
                 shard += 1
-                rest = self.data.array(shard).data[:missing]
+                found = self._maps.get(shard)
+                rest = (self._runs.array(shard).data if found is None else found)[:missing]
                 whole.append(rest.tobytes())
                 missing -= len(rest)
         return whole

@@ -339,7 +339,7 @@ class BatchLoader:
             if per_epoch is None:
                 raise ValueError("a mixture has no end; say how many windows: windows(100_000)")
             num_samples = per_epoch * (self.epochs or 1)
-        return WindowSource(self._maker, num_samples)
+        return WindowSource(replace(self._maker, rows=self._maker.rows.in_any_order()), num_samples)
 
     def stats(self) -> dict[str, Any]:
         """What was served: samples, tokens and epochs by source over all ranks, and our own part.

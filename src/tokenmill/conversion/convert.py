@@ -22,6 +22,7 @@ from tokenmill.base.atomic import sync_folder
 from tokenmill.base.signals import interrupt_on_sigterm
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.conversion.document_stream import DocumentStream, StreamRules, id_first, stream
+from tokenmill.conversion.repack import repack
 from tokenmill.conversion.staging import open_staging
 from tokenmill.dataset import OpenKeywords, TokenDataset, Where
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
@@ -29,6 +30,8 @@ from tokenmill.formats.engine.detect import FORMATS, format_to_write
 from tokenmill.formats.engine.format import NO_LIMIT, TokenFormat, token_dtype
 from tokenmill.formats.engine.held_out import is_named, stated
 from tokenmill.formats.engine.writing import Writer, WriteTarget, fitting
+from tokenmill.shards.compression import checked_compression
+from tokenmill.shards.manifest import FILE_NAME
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,9 @@ def convert(
     src: Where | list[Where],
     dst: Where,
     *,
-    to: str,
+    to: str | None = None,
+    compress: str | None = None,
+    decompress: bool = False,
     to_dtype: str | None = None,
     tokens_per_shard: int | None = None,
     add_end_of_text: bool = False,
@@ -62,9 +67,16 @@ def convert(
     documents that lack it; `allow_lost_documents` continues where some ends of documents are lost;
     `overwrite` replaces a folder of token files once the new one is verified.
 
+    `compress="zstd:3"` writes compressed shards of ours, `decompress` plain ones; `to` may then be
+    left out. Where `src` is ours as well and nothing else is asked for, all that its manifest says
+    is kept, and with it the fingerprint: states of the one resume on the other.
+
     All other arguments say how to open `src`, as those of `tokenmill.open` do.
     """
-    target_format = format_to_write(to)
+    compress = _check_compression(to, compress, decompress)
+    target_format = format_to_write(to or "tokenmill")
+    if compress is not None and not target_format.compresses:
+        raise ValueError(f"compress={compress!r}: only our own format is written compressed")
     target = Path(dst)
     _refuse_to_replace(target, src, overwrite)
     target.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -72,11 +84,25 @@ def convert(
         _refuse_to_replace(target, src, overwrite)  # a killed conversion may have moved it aside
         if isinstance(src, (str, os.PathLike)):
             source, unpacked = Path(src), staging.unpacked
+            asked = (to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents)
+            is_repacked = compress is not None or decompress
+            if is_repacked and not any((*asked, *how_to_open.values())) and _is_ours(source):
+                staging.new.mkdir()
+                manifest = repack(source, staging.new, compress)
+                staging.publish()
+                counts = {n: (s.num_tokens, len(s.shards)) for n, s in manifest.splits.items()}
+                return Converted(str(target), target_format.name, manifest.dtype, counts)
             is_packed = any(format.unpack(source, unpacked) for format in FORMATS.values())
             src = unpacked if is_packed else src
         whole = dataset.open(src, "all", **how_to_open)
         conversion = Conversion(
-            whole, target_format, to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents
+            whole,
+            target_format,
+            to_dtype,
+            tokens_per_shard,
+            add_end_of_text,
+            allow_lost_documents,
+            compress,
         )
         staging.new.mkdir()
         done = conversion.write(staging.new)
@@ -85,6 +111,19 @@ def convert(
             sync_folder(folder)
         staging.publish()
     return Converted(str(target), target_format.name, conversion.dtype.name, done)
+
+
+def _check_compression(to: str | None, compress: str | None, decompress: bool) -> str | None:
+    """The compression by its full name; None for plain files."""
+    if compress is not None and decompress:
+        raise ValueError("compress and decompress exclude each other; give one of them")
+    if to is None and compress is None and not decompress:
+        raise ValueError("to is missing: name the format to write, for example to='megatron'")
+    return checked_compression(compress)
+
+
+def _is_ours(source: Path) -> bool:
+    return (source / FILE_NAME).is_file()
 
 
 def _refuse_to_replace(target: Path, src: Where | list[Where], overwrite: bool) -> None:
@@ -121,8 +160,9 @@ class Conversion:
         tokens_per_shard: int | None,
         add_end_of_text: bool,
         allow_lost_documents: bool,
+        compress: str | None = None,
     ) -> None:
-        self.to = to
+        self.to, self.compress = to, compress
         self.splits = _splits_of(whole)
         first = next(iter(self.splits.values()))
         self.tokenizer = first.tokenizer if to.needs_tokenizer else None
@@ -165,6 +205,7 @@ class Conversion:
                 begin_token_id=data.begin_token_id,
                 first_shard=shards if self.to.numbers_over_splits else 0,
                 own_folder=any(map(is_named, self.splits)),
+                compress=self.compress,
             )
             writer = writers[split or "train"] = self.to.writer(folder, target)
             try:

@@ -22,20 +22,20 @@ from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData
 from tokenmill.formats.engine.held_out import ALL
 from tokenmill.formats.engine.writing import RollingWriter, WriteTarget
-from tokenmill.shards.manifest import (
-    FILE_NAME,
-    MAX_BYTES,
-    PREPARATION_FOLDER,
-    EndsEntry,
-    Manifest,
-    ShardEntry,
-    SplitEntry,
-    StateFile,
-    TokenizerEntry,
-)
+from tokenmill.shards.compression import level_of
+from tokenmill.shards.entries import EndsEntry, FileEntry, ShardEntry, SplitEntry, TokenizerEntry
+from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, PREPARATION_FOLDER, Manifest
 from tokenmill.storage import check_address, join
+from tokenmill.tokenfiles.frames import open_frames
 from tokenmill.tokenfiles.shard_cache import RemoteFile, ShardCache
-from tokenmill.tokenfiles.token_file import Lazy, ManifestHashes, TokenFile, check_hash
+from tokenmill.tokenfiles.token_file import (
+    FRAMED,
+    Lazy,
+    ManifestHashes,
+    Packed,
+    TokenFile,
+    check_hash,
+)
 
 
 class OursWriter(RollingWriter):
@@ -53,7 +53,8 @@ class OursWriter(RollingWriter):
         from tokenmill.shards.writer import ShardWriter
 
         name = shard_name(self.target.split or "train", self.number)
-        shard = ShardWriter(self.folder, name, self.target.dtype, durable=True)
+        level = level_of(self.target.compress) if self.target.compress else None
+        shard = ShardWriter(self.folder, name, self.target.dtype, durable=True, level=level)
         self._shard = self._open.enter_context(shard)
 
     def write(self, tokens: np.ndarray) -> None:
@@ -69,11 +70,12 @@ class Ours(FolderFormat):
 
     name = "tokenmill"
     writer = OursWriter
-    written_suffixes = (".bin", ".ends", ".json")
+    written_suffixes = (".bin", ".ends", ".json", ".zst")
     dtypes = ("uint16", "uint32")
     tokens_per_shard = 10_000_000
     is_indexed = True
     needs_tokenizer = True
+    compresses = True
     numbers_over_splits = True
 
     def claims_folder(self, folder: Path) -> bool:
@@ -93,6 +95,7 @@ class Ours(FolderFormat):
             dtype=target.dtype.name,
             tokens_per_shard=target.tokens_per_shard,
             splits={name: SplitEntry.of(tuple(each.shards)) for name, each in writers.items()},
+            settings={"compress": target.compress} if target.compress else {},
         )
         command = "tokenmill convert SOURCE DATASET --to tokenmill"
         write_tokenizer_and_card(folder, manifest, state, command)
@@ -134,7 +137,7 @@ def _found(
     dtype = ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), where.folder)
     files = [
         TokenFile(
-            where.path(shard),
+            where.path(shard.on_disk),
             name_in_dataset(shard.file),
             dtype,
             shard.num_tokens,
@@ -142,6 +145,7 @@ def _found(
             ends=where.ends(shard.ends),
             hashes=ManifestHashes(shard.xxh3_128, shard.ends.xxh3_128),
             split=name,
+            packed=_packed(shard),
         )
         for name in _choose_splits(manifest, split, where.folder)
         for shard in manifest.splits[name].shards
@@ -167,16 +171,25 @@ def name_in_dataset(file: str) -> str:
     return re.sub(r"^v-[0-9a-f]{16}/", "", file)
 
 
+def _packed(entry: ShardEntry) -> Packed | None:
+    packed = entry.packed
+    return None if packed is None else Packed(packed.num_bytes, FRAMED, packed.xxh3_128)
+
+
 class _Folder(untrusted.Root):
     """A dataset on a disk: sizes are compared when it is opened."""
 
-    def path(self, entry: ShardEntry | EndsEntry | StateFile) -> str:
+    def path(self, entry: FileEntry) -> str:
         return str(self.sized(entry.file, entry.num_bytes))
 
     def ends(self, entry: EndsEntry) -> Lazy:
-        return untrusted.ends_file(Path(self.path(entry)), entry.num_documents)
+        path = self.path(entry.on_disk)
+        if entry.packed is None:
+            return untrusted.ends_file(Path(path), entry.num_documents)
+        sizes = (entry.num_bytes, entry.packed.num_bytes)
+        return Lazy(unpack_ends, (path, *sizes), entry.num_documents, path)
 
-    def state(self, entry: StateFile) -> Lazy:
+    def state(self, entry: FileEntry) -> Lazy:
         path = self.path(entry)
         return Lazy(read_hashed, (path, entry.xxh3_128), file=path)
 
@@ -188,18 +201,18 @@ class _Bucket:
     folder: str
     cache: ShardCache
 
-    def path(self, entry: ShardEntry) -> str:
+    def path(self, entry: FileEntry) -> str:
         return join(self.folder, entry.file)
 
     def ends(self, entry: EndsEntry) -> Lazy:
-        path = join(self.folder, entry.file)
-        file = RemoteFile(path, entry.num_bytes, entry.xxh3_128)
+        path, packed = self.path(entry.on_disk), entry.packed
+        framed = None if packed is None else Packed(packed.num_bytes, FRAMED, packed.xxh3_128)
+        file = RemoteFile(path, entry.num_bytes, entry.xxh3_128, packed=framed)
         return Lazy(fetch_ends, (self.cache, file), entry.num_documents, path)
 
-    def state(self, entry: StateFile) -> Lazy:
-        path = join(self.folder, entry.file)
-        file = RemoteFile(path, entry.num_bytes, entry.xxh3_128)
-        return Lazy(fetch, (self.cache, file), file=path)
+    def state(self, entry: FileEntry) -> Lazy:
+        file = RemoteFile(self.path(entry), entry.num_bytes, entry.xxh3_128)
+        return Lazy(fetch, (self.cache, file), file=file.address)
 
 
 def read_hashed(path: str, digest: str) -> bytes:
@@ -207,6 +220,12 @@ def read_hashed(path: str, digest: str) -> bytes:
     data = untrusted.read_whole(Path(path))
     check_hash(path, digest, xxhash.xxh3_128_hexdigest(data))
     return data
+
+
+def unpack_ends(path: str, num_bytes: int, packed_bytes: int) -> np.ndarray:
+    """Where documents end in a shard, from a compressed index."""
+    frames = open_frames(path, num_bytes, packed_bytes)
+    return np.frombuffer(b"".join(frames.read(0, num_bytes)), "<i8")
 
 
 def fetch(cache: ShardCache, file: RemoteFile) -> bytes:

@@ -23,7 +23,8 @@ from tokenmill.errors import (
 )
 from tokenmill.hub.remote_files import OUR_FOLDER
 from tokenmill.look.token_sample import spread
-from tokenmill.shards.manifest import FILE_NAME, STATE_FILE_NAME, Manifest
+from tokenmill.shards.entries import STATE_FILE_NAME
+from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.shards.verify import Finding, share_of
 from tokenmill.shards.verify import verify as verify_ours
 

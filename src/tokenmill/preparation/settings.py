@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypedDict
 
 from tokenmill.base.suggest import one_of
+from tokenmill.shards.compression import checked_compression, level_of
 from tokenmill.text.reading.chunks import ReadRules
 
 
@@ -19,6 +20,7 @@ class SettingsKeywords(TypedDict, total=False):
     dtype: Literal["uint16", "uint32"] | None
     tokens_per_shard: int
     val_fraction: float
+    compress: str | None
     normalize: bool
     dedup: Literal["lines", "documents", "none"]
     dedup_min_chars: int
@@ -56,6 +58,8 @@ class Settings:
     """Tokens in each shard."""
     val_fraction: float = 0.1
     """Share of the documents held out as val/; 0 for none."""
+    compress: str | None = None
+    """Compress the shards: zstd or zstd:LEVEL, 1 (fast) to 22 (small); none does not."""
 
     # Cleaning
     normalize: bool = True
@@ -87,7 +91,13 @@ class Settings:
             raise ValueError(f"val_fraction is {self.val_fraction}, but must be in [0, 1)")
         if self.dedup_min_chars < 0:
             raise ValueError(f"dedup_min_chars is {self.dedup_min_chars}, but must not be negative")
+        object.__setattr__(self, "compress", checked_compression(self.compress))
         _ = self.read_rules  # which checks the other fields
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level of zstd; None for plain shards."""
+        return None if self.compress is None else level_of(self.compress)
 
     @property
     def read_rules(self) -> ReadRules:
@@ -104,8 +114,9 @@ class Settings:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
         found = {**asdict(self), "tokenizer": tokenizer}
-        if self.begin_token is None:
-            del found["begin_token"]  # datasets without one are the same bytes as ever
+        for name in ("begin_token", "compress"):
+            if found[name] is None:
+                del found[name]  # datasets without one are the same bytes as ever
         return found
 
 

@@ -10,12 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.base.atomic import write_atomically
-from tokenmill.shards.manifest import (
-    ITEM_SIZE,
-    Manifest,
-    SourceEntry,
-    TokenizerEntry,
-)
+from tokenmill.shards.entries import SourceEntry, TokenizerEntry
+from tokenmill.shards.manifest import ITEM_SIZE, Manifest
 
 MAX_SOURCES = 50
 # What would be Markdown in a cell of a table.
@@ -49,6 +45,11 @@ def dataset_card(manifest: Manifest, command: str, *, name: str = "tokens") -> s
         "## Make it again\n\n" + _fenced(command, "console"),
     ]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def repacked_card(card: str, before: Manifest, now: Manifest) -> str:
+    """The card of a dataset whose files were compressed or unpacked."""
+    return card.replace(_load(before), _load(now)).replace(_settings(before), _settings(now))
 
 
 def _header(manifest: Manifest, name: str) -> str:
@@ -124,11 +125,14 @@ def _settings(manifest: Manifest) -> str:
 
 def _load(manifest: Manifest) -> str:
     code = 'import tokenmill\n\ndata = tokenmill.open("path/to/this/folder")'
-    files = [shard.file for split in manifest.splits.values() for shard in split.shards[:1]]
-    if files:
+    shards = [shard for split in manifest.splits.values() for shard in split.shards[:1]]
+    if shards:
+        what = "or without tokenmill: a shard is an array of ids"
+        if (packed := shards[0].packed) is not None:
+            what += f", after zstd -d {packed.file}"
         code += (
-            "\n\nimport numpy as np  # or without tokenmill: a shard is an array of ids\n\n"
-            f'ids = np.memmap("{files[0]}", dtype="<u{ITEM_SIZE[manifest.dtype]}", mode="r")'
+            f"\n\nimport numpy as np  # {what}\n\n"
+            f'ids = np.memmap("{shards[0].file}", dtype="<u{ITEM_SIZE[manifest.dtype]}", mode="r")'
         )
     return _fenced(code, "python")
 

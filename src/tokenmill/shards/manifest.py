@@ -15,140 +15,38 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
-import xxhash
 
 from tokenmill.base.atomic import write_atomically
 from tokenmill.base.hashing import regular
 from tokenmill.base.strict_json import Reader, parse_object
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
 from tokenmill.shards import own_hash
+from tokenmill.shards.entries import (
+    PACKED_SUFFIX,
+    EndsEntry,
+    Entry,
+    FileEntry,
+    ShardEntry,
+    SourceEntry,
+    SplitEntry,
+    TokenizerEntry,
+)
 
 FILE_NAME = "dataset_metadata.json"
-STATE_FILE_NAME = "tokenizer_state.json"
 PREPARATION_FOLDER = ".preparation"
 FORMAT = "tokenmill"
-FORMAT_VERSION = 1
-MAX_BYTES = 64 << 20
+FORMAT_VERSION = 2
+PLAIN_VERSION = 1  # of datasets without compressed files: every tokenmill reads them
+MAX_BYTES = 128 << 20
 ITEM_SIZE = {"uint16": 2, "uint32": 4}
 _OUR_NAME = re.compile(r"(?:v-[0-9a-f]{16}/)?[a-z][a-z0-9_]*/shard_[0-9]{5,12}\.(?:bin|ends)")
 _HEX128 = re.compile(r"[0-9a-f]{32}")
+E = TypeVar("E", bound=Entry)
 
 
 def dtype_for(vocab_size: int) -> str:
     """The smallest stored type that holds every id: uint16 up to 65,536 ids, else uint32."""
     return "uint16" if vocab_size <= 1 << 16 else "uint32"
-
-
-class Entry:
-    """A part of the manifest; a count such as `num_tokens` is written under the key `tokens`."""
-
-    __slots__: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        tree = {name.removeprefix("num_"): getattr(self, name) for name in self.__slots__}
-        for key, value in tree.items():
-            if isinstance(value, Entry):
-                tree[key] = value.to_json()
-            elif isinstance(value, tuple):
-                tree[key] = [entry.to_json() for entry in value]
-        return tree
-
-
-E = TypeVar("E", bound=Entry)
-
-
-@dataclass(frozen=True, slots=True)
-class EndsEntry(Entry):
-    """The index of a shard: a file that says where documents end in it."""
-
-    file: str
-    num_documents: int
-    num_bytes: int
-    xxh3_128: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShardEntry(Entry):
-    """One file of ids and its index."""
-
-    file: str
-    num_tokens: int
-    num_bytes: int
-    xxh3_128: str
-    ends: EndsEntry
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "ShardEntry":
-        """The opposite of `to_json`; KeyError or TypeError where fields are missing or unknown."""
-        ends = fields["ends"]
-        index = EndsEntry(ends["file"], ends["documents"], ends["bytes"], ends["xxh3_128"])
-        if len(fields) != 5 or len(ends) != 4:
-            raise TypeError(f"the entry of shard {fields['file']} has unknown fields")
-        return cls(fields["file"], fields["tokens"], fields["bytes"], fields["xxh3_128"], index)
-
-
-@dataclass(frozen=True, slots=True)
-class SplitEntry(Entry):
-    """`train`, `val`, `val_code`...: shards in order, as one axis of tokens."""
-
-    num_tokens: int
-    num_documents: int
-    shards: tuple[ShardEntry, ...]
-
-    @classmethod
-    def of(cls, shards: tuple[ShardEntry, ...]) -> "SplitEntry":
-        """A split of these shards, with its sums."""
-        tokens = sum(shard.num_tokens for shard in shards)
-        return cls(tokens, sum(shard.ends.num_documents for shard in shards), shards)
-
-
-@dataclass(frozen=True, slots=True)
-class StateFile(Entry):
-    """The stored tokenizer."""
-
-    file: str
-    num_bytes: int
-    xxh3_128: str
-
-
-@dataclass(frozen=True, slots=True)
-class TokenizerEntry(Entry):
-    """Which tokenizer the ids belong to."""
-
-    name: str
-    vocab_size: int
-    end_of_text_id: int
-    fingerprint: str
-    state: StateFile
-    begin_token_id: int | None = None
-    """The id before every document; left out of the JSON where there is none."""
-
-    def to_json(self) -> dict[str, Any]:
-        tree = Entry.to_json(self)
-        return {key: value for key, value in tree.items() if value is not None}
-
-    @classmethod
-    def of(
-        cls, tokenizer: Any, state: bytes, begin_token_id: int | None = None
-    ) -> "TokenizerEntry":
-        """The entry of this tokenizer; `state` is how it will be stored."""
-        stored = StateFile(STATE_FILE_NAME, len(state), xxhash.xxh3_128_hexdigest(state))
-        ids = (tokenizer.vocab_size, tokenizer.end_of_text_id)
-        return cls(tokenizer.name, *ids, tokenizer.fingerprint, stored, begin_token_id)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceEntry(Entry):
-    """A file the text came from. `name` is for people: it is never opened."""
-
-    name: str
-    """A byte of a file name that is not UTF-8 is written out, as in `caf\\xe9.txt`."""
-    num_bytes: int
-    num_documents: int
-
-    def __post_init__(self) -> None:
-        readable = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        object.__setattr__(self, "name", readable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +71,7 @@ class Manifest:
         """Canonical JSON: fixed order of keys, UTF-8, a newline at the end; without the hash."""
         tree = {
             "format": FORMAT,
-            "format_version": FORMAT_VERSION,
+            "format_version": FORMAT_VERSION if self.is_packed else PLAIN_VERSION,
             "dtype": self.dtype,
             "tokenizer": self.tokenizer.to_json(),
             "tokens_per_shard": self.tokens_per_shard,
@@ -183,6 +81,15 @@ class Manifest:
             "books": dict(self.books),
         }
         return orjson.dumps(tree, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether some of its files are compressed."""
+        return any(
+            shard.packed or shard.ends.packed
+            for split in self.splits.values()
+            for shard in split.shards
+        )
 
     def write(self, folder: Path | str) -> None:
         """Check, then put the manifest into its folder, whole or not at all."""
@@ -241,11 +148,11 @@ class Manifest:
         return manifest
 
     def files(self) -> list[str]:
-        """Every file that the manifest names, in order; the manifest itself is not one."""
+        """Every file that is there by the manifest, in order; the manifest itself is not one."""
         names = [self.tokenizer.state.file]
         for split in self.splits.values():
             for shard in split.shards:
-                names += [shard.file, shard.ends.file]
+                names += [file.file for file in shard.files]
         return names
 
 
@@ -274,7 +181,7 @@ def _read_tokenizer(fields: Reader, dtype: str) -> TokenizerEntry:
     tokenizer = _read(
         TokenizerEntry,
         fields,
-        state=_read(StateFile, fields.object("state")),
+        state=_read(FileEntry, fields.object("state")),
         begin_token_id=fields.count("begin_token_id")
         if "begin_token_id" in fields.names()
         else None,
@@ -306,8 +213,8 @@ def _read_shard(fields: Reader, item_size: int, tokens_per_shard: int) -> ShardE
     if known is not None:
         return known
     index = fields.object("ends")
-    ends = _read(EndsEntry, index)
-    shard = _read(ShardEntry, fields, ends=ends)
+    ends = _read(EndsEntry, index, packed=_read_packed(index))
+    shard = _read(ShardEntry, fields, ends=ends, packed=_read_packed(fields))
     tokens, documents = shard.num_tokens, ends.num_documents
     if not 1 <= tokens <= tokens_per_shard:
         most = f"at most tokens_per_shard {tokens_per_shard}"
@@ -319,6 +226,16 @@ def _read_shard(fields: Reader, item_size: int, tokens_per_shard: int) -> ShardE
     if documents > tokens:
         raise index.wrong("documents", documents, f"at most one for each of {tokens}")
     return shard
+
+
+def _read_packed(fields: Reader) -> FileEntry | None:
+    if "packed" not in fields.fields:
+        return None
+    packed = fields.object("packed")
+    entry, of = _read(FileEntry, packed), fields.file("file")
+    if entry.file != of + PACKED_SUFFIX:
+        raise packed.wrong("file", entry.file, of + PACKED_SUFFIX)
+    return entry
 
 
 def _sound_shard(
@@ -342,10 +259,22 @@ def _sound_shard(
             and shard.num_tokens > 0
             and shard.num_bytes == shard.num_tokens * item_size
             and ends.num_bytes == 8 * ends.num_documents
+            and (shard.packed is None or _sound_packed(shard))
+            and (ends.packed is None or _sound_packed(ends))
         )
     except (KeyError, TypeError):
         return None
     return shard if sound else None
+
+
+def _sound_packed(entry: ShardEntry | EndsEntry) -> bool:
+    packed = entry.packed
+    return packed is not None and bool(
+        packed.file == entry.file + PACKED_SUFFIX
+        and _HEX128.fullmatch(packed.xxh3_128)
+        and type(packed.num_bytes) is int
+        and packed.num_bytes >= 0
+    )
 
 
 def _check_no_file_comes_twice(manifest: Manifest, where: str) -> None:

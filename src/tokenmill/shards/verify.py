@@ -20,17 +20,13 @@ import numpy.typing as npt
 import orjson
 import xxhash
 
-from tokenmill.base.hashing import hash_file, read_regular, regular
-from tokenmill.shards.manifest import (
-    FILE_NAME,
-    ITEM_SIZE,
-    PREPARATION_FOLDER,
-    Manifest,
-    ShardEntry,
-)
+from tokenmill.base.hashing import hash_file, read_regular
+from tokenmill.errors import CorruptShardError
+from tokenmill.shards.entries import ShardEntry
+from tokenmill.shards.manifest import FILE_NAME, ITEM_SIZE, PREPARATION_FOLDER, Manifest
+from tokenmill.shards.packed import read_blocks, read_ends
 
 _Ends = npt.NDArray[np.uint64]
-_BLOCK = 8 << 20  # bytes; a multiple of every item size
 _FETCH = "fetch this file again, or prepare the dataset again"
 _REBUILD = "the dataset was written by a tokenmill with a defect; prepare it again"
 
@@ -42,7 +38,7 @@ class Finding:
     file: str
     """Relative to the dataset."""
     what: str
-    """`missing`, `size`, `hash`, `index`, `ids`, `tokenizer`, `extra` or `unhashed`."""
+    """`missing`, `size`, `frame`, `hash`, `index`, `ids`, `tokenizer`, `extra` or `unhashed`."""
     expected: str
     found: str
     remedy: str
@@ -74,14 +70,15 @@ def verify(
     for split in manifest.splits.values():
         for shard in split.shards:
             found = [
-                *_check_size(folder, shard.file, shard.num_bytes),
-                *_check_size(folder, shard.ends.file, shard.ends.num_bytes),
+                finding
+                for file in shard.files
+                for finding in _check_size(folder, file.file, file.num_bytes)
             ]
             if not found and shard.file in chosen:
                 ends_split = shard is split.shards[-1]
                 found = _check_shard(folder, manifest, shard, ends_split=ends_split)
                 if progress is not None:
-                    progress(shard.file, shard.num_bytes + shard.ends.num_bytes)
+                    progress(shard.file, sum(file.num_bytes for file in shard.files))
             findings += found
     return findings + _check_extra(folder, manifest)
 
@@ -153,17 +150,23 @@ def _check_shard(
     folder: Path, manifest: Manifest, shard: ShardEntry, *, ends_split: bool
 ) -> list[Finding]:
     """Read a shard and its index once each; a wrong hash explains the rest, so it ends the list."""
-    digest, largest, found_ends, begins = _read_ids(folder / shard.file, manifest)
-    if findings := _check_hash(shard.file, shard.xxh3_128, digest):
+    try:
+        digest, largest, found_ends, begins = _read_ids(folder, shard, manifest)
+        ends = read_ends(folder, shard.ends)
+    except CorruptShardError as error:
+        file = next(file for file in shard.files if file.file in error.message)
+        return [Finding(file.file, "frame", "sound frames", error.message, _FETCH)]
+    if findings := _check_hash(shard.on_disk.file, shard.xxh3_128, digest):
         return findings
-    index = read_regular(folder / shard.ends.file)
-    name, digest = shard.ends.file, xxhash.xxh3_128_hexdigest(index)
+    name, digest = shard.ends.on_disk.file, xxhash.xxh3_128_hexdigest(ends.data)
     if findings := _check_hash(name, shard.ends.xxh3_128, digest):
         return findings
+    for file in shard.files if shard.packed or shard.ends.packed else ():
+        if findings := _check_hash(file.file, file.xxh3_128, hash_file(folder / file.file)):
+            return findings
     if largest >= (vocab_size := manifest.tokenizer.vocab_size):
         expected = f"ids below {vocab_size:,}"
         findings = [Finding(shard.file, "ids", expected, f"id {largest:,}", _REBUILD)]
-    ends = np.frombuffer(index, "<u8")
     wrong = list(_compare_ends(ends, found_ends, shard.num_tokens))
     if ends_split and (not ends.size or ends[-1] != shard.num_tokens):
         found = f"the last end at {int(ends[-1]):,}" if ends.size else "no end"
@@ -209,23 +212,22 @@ def _compare_begins(ends: _Ends, begins: _Ends, num_tokens: int) -> Iterator[tup
         )
 
 
-def _read_ids(path: Path, manifest: Manifest) -> tuple[str, int, _Ends, _Ends]:
+def _read_ids(folder: Path, shard: ShardEntry, manifest: Manifest) -> tuple[str, int, _Ends, _Ends]:
     """The hash of a shard, its largest id, the positions after each end-of-text id, and those of
     begin tokens."""
     dtype, entry = np.dtype(manifest.dtype).newbyteorder("<"), manifest.tokenizer
     digest, largest, start = xxhash.xxh3_128(), -1, 0
     ends, begins = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
-    with open(path, "rb", opener=regular) as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-            ids = np.frombuffer(block, dtype, len(block) // ITEM_SIZE[manifest.dtype])
-            largest = max(largest, int(ids.max(initial=0)))
-            places = np.flatnonzero(ids == entry.end_of_text_id)
-            ends.append(places.astype(np.uint64) + np.uint64(start + 1))
-            if entry.begin_token_id is not None:
-                places = np.flatnonzero(ids == entry.begin_token_id)
-                begins.append(places.astype(np.uint64) + np.uint64(start))
-            start += len(ids)
+    for block in read_blocks(folder, shard):
+        digest.update(block)
+        ids = np.frombuffer(block, dtype, len(block) // ITEM_SIZE[manifest.dtype])
+        largest = max(largest, int(ids.max(initial=0)))
+        places = np.flatnonzero(ids == entry.end_of_text_id)
+        ends.append(places.astype(np.uint64) + np.uint64(start + 1))
+        if entry.begin_token_id is not None:
+            places = np.flatnonzero(ids == entry.begin_token_id)
+            begins.append(places.astype(np.uint64) + np.uint64(start))
+        start += len(ids)
     return digest.hexdigest(), largest, np.concatenate(ends), np.concatenate(begins)
 
 

@@ -5,7 +5,9 @@
         entry = shard.finish(ends)     # where documents end, in tokens, exclusive
 
 Ids are hashed while they are written. `finish` gives both files their names only when they are
-whole, then reads them again and compares: what the disk has is what was meant, or an error.
+whole, then reads them again and compares: what the disk has is what was meant, or an error. With a
+`level` both files are compressed (tokenfiles/frames.py) and have `.zst` after their names; what the
+entry says about tokens and ends stays the same.
 """
 
 from contextlib import ExitStack
@@ -18,23 +20,21 @@ import xxhash
 from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file
 from tokenmill.errors import CorruptShardError
-from tokenmill.shards.manifest import EndsEntry, ShardEntry
+from tokenmill.shards.entries import PACKED_SUFFIX, EndsEntry, FileEntry, ShardEntry
+from tokenmill.tokenfiles.frames import FrameWriter
 
 
-class ShardWriter:
-    """One new shard; an error before `finish` leaves no file."""
+class NewFile:
+    """One new file of a shard: hashed as it is written, named when it is whole."""
 
-    def __init__(
-        self, folder: Path, file: str, dtype: np.dtype[Any], *, durable: bool = False
-    ) -> None:
-        self.folder = folder
-        self.file = file
-        self.dtype = dtype.newbyteorder("<")
-        self.durable = durable  # synced to the disk here, not later by the caller
-        self.num_tokens = 0
-        self._hash = xxhash.xxh3_128()
+    def __init__(self, folder: Path, file: str, *, durable: bool, level: int | None) -> None:
+        self.file, self._folder = file, folder
+        self._name = file if level is None else file + PACKED_SUFFIX
         self._open = ExitStack()
-        self._ids = self._open.enter_context(new_file(folder / file, durable=durable))
+        self._file = self._open.enter_context(new_file(folder / self._name, durable=durable))
+        self._frames = None if level is None else FrameWriter(self._file, level)
+        self._hash = xxhash.xxh3_128()
+        self.num_bytes = 0
 
     def __enter__(self) -> Self:
         return self
@@ -42,30 +42,61 @@ class ShardWriter:
     def __exit__(self, *error: Any) -> None:
         self._open.__exit__(*error)
 
+    def write(self, data: memoryview) -> None:
+        (self._frames or self._file).write(data)
+        self._hash.update(data)
+        self.num_bytes += data.nbytes
+
+    def finish(self) -> tuple[int, str, FileEntry | None]:
+        """Name the file and read it back: size and hash of what was written, and as it is there."""
+        digest, packed = self._hash.hexdigest(), None
+        if self._frames is not None:
+            written = self._frames.finish()
+            packed = FileEntry(self._name, self._frames.num_bytes, written)
+        self._open.close()
+        check_read_back(self._folder / self._name, packed.xxh3_128 if packed else digest)
+        return self.num_bytes, digest, packed
+
+
+class ShardWriter:
+    """One new shard; an error before `finish` leaves no file."""
+
+    def __init__(
+        self,
+        folder: Path,
+        file: str,
+        dtype: np.dtype[Any],
+        *,
+        durable: bool = False,
+        level: int | None = None,
+    ) -> None:
+        self.folder = folder
+        self.file = file
+        self.dtype = dtype.newbyteorder("<")
+        self.durable = durable  # synced to the disk here, not later by the caller
+        self.level = level
+        self.num_tokens = 0
+        self._ids = NewFile(folder, file, durable=durable, level=level)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._ids.__exit__(*error)
+
     def write(self, ids: np.ndarray) -> None:
         """Add ids after those written before; all must fit into the type of the shard."""
-        data = np.ascontiguousarray(ids, self.dtype).data
-        self._ids.write(data)
-        self._hash.update(data)
+        self._ids.write(np.ascontiguousarray(ids, self.dtype).data)
         self.num_tokens += len(ids)
 
     def finish(self, ends: np.ndarray) -> ShardEntry:
         """Write the index, name both files, read them back; the entry for the manifest."""
-        index = ends.astype("<u8").data
-        index_file = self.file.removesuffix(".bin") + ".ends"
-        self._open.close()
-        with new_file(self.folder / index_file, durable=self.durable) as file:
-            file.write(index)
-        entry = ShardEntry(
-            self.file,
-            self.num_tokens,
-            self.num_tokens * self.dtype.itemsize,
-            self._hash.hexdigest(),
-            EndsEntry(index_file, len(ends), 8 * len(ends), xxhash.xxh3_128_hexdigest(index)),
-        )
-        check_read_back(self.folder / entry.file, entry.xxh3_128)
-        check_read_back(self.folder / entry.ends.file, entry.ends.xxh3_128)
-        return entry
+        num_bytes, digest, packed = self._ids.finish()
+        name = self.file.removesuffix(".bin") + ".ends"
+        with NewFile(self.folder, name, durable=self.durable, level=self.level) as index:
+            index.write(ends.astype("<u8").data)
+            stated = EndsEntry(name, len(ends), *index.finish())
+        return ShardEntry(self.file, self.num_tokens, num_bytes, digest, stated, packed)
 
 
 def check_read_back(path: Path, expected: str) -> None:

@@ -1,11 +1,12 @@
-"""Shards of a dataset in a bucket: fetched when first needed, into a folder of bounded size.
+"""Shards in a bucket, and compressed ones: brought into a folder of bounded size when first needed.
 
 A file in the cache is named by its hash, so datasets and processes can share the folder. It is
 written under a temporary name, compared with the hash that the manifest gives, and only then gets
 its name: a name in the cache is a whole file. Of an object whose hash nobody states (other
 projects' files), `NAME.digest` keeps the one that was computed when it was fetched, where NAME is
 made of its address and ETag. When room is needed, the file that was used least
-recently is removed. Whoever has it open keeps it until it is closed.
+recently is removed. Whoever has it open keeps it until it is closed. Compressed files are unpacked
+on the way: what is in the cache can be mapped.
 
 Several processes that want the same file wait for the first of them, where `flock` works; where it
 does not, each fetches it, and the last rename wins with the same bytes.
@@ -17,11 +18,11 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import xxhash
@@ -30,8 +31,10 @@ from tokenmill.base.atomic import temporary_beside, write_atomically
 from tokenmill.base.hashing import hash_open
 from tokenmill.base.lock import wait_for_others
 from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
+from tokenmill.storage import is_remote
+from tokenmill.tokenfiles.frames import unpacked_stream
 from tokenmill.tokenfiles.shard_reader import MAX_OPEN, Descriptor, ShardReader
-from tokenmill.tokenfiles.token_file import TokenFile
+from tokenmill.tokenfiles.token_file import Packed, TokenFile
 
 CACHE_BYTES = 16 << 30
 ABANDONED = 3600.0
@@ -39,10 +42,12 @@ ABANDONED = 3600.0
 AHEAD = 2
 """Shards that are fetched ahead of the one that is opened, when nobody says which come next."""
 _BLOCK = 4 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class RemoteFile(NamedTuple):
-    """An object, and how its bytes are known to be the right ones."""
+    """An object or a compressed file, and how its bytes are known to be the right ones."""
 
     address: str
     size: int
@@ -50,6 +55,8 @@ class RemoteFile(NamedTuple):
     """Their hash (xxh3-128); empty where nobody states one."""
     etag: str = ""
     """What the store called this version of the object, where there is no hash."""
+    packed: Packed | None = None
+    """Where it is compressed there. Size and hash are those of its content."""
 
     @property
     def name(self) -> str:
@@ -86,19 +93,20 @@ class ShardCache:
                 f"{file.address} has {file.size:,} bytes, but the cache holds "
                 f"{self.max_bytes:,}; pass cache_bytes={4 * file.size} or more"
             )
-        for _ in range(2):
-            if (descriptor := self._find(file)) is not None:
-                return descriptor
-            with wait_for_others(self.folder / f"{file.name}.lock"):
-                descriptor = self._find(file)
-                if descriptor is None:
-                    descriptor = self._fetch(file)
-            if descriptor is not None:
-                return descriptor
+        with self._explain_bad_folder(file):
+            for _ in range(2):
+                if (descriptor := self._find(file)) is not None:
+                    return descriptor
+                with wait_for_others(self.folder / f"{file.name}.lock"):
+                    descriptor = self._find(file)
+                    if descriptor is None:
+                        descriptor = self._fetch(file)
+                if descriptor is not None:
+                    return descriptor
         raise CorruptShardError(
-            f"{file.address} was fetched twice, and is not what its manifest says "
-            f"(xxh3-128 {file.digest})",
-            hint="the object was replaced or damaged; upload it again",
+            f"{file.address} was {'fetched' if is_remote(file.address) else 'unpacked'} twice, and "
+            f"is not what its manifest says (xxh3-128 {file.digest})",
+            hint="the file was replaced or damaged; bring the right one there again",
         )
 
     def fetch_ahead(self, wanted: Iterable[RemoteFile]) -> None:
@@ -153,9 +161,7 @@ class ShardCache:
         return descriptor
 
     def _fetch(self, wanted: RemoteFile) -> int | None:
-        """Fetch the file; None when its bytes are not those of the manifest."""
-        from tokenmill.storage.object_file import ObjectFile
-
+        """Fetch or unpack the file; None when its bytes are not those of the manifest."""
         size = wanted.size
         self.folder.mkdir(parents=True, exist_ok=True)
         temporary = temporary_beside(self.folder / f"{wanted.name}.bin")
@@ -166,10 +172,10 @@ class ShardCache:
             os.truncate(descriptor, size)  # seen by whoever else makes room
         try:
             with (
-                ObjectFile(wanted.address, wanted.etag, hashed=bool(wanted.digest)) as remote,
+                _open_source(wanted) as source,
                 open(descriptor, "wb", closefd=False) as file,
             ):
-                shutil.copyfileobj(remote, file, _BLOCK)
+                shutil.copyfileobj(source, file, _BLOCK)
             digest = hash_open(descriptor)
             if os.fstat(descriptor).st_size != size or digest != (wanted.digest or digest):
                 os.close(descriptor)
@@ -179,18 +185,32 @@ class ShardCache:
             if not wanted.digest:
                 known = self.folder / f"{wanted.name}.digest"
                 write_atomically(known, digest.encode(), durable=False)
-        except BaseException as error:
+        except BaseException:
             os.close(descriptor)
             temporary.unlink(missing_ok=True)
-            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise DownloadError(
-                    f"no room for {size:,} bytes in the cache {self.folder}",
-                    hint="free some, pass a smaller cache_bytes, or another cache_dir",
-                ) from error
             raise
         self._checked.add((digest, os.fstat(descriptor).st_ino))
         os.lseek(descriptor, 0, os.SEEK_SET)
         return descriptor
+
+    @contextlib.contextmanager
+    def _explain_bad_folder(self, wanted: RemoteFile) -> Iterator[None]:
+        """Say what to do about a cache folder that is full or may not be written."""
+        try:
+            yield
+        except OSError as error:
+            kind = DownloadError if is_remote(wanted.address) else TokenmillError
+            if error.errno in _FULL:
+                raise kind(
+                    f"no room for {wanted.size:,} bytes in the cache {self.folder}",
+                    hint="free some, pass a smaller cache_bytes, or another cache_dir",
+                ) from error
+            if error.errno in _READ_ONLY:
+                raise kind(
+                    f"cannot write to the cache {self.folder}: {error.strerror}",
+                    hint="pass a cache_dir that this user may write to (or set XDG_CACHE_HOME)",
+                ) from error
+            raise
 
     def _make_room(self, size: int) -> None:
         """Remove what was used least recently until `size` bytes more fit."""
@@ -259,9 +279,7 @@ class CachedReader(ShardReader):
         return descriptor
 
     def _wanted(self, i: int) -> RemoteFile:
-        file = self.files[i]
-        digest = "" if file.hashes is None else file.hashes.tokens
-        return RemoteFile(file.path, file.file_bytes, digest, file.etag)
+        return tokens_of(self.files[i])
 
 
 class RangeReader(ShardReader):
@@ -280,6 +298,26 @@ class RangeReader(ShardReader):
             )
         data = objects.read(file.path, byte, byte + out.nbytes, known)
         memoryview(out.data).cast("B")[:] = data
+
+
+def tokens_of(file: TokenFile) -> RemoteFile:
+    """The tokens of a file, as the cache is to hold them."""
+    digest = "" if file.hashes is None else file.hashes.tokens
+    return RemoteFile(file.path, file.file_bytes, digest, file.etag, file.packed)
+
+
+def _open_source(wanted: RemoteFile) -> BinaryIO:
+    """The bytes that are wanted, from their start; unpacked if they are compressed there."""
+    raw: BinaryIO
+    if is_remote(wanted.address):
+        from tokenmill.storage.object_file import ObjectFile
+
+        raw = ObjectFile(wanted.address, wanted.etag, hashed=bool(wanted.digest))  # type: ignore[assignment]
+    else:
+        raw = open(wanted.address, "rb")  # noqa: SIM115 - closed by the caller
+    if wanted.packed is None:
+        return raw
+    return unpacked_stream(raw, wanted.packed.codec, wanted.address, wanted.size)
 
 
 def usual_folder() -> Path:

@@ -217,7 +217,8 @@ class ShardReader:
         known = (found.st_ino, found.st_mtime_ns)
         if self.verify and self._verified.get(i) != known:
             assert file.hashes is not None
-            check_hash(file.path, file.hashes.tokens, hash_open(descriptor.number))
+            expected = file.hashes.tokens if file.packed is None else file.packed.xxh3_128
+            check_hash(file.path, expected, hash_open(descriptor.number))
             self._verified[i] = known
         return descriptor
 

@@ -16,6 +16,7 @@ from tokenmill.tokenfiles.document_index import (
     ScannedDocuments,
     unknown_documents,
 )
+from tokenmill.tokenfiles.packed_reader import FrameRuns, PackedReader
 from tokenmill.tokenfiles.shard_reader import ShardReader
 from tokenmill.tokenfiles.token_file import TokenFile
 
@@ -101,6 +102,13 @@ class TokenAxis:
     def read_into(self, i: int, offset: int, out: np.ndarray) -> None:
         """Copy tokens of shard i, from `offset` on, until the 1-D array `out` is full."""
         self._reader.read_into(i, offset, out)
+
+    def frame_runs(self, max_open: int) -> FrameRuns | None:
+        """The frames of compressed shards, of which so many are kept; None where none are."""
+        reader = self._reader
+        if not isinstance(reader, PackedReader) or not reader.has_frames:
+            return None
+        return FrameRuns(reader, self.shard_starts, max_open)
 
     def expect(self, positions: np.ndarray) -> None:
         """Tokens at these positions will be asked for soon, in this order: fetch remote shards."""

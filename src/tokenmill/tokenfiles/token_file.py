@@ -35,6 +35,19 @@ class ManifestHashes(NamedTuple):
     ends: str
 
 
+class Packed(NamedTuple):
+    """How a compressed file is on the disk."""
+
+    num_bytes: int
+    codec: str
+    """`frames` (frames.py), or how another project compressed the file as one stream."""
+    xxh3_128: str = ""
+    """Of the compressed file; empty where nothing states it."""
+
+
+FRAMED = "frames"
+
+
 @dataclass(frozen=True, slots=True)
 class TokenFile:
     """Where the tokens of one shard are."""
@@ -45,7 +58,7 @@ class TokenFile:
     dtype: np.dtype[Any]
     num_tokens: int
     file_bytes: int
-    """Size of the file when the dataset was opened."""
+    """Size of the file when the dataset was opened; of a compressed one, that of its content."""
     offset: int = 0
     """Byte of the first token of the file."""
     first: int = 0
@@ -66,6 +79,14 @@ class TokenFile:
     """What a store calls this version of the object, where the file is one without such hashes."""
     split: str | None = None
     """The split it belongs to by its manifest, if there is one."""
+    packed: Packed | None = None
+    """Where the file is compressed: `path` is then the compressed file, and all other sizes, places
+    and hashes are of its content."""
+
+    @property
+    def disk_bytes(self) -> int:
+        """Size of the file as it is on the disk."""
+        return self.file_bytes if self.packed is None else self.packed.num_bytes
 
     @property
     def known_contents(self) -> str:
@@ -80,18 +101,18 @@ class TokenFile:
 
     def check_size(self, found: int) -> None:
         """The file must still have the size that it had when the dataset was opened."""
-        if found < self.file_bytes:
+        if found < self.disk_bytes:
             raise self.cut_short(found)
-        if found != self.file_bytes:
+        if found != self.disk_bytes:
             raise CorruptShardError(
-                f"{self.path} is {found:,} bytes; at opening it had {self.file_bytes:,}",
+                f"{self.path} is {found:,} bytes; at opening it had {self.disk_bytes:,}",
                 hint="something writes to this file; open the dataset again when it is finished",
             )
 
     def cut_short(self, found: int) -> TruncatedShardError:
         """The error for a file that is shorter than it was."""
         return TruncatedShardError(
-            f"{self.path} is {found:,} bytes; at opening it had {self.file_bytes:,}",
+            f"{self.path} is {found:,} bytes; at opening it had {self.disk_bytes:,}",
             hint="the file was cut short while in use; fetch it again, then open the dataset again",
         )
 

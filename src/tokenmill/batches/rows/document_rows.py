@@ -57,6 +57,10 @@ class DocumentRows:
         )
         """On average, for the source that has most."""
 
+    def in_any_order(self) -> "DocumentRows":
+        """The same rows for one who asks for samples in an order of his own."""
+        return self
+
     def locate(self, samples: np.ndarray) -> PiecePlaces:
         """The pieces of the row of each sample; (steps, rows) of samples."""
         sources, pieces = self._order.locate_pieces(samples.reshape(-1))

@@ -1,5 +1,6 @@
 """Rows that are windows of the axis: where they are, their tokens, and the documents in them."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from tokenmill.batches.document_masks import (
     find_continuing,
     mark_documents,
 )
+from tokenmill.batches.frames_in_use import frame_runs_of
 from tokenmill.batches.gather import RowReader
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.sample_order import SampleOrder
@@ -44,12 +46,29 @@ class WindowRows:
         documents: bool,
         max_documents: int | None,
         check_ids: bool,
+        *,
+        in_frames: bool = True,
     ) -> None:
         self._datasets, self._order = datasets, order
         self._documents, self._max_documents = documents, max_documents
         length, stored = order.block_size + 1, {data.dtype for data in datasets}
-        self._readers = [RowReader(data, length, dtype, check_ids) for data in datasets]
+        self._readers = [
+            RowReader(
+                data,
+                length,
+                dtype,
+                check_ids,
+                frame_runs_of(data, source) if in_frames else None,
+            )
+            for data, source in zip(datasets, order.sources, strict=True)
+        ]
+        options = (dtype, documents, max_documents, check_ids)
+        self._make_another = functools.partial(WindowRows, datasets, order, *options)
         self._stored_dtype = stored.pop() if len(stored) == 1 else dtype
+
+    def in_any_order(self) -> "WindowRows":
+        """The same rows for one who asks for samples in an order of his own."""
+        return self._make_another(in_frames=False)
 
     def locate(self, samples: np.ndarray) -> WindowPlaces:
         """Where the window of each sample begins, in a file; (steps, rows) of samples."""

@@ -12,7 +12,9 @@ from tokenmill.cli.outcome import Outcome, prints_outcome
 @click.command()
 @click.argument("src")
 @click.argument("dst")
-@value("--to", "FORMAT", "Format to write", required=True)
+@value("--to", "FORMAT", "Format to write")
+@value("--compress", "KIND", "Compress the shards (of tokenmill): zstd or zstd:LEVEL, 1 to 22")
+@switch("--decompress", "Write plain shards (of tokenmill)")
 @value("--to_dtype", "TYPE", "Type of the written ids  [default: by vocabulary]")
 @value("--tokens_per_shard", "N", "Tokens in each written shard", type=int)
 @switch("--add_end_of_text", "Write the end-of-text id where a document lacks it")
@@ -20,22 +22,25 @@ from tokenmill.cli.outcome import Outcome, prints_outcome
 @switch("--overwrite", "Replace DST, once the new data is verified")
 @open_options
 @prints_outcome
-def command(src: str, dst: str, to: str, quiet: bool, **options: Any) -> Outcome:
+def command(src: str, dst: str, quiet: bool, **options: Any) -> Outcome:
     """Copy the token data at SRC to the new folder DST in another project's format.
 
     FORMAT is one of: tokenmill, llmc, nanogpt, npy, megatron, datatrove, dolma, mds, litdata.
     SRC may be of any of them, and of any format that `tokenmill inspect` reads. What is written
-    is read back and compared before DST appears; what would be lost is refused.
+    is read back and compared before DST appears; what would be lost is refused. With --compress
+    and --decompress, a dataset of tokenmill stays the same but for its files, and --to may be left
+    out.
 
     \b
     Examples:
         tokenmill convert data/corpus data/megatron --to megatron
         tokenmill convert 'shards/*.bin' data/ours --to tokenmill
         tokenmill convert train.npy data/ours --to tokenmill --tokenizer gpt2
+        tokenmill convert data/corpus data/small --compress zstd:9
     """
     from tokenmill.conversion.convert import convert
 
-    done = convert(src, dst, to=to, **given(options))
+    done = convert(src, dst, **given(options))
     splits = {name: {"tokens": n, "files": files} for name, (n, files) in done.splits.items()}
     lines = [
         f"  {name:<6} {split['tokens']:,} tokens in {plural(split['files'], 'file')}, {done.dtype}"

@@ -110,6 +110,8 @@ class TokenFormat(Protocol):
     needs_tokenizer: bool = False
     """Whether the tokenizer is stored with the data, so that its vocabulary decides the dtype."""
     stores_tokenizer_name: bool = False
+    compresses: bool = False
+    """Whether its shards can be written compressed."""
     numbers_over_splits: bool = False
     """Whether the shards of val are numbered after those of train."""
     states_dtype: bool = True

@@ -40,6 +40,8 @@ class WriteTarget:
     """Shards written for the splits before, for formats that number over all splits."""
     own_folder: bool = False
     """Whether the split has a folder of its own, though the format may do without."""
+    compress: str | None = None
+    """How shards are compressed, as `zstd:3`; only for formats that `compresses`."""
 
 
 class Writer(ABC):

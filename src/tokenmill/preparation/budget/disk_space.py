@@ -15,6 +15,7 @@ BYTES_PER_TOKEN = {"bytes": 1.0, "chars": 3.0}
 BYTES_PER_TOKEN_OF_OTHERS = 6.0
 COMPRESSION = 2.5
 BEST_COMPRESSION = 6.0
+BEST_OF_SHARDS = 0.3  # of their plain size, where they are compressed
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FAILING = (errno.EIO, errno.EROFS, errno.ESTALE)  # a disk that fails is often made read-only
 
@@ -41,14 +42,16 @@ def check_space(plan: Plan) -> None:
     """Refuse to begin what cannot end: tokens are on disk twice while shards are assembled."""
     ours = plan.workspace.out_dir if plan.previous is None else plan.workspace.root
     there = sum(path.stat().st_size for path in ours.rglob("*") if path.is_file())
-    copies = 2 if plan.destination is None else 1  # uploaded shards are removed here
-    needed = copies * expected_bytes(plan) - there
+    shards = 0.0 if plan.destination is not None else 1.0  # uploaded shards are removed here
+    if plan.settings.compress is not None:
+        shards *= BEST_OF_SHARDS
+    needed = int((1 + shards) * expected_bytes(plan)) - there
     free = shutil.disk_usage(plan.workspace.root).free
     if needed > free:
         raise PrepareError(
             f"{plan.workspace.out_dir} has {free:,} bytes free, but about {needed:,} are needed: "
             f"the dataset of some {expected_bytes(plan):,} bytes"
-            + (", twice while it is made" if copies == 2 else ""),
+            + (", twice while it is made" if shards == 1 else ""),
             hint="free some space, or write to another disk; nothing was tokenized yet",
         )
 

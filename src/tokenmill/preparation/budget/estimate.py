@@ -46,6 +46,7 @@ class Estimate:
     duplicates: float
     seconds: float
     workers: int
+    compress: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -56,7 +57,8 @@ class Estimate:
                 f"input       {plural(self.files, 'file')}, {human_bytes(self.bytes_in)} "
                 f"(read {human_bytes(self.bytes_sampled)} of it)",
                 f"tokens      about {self.tokens:,}, {self.dtype}",
-                f"disk        about {human_bytes(self.disk_bytes)}, twice that while it is made",
+                f"disk        about {human_bytes(self.disk_bytes)}, twice that while it is made"
+                + (", before compression" if self.compress else ""),
                 f"duplicates  at least {self.duplicates:.1%} (repeated within what was read)",
                 f"time        about {self.seconds:,.0f} s with {self.workers} workers",
             ]
@@ -100,6 +102,7 @@ def estimate(
         duplicates=sample.repeated / max(1, sample.compared),
         seconds=seconds * (total / sampled if sampled else 0.0) / workers,
         workers=workers,
+        compress=asked.compress,
     )
 
 

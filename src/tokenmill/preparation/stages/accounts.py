@@ -9,13 +9,15 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tokenmill.base.human import human_bytes
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.stages.decide import DROPPED, Decision
 from tokenmill.preparation.stages.encoded import split_of
 from tokenmill.preparation.stages.join import EncodedPart, JoinedParts
 from tokenmill.preparation.workspace.work_folder import Receipt
-from tokenmill.shards.manifest import Manifest, ShardEntry, SplitEntry
+from tokenmill.shards.entries import ShardEntry, SplitEntry
+from tokenmill.shards.manifest import Manifest
 from tokenmill.text.inputs.open_input import printable
 from tokenmill.text.reading.bad_input import DUPLICATE, HELD_OUT, IN_TRAIN, MOST_PLACES
 
@@ -194,9 +196,18 @@ class Summary:
         return {**asdict(self), "out_dir": printable(self.out_dir)}
 
 
+def _compressed(manifest: Manifest) -> str:
+    shards = [shard for split in manifest.splits.values() for shard in split.shards]
+    plain = sum(shard.num_bytes + shard.ends.num_bytes for shard in shards)
+    there = sum(file.num_bytes for shard in shards for file in shard.files)
+    return f"compressed: {human_bytes(there)} on disk, {there / plain:.2f} of the plain size"
+
+
 def summarize(out_dir: str, manifest: Manifest, notes: list[str]) -> Summary:
     """Read the outcome off the manifest."""
     accounts = manifest.books
+    if manifest.is_packed:
+        notes = [*notes, _compressed(manifest)]
     train, val = (manifest.splits.get(name, SplitEntry.of(())) for name in ("train", "val"))
     return Summary(
         out_dir=out_dir,

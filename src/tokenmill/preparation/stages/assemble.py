@@ -29,16 +29,16 @@ def assemble_shard(out_dir: str, number: int) -> Receipt:
     layout = load_layout(out_dir)
     shard = layout.shards[number]
     out = plan.workspace.out_dir
-    with ShardWriter(out, shard.file, plan.dtype) as writer:
+    level = plan.settings.compression_level
+    with ShardWriter(out, shard.file, plan.dtype, level=level) as writer:
         ends, cut = _write_tokens(plan, layout, shard, writer)
         entry = writer.finish(ends)
-    files = (entry, entry.ends)
-    known = {f"../../{file.file}": (file.num_bytes, file.xxh3_128) for file in files}
+    known = {f"../../{file.file}": (file.num_bytes, file.xxh3_128) for file in entry.files}
     facts = {"split": shard.split, "cut_document": cut, "entry": entry.to_json()}
     if plan.destination is not None:
         from tokenmill.preparation.workspace.upload_shards import UPLOADED, upload_shard
 
-        facts[UPLOADED] = upload_shard(plan, [file.file for file in files])
+        facts[UPLOADED] = upload_shard(plan, [file.file for file in entry.files])
         known = {}
     return plan.workspace.leave_receipt(*_receipt_name(out_dir, number), known, facts)
 

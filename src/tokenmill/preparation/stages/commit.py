@@ -19,7 +19,8 @@ from tokenmill.preparation.val_inputs import files_by_split
 from tokenmill.preparation.workspace.folder_contents import manifest_hash
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
 from tokenmill.shards.card import write_tokenizer_and_card
-from tokenmill.shards.manifest import Manifest, SourceEntry, SplitEntry, TokenizerEntry
+from tokenmill.shards.entries import SourceEntry, SplitEntry, TokenizerEntry
+from tokenmill.shards.manifest import Manifest
 
 USUAL_FRACTION = Settings().val_fraction
 
@@ -53,8 +54,8 @@ def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -
     write_tokenizer_and_card(out, manifest, state, _command(plan))
     for name, split in outcome.splits.items() if plan.destination is None else ():
         for shard in split.shards:
-            _sync(out / shard.file)
-            _sync(out / shard.ends.file)
+            for entry in shard.files:
+                _sync(out / entry.file)
         sync_folder(out / name)
     with new_file(plan.workspace.published_file) as file:
         file.write(manifest_hash(manifest).encode())

@@ -36,7 +36,8 @@ from tokenmill.preparation.stages.hash_runs import (
 )
 from tokenmill.preparation.workspace.old_dataset import old_manifest, tokens_and_ends
 from tokenmill.preparation.workspace.work_folder import Receipt, Workspace, leaves_receipt
-from tokenmill.shards.manifest import Manifest, ShardEntry
+from tokenmill.shards.entries import ShardEntry
+from tokenmill.shards.manifest import Manifest
 from tokenmill.text.cleaning.dedup import (
     Run,
     find_duplicates,

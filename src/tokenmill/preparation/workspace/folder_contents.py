@@ -42,7 +42,7 @@ def sizes_of_files(manifest: Manifest) -> dict[str, int]:
     sizes = {manifest.tokenizer.state.file: manifest.tokenizer.state.num_bytes}
     for split in manifest.splits.values():
         for shard in split.shards:
-            sizes |= {shard.file: shard.num_bytes, shard.ends.file: shard.ends.num_bytes}
+            sizes |= {file.file: file.num_bytes for file in shard.files}
     return sizes
 
 

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from typing import BinaryIO, cast
 
 import numpy as np
 import xxhash
@@ -10,7 +11,9 @@ from tokenmill.base.atomic import keep
 from tokenmill.errors import CorruptShardError, SettingsMismatchError
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.workspace.folder_contents import manifest_hash
-from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, EndsEntry, Manifest, ShardEntry
+from tokenmill.shards.entries import EndsEntry, ShardEntry
+from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
+from tokenmill.shards.packed import PackedIds, open_ids, read_ends, unpacked
 from tokenmill.storage import join
 
 KEPT = "previous.json"
@@ -35,15 +38,13 @@ def old_manifest(plan: Plan) -> Manifest:
     return manifest
 
 
-def tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray, np.ndarray]:
+def tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray | PackedIds, np.ndarray]:
     """The ids of an old shard, and where documents end in it."""
     if plan.destination is not None:
         tokens = _fetch(plan, shard).view(plan.dtype)
         return tokens, _fetch(plan, shard.ends).view("<i8")
     folder = plan.workspace.out_dir
-    tokens = np.memmap(folder / shard.file, plan.dtype, mode="r", shape=(shard.num_tokens,))
-    ends = np.frombuffer((folder / shard.ends.file).read_bytes(), "<u8")
-    return tokens, ends.astype(np.int64)
+    return open_ids(folder, shard, plan.dtype), read_ends(folder, shard.ends).astype(np.int64)
 
 
 def _fetch(plan: Plan, entry: ShardEntry | EndsEntry) -> np.ndarray:
@@ -51,9 +52,9 @@ def _fetch(plan: Plan, entry: ShardEntry | EndsEntry) -> np.ndarray:
     from tokenmill.storage.object_file import ObjectFile
 
     assert plan.destination is not None
-    address, hasher = join(plan.destination, entry.file), xxhash.xxh3_128()
+    address, hasher = join(plan.destination, entry.on_disk.file), xxhash.xxh3_128()
     with tempfile.TemporaryFile(dir=plan.workspace.root) as file:
-        with ObjectFile(address, hashed=True) as remote:
+        with unpacked(cast(BinaryIO, ObjectFile(address, hashed=True)), entry) as remote:
             while block := remote.read(4 << 20):
                 hasher.update(block)
                 file.write(block)

@@ -35,7 +35,8 @@ from tokenmill.preparation.workspace.folder_contents import manifest_hash
 from tokenmill.preparation.workspace.target import Target, hold_workspace, refuse_strange_folder
 from tokenmill.preparation.workspace.upload_shards import refuse_changed, upload_file
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest, StateFile
+from tokenmill.shards.entries import FileEntry
+from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
 from tokenmill.storage import check_address, join, objects
 from tokenmill.storage.address import split
 from tokenmill.text.inputs.open_input import Source
@@ -71,7 +72,7 @@ class RemoteTarget(Target):
         start = f"{key}/" if key else ""
         return {r.key.removeprefix(start): r.size for r in objects.list_records(self.name)}
 
-    def read_state(self, state: StateFile) -> bytes:
+    def read_state(self, state: FileEntry) -> bytes:
         where = join(self.name, state.file)
         data = objects.read_all(where, at_most=MAX_BYTES)
         if data is None or xxhash.xxh3_128_hexdigest(data) != state.xxh3_128:

@@ -32,7 +32,8 @@ from tokenmill.preparation.workspace.folder_contents import (
     refuse_damaged,
 )
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.shards.manifest import FILE_NAME, Manifest, StateFile
+from tokenmill.shards.entries import FileEntry
+from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.storage import is_remote
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.load_tokenizer import check_stated, from_bytes
@@ -102,7 +103,7 @@ class Target:
         except OSError:
             return None
 
-    def read_state(self, state: StateFile) -> bytes:
+    def read_state(self, state: FileEntry) -> bytes:
         """The tokenizer that is stored with the dataset that is there."""
         return read_regular(self.out_dir / state.file)
 

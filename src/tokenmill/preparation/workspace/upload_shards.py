@@ -107,5 +107,4 @@ def _receipts(workspace: Workspace) -> tuple[Uploaded, dict[str, Path]]:
 def _hashes(manifest: Manifest) -> Iterable[tuple[str, str]]:
     for entry in manifest.splits.values():
         for shard in entry.shards:
-            yield shard.file, shard.xxh3_128
-            yield shard.ends.file, shard.ends.xxh3_128
+            yield from ((file.file, file.xxh3_128) for file in shard.files)

@@ -1,0 +1,40 @@
+"""How many frames of compressed shards an order needs at a time, if it can be read in frames.
+
+`sequential` reads one place after another; `blocks` stays in the blocks of a group until all their
+windows are served. The frames of these are unpacked where they are and kept in memory, and nothing
+is written. Any other order may ask for any window next, so its shards are unpacked into the cache
+folder; and so are those of groups that would take more than `MOST_FRAMES`.
+"""
+
+from tokenmill.dataset import TokenDataset
+from tokenmill.order.blocks import Blocks
+from tokenmill.order.row_order import RowOrder
+from tokenmill.order.simple_orders import Sequential
+from tokenmill.order.source_order import SourceOrder
+from tokenmill.tokenfiles.frames import FRAME_BYTES
+from tokenmill.tokenfiles.packed_reader import FrameRuns
+
+FRAMES_IN_ORDER = 64
+MOST_FRAMES = 1024  # 1 GiB
+
+
+def frames_in_use(order: SourceOrder, item_size: int) -> int | None:
+    """Frames to keep, of 1 MiB each; None where they would be too many."""
+    arrangement = order.arrangement
+    if isinstance(arrangement, Sequential):
+        return FRAMES_IN_ORDER
+    if not isinstance(arrangement, Blocks):
+        return None
+    block_bytes = arrangement.windows_per_block * order.windows.block_size * item_size
+    # A block may begin and end inside a frame.
+    frames = arrangement.blocks_per_group * (-(-block_bytes // FRAME_BYTES) + 1)
+    needed = min(frames, order.windows.num_tokens * item_size // FRAME_BYTES) + FRAMES_IN_ORDER
+    return needed if needed <= MOST_FRAMES else None
+
+
+def frame_runs_of(data: TokenDataset, order: SourceOrder | RowOrder) -> FrameRuns | None:
+    """The frames of a compressed dataset, if this order is read from them."""
+    if isinstance(order, RowOrder):
+        return None
+    count = frames_in_use(order, data.dtype.itemsize)
+    return None if count is None else data.frame_runs(count)

@@ -1,0 +1,71 @@
+"""A dataset of ours compressed, or unpacked: the same tokens, names and shards in other files.
+
+Unlike a conversion it keeps all that the manifest says: splits, sources, settings, accounts, and
+with them the fingerprint. States of a run on the one resume on the other.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tokenmill.base.atomic import write_atomically
+from tokenmill.errors import CorruptShardError
+from tokenmill.shards.card import repacked_card
+from tokenmill.shards.compression import level_of
+from tokenmill.shards.entries import EndsEntry, ShardEntry, SplitEntry
+from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.packed import read_blocks
+from tokenmill.shards.verify import verify
+from tokenmill.shards.writer import NewFile
+
+CARD = "README.md"
+E = TypeVar("E", ShardEntry, EndsEntry)
+
+
+def repack(source: Path, folder: Path, compress: str | None) -> Manifest:
+    """Write the dataset at `source` to a folder; `compress` as `zstd:3`, None for plain files."""
+    manifest = Manifest.load(source)
+    level = None if compress is None else level_of(compress)
+    splits = {
+        name: SplitEntry.of(tuple(_shard(source, folder, shard, level) for shard in split.shards))
+        for name, split in manifest.splits.items()
+    }
+    made = replace(manifest, splits=splits, settings=_settings(manifest.settings, compress))
+    state = manifest.tokenizer.state.file
+    write_atomically(folder / state, (source / state).read_bytes())
+    if (source / CARD).is_file():
+        card = repacked_card((source / CARD).read_text("utf-8"), manifest, made)
+        write_atomically(folder / CARD, card.encode())
+    made.write(folder)
+    for finding in verify(folder, full=True):
+        raise CorruptShardError(f"what was written is not what was read: {finding}")
+    return made
+
+
+def _shard(source: Path, folder: Path, shard: ShardEntry, level: int | None) -> ShardEntry:
+    index = _file(source, folder, shard.ends, level)
+    return replace(_file(source, folder, shard, level), ends=index)
+
+
+def _file(source: Path, folder: Path, entry: E, level: int | None) -> E:
+    """The entry of a shard or an index, with the file that was written for it."""
+    with NewFile(folder, entry.file, durable=True, level=level) as file:
+        for block in read_blocks(source, entry):
+            file.write(memoryview(block))
+        num_bytes, digest, packed = file.finish()
+    if (num_bytes, digest) != (entry.num_bytes, entry.xxh3_128):
+        raise CorruptShardError(
+            f"{source / entry.on_disk.file} has the hash {digest}; its manifest promises "
+            f"{entry.xxh3_128} (xxh3-128)",
+            hint="the file is damaged or of another build; fetch it again",
+        )
+    return replace(entry, packed=packed)
+
+
+def _settings(settings: Any, compress: str | None) -> dict[str, Any]:
+    """The settings as a preparation with this compression records them."""
+    names = [name for name in settings if name != "compress"]
+    if compress is not None:
+        at = names.index("val_fraction") + 1 if "val_fraction" in names else len(names)
+        names.insert(at, "compress")
+    return {name: compress if name == "compress" else settings[name] for name in names}

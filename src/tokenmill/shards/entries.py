@@ -1,0 +1,151 @@
+"""What a manifest says about one file, shard, split, tokenizer or source.
+
+`manifest.py` reads them from JSON, field by field; here are the values.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import xxhash
+
+STATE_FILE_NAME = "tokenizer_state.json"
+PACKED_SUFFIX = ".zst"
+
+
+class Entry:
+    """A part of the manifest; a count such as `num_tokens` is written under the key `tokens`.
+
+    What is None is not written.
+    """
+
+    __slots__: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        fields = {name.removeprefix("num_"): getattr(self, name) for name in self.__slots__}
+        tree = {key: value for key, value in fields.items() if value is not None}
+        for key, value in tree.items():
+            if isinstance(value, Entry):
+                tree[key] = value.to_json()
+            elif isinstance(value, tuple):
+                tree[key] = [entry.to_json() for entry in value]
+        return tree
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry(Entry):
+    """A file as it is on the disk."""
+
+    file: str
+    num_bytes: int
+    xxh3_128: str
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "FileEntry":
+        """The opposite of `to_json`; KeyError or TypeError where fields are missing or unknown."""
+        if len(fields) != 3:
+            raise TypeError(f"the entry of file {fields['file']} has unknown fields")
+        return cls(fields["file"], fields["bytes"], fields["xxh3_128"])
+
+
+@dataclass(frozen=True, slots=True)
+class EndsEntry(Entry):
+    """The index of a shard: a file that says where documents end in it."""
+
+    file: str
+    num_documents: int
+    num_bytes: int
+    xxh3_128: str
+    packed: FileEntry | None = None
+    """The compressed file that is there instead; the fields before this one are of its content."""
+
+    @property
+    def on_disk(self) -> FileEntry:
+        """The file that is there."""
+        return self.packed or FileEntry(self.file, self.num_bytes, self.xxh3_128)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardEntry(Entry):
+    """One file of ids and its index."""
+
+    file: str
+    num_tokens: int
+    num_bytes: int
+    xxh3_128: str
+    ends: EndsEntry
+    packed: FileEntry | None = None
+    """The compressed file that is there instead; the fields before this one are of its content."""
+
+    @property
+    def on_disk(self) -> FileEntry:
+        """The file that is there."""
+        return self.packed or FileEntry(self.file, self.num_bytes, self.xxh3_128)
+
+    @property
+    def files(self) -> tuple[FileEntry, FileEntry]:
+        """Both files of the shard, as they are there."""
+        return self.on_disk, self.ends.on_disk
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "ShardEntry":
+        """The opposite of `to_json`; KeyError or TypeError where fields are missing or unknown."""
+        ends = fields["ends"]
+        packed, packed_ends = fields.get("packed"), ends.get("packed")
+        if len(fields) != 5 + bool(packed) or len(ends) != 4 + bool(packed_ends):
+            raise TypeError(f"the entry of shard {fields['file']} has unknown fields")
+        known = (ends["file"], ends["documents"], ends["bytes"], ends["xxh3_128"])
+        index = EndsEntry(*known, packed_ends and FileEntry.from_json(packed_ends))
+        known = (fields["file"], fields["tokens"], fields["bytes"], fields["xxh3_128"])
+        return cls(*known, index, packed and FileEntry.from_json(packed))
+
+
+@dataclass(frozen=True, slots=True)
+class SplitEntry(Entry):
+    """`train`, `val`, `val_code`...: shards in order, as one axis of tokens."""
+
+    num_tokens: int
+    num_documents: int
+    shards: tuple[ShardEntry, ...]
+
+    @classmethod
+    def of(cls, shards: tuple[ShardEntry, ...]) -> "SplitEntry":
+        """A split of these shards, with its sums."""
+        tokens = sum(shard.num_tokens for shard in shards)
+        return cls(tokens, sum(shard.ends.num_documents for shard in shards), shards)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerEntry(Entry):
+    """Which tokenizer the ids belong to."""
+
+    name: str
+    vocab_size: int
+    end_of_text_id: int
+    fingerprint: str
+    state: FileEntry
+    begin_token_id: int | None = None
+    """The id before every document."""
+
+    @classmethod
+    def of(
+        cls, tokenizer: Any, state: bytes, begin_token_id: int | None = None
+    ) -> "TokenizerEntry":
+        """The entry of this tokenizer; `state` is how it will be stored."""
+        stored = FileEntry(STATE_FILE_NAME, len(state), xxhash.xxh3_128_hexdigest(state))
+        ids = (tokenizer.vocab_size, tokenizer.end_of_text_id)
+        return cls(tokenizer.name, *ids, tokenizer.fingerprint, stored, begin_token_id)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEntry(Entry):
+    """A file the text came from. `name` is for people: it is never opened."""
+
+    name: str
+    """A byte of a file name that is not UTF-8 is written out, as in `caf\\xe9.txt`."""
+    num_bytes: int
+    num_documents: int
+
+    def __post_init__(self) -> None:
+        readable = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        object.__setattr__(self, "name", readable)
