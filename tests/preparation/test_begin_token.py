@@ -215,6 +215,15 @@ def test_gpt2_can_have_a_free_id(tmp_path):
     assert data.decode(data.document(1)).startswith("<|begin_of_text|>Document number 1")
 
 
+@pytest.mark.parametrize("begin_token", [BEGIN, END, 65])
+def test_a_loader_puts_no_second_one_before_documents(both, begin_token):
+    plain, begun = map(tokenmill.open, both)
+
+    tokenmill.BatchLoader(plain, block_size=64, rows="packed", begin_token=begin_token)
+    with pytest.raises(ValueError, match=f"begins with the begin token {BEGIN} already"):
+        tokenmill.BatchLoader(begun, block_size=64, rows="packed", begin_token=begin_token)
+
+
 # Found by verify and doctor
 
 

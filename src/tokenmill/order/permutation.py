@@ -115,9 +115,14 @@ def _network_each(
 
 def mix(x: np.ndarray) -> np.ndarray:
     """Scramble 64 bits (the finalizer of splitmix64)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: np.ndarray = x ^ (x >> np.uint64(31))
+    mixed: np.ndarray = x >> np.uint64(30)  # then in place: new arrays take most of the time
+    mixed ^= x
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    shifted = mixed >> np.uint64(27)
+    mixed ^= shifted
+    mixed *= np.uint64(0x94D049BB133111EB)
+    np.right_shift(mixed, np.uint64(31), out=shifted)
+    mixed ^= shifted
     return mixed
 
 

@@ -10,7 +10,7 @@ were; and masking, where the target is the input's own token.
 """
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -35,10 +35,11 @@ class Rows:
     """Where documents were in the batch, if that is known."""
     random: RowRandom | None = None
     """For functions of the user's: numbers that follow from seed, sample and column."""
-    clean: np.ndarray | None = None
-    """The tokens before inputs were changed, if they were."""
+    changed: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    """Inputs that were changed while targets stayed: their places in the flat rows, and the tokens
+    that were there, change by change."""
     masked: np.ndarray | None = None
-    """(rows, block_size) bool: inputs whose own token is to be predicted, and no others."""
+    """Places, in the flat rows, of the inputs whose own token is to be predicted, and no others."""
     moved_segments: np.ndarray | None = None
     """The segments after tokens were dropped, if some were."""
 
@@ -53,17 +54,33 @@ class Rows:
     def fixed(self) -> np.ndarray:
         """(rows, block_size + 1) bool: special ids and padding, which must stay as they are."""
         fixed = self.ids.are_special(self.tokens)
-        if self.moved_segments is not None:
-            fixed |= self.moved_segments < 0
-        elif self.marks is not None and self.marks.padding_from is not None:
-            fixed |= np.arange(fixed.shape[1]) >= self.marks.padding_from[:, None]
+        filled = self._filled()
+        if filled is not None:
+            fixed |= np.arange(fixed.shape[1]) >= filled[:, None]
         return fixed
 
-    def open_inputs(self) -> np.ndarray:
-        """The inputs, to be changed in place; targets stay as they are now."""
-        if self.clean is None:
-            self.clean = self.tokens.copy()
-        return self.tokens[:, :-1]
+    def without_fixed(self, places: np.ndarray) -> np.ndarray:
+        """Those of these places in the flat rows that may change."""
+        fixed = self.ids.are_special(self.tokens.reshape(-1)[places])
+        filled = self._filled()
+        if filled is not None:
+            row, column = np.divmod(places, self.tokens.shape[1])
+            fixed |= column >= filled[row]
+        free: np.ndarray = places[~fixed]
+        return free
+
+    def change_inputs(self, places: np.ndarray, ids: np.ndarray) -> None:
+        """Put these ids there; targets stay as they are now."""
+        flat = self.tokens.reshape(-1)
+        self.changed.append((places, flat[places]))
+        flat[places] = ids
+
+    def _filled(self) -> np.ndarray | None:
+        """How many tokens of each row are not padding; None: all in every row."""
+        if self.moved_segments is not None:
+            filled: np.ndarray = (self.moved_segments >= 0).sum(axis=1)
+            return filled
+        return None if self.marks is None else self.marks.padding_from
 
 
 class Augmentation(Protocol):

@@ -93,7 +93,8 @@ class Augmenter:
         return [*named, {"special_ids": self.ids.to_json()}]
 
     def __call__(self, batch: Batch) -> Batch:
-        rows = Rows(batch.tokens, batch.samples, self.ids, batch.marks)
+        tokens = np.ascontiguousarray(batch.tokens)  # changed in place, as one flat array
+        rows = Rows(tokens, batch.samples, self.ids, batch.marks)
         for place, each in enumerate(self.augmentations):
             each.apply(rows, RowRandom(self.seed, place, batch.samples))
         marks, segments = batch.marks, rows.moved_segments
@@ -109,20 +110,29 @@ class Augmenter:
 
     def _labels(self, rows: Rows, marks: DocumentMarks | None) -> np.ndarray | None:
         """The labels, where they are not what tokens and marks of the batch say."""
-        clean = rows.tokens if rows.clean is None else rows.clean
         if rows.masked is not None:
-            return _labels(clean[:, :-1], rows.masked)
-        if rows.clean is None and rows.moved_segments is None:
-            return None
-        if marks is not None and not self.hides_documents:
-            return _labels(clean[:, 1:], marks.loss_mask)
+            return _labels_of_masks(rows, rows.masked)
         segments = rows.moved_segments
-        return _labels(clean[:, 1:], None if segments is None else segments[:, 1:] >= 0)
+        if not rows.changed and segments is None:
+            return None
+        labels = rows.tokens[:, 1:].astype(np.int64)
+        for places, old in reversed(rows.changed):
+            row, column = np.divmod(places, rows.tokens.shape[1])
+            is_target = column > 0
+            labels[row[is_target], column[is_target] - 1] = old[is_target]
+        if marks is not None and not self.hides_documents:
+            labels.reshape(-1)[np.flatnonzero(~marks.loss_mask)] = IGNORED
+        elif segments is not None:
+            labels.reshape(-1)[np.flatnonzero(segments[:, 1:] < 0)] = IGNORED
+        return labels
 
 
-def _labels(targets: np.ndarray, counted: np.ndarray | None) -> np.ndarray:
-    """The targets as int64, and -100 where they do not count."""
-    labels = targets.astype(np.int64)
-    if counted is not None:
-        np.copyto(labels, IGNORED, where=~counted)
+def _labels_of_masks(rows: Rows, masked: np.ndarray) -> np.ndarray:
+    """At the masked inputs their own tokens, as they were; nothing else counts."""
+    own = rows.tokens.reshape(-1).copy()
+    for places, old in reversed(rows.changed):
+        own[places] = old
+    row, column = np.divmod(masked, rows.tokens.shape[1])
+    labels = np.full((len(rows.tokens), rows.tokens.shape[1] - 1), IGNORED, np.int64)
+    labels[row, column] = own[masked]
     return labels

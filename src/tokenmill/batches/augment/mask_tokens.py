@@ -54,15 +54,16 @@ class MaskTokens:
         return asdict(self)
 
     def apply(self, rows: Rows, random: RowRandom) -> None:
-        fixed = rows.fixed[:, :-1]
-        chosen = random.chosen(self.rate, fixed.shape[1]) & ~fixed
-        row, column = chosen.nonzero()
-        bits = random.bits(row, column)
+        length = rows.tokens.shape[1]
+        chosen = random.chosen(self.rate, length)
+        chosen[:, -1] = False  # a target only
+        places = rows.without_fixed(np.flatnonzero(chosen))
+        bits = random.bits(*np.divmod(places, length))
         kind = high(bits)
         changes = ~is_below(kind, self.keep)
-        new = np.full(len(row), self.mask_id, rows.tokens.dtype)
+        new = np.full(len(places), self.mask_id, rows.tokens.dtype)
         if self.random:
             drawn = changes & is_below(kind, self.keep + self.random)
             new[drawn] = rows.ids.draw(bits[drawn])
-        rows.open_inputs()[row[changes], column[changes]] = new[changes]
-        rows.masked = chosen
+        rows.change_inputs(places[changes], new[changes])
+        rows.masked = places

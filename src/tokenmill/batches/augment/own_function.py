@@ -64,7 +64,7 @@ class OwnFunction:
         rows.random = random
         found = np.asarray(self.function(rows))
         self._check(found, before, fixed, rows.ids.largest)
-        rows.tokens = found.astype(before.dtype, copy=False)
+        rows.tokens = np.ascontiguousarray(found, before.dtype)
 
     def _check(
         self, found: np.ndarray, before: np.ndarray, fixed: np.ndarray, largest: int

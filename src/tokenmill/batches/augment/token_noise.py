@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tokenmill.batches.augment.augmentation import INPUTS, TEXT, Rows, check_rate
+from tokenmill.batches.augment.augmentation import INPUTS, TEXT, Rows, check_rate, places_of
 from tokenmill.batches.augment.known_ids import KnownIds
 from tokenmill.batches.augment.row_random import RowRandom
 
@@ -44,10 +44,12 @@ class ReplaceTokens:
         return asdict(self)
 
     def apply(self, rows: Rows, random: RowRandom) -> None:
-        fixed = rows.fixed[:, :-1]
-        chosen = random.chosen(self.rate, fixed.shape[1]) & ~fixed
-        places = chosen.nonzero()
-        rows.open_inputs()[places] = rows.ids.draw(random.bits(*places))
+        length = rows.tokens.shape[1]
+        chosen = random.chosen(self.rate, length)
+        chosen[:, -1] = False  # a target only
+        places = rows.without_fixed(np.flatnonzero(chosen))
+        bits = random.bits(*np.divmod(places, length))
+        rows.change_inputs(places, rows.ids.draw(bits))
 
 
 @dataclass(frozen=True)
@@ -75,12 +77,32 @@ class DropTokens:
 
     def apply(self, rows: Rows, random: RowRandom) -> None:
         tokens, segments = rows.tokens, rows.segments
-        if segments is None:
-            segments = np.zeros(tokens.shape, np.int32)
-        stays = ~random.chosen(self.rate, tokens.shape[1]) | rows.fixed
-        stays &= segments >= 0  # padding is put there again
-        filled = np.arange(tokens.shape[1]) < stays.sum(axis=1)[:, None]
-        rows.tokens = np.full_like(tokens, rows.ids.padding)
-        rows.moved_segments = np.full_like(segments, -1)
-        rows.tokens[filled] = tokens[stays]
-        rows.moved_segments[filled] = segments[stays]
+        segments = np.zeros(tokens.shape, np.int32) if segments is None else segments.copy()
+        num_rows, length = tokens.shape
+        chosen = random.chosen(self.rate, length)
+        dropped = rows.without_fixed(np.flatnonzero(chosen))
+        source = _after_dropping(dropped, num_rows, length)
+        # What was dropped of a row is missing at its end.
+        missing = np.bincount(dropped // length, minlength=num_rows)
+        empty = np.flatnonzero(np.arange(length) >= (length - missing)[:, None])
+        for table, filler in ((tokens, rows.ids.padding), (segments, -1)):
+            table[:] = table.reshape(-1).take(source, mode="clip").reshape(table.shape)
+            table.reshape(-1)[empty] = filler
+        rows.moved_segments = segments
+
+
+def _after_dropping(dropped: np.ndarray, num_rows: int, length: int) -> np.ndarray:
+    """Where each token of the flat rows comes from, once these places are dropped from them.
+
+    The places at the end of a row for which nothing is left get any number.
+    """
+    # Runs of tokens that move together: each row begins one, and after each dropped place begins
+    # the next, which moves up one place more.
+    begins = np.arange(num_rows) * length
+    firsts = np.searchsorted(dropped, begins)
+    in_row = np.arange(len(dropped)) - firsts[dropped // length]
+    starts = np.insert(dropped - in_row, firsts, begins)  # where the runs are when moved up
+    shifts = np.insert(in_row + 1, firsts, 0)
+    source: np.ndarray = np.repeat(shifts, np.diff(starts, append=num_rows * length))
+    source += places_of(num_rows * length)
+    return source

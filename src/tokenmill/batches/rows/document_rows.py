@@ -96,5 +96,10 @@ def check_begin_token(data: TokenDataset, begin_token: int) -> None:
             f"begin_token is {begin_token:,}, which is not among {known}: {data.path} has ids 0 "
             f"to {largest:,}"
         )
+    if data.begin_token_id is not None:
+        raise ValueError(
+            f"begin_token is {begin_token:,}, but every document of {data.path} begins with the "
+            f"begin token {data.begin_token_id:,} already: leave begin_token out"
+        )
     if data.num_tokens and int(data[0]) == begin_token:
         raise doubled_begin(data, 0)
