@@ -174,6 +174,7 @@ def keep_tokenizer(workspace: Workspace, tokenizer: Tokenizer) -> None:
     """Put the tokenizer where every task finds it."""
     data = orjson.dumps(tokenizer.state(), option=orjson.OPT_INDENT_2)
     keep(workspace.root / "tokenizer.json", data)
+    _load_kept_tokenizer.remember(workspace.out_dir, tokenizer)
 
 
 def read_plan(workspace: Workspace) -> Plan | None:

@@ -33,7 +33,7 @@ from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import BadInputError
 from tokenmill.executors.executor import Executor, check_engine, open_engine
-from tokenmill.preparation.budget.disk_space import check_space
+from tokenmill.preparation.budget.disk_space import check_space, is_small_job
 from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
 from tokenmill.preparation.inputs import Inputs, find_inputs
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer
@@ -101,6 +101,8 @@ def prepare(
         if isinstance(begun, Summary):
             return begun
         plan, processes = begun
+        if workers is None and is_small_job(plan):
+            processes = 1
         seen = lookalikes(list(plan.sources), plan.settings.text_field)
         for note in seen:
             progress.say(note)

@@ -16,6 +16,8 @@ BYTES_PER_TOKEN_OF_OTHERS = 6.0
 COMPRESSION = 2.5
 BEST_COMPRESSION = 6.0
 BEST_OF_SHARDS = 0.3  # of their plain size, where they are compressed
+FAST_TOKENIZERS = ("gpt2", "bytes")
+SMALL_JOB, SMALL_JOB_OF_OTHERS = 16 << 20, 1 << 20  # bytes that take about half a second
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FAILING = (errno.EIO, errno.EROFS, errno.ESTALE)  # a disk that fails is often made read-only
 
@@ -31,6 +33,13 @@ def has_room_for_text(plan: Plan) -> bool:
     """Whether the cleaned text fits on the disk too, by a wide margin, until it is encoded."""
     needed = _text_bytes(plan, BEST_COMPRESSION) + 4 * expected_bytes(plan)
     return shutil.disk_usage(plan.workspace.root).free > 2 * needed
+
+
+def is_small_job(plan: Plan) -> bool:
+    """Whether one process has tokenized all text before a second one would have started."""
+    return _text_bytes(plan, BEST_COMPRESSION) < (
+        SMALL_JOB if plan.settings.tokenizer in FAST_TOKENIZERS else SMALL_JOB_OF_OTHERS
+    )
 
 
 def _text_bytes(plan: Plan, compression: float) -> int:

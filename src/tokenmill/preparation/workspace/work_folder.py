@@ -28,7 +28,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import orjson
 import xxhash
@@ -181,34 +181,46 @@ def _boot_id() -> str:
         return f"unknown {os.getpid()}"  # never the same twice: then files are always checked
 
 
-def read_once(
-    file: str,
-) -> Callable[[Callable[[Path], Loaded]], Callable[[str | Path], Loaded]]:
-    """Make a function of an output folder that reads this file of its workspace.
+class ReadOnce(Generic[Loaded]):
+    """A function of an output folder that reads a file of its workspace.
 
-    It is read once a process, and again when it was replaced.
+    It is read once a process, and again when it was replaced. Who writes it may say what reading
+    it would give: `remember`.
     """
 
-    def decorate(load: Callable[[Path], Loaded]) -> Callable[[str | Path], Loaded]:
-        @functools.lru_cache(maxsize=1)
-        def load_version(path: Path, *_stamp: int) -> Loaded:
-            try:
-                return load(path)
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
-                raise PrepareError(
-                    f"{path} is damaged: {one_line(repr(error)[:200])}",
-                    hint=f"remove {path.parent}, then the same command starts again",
-                ) from error
+    def __init__(self, file: str, load: Callable[[Path], Loaded]) -> None:
+        functools.update_wrapper(self, load)
+        self._file, self._load = file, load
+        self._known: tuple[tuple[Any, ...], Loaded] | None = None
 
-        @functools.wraps(load)
-        def remembered(out_dir: str | Path) -> Loaded:
-            path = Workspace(out_dir).root / file
-            stat = os.stat(path)
-            return load_version(path, stat.st_ino, stat.st_mtime_ns, stat.st_size)
+    def __call__(self, out_dir: str | Path) -> Loaded:
+        path, version = self._version(out_dir)
+        if self._known is None or self._known[0] != version:
+            self._known = version, self._load_checked(path)
+        return self._known[1]
 
-        return remembered
+    def _load_checked(self, path: Path) -> Loaded:
+        try:
+            return self._load(path)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise PrepareError(
+                f"{path} is damaged: {one_line(repr(error)[:200])}",
+                hint=f"remove {path.parent}, then the same command starts again",
+            ) from error
 
-    return decorate
+    def remember(self, out_dir: str | Path, value: Loaded) -> None:
+        """The file was written just now, and holds this."""
+        self._known = self._version(out_dir)[1], value
+
+    def _version(self, out_dir: str | Path) -> tuple[Path, tuple[Any, ...]]:
+        path = Workspace(out_dir).root / self._file
+        stat = os.stat(path)
+        return path, (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size)
+
+
+def read_once(file: str) -> Callable[[Callable[[Path], Loaded]], ReadOnce[Loaded]]:
+    """Make a function that reads this file a `ReadOnce`."""
+    return lambda load: ReadOnce(file, load)
 
 
 class TaskWithReceipt:
