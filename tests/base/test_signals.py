@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tokenmill.base.signals import interrupt_on_sigterm, listen_for_stop, stop_on_signals
+from tokenmill.base.signals import interrupt_on_signals, listen_for_stop, stop_on_signals
 from tokenmill.errors import Stopped
 
 
@@ -29,9 +29,75 @@ def test_a_signal_becomes_stopped_with_a_hint(number):
     assert "resumes" in stopped.value.hint
 
 
-def test_sigterm_is_a_keyboard_interrupt():
-    with pytest.raises(KeyboardInterrupt), interrupt_on_sigterm():
-        signal.raise_signal(signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_a_keyboard_interrupt(number):
+    with pytest.raises(KeyboardInterrupt), interrupt_on_signals():
+        signal.raise_signal(number)
+
+
+def test_an_interrupt_that_was_caught_does_not_end_the_process_later():
+    """Python remembers a KeyboardInterrupt in `exec`, and ends by the signal though it was caught;
+    every dataclass and named tuple that is imported is such an `exec`."""
+    code = """if True:
+        import signal
+        from tokenmill.base.signals import interrupt_on_signals
+        try:
+            with interrupt_on_signals():
+                exec("signal.raise_signal(signal.SIGINT)")
+        except KeyboardInterrupt:
+            raise SystemExit(75)
+    """
+
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 75
+
+
+INTERRUPT = """if True:
+    import os, signal, sys
+
+    class Interrupt:
+        def find_spec(self, name, *_):
+            if name == os.environ["INTERRUPT_AT"]:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    sys.meta_path.insert(0, Interrupt())
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["click", "tokenmill.cli.look.inspect", "dataclasses", "tokenmill.dataset", "numpy"]
+)
+def test_ctrl_c_during_an_import_ends_the_command_with_one_line(tmp_path, module):
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPT)
+    (tmp_path / "x.bin").write_bytes(bytes(100))
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+
+    done = subprocess.run(
+        [sys.executable, "-m", "tokenmill", "inspect", str(tmp_path / "x.bin")],
+        env={**os.environ, "PYTHONPATH": paths, "INTERRUPT_AT": module},
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (75, "", "stopped\n")
+
+
+def test_a_command_that_ignores_ctrl_c_still_does():
+    """As a shell wants it of what runs in its background."""
+    code = """if True:
+        import signal, sys
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        from tokenmill.__main__ import run
+        sys.argv[1:] = ["--version"]
+        try:
+            run()
+        finally:
+            signal.raise_signal(signal.SIGINT)
+    """
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.returncode == 0
+    assert done.stdout.startswith("tokenmill")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
@@ -70,7 +136,7 @@ def test_other_threads_are_left_alone():
     seen = []
 
     def work():
-        with stop_on_signals(), listen_for_stop() as request, interrupt_on_sigterm():
+        with stop_on_signals(), listen_for_stop() as request, interrupt_on_signals():
             seen.append((request.asked, signal.getsignal(signal.SIGTERM)))
 
     thread = threading.Thread(target=work)

@@ -46,10 +46,19 @@ def stop_on_signals() -> Iterator[None]:
         yield
 
 
+class Interrupted(KeyboardInterrupt):
+    """A signal asked to stop. Python itself ends a process by the signal, even after the exception
+    was caught, if it is KeyboardInterrupt and meets one of the many `exec` of an import."""
+
+
 @contextmanager
-def interrupt_on_sigterm() -> Iterator[None]:
-    """Inside, SIGTERM raises KeyboardInterrupt, as Ctrl-C does."""
-    with handle_signals((signal.SIGTERM,), signal.default_int_handler):
+def interrupt_on_signals() -> Iterator[None]:
+    """Inside, SIGTERM and SIGINT (Ctrl-C) raise KeyboardInterrupt, so that files are cleaned up."""
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        raise Interrupted
+
+    with handle_signals((signal.SIGTERM, signal.SIGINT), interrupt):
         yield
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from tokenmill import dataset
 from tokenmill.base.atomic import sync_folder
-from tokenmill.base.signals import interrupt_on_sigterm
+from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.conversion.document_stream import DocumentStream, StreamRules, id_first, stream
 from tokenmill.conversion.repack import repack
@@ -80,7 +80,7 @@ def convert(
     target = Path(dst)
     _refuse_to_replace(target, src, overwrite)
     target.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with interrupt_on_sigterm(), open_staging(target) as staging:
+    with interrupt_on_signals(), open_staging(target) as staging:
         _refuse_to_replace(target, src, overwrite)  # a killed conversion may have moved it aside
         if isinstance(src, (str, os.PathLike)):
             source, unpacked = Path(src), staging.unpacked

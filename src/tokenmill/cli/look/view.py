@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tokenmill.base.human import visible
-from tokenmill.base.signals import interrupt_on_sigterm
+from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.cli.flags import given, open_options, switch, value
 
 
@@ -38,7 +38,7 @@ def command(
     from tokenmill.pages.server import Server
     from tokenmill.pages.site.routes import Site
 
-    with Server(Site.open(path, **given(options)), port) as server, interrupt_on_sigterm():
+    with Server(Site.open(path, **given(options)), port) as server, interrupt_on_signals():
         if as_json:  # printed at once and not at the end, for the program that waits for it
             print(json.dumps({"name": server.site.name, "address": server.address}), flush=True)
         elif not quiet:

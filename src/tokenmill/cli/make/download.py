@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from tokenmill.base.human import human_bytes
-from tokenmill.base.signals import interrupt_on_sigterm
+from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.cli.flags import COUNT, given, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
@@ -42,7 +42,7 @@ def command(
     from tokenmill.hub import Retry, download
 
     options |= {"patterns": patterns or None, "progress": False if quiet else None}
-    with interrupt_on_sigterm():
+    with interrupt_on_signals():
         done = download(retry=Retry(deadline=deadline), dry_run=dry_run, **given(options))
     if dry_run:
         files = [("here ", file) for file in done.kept] + [("fetch", f) for f in done.fetched]

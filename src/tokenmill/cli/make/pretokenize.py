@@ -9,7 +9,7 @@ import click
 
 from tokenmill.base.human import human_bytes
 from tokenmill.base.progress import open_progress
-from tokenmill.base.signals import interrupt_on_sigterm
+from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.cli.flags import PREPARE_SETTINGS, given, settings_flags, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
@@ -51,7 +51,7 @@ def command(files: tuple[str, ...], quiet: bool, **options: Any) -> Outcome:
         name = options["tokenizer"] or "gpt2"
         options["tokenizer"] = load(name, pattern=pattern, end_of_text=end)
     started = time.monotonic()
-    with interrupt_on_sigterm(), open_progress(quiet=quiet) as progress:
+    with interrupt_on_signals(), open_progress(quiet=quiet) as progress:
         arrays = pretokenize(files, progress=progress, **given(options))
     entries = [{**asdict(a), "characters_per_token": a.characters_per_token} for a in arrays]
     return Outcome(
