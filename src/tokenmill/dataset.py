@@ -20,7 +20,7 @@ from typing import Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.errors import TokenizerMismatchError, TokenmillError
+from tokenmill.errors import FormatError, MismatchError, TokenizerMismatchError, TokenmillError
 from tokenmill.formats.engine.detect import detect, detect_remote
 from tokenmill.formats.engine.format import Ask, FoundData, token_dtype
 from tokenmill.formats.engine.held_out import ALL, check_split, named_splits
@@ -257,9 +257,30 @@ class TokenDataset(TokenAxis):
     @property
     def vocab_size(self) -> int | None:
         """Ids are below this, where the data or the tokenizer says so."""
-        if self.stated_vocab_size is None and (self._tokenizer or self._found.tokenizer_state):
+        named = self._tokenizer or self._found.tokenizer_state or self._found.tokenizer
+        if self.stated_vocab_size is None and named is not None:
             return int(self.tokenizer.vocab_size)
         return self.stated_vocab_size
+
+    @property
+    def largest_id(self) -> int | None:
+        """The largest id of the vocabulary; None where nothing states one, or where a tokenizer
+        that only the files name cannot be loaded here."""
+        try:
+            return None if self.vocab_size is None else self.vocab_size - 1
+        except (FormatError, MismatchError, ImportError):
+            if self._tokenizer is not None:
+                raise
+            return None
+
+    @property
+    def ids_were_checked(self) -> bool:
+        """Whether every id was compared with the vocabulary when the files were written.
+
+        So it is in our own format, if its manifest was not changed since. Whether the files were
+        changed, hashes say: `open(..., verify=True)`, `tokenmill verify --full`.
+        """
+        return self._found.ids_were_checked
 
     @property
     def stated_vocab_size(self) -> int | None:
@@ -335,7 +356,8 @@ class TokenDataset(TokenAxis):
         if isinstance(given, str):
             given = load_tokenizer.load(given)
         if given is not None:
-            if found.tokenizer_fingerprint not in (None, given.fingerprint):
+            stated = found.tokenizer_fingerprint
+            if stated is not None and stated != given.fingerprint:
                 raise TokenizerMismatchError(
                     f"{self.path} was made with a tokenizer of fingerprint "
                     f"{found.tokenizer_fingerprint}, but {given.name} has {given.fingerprint}",

@@ -11,7 +11,7 @@ import tokenmill
 from tokenmill import BatchLoader, Mixture
 from tokenmill.batches.gather import RowReader, check_dtype
 from tokenmill.dataset import from_array
-from tokenmill.errors import FormatError
+from tokenmill.errors import CorruptShardError, FormatError
 
 DATA = Path(__file__).parents[1] / "data"
 IDS = np.random.default_rng(0).integers(0, 60_000, 1000).astype(np.uint16)
@@ -125,6 +125,54 @@ def test_an_id_below_0_is_refused_when_its_row_is_served(tmp_path, dtype):
     assert next(unchecked).inputs.ravel().tolist() == ids[:90].tolist()
 
 
+def one_row_at_a_time(path, **options):
+    data = tokenmill.open(path, **options)
+    return BatchLoader(data, batch_size=1, block_size=8, order="sequential")
+
+
+def test_the_vocabulary_may_be_known_by_the_name_of_a_tokenizer(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.array([1, 50_256, 50_257] * 20, np.uint16))
+
+    with pytest.raises(FormatError, match=r"x\.npy holds the id 50,257, .*50,257 ids"):
+        next(one_row_at_a_time(path, tokenizer="gpt2"))
+    next(one_row_at_a_time(path))
+    with pytest.raises(ValueError, match="no tokenizer 'gtp2'"):
+        one_row_at_a_time(path, tokenizer="gtp2")
+
+
+def test_the_vocabulary_may_be_known_by_the_tokenizer_next_to_the_file(tmp_path):
+    (tmp_path / "a.txt").write_text("Some text. " * 20)
+    tokenmill.pretokenize(tmp_path / "a.txt", tokenizer="bytes")
+    ids = np.load(tmp_path / "a.npy", mmap_mode="r+")
+    ids[5] = 300
+    ids.flush()
+
+    with pytest.raises(FormatError, match=r"a\.npy holds the id 300, .*\(its token 5;"):
+        next(one_row_at_a_time(tmp_path / "a.npy"))
+    (tmp_path / "a.tokenizer_state.json").write_text("{}")
+    batch = next(one_row_at_a_time(tmp_path / "a.npy"))
+    assert batch.inputs[0, 5] == 300  # nothing says any more that it is none
+
+
+def test_ids_that_were_compared_when_they_were_written_are_not_compared_again(tmp_path):
+    """What changes in our own files later is found by their hashes."""
+    tokens = np.array([7] * 60 + [50256], np.uint16)
+    np.save(tmp_path / "x.npy", tokens)
+    how = {"tokenizer": "gpt2", "end_of_text_id": 50256}
+    tokenmill.convert(tmp_path / "x.npy", tmp_path / "ours", to="tokenmill", **how)
+    (shard,) = (tmp_path / "ours").rglob("*.bin")
+    shard.write_bytes(np.where(np.arange(61) == 3, 60_000, tokens).astype("<u2").tobytes())
+
+    assert tokenmill.open(tmp_path / "ours").ids_were_checked
+    with pytest.raises(CorruptShardError):
+        next(one_row_at_a_time(tmp_path / "ours", verify=True))
+    manifest = tmp_path / "ours" / "dataset_metadata.json"
+    manifest.write_bytes(manifest.read_bytes()[:-53] + b"\n}\n")  # of an older version: no hash
+    with pytest.raises(FormatError, match="holds the id 60,000"):
+        next(one_row_at_a_time(tmp_path / "ours"))
+
+
 def test_an_id_below_0_of_megatron_is_refused(tmp_path):
     shutil.copytree(DATA / "megatron_int32", tmp_path / "m")
     tokens = np.memmap(tmp_path / "m" / "corpus.bin", "<i4")
@@ -156,9 +204,9 @@ def test_an_id_beyond_the_vocabulary_is_refused_with_its_file(tmp_path, cut, bac
     assert len(next(BatchLoader(data, batch_size=29, block_size=33, order="sequential")).tokens)
 
 
-def test_a_vocabulary_is_not_loaded_to_know_its_size(tmp_path, monkeypatch):
-    np.save(tmp_path / "x.npy", IDS)
+def test_the_vocabulary_of_gpt2_is_not_built_to_know_its_size(tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", IDS % 500)
     data = tokenmill.open(tmp_path / "x.npy", tokenizer="gpt2")
-    monkeypatch.setattr("tokenmill.tokens.load_tokenizer.load", lambda name: pytest.fail(name))
+    monkeypatch.setattr("tokenmill.tokens.vocabulary.Vocabulary.__init__", None)
 
     next(BatchLoader(data, batch_size=8, block_size=33))

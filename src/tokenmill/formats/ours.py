@@ -162,6 +162,7 @@ def _found(
         tokenizer_state=where.state(tokenizer.state),
         tokenizer_fingerprint=tokenizer.fingerprint,
         has_manifest=True,
+        ids_were_checked=manifest.has_hash,
         details={"tokenizer": tokenizer.name, "splits": list(manifest.splits)},
     )
 

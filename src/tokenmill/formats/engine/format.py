@@ -74,6 +74,8 @@ class FoundData:
     tokenizer_fingerprint: str | None = None
     has_manifest: bool = False
     """Whether a manifest of ours names the files, with hashes and what they were made from."""
+    ids_were_checked: bool = False
+    """Whether the writer of these files is known to have compared every id with the vocabulary."""
     details: dict[str, Any] = field(default_factory=dict)
     """What else the files say, for people: JSON values."""
 
