@@ -30,7 +30,10 @@ INSTEAD = {
 # Uses that are the plain word: a proxy is in front of a server, and the server behind it.
 ALLOWED = ["behind a proxy", "behind a firewall"]
 # Flags of other projects' commands that our messages and scripts name.
-FOREIGN = {"append-eod", "dataset-impl", "job-name", "cpus-per-task", "mem-per-cpu"}
+FOREIGN = {
+    *("append-eod", "dataset-impl", "job-name", "cpus-per-task", "mem-per-cpu", "gpus-per-node"),
+    *("kill-on-bad-exit", "ntasks-per-node", "open-mode"),
+}
 
 
 @pytest.mark.parametrize("word", INSTEAD)

@@ -3,6 +3,7 @@
 Needs Chromium and its driver as Debian packages them (`chromium`, `chromium-driver`), and selenium.
 """
 
+import contextlib
 import io
 import struct
 import zlib
@@ -67,6 +68,14 @@ def find(browser, selector: str) -> list:
     return browser.find_elements("css selector", selector)
 
 
+def wait_for_address(browser, end: str) -> None:
+    """Until the page that was asked for is there."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    there = "return document.readyState == 'complete' && location.href.includes(arguments[0])"
+    WebDriverWait(browser, 60).until(lambda _: browser.execute_script(there, end))
+
+
 def dark(browser, wanted: bool) -> None:
     feature = {"name": "prefers-color-scheme", "value": "dark" if wanted else "light"}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
@@ -75,6 +84,99 @@ def dark(browser, wanted: bool) -> None:
 def background(browser) -> str:
     script = "return getComputedStyle(document.body).backgroundColor"
     return browser.execute_script(script)
+
+
+@contextlib.contextmanager
+def phone(browser):
+    """A screen of 390 pixels, for as long as the block lasts."""
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def overflow(browser) -> int:
+    """How many pixels of the page are beyond the right edge."""
+    return browser.execute_script("return document.documentElement.scrollWidth - innerWidth")
+
+
+def label_sizes(browser) -> list[float]:
+    """The size in pixels on the screen of every label of a plot that is shown."""
+    return browser.execute_script(
+        "return [...document.querySelectorAll('svg text')].filter(t => t.getClientRects().length)"
+        ".map(t => parseFloat(getComputedStyle(t).fontSize) * t.getScreenCTM().a)"
+    )
+
+
+def labels_that_overlap(browser) -> list[str]:
+    """Pairs of labels of one plot that cover each other."""
+    return browser.execute_script(
+        "const found = [];"
+        "for (const svg of document.querySelectorAll('svg')) {"
+        "  const labels = [...svg.querySelectorAll('text')].filter(t => t.getClientRects().length);"
+        "  const boxes = labels.map(t => t.getBoundingClientRect());"
+        "  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b, j) => {"
+        "    const beside = a.left >= b.right || b.left >= a.right;"
+        "    if (!beside && a.top + 3 < b.bottom && b.top + 3 < a.bottom)"
+        "      found.push(labels[i].textContent + ' | ' + labels[i + 1 + j].textContent);"
+        "  }));"
+        "}"
+        "return found;"
+    )
+
+
+def test_the_labels_of_plots_can_be_read_on_a_phone(browser, folder, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(report(str(folder)))
+    with phone(browser):
+        browser.get(path.as_uri())
+        sizes = label_sizes(browser)
+
+        assert len(sizes) > 15
+        assert min(sizes) >= 10
+        assert labels_that_overlap(browser) == []
+        assert overflow(browser) <= 0
+    browser.get(path.as_uri())
+    assert min(label_sizes(browser)) >= 10
+    assert labels_that_overlap(browser) == []
+
+
+def test_every_curve_has_an_axis(browser, folder, tmp_path):
+    """Labels at its lower and upper end, beside the plot, in the colour of the curve."""
+    path = tmp_path / "report.html"
+    path.write_text(report(str(folder)))
+    for screen in (contextlib.nullcontext(), phone(browser)):
+        with screen:
+            browser.get(path.as_uri())
+            (curve,) = [line for line in find(browser, "g ~ .line") if line.size["width"]]
+            labels = {e.text: e.location["y"] for e in find(browser, ".tick.second") if e.text}
+            top, bottom = curve.location["y"], curve.location["y"] + curve.size["height"]
+
+            assert list(labels) == ["0%", "50%", "100%"]
+            assert abs(labels["100%"] - top) < 12
+            assert abs(labels["0%"] - bottom) < 12
+            colours = [
+                e.value_of_css_property(name)
+                for e, name in ((curve, "stroke"), (find(browser, ".tick.second")[0], "fill"))
+            ]
+            assert colours[0] == colours[1]
+
+
+def test_the_navigation_is_small_on_a_phone(browser, client):
+    with phone(browser):
+        for page in ("", "documents", "batch"):
+            browser.get(f"{client.server.address}{page}")
+            header = find(browser, "body > header")[0]
+
+            assert header.size["height"] <= 96
+            assert overflow(browser) <= 0
+            for selector in ("nav.splits a", "input[type=search]", "header .name"):
+                box = find(browser, selector)[0].rect
+                assert box["width"] > 0
+                assert box["x"] + box["width"] <= 390
+    assert console(browser) == []
 
 
 def test_documents_are_shown_and_lead_to_a_document(browser, client, texts):
@@ -134,6 +236,7 @@ def test_a_batch_is_shown_by_its_form(browser, client):
     field.clear()
     field.send_keys("7")
     field.submit()
+    wait_for_address(browser, "step=7")
 
     assert find(browser, "h1")[0].text == "Batch of step 7"
     assert len(find(browser, "article")) == 8
@@ -148,7 +251,7 @@ def test_keys_lead_on(browser, client):
 
     find(browser, "body")[0].send_keys("n")
 
-    assert browser.current_url.endswith("n=50")
+    wait_for_address(browser, "n=50")
     assert console(browser) == []
 
 

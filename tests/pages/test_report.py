@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import re
 import shutil
 
@@ -104,7 +105,38 @@ def test_repeated_documents_are_counted(tmp_path):
     texts = documents(30, seed=4)
     folder = ours(tmp_path / "twice", {"train": encoded([*texts, *texts[:7]])})
 
-    assert repeated_documents(open_splits(folder)) == (7, 37)
+    found = repeated_documents(open_splits(folder))
+    assert (found.repeated, found.compared) == (7, 37)
+
+
+def test_what_was_dropped_is_a_note_and_not_good(tmp_path):
+    lines = [f"This is line number {n} of a text.\n" for n in range(40)]
+    (tmp_path / "a.txt").write_text("".join(lines + lines[:7]))
+    for dedup, kind, words in (("lines", "warn", "1 note"), ("none", "good", "good")):
+        out = tmp_path / dedup
+        prepare(tmp_path / "a.txt", out, dedup=dedup, val_fraction=0, tokenizer="bytes", workers=1)
+        page = report(str(out))
+
+        assert f'<span class="mark large {kind}">{words}</span>' in page
+        assert ("dropped </b>accounts: 7 lines seen before" in page) == (dedup == "lines")
+        assert "All that was read is in the dataset" in page
+
+
+def test_equal_documents_are_explained_and_shown(tmp_path):
+    rows = ["a\nb", "c", "c", "a\nb", "c", *(f"text {n} of them, all different" for n in range(9))]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
+    for dedup, why in (("lines", "fewer than 16 characters"), ("none", "nothing was compared")):
+        out = tmp_path / dedup
+        prepare(path, out, dedup=dedup, val_fraction=0, tokenizer="bytes", workers=1)
+        found, page = repeated_documents(open_splits(out)), report(str(out))
+
+        assert [(times, stop - start) for times, _, start, stop in found.most_often] == [
+            (3, 2),
+            (2, 4),
+        ]
+        assert "3 of 14 documents compared are equal to an earlier one, token for token." in page
+        assert why in page
 
 
 def test_bytes_a_token_by_source_where_the_manifest_settles_it(tmp_path):

@@ -295,3 +295,15 @@ def test_a_file_cut_short_while_it_is_browsed_is_an_error_on_the_page(tmp_path):
         assert client.page("/document?at=0").ids
         (folder / "train.bin").write_bytes(b"")
         assert "train.bin" in client.page("/document?at=0", status=400).text
+
+
+def test_a_single_shard_is_named_once(tmp_path):
+    splits = {"train": encoded(documents(40, seed=1)), "val": encoded(documents(1, seed=2))}
+    folder = ours(tmp_path / "d", splits, tokens_per_shard=1000)
+    names = {name: sorted(p.name for p in (folder / name).glob("*.bin")) for name in splits}
+    with serving(folder) as client:
+        places = client.page("/").text.partition("First documents")[0]
+
+    assert len(names["train"]) > 1 == len(names["val"])
+    assert f"train/{names['train'][0]} ... train/{names['train'][-1]}" in places
+    assert places.count(names["val"][0]) == 1

@@ -94,6 +94,12 @@ class Plot:
         places = ((number(self.x(share)), label) for share, label in ticks)
         return join(*(tag("text", label, x=x, y=y, class_="tick") for x, label in places))
 
+    def on_right(self, ticks: Iterable[tuple[float, str]]) -> Html:
+        """Values of a second axis, on the right."""
+        x = self.width - self.right + self.label_gap[0]
+        places = ((number(self.y(share)), label) for share, label in ticks)
+        return join(*(tag("text", label, x=x, y=y, class_="tick second") for y, label in places))
+
     def axis_name(self, words: str, y: int) -> Html:
         return tag("text", words, x=self.width - self.right, y=y, class_="tick right")
 

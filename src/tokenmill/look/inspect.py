@@ -191,6 +191,18 @@ def _split_lines(splits: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return shown
 
 
+def shown_setting(value: object) -> str:
+    """A setting or an account on one line; files by split are counted."""
+    if isinstance(value, dict):
+        counts = (
+            plural(len(of), "file") if isinstance(of, list) else one_line(str(of))
+            for of in value.values()
+        )
+        parts = [f"{one_line(str(n))}: {of}" for n, of in zip(value, counts, strict=True)]
+        return ", ".join(parts) or "none"
+    return one_line(str(value))
+
+
 def _made_lines(made: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     if made is None:
         return []
@@ -198,5 +210,5 @@ def _made_lines(made: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     names = ", ".join(one_line(name) for name in made["first_sources"])
     more = f" and {count - 5:,} more" if count > 5 else ""
     rows = [("made from", f"{names}{more}: {made['source_bytes']:,} bytes")] if count else []
-    rows += [("made with", f"{k}={one_line(str(v))}") for k, v in made["settings"].items()]
-    return rows + [("accounts", f"{k}: {one_line(str(v))}") for k, v in made["books"].items()]
+    rows += [("made with", f"{k}={shown_setting(v)}") for k, v in made["settings"].items()]
+    return rows + [("accounts", f"{k}: {shown_setting(v)}") for k, v in made["books"].items()]

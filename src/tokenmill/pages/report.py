@@ -6,6 +6,7 @@ nothing from elsewhere. No clock and no path is in it: the same data gives the s
 
 import base64
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tokenmill.base.markup import Html, join, tag, text
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
-from tokenmill.look.inspect import inspect
+from tokenmill.look.inspect import inspect, shown_setting
 from tokenmill.look.shown_tokens import show_ids
 from tokenmill.look.token_sample import BUDGET, SplitSample, spread_ranges
 from tokenmill.pages.elements import plots, report_numbers
@@ -28,6 +29,7 @@ from tokenmill.pages.elements.html import (
     inline,
     note,
     packaged_file,
+    preview,
     table,
     whole_page,
 )
@@ -37,6 +39,7 @@ from tokenmill.version import __version__
 
 TOP = 26
 SAMPLES, SAMPLE_TOKENS = 4, 400
+EQUAL_TOKENS = 12  # shown of a document that is there several times
 
 
 @takes_keywords_of(open_dataset, but=("split",))
@@ -60,7 +63,7 @@ def report(path: str, *, sample: int = BUDGET, **open_options: Any) -> str:
         _lengths(splits, sample),
         _pair(_top_tokens(splits, tokenizer, counts), _vocabulary(known, counts)),
         _pair(_splits(known), _compression(splits, tokenizer, manifest)),
-        _pair(_accounts(known), _repeated(splits, known)) if manifest else None,
+        _pair(_accounts(known), _repeated(splits, known, tokenizer)) if manifest else None,
         _samples(splits, tokenizer),
         tag("footer", _footer(known, counts, health)),
     )
@@ -102,7 +105,7 @@ def _lead(known: dict[str, Any]) -> Html:
 def _figures(known: dict[str, Any], counts: report_numbers.Counts, health: Health) -> Html:
     used, size = counts.num_used, (known["tokenizer"] or {}).get("vocab_size")
     per_token = known["bytes_per_token"]
-    kind, state = ("bad", plural(health.faults, "fault")) if health.faults else ("good", "good")
+    kind, state = health.mark
     return cards(
         ("tokens", human_count(known["tokens"])),
         ("documents", "-" if known["documents"] is None else human_count(known["documents"])),
@@ -233,11 +236,12 @@ def _accounts(known: dict[str, Any]) -> Html:
         else:
             rows[name] = value
     rows["source files"] = made["sources"]
-    more = tag("details", tag("summary", "Settings"), facts(made["settings"]))
+    settings = {name: shown_setting(value) for name, value in made["settings"].items()}
+    more = tag("details", tag("summary", "Settings"), facts(settings))
     return _section("Accounts", facts(rows), more)
 
 
-def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any]) -> Html:
+def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any], tokenizer: Any) -> Html:
     accounts = known["made"]["books"]
     dropped = accounts.get("dropped")
     parts: list[object] = []
@@ -250,10 +254,38 @@ def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any]) -> Html:
         parts.append(tag("p", f"{accounts['lines_dropped']:,} repeated lines dropped."))
     found = report_numbers.repeated_documents(splits)
     if found is not None:
-        repeated, compared = found
-        words = f"{repeated:,} of {compared:,} documents compared are equal to an earlier one."
+        words = (
+            f"{found.repeated:,} of {found.compared:,} documents compared are equal to an earlier "
+            "one, token for token."
+        )
         parts.append(tag("p", words))
+        parts += _why_repeated(found, known["made"]["settings"], tokenizer)
     return _section("Duplicates", *parts)
+
+
+def _why_repeated(
+    found: report_numbers.Repeated, settings: dict[str, Any], tokenizer: Any
+) -> Iterator[Html]:
+    """Why equal documents are in the data, and those that are there most often."""
+    if not found.repeated:
+        return
+    shortest = settings.get("dedup_min_chars", 16)
+    why = {
+        "none": "They were kept: nothing was compared when the dataset was made (--no_dedup).",
+        "lines": "They were kept: --dedup lines compares lines, not documents, and a line of "
+        f"fewer than {shortest} characters is never a duplicate. These consist of such lines. "
+        "--dedup documents drops them.",
+        "documents": "Duplicates were dropped when the dataset was made; these are parts of "
+        "documents that were cut, or were written in another way.",
+    }.get(settings.get("dedup", ""))
+    if why:
+        yield note(why)
+    rows: list[tuple[object, ...]] = []
+    for times, data, start, stop in found.most_often:
+        ids = data.tokens(start, min(stop, start + EQUAL_TOKENS))
+        shown = preview(show_ids(ids, tokenizer, end_of_text_id=data.end_of_text_id))
+        rows.append((times, stop - start, tag("span", shown, class_="preview")))
+    yield table(("times", "tokens", "begins"), rows)
 
 
 def _samples(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:

@@ -1,12 +1,15 @@
 """The checks of the doctor in green and red: what was found, and what could not be checked."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.look.check import verify
 from tokenmill.look.doctor import Examination, Trap, examine
 from tokenmill.pages.elements.open_splits import OpenedSplits
+from tokenmill.shards.manifest import Manifest
 
 MOST = 3  # traps of one kind that are written out
 # These end an examination: what is read wrongly is wrong in every other way too.
@@ -55,6 +58,14 @@ class Health:
     def faults(self) -> int:
         return sum(kind == "bad" for kind, _, _ in self.rows)
 
+    @property
+    def mark(self) -> tuple[str, str]:
+        """All answers in one: a kind, and a few words."""
+        if self.faults:
+            return "bad", plural(self.faults, "fault")
+        notes = sum(kind == "warn" for kind, _, _ in self.rows)
+        return ("warn", plural(notes, "note")) if notes else ("good", "good")
+
 
 def health_of(opened: OpenedSplits, sample: int) -> Health:
     """Ask everything; `sample` tokens of each split are looked at."""
@@ -65,9 +76,11 @@ def health_of(opened: OpenedSplits, sample: int) -> Health:
         "vocabulary size": data.vocab_size is not None,
         "end-of-text id": all(split.end_of_text_id is not None for split in splits.values()),
         "tokenizer": opened.tokenizer is not None,
-        "train and val": {"train", "val"} <= set(splits),
+        "train and val": "train" in splits and any(name.startswith("val") for name in splits),
     }
     rows = [_files(opened.path, opened.open_options)]
+    if data.has_manifest:
+        rows.append(_dropped(Manifest.load(opened.path).books))
     # Our own datasets keep the order of their sources: their windows are shuffled when read.
     asked_of = [q for q in QUESTIONS if q.needs != "foreign order" or not data.has_manifest]
     rows += [_answer(question, result, known) for question in asked_of]
@@ -85,6 +98,27 @@ def _files(path: str, open_options: dict[str, Any]) -> Answer:
     ]
     what = "the manifest" if found.has_hashes else "what the files say of themselves"
     return ("bad" if findings else "good", f"Sizes of files agree with {what}", findings)
+
+
+def _dropped(accounts: Mapping[str, Any]) -> Answer:
+    """What was read and is not in the dataset, by the accounts of its manifest."""
+    dropped, lines = accounts.get("dropped"), accounts.get("lines_dropped")
+    found = []
+    if isinstance(lines, int) and lines:
+        found.append(f"{plural(lines, 'line')} seen before")
+    if isinstance(dropped, Mapping) and dropped:
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(dropped.items()))
+        read = accounts.get("documents_in")
+        of = f" of {read:,}" if isinstance(read, int) else ""
+        found.append(f"{sum(dropped.values()):,}{of} documents ({reasons})")
+    words = "All that was read is in the dataset"
+    if not found:
+        return ("good" if accounts else "unasked", words, [])
+    fix = (
+        "none, if cleaning and deduplication were meant; else prepare again: --no_dedup keeps "
+        "repeated lines and documents. The accounts below count everything"
+    )
+    return ("warn", words, [Trap("dropped", "accounts", "; ".join(found), fix, is_fault=False)])
 
 
 def _answer(question: Question, result: Examination, known: dict[str, bool]) -> Answer:

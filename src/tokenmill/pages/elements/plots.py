@@ -7,12 +7,15 @@ from itertools import pairwise
 import numpy as np
 
 from tokenmill.base.human import human_count
-from tokenmill.base.markup import Html, Plot, number, tag
+from tokenmill.base.markup import Html, Plot, join, number, tag
 from tokenmill.pages.elements.html import note
 
 MARGINS = {"left": 56, "right": 16, "top": 12, "bottom": 40}
-WIDE = Plot(1080, 270, **MARGINS, label_gap=(8, 18))  # a whole card
-NARROW = Plot(520, 270, **MARGINS, label_gap=(8, 18))  # half of one
+NARROW = Plot(520, 270, **MARGINS, label_gap=(8, 18))  # half of a card
+# With an axis on both sides, and their names above: a whole card, and a whole card on a phone.
+BOTH = {**MARGINS, "right": 52, "top": 34}
+WIDE, PHONE = (Plot(w, h, **BOTH, label_gap=(8, 18)) for w, h in ((1080, 290), (360, 270)))
+TICK_ROOM = 34  # that the label of an axis takes
 
 
 def binary(power: int) -> str:
@@ -32,44 +35,58 @@ def _round(most: int) -> list[int]:
 
 
 def histogram(lengths: np.ndarray) -> Html:
-    """Lengths in bins of half an octave; a line shows how many tokens are in documents so short."""
+    """Lengths in bins of half an octave; a line shows how many tokens are in documents so short.
+
+    Drawn twice, of which the style sheet shows one: labels keep their size on a narrow screen.
+    """
     lengths = lengths[lengths > 0]
     if not len(lengths):
         return note("No documents to plot.")
+    return join(
+        _histogram(lengths, WIDE, "on-wide"),
+        _histogram(lengths, PHONE, "on-narrow"),
+    )
+
+
+def _histogram(lengths: np.ndarray, plot: Plot, kind: str) -> Html:
     bins = np.floor(2 * np.log2(lengths)).astype(int)
     first = int(bins.min())
     counts = np.bincount(bins - first)
     tokens = np.bincount(bins - first, weights=lengths)
     shares = np.cumsum(tokens) / tokens.sum()
-    low, high, peak = WIDE.y(0), WIDE.y(1), int(counts.max())
-    step = WIDE.x(1 / len(counts)) - WIDE.x(0)
+    low, high, peak = plot.y(0), plot.y(1), int(counts.max())
+    step = plot.x(1 / len(counts)) - plot.x(0)
     bars = []
     for place, amount in enumerate(counts.tolist()):
         begin, end = (int(np.ceil(2 ** ((first + place + more) / 2))) for more in (0, 1))
         span = f"{begin:,}" if end - 1 <= begin else f"{begin:,} to {end - 1:,}"
         words = f"{span} tokens: {amount:,} documents, {shares[place]:.1%} of tokens up to here"
-        x, y = WIDE.x(place / len(counts)), WIDE.y(amount / peak)
+        x, y = plot.x(place / len(counts)), plot.y(amount / peak)
         bar = {"x": number(x + 1), "width": number(max(0.5, step - 2)), "rx": 2}
         visible = tag("rect", y=number(y), height=number(low - y), class_="bar", **bar)
         whole = tag("rect", y=number(high), height=number(low - high), class_="touch", **bar)
         bars.append(tag("g", tag("title", words), whole, visible))
     edges = np.arange(len(counts) + 1) / len(counts)
-    points = WIDE.corners(zip(edges, [0.0, *shares], strict=True))
-    # Powers of two, every second one where they would touch.
-    every = 2 if step > 24 else 4
+    points = plot.corners(zip(edges, [0.0, *shares], strict=True))
+    # Powers of two, as many as do not touch.
+    every = next(n for n in (2, 4, 6, 8, 12, 16, 24, 128) if step * n > TICK_ROOM or n == 128)
     ticks = [
         (edge, binary((first + place) // 2))
         for place, edge in enumerate(edges)
         if (first + place) % every == 0
     ]
-    return WIDE.svg(
-        WIDE.grid((at / peak, human_count(at)) for at in _round(peak)),
+    return plot.svg(
+        plot.grid((at / peak, human_count(at)) for at in _round(peak)),
         *bars,
         tag("polyline", points=points, class_="line"),
-        tag("line", x1=number(WIDE.x(0)), x2=number(WIDE.x(1)), y1=low, y2=low, class_="axis"),
-        WIDE.below(ticks),
-        WIDE.axis_name("tokens of a document", WIDE.height - 2),
+        tag("line", x1=number(plot.x(0)), x2=number(plot.x(1)), y1=low, y2=low, class_="axis"),
+        plot.below(ticks),
+        plot.on_right((share, f"{share:.0%}") for share in (0, 0.5, 1)),
+        tag("text", "documents", x=4, y=14),
+        tag("text", "share of tokens", x=plot.width - 4, y=14, class_="second end"),
+        plot.axis_name("tokens of a document", plot.height - 2),
         label="Histogram of document lengths",
+        class_=kind,
     )
 
 
@@ -90,6 +107,7 @@ def rank_frequency(counts: np.ndarray) -> Html:
         NARROW.below((n / right, human_count(10**n)) for n in range(int(right) + 1)),
         NARROW.axis_name("rank of a token", NARROW.height - 2),
         label="Occurrences by rank",
+        class_="half",
     )
 
 

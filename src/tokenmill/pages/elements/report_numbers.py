@@ -24,6 +24,7 @@ from tokenmill.shards.manifest import Manifest
 
 MAX_HASHED = 50_000  # documents compared with each other
 MAX_HASHED_TOKENS = 16 << 20
+MOST_OFTEN = 5  # documents that are named, of those that are there several times
 MAX_PARTS = 24  # sources or shards with a line of their own
 PARTS_TOKENS = 4 << 20  # decoded of all of them together
 MAX_LENGTHS = 4 << 20
@@ -94,8 +95,17 @@ def lengths_of(
     return lengths, all(each.is_whole for each in surveys)
 
 
-def repeated_documents(splits: dict[str, TokenDataset]) -> tuple[int, int] | None:
-    """(documents that equal an earlier one, documents compared), evenly spaced in large data."""
+class Repeated(NamedTuple):
+    """Documents that equal an earlier one."""
+
+    repeated: int
+    compared: int
+    most_often: list[tuple[int, TokenDataset, int, int]]
+    """The documents that are there most often: how often, and the tokens of the first."""
+
+
+def repeated_documents(splits: dict[str, TokenDataset]) -> Repeated | None:
+    """How many documents equal an earlier one; they are evenly spaced in large data."""
     if not all(data.knows_documents for data in splits.values()):
         return None
     documents = (
@@ -106,15 +116,18 @@ def repeated_documents(splits: dict[str, TokenDataset]) -> tuple[int, int] | Non
         ).stretches()
         for start, stop in pairwise(bounds.tolist())
     )
-    seen: set[bytes] = set()
+    seen: dict[bytes, list[Any]] = {}
     compared = tokens = 0
     for data, start, stop in documents:
         tokens += stop - start
         if tokens > MAX_HASHED_TOKENS or compared >= MAX_HASHED:
             break
-        seen.add(xxhash.xxh3_128_digest(data.tokens(start, stop).data))
+        digest = xxhash.xxh3_128_digest(data.tokens(start, stop).data)
+        seen.setdefault(digest, [0, data, start, stop])[0] += 1
         compared += 1
-    return compared - len(seen), compared
+    several = [tuple(found) for found in seen.values() if found[0] > 1]
+    several.sort(key=lambda found: -found[0])
+    return Repeated(compared - len(seen), compared, several[:MOST_OFTEN])
 
 
 def compression(

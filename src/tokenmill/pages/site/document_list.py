@@ -5,6 +5,7 @@ from typing import Any
 
 from tokenmill.base.human import human_bytes, human_count, plural
 from tokenmill.base.markup import Html, join, tag
+from tokenmill.look.inspect import shown_setting
 from tokenmill.pages.elements.find_documents import Extent, survey
 from tokenmill.pages.elements.find_documents import extremes as find_extremes
 from tokenmill.pages.elements.html import cards, facts, note, preview, table
@@ -36,7 +37,7 @@ def overview(view: View) -> Page:
             split["tokens"],
             "not counted" if split["documents"] is None else split["documents"],
             split["shards"],
-            tag("span", f"{split['first_file']} ... {split['last_file']}", class_="place"),
+            tag("span", _files(split), class_="place"),
         )
         for name, split in known["splits"].items()
     ]
@@ -52,12 +53,17 @@ def overview(view: View) -> Page:
     return Page(view.site.name, body)
 
 
+def _files(split: dict[str, Any]) -> str:
+    first, last = split["first_file"], split["last_file"]
+    return str(first) if first == last else f"{first} ... {last}"
+
+
 def _made(known: dict[str, Any]) -> Html:
     rows = {"format": known["format"], "ids": known["dtype"]}
     rows |= {name: str(value) for name, value in known["details"].items() if name != "splits"}
     if made := known.get("made"):
         rows["sources"] = f"{made['sources']:,} files, {made['source_bytes']:,} bytes"
-        rows |= {name: str(value) for name, value in (made["settings"] | made["books"]).items()}
+        rows |= {n: shown_setting(value) for n, value in (made["settings"] | made["books"]).items()}
     return facts(rows)
 
 

@@ -49,8 +49,12 @@ def framed(page: Page, *, name: str, splits: list[str], split: str, route: str, 
     top = tag(
         "header",
         tag("a", tag("b", "tokenmill"), " ", name, href=address(".", here), class_="name"),
-        tag("nav", *links, aria_label="Pages"),
-        tag("nav", *tabs, class_="splits", aria_label="Splits") if len(splits) > 1 else None,
+        tag(
+            "div",
+            tag("nav", *links, aria_label="Pages"),
+            tag("nav", *tabs, class_="splits", aria_label="Splits") if len(splits) > 1 else None,
+            class_="places",
+        ),
         box,
     )
     head = join(
