@@ -91,16 +91,41 @@ def blocks(p: int, K: int, B: int, G: int, seed: int, epoch: int) -> int:  # noq
     return permute(slot, M, keys(seed, epoch, 2)) * B + inside
 
 
-def start_of(g: int, N: int, T: int, seed: int, order="shuffle", phase=False) -> int:  # noqa: N803
-    """The first token of sample g; `order` may be (B, G) for blocks of other sizes."""
+@functools.lru_cache
+def groups(shards: tuple[int, ...], T: int, K: int, seed: int, epoch: int):  # noqa: N803
+    """The windows of each group of blocks that are shards, before they are shuffled."""
+    edges, at, largest = {0, K}, 0, 1
+    for n in shards:
+        parts = max(1, -(-n // 2**24))
+        edges |= {min(K, -(-(at + i * n // parts) // T)) for i in range(parts)}
+        at, largest = at + n, max(largest, -(-n // parts))
+    first = sorted(edges)
+    M, G = len(first) - 1, max(16, -(-(2**27) // largest))  # noqa: N806
+    slots = [permute(s, M, keys(seed, epoch, 2)) for s in range(M)]
+    windows = [range(first[block], first[block + 1]) for block in slots]
+    return [[w for block in windows[i : i + G] for w in block] for i in range(0, M, G)]
+
+
+def shard_blocks(p: int, shards, T: int, K: int, seed: int, epoch: int) -> int:  # noqa: N803
+    for g, group in enumerate(groups(tuple(shards), T, K, seed, epoch)):
+        if p < len(group):
+            return group[permute(p, len(group), keys(seed, epoch, 3, g + 1))]
+        p -= len(group)
+    raise ValueError("p is not below K")
+
+
+def start_of(g, N, T, seed, order="shuffle", phase=False, shards=None) -> int:  # noqa: N803
+    """The first token of sample g; `order` may be (B, G) for blocks of one size."""
     if order == "random":
         return draw(g, keys(seed, 0, 4)) % (N - T)
     K = (N - 1) // T - phase  # noqa: N806
     e, window = divmod(g, K)
     if order == "shuffle":
         window = permute(window, K, keys(seed, e))
+    elif order == "blocks":
+        window = shard_blocks(window, shards or [N], T, K, seed, e)
     elif order != "sequential":
-        window = blocks(window, K, *((256, 512) if order == "blocks" else order), seed, e)
+        window = blocks(window, K, *order, seed, e)
     offset = keys(seed, e, 1)[0] % (N - K * T) if phase else 0
     return window * T + offset
 
@@ -183,7 +208,8 @@ def batch(sources, step, *, batch_size, block_size, seed=0, order="shuffle", pha
             source, g = mixture(g, stages, seed)
             own_seed = keys(seed, 0, 6, source + 1)[0] >> 1
         split = sources[source]
-        at = start_of(g, split.num_tokens, block_size, own_seed, order, phase)
+        shards = [tokens for _, tokens in split.shards]
+        at = start_of(g, split.num_tokens, block_size, own_seed, order, phase, shards)
         tokens = split.read(at, block_size + 1)
         rows.append((tokens[:-1], tokens[1:]))
     return rows

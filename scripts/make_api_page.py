@@ -49,6 +49,9 @@ EXAMPLES = {
         loader = tokenmill.BatchLoader(data, batch_size=8, block_size=128, seed=0)
         inputs, targets = next(iter(loader))  # (8, 128) int64 each
         state = loader.state_dict()  # loader.load_state_dict(state) resumes after this batch""",
+    "tokenmill.Blocks": """
+        loader = tokenmill.BatchLoader(data, block_size=128, order=tokenmill.Blocks(256, 512))
+    """,
     "tokenmill.Mixture": """
         mixture = tokenmill.Mixture({"web": data, "code": whole}, weights={"web": 0.8, "code": 0.2})
         mixed = tokenmill.BatchLoader(mixture, batch_size=8, block_size=128)""",

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from tokenmill.hub import download_tokenized_data
     from tokenmill.look.check import verify
     from tokenmill.look.inspect import inspect
+    from tokenmill.order.blocks import Blocks
     from tokenmill.preparation.budget.estimate import estimate
     from tokenmill.preparation.prepare import prepare
     from tokenmill.preparation.pretokenize import pretokenize
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BadInputError",
     "BatchLoader",
+    "Blocks",
     "CorruptShardError",
     "DownloadError",
     "DropTokens",
@@ -113,6 +115,7 @@ _HOME_OF = {
     "DropTokens": "tokenmill.batches.augment.token_noise",
     "FillInTheMiddle": "tokenmill.batches.augment.fill_in_the_middle",
     "MaskTokens": "tokenmill.batches.augment.mask_tokens",
+    "Blocks": "tokenmill.order.blocks",
     "Mixture": "tokenmill.batches.mixture",
     "ReplaceTokens": "tokenmill.batches.augment.token_noise",
     "TokenDataset": "tokenmill.dataset",

@@ -5,6 +5,7 @@ a list of windows, shuffled by `plain_shuffle`, one number at a time.
 """
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -49,6 +50,28 @@ def plain_blocks(count: int, per_block: int, per_group: int, seed: int, epoch: i
     line = [window for block in shuffled(blocks, keys_of(seed, epoch, 2)) for window in block]
     size = per_block * per_group
     groups = [line[at : at + size] for at in range(0, count, size)]
+    return [
+        window
+        for g, group in enumerate(groups)
+        for window in shuffled(group, keys_of(seed, epoch, 3, g + 1))
+    ]
+
+
+def plain_shard_blocks(shards, block_size: int, count: int, seed: int, epoch: int) -> list[int]:
+    """The same with blocks that are shards, or equal parts of those of more than 2^24 tokens."""
+    blocks, axis, largest = [], 0, 1
+    for tokens in shards:
+        parts = max(1, -(-tokens // 2**24))
+        edges = [axis + part * tokens // parts for part in range(parts)] + [axis + tokens]
+        for low, high in pairwise(edges):
+            largest = max(largest, -(-tokens // parts))
+            inside = [w for w in range(count) if low <= w * block_size < high]
+            blocks += [inside] if inside else []
+        axis += tokens
+    blocks = shuffled(blocks, keys_of(seed, epoch, 2))
+    size = max(16, -(-(2**27) // largest))
+    cuts = range(0, len(blocks), size)
+    groups = [[window for block in blocks[at : at + size] for window in block] for at in cuts]
     return [
         window
         for g, group in enumerate(groups)

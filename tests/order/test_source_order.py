@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from order.plain_order import plain_blocks
+from order.plain_order import plain_blocks, plain_shard_blocks
 
-from tokenmill.order.blocks import Blocks
+from tokenmill.order.blocks import Blocks, ShardBlocks
 from tokenmill.order.simple_orders import draw
 from tokenmill.order.source_order import SourceOrder, arrangement_of
 from tokenmill.order.windows import Windows
 
-ARRANGEMENTS = ["sequential", "shuffle", Blocks(4, 3), Blocks(1, 1), Blocks(7, 1000), "blocks"]
+ARRANGEMENTS = ["sequential", "shuffle", Blocks(4, 3), Blocks(1, 1), Blocks(7, 1000), Blocks()]
 
 
 def order_of(num_tokens, block_size, order, seed=0, phase=False):
@@ -142,6 +142,59 @@ def test_an_empty_range_is_targeted_by_no_sample(order):
 def test_no_samples_are_no_starts():
     for order in (*ARRANGEMENTS, "random"):
         assert order_of(331, 5, order).starts(np.empty((0, 4), np.int64)).shape == (0, 4)
+
+
+@given(
+    shards=st.lists(st.integers(0, 60), min_size=1, max_size=60),
+    block_size=st.integers(1, 40),
+    seed=st.integers(0, 2**63 - 1),
+    phase=st.booleans(),
+    scale=st.sampled_from([1, 1, 2**20]),
+)
+@settings(max_examples=80, deadline=None)
+def test_blocks_that_are_shards_are_those_of_the_plain_version_and_invert(
+    shards, block_size, seed, phase, scale
+):
+    """With a scale of 2^20, shards of more than 16 are cut into parts."""
+    shards, block_size = [n * scale for n in shards], block_size * scale
+    if sum(shards) - 1 < block_size * (1 + phase):
+        return
+    windows = Windows(sum(shards), block_size, seed, phase)
+    blocks, position = ShardBlocks.of(shards, windows), np.arange(windows.count)
+
+    window = blocks.window_at(position, windows.count, seed, 3)
+
+    expected = plain_shard_blocks(shards, block_size, windows.count, seed, 3)
+    assert window.tolist() == expected
+    assert np.array_equal(blocks.position_of(window, windows.count, seed, 3), position)
+
+
+def test_a_group_touches_as_many_shards_as_it_has_blocks():
+    """200 GB of uint16 in shards of 10 million tokens, as `prepare` makes them."""
+    shards, block_size = [10_000_000] * 10_000, 1024
+    windows = Windows(sum(shards), block_size)
+    blocks = ShardBlocks.of(shards, windows)
+    assert blocks.blocks_per_group == 16
+
+    in_group = 16 * 9765  # a shard has 9765 or 9766 windows
+    starts = blocks.window_at(np.arange(2 * in_group), windows.count, 1, 0) * block_size
+    touched = np.unique(starts[:in_group] // 10_000_000)
+    assert len(touched) == 16
+    assert len(np.unique(starts // 10_000_000)) == 32
+    # Each of them whole: what is read is used.
+    assert np.unique(starts[:in_group]).size * block_size >= 0.999 * 16 * 10_000_000
+    former = Blocks(256, 512).window_at(np.arange(131_072), windows.count, 1, 0) * block_size
+    assert len(np.unique(former // 10_000_000)) > 480
+
+
+def test_large_shards_are_cut_into_equal_parts():
+    windows = Windows(9 * 10**9, 2048)
+    blocks = ShardBlocks.of([9 * 10**9], windows)
+
+    sizes = np.diff(blocks.edges) * 2048
+    assert len(sizes) == -(-9 * 10**9 // 2**24)
+    assert sizes.max() - sizes.min() <= 2 * 2048
+    assert sizes.max() <= 2**24 + 2048
 
 
 def test_blocks_keep_windows_of_a_block_within_one_group():

@@ -51,7 +51,12 @@ def test_windows_at_the_first_three_the_middle_and_the_last_position(n, seed, ep
         ({}, [369200, 247200, 711300], "94c0e81a86f81dec", "c502470f7fb9d996"),
         ({"order": "sequential"}, [0, 100, 200], "d684137a5b0af3d3", "2c7948a4774d2a9a"),
         ({"order": "random"}, [394344, 917561, 95070], "7001d573f7dad111", "7213a19bb5ac1a6c"),
-        ({"order": "blocks"}, [624200, 209900, 701900], "0df0c64b5cddf940", "1a3db1ba36eba1ae"),
+        (
+            {"order": Blocks(256, 512)},
+            [624200, 209900, 701900],
+            "0df0c64b5cddf940",
+            "1a3db1ba36eba1ae",
+        ),
         (
             {"order": Blocks(8, 4)},
             [312300, 303200, 452700],
@@ -70,6 +75,29 @@ def test_three_epochs_of_every_order(options, first, whole, fingerprint):
     assert starts[:3].tolist() == first
     assert digest(starts) == whole
     assert order.fingerprint() == fingerprint
+
+
+SHARDS = [100_000] * 9 + [60_003, 40_000]
+
+
+@pytest.mark.parametrize(
+    ("shards", "first", "whole"),
+    [
+        (SHARDS, [296200, 335500, 764300], "218b6e5e91b34a28"),
+        ([40_000_000, 777, 3_000_000], [34670900, 23460800, 20399200], "22d0dde7204b2cd8"),
+        ([1_000_003], [496200, 235500, 164300], "5574e039f96b00a0"),
+    ],
+    ids=["eleven shards", "parts of one", "one shard"],
+)
+def test_blocks_that_follow_the_shards(shards, first, whole):
+    size = max(100, sum(shards) // 10_000)
+    order = SampleOrder([sum(shards)], block_size=size, seed=42, order="blocks", shards=[shards])
+
+    _, starts = order.locate(np.arange(30_000))
+
+    assert starts[:3].tolist() == first
+    assert digest(starts) == whole
+    assert order.to_json()["order"] == "blocks"
 
 
 def test_a_mixture_with_a_change_of_weights():

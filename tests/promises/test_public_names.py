@@ -12,6 +12,7 @@ def test_the_public_names_are_these():
     assert tokenmill.__all__ == [
         "BadInputError",
         "BatchLoader",
+        "Blocks",
         "CorruptShardError",
         "DownloadError",
         "DropTokens",

@@ -7,7 +7,7 @@ folder; and so are those of groups that would take more than `MOST_FRAMES`.
 """
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.blocks import Blocks
+from tokenmill.order.blocks import Blocks, ShardBlocks
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.simple_orders import Sequential
 from tokenmill.order.source_order import SourceOrder
@@ -23,7 +23,7 @@ def frames_in_use(order: SourceOrder, item_size: int) -> int | None:
     arrangement = order.arrangement
     if isinstance(arrangement, Sequential):
         return FRAMES_IN_ORDER
-    if not isinstance(arrangement, Blocks):
+    if not isinstance(arrangement, (Blocks, ShardBlocks)):
         return None
     block_bytes = arrangement.windows_per_block * order.windows.block_size * item_size
     # A block may begin and end inside a frame.

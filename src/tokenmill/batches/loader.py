@@ -140,6 +140,7 @@ class BatchLoader:
             begin_token=begin_token,
             documents=[d.documents_by_length() for d in self.datasets] if in_pieces else None,
             augment=augmenter.to_json(),
+            shards=[np.diff(each.shard_starts).tolist() for each in self.datasets],
         )
         self._maker = BatchMaker(
             WindowRows(self.datasets, self._order, kind, marked, max_documents, check_ids)
@@ -263,7 +264,8 @@ class BatchLoader:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume where `state` was saved, on this number of ranks and with this batch size."""
-        samples, self._pass = read_state(state, self.state_dict())
+        with self._order.as_saved(state if isinstance(state, Mapping) else {}):
+            samples, self._pass = read_state(state, self.state_dict())
         if self.epochs is not None:
             low, high = self._bounds()
             if not low <= samples <= high:  # saved under another `epochs`

@@ -1,31 +1,48 @@
 """Shuffle whole blocks of neighbouring windows, then the windows inside a group of blocks.
 
 For cold disks and remote storage: while one group is read, only its blocks are touched, and each
-block is one run of bytes. With the defaults and 1024 uint16 tokens a window, a block is 512 KiB and
-a group 256 MiB. Larger groups shuffle better; 256 windows a block and 512 blocks a group came out
-about as good as a full shuffle in marin's measurements (marin issue 2917).
+block is one run of bytes. Larger groups, and more blocks in them, shuffle better.
+
+`ShardBlocks`, the order `blocks`: a block is a shard, or an equal part of a large one, so that a
+group touches as many shards as it has blocks and each byte is read once in an epoch. (A window
+belongs to the block that holds its first token; of the next shard it may touch the first row.)
+
+1. A shard is cut into the fewest equal parts of at most `MOST_TOKENS`; each is a block. Blocks in
+   which no window begins are left out. The blocks are put in a shuffled order.
+2. `blocks_per_group` of them, one after the other, are a group, the last one fewer: as many as make
+   `GROUP_TOKENS`, by the largest block, and at least `LEAST_BLOCKS`. Each group of windows is
+   shuffled with keys of its own. Blocks differ in size, so their places are a table: one number for
+   each block.
+
+`Blocks(256, 512)`: blocks of one size, wherever the shards end. 256 windows a block and 512 blocks
+a group came out about as good as a full shuffle in marin's measurements (marin issue 2917), but
+such a group touches up to 513 shards.
 
 1. The K windows are cut into blocks of `windows_per_block`, the last one shorter. The blocks are
    put in a shuffled order, one after the other; the short one comes anywhere among them.
 2. These K places are cut into groups of `windows_per_block * blocks_per_group` places, the
    last one shorter, and each group is shuffled with keys of its own.
 
-Both steps are bijections for every K, and both are undone by arithmetic.
+All steps are bijections for every K, and all are undone by arithmetic.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tokenmill.order.permutation import permute, round_keys
-from tokenmill.order.windows import check_at_least_one
+from tokenmill.order.windows import Windows, check_at_least_one
 
+MOST_TOKENS = 1 << 24
+GROUP_TOKENS = 1 << 27
+LEAST_BLOCKS = 16
 _KEYS_OF_BLOCKS, _KEYS_OF_GROUP = 2, 3  # unlike each other and those of the other orders
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The order `blocks`; pass an instance as `order=` to choose the two sizes."""
+    """The order `blocks` with sizes of your own: pass an instance as `order=`."""
 
     windows_per_block: int = 256
     blocks_per_group: int = 512
@@ -77,5 +94,71 @@ class Blocks:
             first = g * size
             keys = round_keys(seed, epoch, _KEYS_OF_GROUP, g + 1)
             length = min(size, count - first)
+            moved[here] = permute(place[here] - first, length, keys, inverse=inverse) + first
+        return moved
+
+
+class ShardBlocks:
+    """Blocks of windows between `edges`, the first window of each block and the number of all."""
+
+    name = "blocks"
+
+    def __init__(self, edges: np.ndarray, blocks_per_group: int) -> None:
+        self.edges, self.blocks_per_group = edges, blocks_per_group
+        self._of_epoch: tuple[tuple[int, int], np.ndarray, np.ndarray] | None = None
+
+    @classmethod
+    def of(cls, shards: Sequence[int], windows: Windows) -> "ShardBlocks":
+        """For shards of so many tokens each."""
+        sizes = np.asarray(shards, np.int64)
+        parts = np.maximum(1, -(-sizes // MOST_TOKENS))
+        shard = np.arange(len(sizes)).repeat(parts)
+        part = np.arange(len(shard)) - (parts.cumsum() - parts)[shard]
+        starts = (sizes.cumsum() - sizes)[shard] + part * sizes[shard] // parts[shard]
+        first_windows = np.minimum(-(-starts // windows.block_size), windows.count)
+        edges = np.unique(np.append(first_windows, windows.count))
+        largest = int((-(-sizes // parts)).max(initial=1))
+        return cls(edges, max(LEAST_BLOCKS, -(-GROUP_TOKENS // largest)))
+
+    @property
+    def windows_per_block(self) -> int:
+        """Of the largest one."""
+        return int(np.diff(self.edges).max())
+
+    def window_at(self, position: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
+        blocks, places = self._slots(seed, epoch)
+        place = self._within_groups(position, places, seed, epoch, inverse=False)
+        slot = np.searchsorted(places, place, side="right") - 1
+        window: np.ndarray = self.edges[blocks[slot]] + (place - places[slot])
+        return window
+
+    def position_of(self, window: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
+        _, places = self._slots(seed, epoch)
+        block = np.searchsorted(self.edges, window, side="right") - 1
+        keys = round_keys(seed, epoch, _KEYS_OF_BLOCKS)
+        slot = permute(block, len(self.edges) - 1, keys, inverse=True)
+        place = places[slot] + (window - self.edges[block])
+        return self._within_groups(place, places, seed, epoch, inverse=True)
+
+    def _slots(self, seed: int, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        """The blocks in the order of an epoch; the first place of each, and the number of all."""
+        if self._of_epoch is None or self._of_epoch[0] != (seed, epoch):
+            count = len(self.edges) - 1
+            blocks = permute(np.arange(count), count, round_keys(seed, epoch, _KEYS_OF_BLOCKS))
+            places = np.append(0, np.diff(self.edges)[blocks].cumsum())
+            self._of_epoch = (seed, epoch), blocks, places
+        return self._of_epoch[1:]
+
+    def _within_groups(
+        self, place: np.ndarray, places: np.ndarray, seed: int, epoch: int, *, inverse: bool
+    ) -> np.ndarray:
+        """Shuffle (or restore) each group of places with keys of its own."""
+        edges = np.append(places[: -1 : self.blocks_per_group], places[-1])
+        group = np.searchsorted(edges, place, side="right") - 1
+        moved = np.empty(place.shape, np.int64)
+        for g in np.unique(group).tolist():
+            here = group == g
+            first, length = int(edges[g]), int(edges[g + 1] - edges[g])
+            keys = round_keys(seed, epoch, _KEYS_OF_GROUP, g + 1)
             moved[here] = permute(place[here] - first, length, keys, inverse=inverse) + first
         return moved

@@ -5,7 +5,9 @@ The tokens of a sample are a window, named by its first token, or pieces of docu
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ from tokenmill.order.source_order import ORDER_VERSION, SourceOrder, arrangement
 from tokenmill.order.windows import Windows
 
 _KEYS_OF_SOURCE = 6
+FORMER_BLOCKS = Blocks(256, 512)
+"""What the order `blocks` was before it followed the shards."""
 
 
 class SampleOrder:
@@ -39,6 +43,7 @@ class SampleOrder:
         begin_token: int | None = None,
         documents: Sequence[DocumentsByLength] | None = None,
         augment: list[dict[str, Any]] | None = None,
+        shards: Sequence[Sequence[int]] | None = None,
     ) -> None:
         if not 0 <= seed < 1 << 63:
             raise ValueError(f"seed is {seed}; it must be 0 or more, and below 2^63")
@@ -53,13 +58,14 @@ class SampleOrder:
             seeds = [int(key >> np.uint64(1)) for key in keys]
         self._windows: list[SourceOrder] = []
         self._rows: list[RowOrder] = []
-        arrangement = arrangement_of(order)
         if documents is None:
-            self._windows = [
-                SourceOrder(Windows(n, block_size, source_seed, phase), arrangement)
-                for n, source_seed in zip(num_tokens, seeds, strict=True)
-            ]
+            of_sources = shards or [[n] for n in num_tokens]
+            for n, source_seed, sizes in zip(num_tokens, seeds, of_sources, strict=True):
+                windows = Windows(n, block_size, source_seed, phase)
+                arrangement = arrangement_of(order, windows, sizes)
+                self._windows.append(SourceOrder(windows, arrangement))
         else:
+            arrangement = arrangement_of(order)
             assert arrangement is not None  # `check_rows` has refused `random`
             begin = begin_token is not None
             self._rows = [
@@ -67,6 +73,18 @@ class SampleOrder:
                 for each, source_seed in zip(documents, seeds, strict=True)
             ]
         self._mixture = None if stages is None else MixtureOrder(stages, seed=seed)
+
+    @contextmanager
+    def as_saved(self, state: Mapping[str, Any]) -> Iterator[None]:
+        """Take the order of a state that was saved when `blocks` had other sizes, or leave all."""
+        before = self._windows
+        if self.sources[0].name == "blocks" and state.get("order") == FORMER_BLOCKS.name:
+            self._windows = [replace(each, arrangement=FORMER_BLOCKS) for each in before]
+        try:
+            yield
+        except BaseException:
+            self._windows = before
+            raise
 
     @property
     def sources(self) -> Sequence[SourceOrder | RowOrder]:
@@ -174,7 +192,7 @@ def check_rows(
         return
     arrangement = arrangement_of(order)
     if arrangement is None or isinstance(arrangement, Blocks):
-        name = "random" if arrangement is None else "blocks"
+        name = order if isinstance(order, str) else "blocks"
         raise ValueError(
             f'order="{name}" is for windows: rows={rows!r} are made of documents from all over '
             'the data; use order="shuffle" or order="sequential"'

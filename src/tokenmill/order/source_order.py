@@ -5,11 +5,12 @@ has come. `starts` answers which tokens are sample g, `samples_targeting` which 
 tokens as targets.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmill.order.blocks import Blocks
+from tokenmill.order.blocks import ShardBlocks
 from tokenmill.order.simple_orders import Arrangement, Sequential, Shuffle, draw
 from tokenmill.order.windows import Windows
 
@@ -17,17 +18,24 @@ ORDER_VERSION = 1  # part of every fingerprint; a new value means that a seed na
 _DRAWS_AT_ONCE = 1 << 20
 
 _ARRANGEMENTS: dict[str, Arrangement | None] = {
-    "blocks": Blocks(),
+    "blocks": None,
     "random": None,
     "sequential": Sequential(),
     "shuffle": Shuffle(),
 }
 
 
-def arrangement_of(order: str | Arrangement) -> Arrangement | None:
-    """The arrangement of this name; None for `random`, which has none."""
+def arrangement_of(
+    order: str | Arrangement, windows: Windows | None = None, shards: Sequence[int] = ()
+) -> Arrangement | None:
+    """The arrangement of this name; None for `random`, which has none.
+
+    `blocks` depends on the windows and on how many tokens each shard has.
+    """
     if not isinstance(order, str):
         return order
+    if order == "blocks" and windows is not None:
+        return ShardBlocks.of(shards or [windows.num_tokens], windows)
     if order not in _ARRANGEMENTS:
         raise ValueError(f"unknown order {order!r}; known are: {', '.join(_ARRANGEMENTS)}")
     return _ARRANGEMENTS[order]
