@@ -61,7 +61,9 @@ class FillInTheMiddle:
     def bound(self, ids: KnownIds) -> Self:
         names = ("prefix_id", "middle_id", "suffix_id")
         given = (self.prefix_id, self.middle_id, self.suffix_id)
-        found = dict(zip(names, map(ids.find, names, given, SENTINELS), strict=True))
+        flag = ", or with tokenmill train --fim_ids"
+        asked = zip(names, given, SENTINELS, strict=True)
+        found = {name: ids.find(name, id, spelt, flag) for name, id, spelt in asked}
         if len(set(found.values())) < NUM_SENTINELS:
             raise ValueError(f"the sentinels of FillInTheMiddle must be three ids, not {found}")
         return replace(self, **found)

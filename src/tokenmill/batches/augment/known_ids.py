@@ -65,8 +65,11 @@ class KnownIds:
     def with_special(self, ids: Iterable[int]) -> "KnownIds":
         return replace(self, special=tuple(sorted({*self.special, *ids})))
 
-    def find(self, argument: str, given: int | None, names: Sequence[str]) -> int:
-        """The id that was given, or that of the one token of these names which the data has."""
+    def find(self, argument: str, given: int | None, names: Sequence[str], how: str = "") -> int:
+        """The id that was given, or that of the one token of these names which the data has.
+
+        `how` says in what other way it can be given.
+        """
         if given is None:
             found = [name for name in names if name in self.names]
             if len(found) == 1:
@@ -75,7 +78,7 @@ class KnownIds:
             raise ValueError(
                 f"{argument} is not given, and the tokenizer of {self.path} {what} (its special "
                 f"tokens: {', '.join(sorted(self.names)[:20]) or 'none'})\n\n"
-                f"hint: give the id: {argument}=..."
+                f"hint: give the id: {argument}=...{how}"
             )
         if not 0 <= given <= self.largest:
             raise ValueError(
