@@ -84,6 +84,39 @@ def test_a_cluster_makes_the_same_bytes_although_a_node_is_killed(cluster, tmp_p
     assert caught.value.source == "bad.jsonl"
 
 
+def test_our_error_is_all_that_is_said_when_a_worker_dies(cluster):
+    """Ray's own pages about it are neither before nor after it, nor in what programs read."""
+    code = """if True:
+        import os, signal, sys
+        from tokenmill.errors import BadInputError, TokenmillError
+        from tokenmill.executors.ray import RayExecutor
+
+        def die(_):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        def refuse(_):
+            raise BadInputError("this input is bad")
+
+        for task in (refuse, die):
+            try:
+                with RayExecutor(sys.argv[1], at_once=1) as cluster:
+                    list(cluster.run(task, [(1,)]))
+            except TokenmillError as error:
+                assert error.__cause__ is None
+                print(error.message, file=sys.stderr)
+    """
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, cluster[0].address], capture_output=True, text=True
+    )
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.splitlines() == [
+        "this input is bad",
+        "a Ray worker died 4 times (WorkerCrashedError) at die",
+    ]
+
+
 def test_without_ray_the_message_says_how_to_get_it(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("words\n")
     monkeypatch.setitem(sys.modules, "ray", None)

@@ -5,14 +5,16 @@ run again elsewhere; a driver that was killed is started again and finds the rec
 are handed to Ray than it has room for twice over, so a plan of a million units costs no memory.
 """
 
+import logging
 import os
 import site
 import socket
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tokenmill.errors import MismatchError, MissingExtraError, PrepareError
+from tokenmill.errors import MismatchError, MissingExtraError, PrepareError, TokenmillError
 from tokenmill.executors.executor import Executor, Task, TaskFunction, WorkerDiedError
 from tokenmill.version import __version__
 
@@ -30,14 +32,11 @@ class RayExecutor(Executor):
     def __init__(
         self, address: str | None = None, *, at_once: int | None = None, shared: str = ""
     ) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise MissingExtraError("the engine ray", package="ray", extra="ray") from error
+        ray = _import_quietly()
         self._ray, self._shared, self._at_once = ray, shared, at_once
         self._ours = not ray.is_initialized()
         if self._ours:
-            options: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
+            options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
             if not address:
                 options["num_cpus"] = at_once
             try:
@@ -78,10 +77,11 @@ class RayExecutor(Executor):
         try:
             return self._ray.get(reference)
         except errors.RayTaskError as error:
-            raise error.cause from error
+            is_clear = isinstance(error.cause, TokenmillError)  # without pages of Ray's before it
+            raise error.cause from None if is_clear else error
         except errors.RayError as e:
             how = type(e).__name__
-            raise WorkerDiedError("a Ray worker", RETRIES + 1, how, function, number) from e
+            raise WorkerDiedError("a Ray worker", RETRIES + 1, how, function, number) from None
 
     def _cancel(self) -> None:
         # Once only, and never after the end: Ray would start itself again to cancel a task.
@@ -94,6 +94,23 @@ class RayExecutor(Executor):
         if self._ours:
             self._ray.shutdown()
             self._ours = False
+
+
+def _import_quietly() -> Any:
+    """Ray, which says nothing by itself unless the environment asks for it.
+
+    When a worker dies, Ray prints a page for each attempt, on standard output, before or after our
+    one error. Its own logs, in /tmp/ray on each node, have all of it. A program that has imported
+    Ray by itself keeps its own settings.
+    """
+    if "ray" not in sys.modules:
+        os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")
+        logging.getLogger("ray").setLevel(logging.ERROR)
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtraError("the engine ray", package="ray", extra="ray") from error
+    return ray
 
 
 def run_here(version: str, shared: str, function: TaskFunction, task: Task) -> Any:
