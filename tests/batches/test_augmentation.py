@@ -101,6 +101,27 @@ def test_documents_are_put_together_again(rows, begin_token, spm_rate):
 
 
 @pytest.mark.parametrize("rows", ROWS)
+def test_marks_before_documents_stay_where_they_are(rows):
+    """As in llm.c's files: the end-of-text id begins a document, and here a begin token follows."""
+    documents = [[END, BEGIN, *range(length)] for length in (5, 30, 2, 60, 12, 9) * 3]
+    data = data_of(documents, end_of_text_comes="before", begin_token_id=BEGIN)
+    fim = FillInTheMiddle(1.0, 0.5, **IDS)
+    before, after = loaders_of(data, [fim], rows)
+    special = {END, BEGIN, PREFIX, MIDDLE, SUFFIX}
+
+    for _ in range(4):
+        one, other = next(before), next(after)
+        for row, tokens, sample in zip(
+            plain_rows(one), other.tokens.tolist(), one.samples.tolist(), strict=True
+        ):
+            random = plain.PlainRandom(5, 0, sample)
+            assert tokens == plain.plain_fim(row, random, special, rate=1.0, spm_rate=0.5, **IDS)
+        assert PREFIX in other.tokens
+        marks = np.isin(one.tokens, (END, BEGIN))
+        assert np.array_equal(one.tokens[marks], other.tokens[marks])
+
+
+@pytest.mark.parametrize("rows", ROWS)
 @settings(max_examples=20, deadline=None)
 @given(rate=rates, seed=st.integers(0, 2**63 - 1), lengths=st.lists(st.integers(0, 50), min_size=3))
 def test_replace_is_the_plain_loop_and_targets_stay(rows, rate, seed, lengths):
