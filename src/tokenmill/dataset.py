@@ -20,6 +20,7 @@ from typing import Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from tokenmill.base.human import plural
 from tokenmill.errors import FormatError, MismatchError, TokenizerMismatchError, TokenmillError
 from tokenmill.formats.engine.detect import detect, detect_remote
 from tokenmill.formats.engine.format import Ask, FoundData, token_dtype
@@ -225,7 +226,8 @@ class TokenDataset(TokenAxis):
     def __repr__(self) -> str:
         return (
             f"<TokenDataset {self.path} ({self.format}) split={self.split!r}: "
-            f"{self.num_tokens:,} tokens {self.dtype.name} in {len(self.shards):,} shards>"
+            f"{plural(self.num_tokens, 'token')} {self.dtype.name} "
+            f"in {plural(len(self.shards), 'shard')}>"
         )
 
     def __getstate__(self) -> dict[str, Any]:

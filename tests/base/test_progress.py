@@ -6,6 +6,7 @@ import pty
 import re
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -43,15 +44,14 @@ def test_a_line_says_how_much_how_fast_and_how_long_still(clock, log):
     assert log.getvalue() == ("  encode       30 MB of 90 MB, 4,000 tokens, 3.0 MB/s, 0:20 left\n")
 
 
-def test_lines_come_every_ten_seconds_and_no_more(clock, log):
+def test_lines_come_every_five_seconds_and_no_more(clock, log):
     meter = Lines(log).begin("shards", 100)
     for _ in range(95):
         clock.now += 1
         meter.advance(1)
 
-    assert [line.split()[1] for line in log.getvalue().splitlines()] == [
-        "10", "20", "30", "40", "50", "60", "70", "80", "90",
-    ]  # fmt: skip
+    shown = [int(line.split()[1]) for line in log.getvalue().splitlines()]
+    assert shown == list(range(5, 96, 5))
 
 
 def test_what_was_there_before_is_not_counted_as_speed(clock, log):
@@ -95,6 +95,56 @@ def test_tokens_add_up_over_results(clock, log):
 
     assert "1.0 kB of 3.0 kB, 300 tokens" in log.getvalue()
     assert "3.0 kB of 3.0 kB, 1,000 tokens" in log.getvalue()
+
+
+def test_work_that_finishes_nothing_for_long_is_shown_too():
+    """The one result comes only when a line was shown: without that, this would wait in vain."""
+    was_shown, read = threading.Event(), iter(range(10, 1000, 10))
+
+    class Log(io.StringIO):
+        def write(self, text):
+            was_shown.set()
+            return super().write(text)
+
+    def results():
+        yield was_shown.wait(60)
+
+    log = Log()
+    progress = Lines(log)
+    progress.seconds_between = 0.01
+    assert list(
+        progress.follow(
+            "one large file",
+            results(),
+            total=1000,
+            measure=lambda _: (1000, 5),
+            under_way=lambda: next(read),
+        )
+    ) == [True]
+
+    assert "10 bytes of 1.0 kB" in log.getvalue().splitlines()[0]
+
+
+def test_nothing_is_said_of_the_rest_in_the_first_moments(clock, log):
+    meter = Lines(log).begin("encode", 90_000_000, in_bytes=True)
+    clock.now += 0.9
+    meter.move_to(1, now=True)
+    clock.now += 9.1
+    meter.under_way = lambda: 9_000_000
+    meter.move_to(1, now=True)
+
+    assert log.getvalue().splitlines() == [
+        "  encode       1 byte of 90 MB",
+        "  encode       9.0 MB of 90 MB, 900 kB/s, 1:30 left",
+    ]
+
+
+def test_what_is_under_way_is_never_more_than_all(clock, log):
+    meter = Lines(log).begin("encode", 100, in_bytes=True)
+    meter.under_way = lambda: 60
+    meter.move_to(60, now=True)
+
+    assert "100 bytes of 100 bytes" in log.getvalue()
 
 
 PROGRAM = """if True:

@@ -1,5 +1,6 @@
 """convert(): nothing is lost on the way, and the real projects read what was written."""
 
+import bz2
 import inspect
 import itertools
 import json
@@ -141,6 +142,18 @@ def test_no_size_of_shard_chunk_or_document_matters(tmp_path_factory, lengths, s
     assert documents_of(data) == (turned if to == "llmc" else documents)
 
 
+@pytest.mark.parametrize("to", WRITABLE)
+def test_a_tokenizer_that_is_named_says_where_documents_end(tmp_path, to):
+    ids = [token for document in DOCUMENTS for token in document]
+    np.save(tmp_path / "train.npy", np.array(ids, np.uint16))
+
+    convert(tmp_path / "train.npy", tmp_path / "out", to=to, tokenizer="gpt2")
+
+    options = {"dtype": "uint16"} if to == "dolma" else {}
+    convert(tmp_path / "out", tmp_path / "back", to="ours", tokenizer="gpt2", **options)
+    assert documents_of(tokenmill.open(tmp_path / "back", "all")) == DOCUMENTS
+
+
 def test_splits_of_any_name_stay_apart(tmp_path):
     """A held-out split that is not called val must not become training data."""
     source = write_ours(tmp_path / "ours", {"train": DOCUMENTS[:9], "held": DOCUMENTS[9:]}, 100)
@@ -179,6 +192,45 @@ class TestCompressedMds:
 
         assert documents_of(tokenmill.open(tmp_path / "out", "all")) == DOCUMENTS
         assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+    @pytest.mark.parametrize("codec", ["br", "snappy"])
+    def test_the_hint_for_another_compression_names_what_works(self, tmp_path, codec):
+        folder = shutil.copytree(DATA / "mds_zstd", tmp_path / "a b")
+        index = json.loads((folder / "index.json").read_text())
+        for shard in index["shards"]:
+            packed = folder / shard["zip_data"]["basename"]
+            raw = zstd.decompress(packed.read_bytes())
+            shard["compression"] = f"{codec}:9"
+            shard["zip_data"]["basename"] = f"{shard['raw_data']['basename']}.{codec}"
+            packed.rename(folder / shard["zip_data"]["basename"])
+            (tmp_path / shard["raw_data"]["basename"]).write_bytes(raw)
+        (folder / "index.json").write_text(json.dumps(index))
+
+        for read in (tokenmill.open, lambda path: convert(path, tmp_path / "out", to="mds")):
+            with pytest.raises(FormatError, match=codec) as caught:
+                read(folder)
+            assert "tokenmill convert" not in caught.value.hint
+            assert (f"brotli -dk '{folder}'/*.br" in caught.value.hint) == (codec == "br")
+
+        for raw in tmp_path.glob("*.mds"):  # as that command leaves them
+            raw.rename(folder / raw.name)
+        convert(folder, tmp_path / "out", to="mds")
+        for path in (folder, tmp_path / "out"):
+            assert documents_of(tokenmill.open(path, "all")) == DOCUMENTS
+
+    def test_bzip2_is_unpacked(self, tmp_path):
+        folder = shutil.copytree(DATA / "mds_zstd", tmp_path / "src")
+        index = json.loads((folder / "index.json").read_text())
+        for shard in index["shards"]:
+            packed = folder / shard["zip_data"]["basename"]
+            packed.write_bytes(bz2.compress(zstd.decompress(packed.read_bytes())))
+            shard["compression"] = "bz2:9"
+            shard["zip_data"]["bytes"] = packed.stat().st_size
+        (folder / "index.json").write_text(json.dumps(index))
+
+        convert(folder, tmp_path / "out", to="mds")
+
+        assert documents_of(tokenmill.open(tmp_path / "out", "all")) == DOCUMENTS
 
     @pytest.mark.parametrize("fault", ["bomb", "cut", "flip", "hash", "codec"])
     def test_what_does_not_unpack_to_what_the_index_says_is_refused(self, tmp_path, fault):
@@ -241,7 +293,7 @@ class TestRefusals:
     def test_documents_that_only_an_index_separates(self, tmp_path, to):
         with pytest.raises(FormatError, match=r"index|readers would not find") as caught:
             convert(DATA / "megatron", tmp_path / "out", to=to)
-        assert "--allow_lost_documents" in caught.value.hint
+        assert "allow_lost_documents=True" in caught.value.hint
         convert(DATA / "megatron", tmp_path / "out", to=to, allow_lost_documents=True)
         data = tokenmill.open(tmp_path / "out", "all")
         flat = [token for document in DOCUMENTS for token in document]
@@ -254,7 +306,7 @@ class TestRefusals:
 
         with pytest.raises(FormatError, match="says where documents end") as caught:
             convert(tmp_path / "x.bin", tmp_path / "out", to=to, **how)
-        assert "--end_of_text_id" in caught.value.hint
+        assert "end_of_text_id=" in caught.value.hint
 
     def test_documents_without_an_end_of_text_id(self, tmp_path):
         data = json.loads((DATA / "documents.json").read_text())
@@ -263,7 +315,7 @@ class TestRefusals:
 
         with pytest.raises(FormatError, match="ends at token 7 without") as caught:
             convert(source, tmp_path / "out", to="ours", tokenizer="gpt2")
-        assert "--add_end_of_text" in caught.value.hint
+        assert "add_end_of_text=True" in caught.value.hint
         convert(source, tmp_path / "out", to="ours", tokenizer="gpt2", add_end_of_text=True)
         assert documents_of(tokenmill.open(tmp_path / "out")) == DOCUMENTS
 
@@ -282,7 +334,7 @@ class TestRefusals:
 
         with pytest.raises(FormatError, match="inside, at token 1") as caught:
             convert(source, tmp_path / "out", to="ours", tokenizer="gpt2")
-        assert "--allow_lost_documents" in caught.value.hint
+        assert "allow_lost_documents=True" in caught.value.hint
         convert(source, tmp_path / "out", to="ours", tokenizer="gpt2", allow_lost_documents=True)
         assert documents_of(tokenmill.open(tmp_path / "out")) == [
             [1, 50256],
@@ -301,7 +353,7 @@ class TestRefusals:
     def test_ours_without_a_tokenizer(self, tmp_path):
         with pytest.raises(TokenmillError, match="names its tokenizer") as caught:
             convert(DATA / "megatron", tmp_path / "out", to="ours")
-        assert "--tokenizer gpt2" in caught.value.hint
+        assert 'tokenizer="gpt2"' in caught.value.hint
 
     def test_what_exists_and_what_nobody_knows(self, tmp_path, ours):
         with pytest.raises(FormatError, match="exists already"):

@@ -222,7 +222,7 @@ def test_an_input_named_like_a_job_can_be_given_with_its_folder(tmp_path, monkey
     assert command("prepare", "./plan", "-o", "out", "--tokenizer", "bytes", "--json") == 0
     assert Path("out/dataset_metadata.json").exists()
     assert command("prepare", "plan", "./plan", "-o", "other", "--tokenizer", "bytes") == 0
-    assert "1 units" in capsys.readouterr().out
+    assert "1 unit, " in capsys.readouterr().out
     assert not Path("other/dataset_metadata.json").exists()
 
 

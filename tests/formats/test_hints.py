@@ -86,12 +86,11 @@ def test_binary_files_of_no_format_are_not_called_text(tmp_path):
     assert evaluate(hint_for(tmp_path / "ids.dat")).num_tokens == 2
 
 
-def test_tokenizer_files_name_the_flags_of_the_command_line_too(tmp_path):
+def test_tokenizer_files_name_the_call(tmp_path):
     (tmp_path / "x.tiktoken").write_bytes(b"AA== 0\n")
 
     with pytest.raises(FormatError) as caught:
         load(str(tmp_path / "x.tiktoken"))
-    assert "--token_pattern cl100k --end_of_text 100257" in caught.value.hint
     assert 'load("...", pattern="cl100k", end_of_text=100257)' in caught.value.hint
 
 

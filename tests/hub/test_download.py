@@ -153,7 +153,7 @@ def test_somebody_elses_file_is_not_overwritten_unless_forced(shards, tmp_path):
         get(tmp_path / "d")
 
     assert path.read_bytes() == b"my notes"
-    assert "--force" in str(caught.value)
+    assert "force=True" in str(caught.value)
     get(tmp_path / "d", force=True)
     assert path.read_bytes() == shards[FIRST_THREE[0]]
 

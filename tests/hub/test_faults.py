@@ -245,7 +245,7 @@ def test_plain_http_to_another_machine_is_refused(tmp_path, monkeypatch):
 def test_a_full_disk_is_said_before_the_first_byte(hub, shards, tmp_path):
     with small_disk(tmp_path / "disk", 20_480) as disk:
         with pytest.raises(
-            DownloadError, match=r"3 files need 27,072 bytes; .* has 1\d,\d{3} free"
+            DownloadError, match=r"3 files of 27,072 bytes in all; .* has 1\d,\d{3} free"
         ):
             get(disk.path / "d")
 

@@ -100,11 +100,11 @@ def test_headers_copied_into_a_dataset_of_ours_are_found(tmp_path, docs):
 @pytest.mark.parametrize(
     ("written", "read", "name", "fix"),
     [
-        ("<u4", "uint16", "wrong-dtype", "dtype=uint32"),
-        ("<u8", "uint16", "wrong-dtype", "dtype=uint64"),
-        ("<u8", "uint32", "wrong-dtype", "dtype=uint64"),
-        ("<u2", "uint32", "wrong-dtype", "dtype=uint16"),
-        ("<u2", "int16", "wrong-dtype", "dtype=uint16"),
+        ("<u4", "uint16", "wrong-dtype", 'dtype="uint32"'),
+        ("<u8", "uint16", "wrong-dtype", 'dtype="uint64"'),
+        ("<u8", "uint32", "wrong-dtype", 'dtype="uint64"'),
+        ("<u2", "uint32", "wrong-dtype", 'dtype="uint16"'),
+        ("<u2", "int16", "wrong-dtype", 'dtype="uint16"'),
         (">u2", "uint16", "byte-order", "little-endian"),
         (">u4", "uint32", "byte-order", "little-endian"),
     ],
@@ -363,7 +363,7 @@ def test_the_command_prints_evidence_and_fix_and_exits_12_on_faults(tmp_path, do
 
     out = capsys.readouterr().out
     assert out.startswith("FAULT  wrong-dtype  train (uint16)\n       1 of every 2 tokens")
-    assert "       fix: these are ids of 4 bytes: dtype=uint32\n" in out
+    assert "       fix: these are ids of 4 bytes: --dtype uint32\n" in out
 
 
 def test_json_has_the_same(tmp_path, docs, capsys):

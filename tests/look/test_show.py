@@ -270,7 +270,7 @@ def test_a_range_that_is_none_is_misuse(path, capsys, text):
 
 def test_two_questions_at_once_are_misuse(path, capsys):
     assert run(path, "--doc", 1, "--tokens", "0:5") == 2
-    assert "Use just one of" in capsys.readouterr().err
+    assert "use just one of" in capsys.readouterr().err
 
 
 def test_raw_data_without_a_tokenizer_is_shown_as_ids(tmp_path, capsys):

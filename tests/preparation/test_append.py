@@ -103,7 +103,7 @@ def test_the_same_again_and_nothing_new(small, tmp_path):
     b = write_rows(tmp_path / "b.jsonl", numbered(5, 10))
     prepare(a, out, workers=1, **small[0])
     before = hashes_of_files(out)
-    with pytest.raises(SettingsMismatchError, match="all 1 inputs are in"):
+    with pytest.raises(SettingsMismatchError, match="the input is in"):
         prepare(a, out, workers=1, append=True)
     with pytest.raises(PrepareError, match="none of 5 documents is left"):
         prepare(b, out, workers=1, append=True)

@@ -18,13 +18,13 @@ from preparation.runs import children_of, has_open, run, start
 from system_faults import small_disk
 
 from tokenmill.base import progress as progress_module
+from tokenmill.base.human import parse_bytes
 from tokenmill.base.progress import Lines
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.budget.memory_budget import (
     enough_for_document,
     fit_into_memory,
     left_for_document,
-    parse_size,
 )
 from tokenmill.preparation.prepare import prepare
 from tokenmill.tokens.vocabulary import PROBE
@@ -33,12 +33,12 @@ BYTES = {"tokenizer": "bytes", "workers": 1}
 
 
 def test_too_little_memory_names_the_least():
-    with pytest.raises(ValueError, match=r"at least (\d+) MiB; pass --max_ram \1M") as refused:
+    with pytest.raises(ValueError, match=r'at least (\d+) MiB; pass max_ram="\1M"') as refused:
         fit_into_memory(4, "20M")
-    least = str(refused.value).split("--max_ram ")[1].split()[0]
+    least = str(refused.value).split('max_ram="')[1].split('"')[0]
     assert fit_into_memory(4, least).workers == 1
     with pytest.raises(ValueError):
-        fit_into_memory(4, parse_size(least) - (1 << 20))
+        fit_into_memory(4, parse_bytes(least) - (1 << 20))
 
 
 def test_more_memory_never_means_fewer_workers_or_smaller_chunks():
@@ -51,7 +51,7 @@ def test_more_memory_never_means_fewer_workers_or_smaller_chunks():
 @pytest.mark.parametrize("size", ["", "lots", "5 apples", "-3G", "1.2.3"])
 def test_sizes_that_are_none(size):
     with pytest.raises(ValueError, match="is not a size"):
-        parse_size(size)
+        parse_bytes(size)
 
 
 def test_memory_stays_within_the_limit(tmp_path):
@@ -126,7 +126,7 @@ def test_a_document_that_does_not_fit_is_refused_with_the_memory_that_is_enough(
 
     assert code == 1
     assert peak < LIMIT << 20
-    enough = re.search(r"more than [\d,]+ bytes.*\n\nhint: pass --max_ram (\d+)M or more", errors)
+    enough = re.search(r"more than [\d,]+ bytes.*\n\nhint: pass max_ram=.(\d+)M. or more", errors)
     code, errors, peak = peak_of(tmp_path, **given, max_ram=f"{enough[1]}M")
     assert (code, errors) == (0, "")
     assert peak < int(enough[1]) << 20
@@ -137,7 +137,7 @@ def test_a_document_that_does_not_fit_is_refused_with_the_memory_that_is_enough(
     ("name", "text", "tokenizer", "error"),
     [
         ("zeros.txt.gz", bytes(5), "bytes", "no place to cut"),
-        ("letters.jsonl.gz", b"aaaaa", "gpt2", r"more than [\d,]+ bytes.*\n\nhint: .*--max_ram"),
+        ("letters.jsonl.gz", b"aaaaa", "gpt2", r"more than [\d,]+ bytes.*\n\nhint: .*max_ram"),
         ("words.txt.zst", b"word ", "gpt2", None),
     ],
     ids=["zeros", "letters", "words"],
@@ -259,6 +259,7 @@ def test_a_failing_library_names_the_file_too(tmp_path):
 def test_progress_in_lines(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("some text\n" * 500)
     monkeypatch.setattr(progress_module, "SECONDS_BETWEEN_LINES", -1)
+    monkeypatch.setattr(progress_module, "SECONDS_FOR_A_RATE", 0)
     shown = io.StringIO()
     prepare(
         tmp_path / "a.txt", tmp_path / "out", **BYTES, unit_bytes=1000, progress=Lines(shown),

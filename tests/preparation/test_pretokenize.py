@@ -373,7 +373,7 @@ class TestAnArrayThatIsThere:
         with pytest.raises(MismatchError, match="made with separator") as refused:
             pretokenize(corpus, tokenizer=gpt2, separator=wanted)
 
-        assert "--force" in refused.value.hint
+        assert "force=True" in refused.value.hint
         assert corpus.with_suffix(".npy").read_bytes() == before
         assert pretokenize(corpus, tokenizer=gpt2, separator=made)[0].kept
         assert not pretokenize(corpus, tokenizer=gpt2, separator=wanted, force=True)[0].kept
@@ -384,7 +384,7 @@ class TestAnArrayThatIsThere:
         with pytest.raises(MismatchError, match="does not say how it was made") as refused:
             pretokenize(corpus, tokenizer=gpt2)
 
-        assert "--force" in refused.value.hint
+        assert "force=True" in refused.value.hint
 
     def test_one_that_is_no_array_is_refused(self, corpus, gpt2):
         corpus.with_suffix(".npy").write_bytes(b"precious")
@@ -484,7 +484,7 @@ class TestInputs:
         with pytest.raises(BadInputError, match="no place to cut") as refused:
             pretokenize(tmp_path / "a.txt", tokenizer=gpt2, unit_bytes=100)
 
-        assert "--separator" in refused.value.hint
+        assert "separator=" in refused.value.hint
         assert names(tmp_path) == ["a.txt"]
 
 
@@ -522,7 +522,7 @@ class TestATokenizerThatAllowsNoCut:
         with pytest.raises(BadInputError, match="has more than 100 bytes") as refused:
             pretokenize(tmp_path / "a.txt", tokenizer=words)
 
-        assert refused.value.hint == "name what is between documents: --separator"
+        assert refused.value.hint == "name what is between documents: separator="
         assert names(tmp_path) == ["a.txt", "words.json"]
 
 

@@ -1,9 +1,12 @@
 """Where a preparation goes: what is refused, with the differences said, and what is replaced."""
 
+import io
 import json
 import os
 import signal
 import socket
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from preparation.oracle import hashes_of_files
 from preparation.runs import assert_nothing_stray, run, start, start_and_hold, wait_until
 from system_faults import RENAMES, injecting, needs_strace
 
+import tokenmill
 from tokenmill.base.progress import Progress
 from tokenmill.errors import (
     FormatError,
@@ -22,6 +26,7 @@ from tokenmill.errors import (
 from tokenmill.preparation import jobs
 from tokenmill.preparation.budget.estimate import estimate
 from tokenmill.preparation.prepare import prepare
+from tokenmill.preparation.workspace import work_folder
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
 
@@ -69,7 +74,7 @@ def test_a_finished_dataset_that_is_damaged(texts, tmp_path, append):
     for line in (
         "train/shard_00000.bin   is missing",
         "val/shard_00001.ends   has 3 bytes, not 8",
-        "--overwrite",
+        "overwrite=True",
         f"tokenmill verify {out}",
     ):
         assert line in str(refused.value)
@@ -94,12 +99,18 @@ def test_a_finished_dataset_of_other_settings_or_inputs(texts, tmp_path):
         "input d.txt   5 bytes is new",
         "input b.txt   84 bytes is gone",
         "input a.txt   changed after the dataset was made",
-        "--append",
+        "append=True adds to it",
     ):
         assert line in str(refused.value)
     assert hashes_of_files(out) == before
 
 
+@pytest.fixture
+def nothing_is_little(monkeypatch):
+    monkeypatch.setattr(work_folder, "WORTH_KEEPING_BYTES", 0)
+
+
+@pytest.mark.usefixtures("nothing_is_little")
 def test_an_unfinished_one_of_other_settings_or_inputs(corpus, texts, small, tmp_path):
     out, tokenizer = tmp_path / "out", small[0]
     arguments = {"inputs": corpus, "out_dir": out, "unit_bytes": 2000, "workers": 1, **tokenizer}
@@ -117,6 +128,73 @@ def test_an_unfinished_one_of_other_settings_or_inputs(corpus, texts, small, tmp
     assert_nothing_stray(out)
 
 
+def test_an_unfinished_one_of_which_little_was_done_gives_way(corpus, texts, small, tmp_path):
+    out, tokenizer = tmp_path / "out", small[0]
+    arguments = {"inputs": corpus, "out_dir": out, "unit_bytes": 2000, "workers": 1, **tokenizer}
+    stop_in_the_middle(arguments, "lines/*.json")
+
+    prepare(texts, out, **BYTES)
+
+    prepare(texts, tmp_path / "fresh", **BYTES)
+    assert hashes_of_files(out) == hashes_of_files(tmp_path / "fresh")
+    assert_nothing_stray(out)
+
+
+def test_a_mistyped_setting_can_be_corrected_in_the_same_folder(texts, tmp_path):
+    """As after `--text_field bodi`: the text files were read before, the JSON lines were not."""
+    (texts / "d.jsonl").write_text('{"body": "This is the text of a line."}\n' * 3)
+    said = []
+
+    class Notes(Progress):
+        def say(self, text):
+            said.append(text)
+
+    with pytest.raises(TokenmillError, match="no field 'bodi'"):
+        prepare(texts, tmp_path / "out", **BYTES, text_field="bodi")
+    prepare(texts, tmp_path / "out", **BYTES, text_field="body", progress=Notes())
+
+    assert "little was done here, of other settings or inputs: starting again" in said
+    prepare(texts, tmp_path / "fresh", **BYTES, text_field="body")
+    assert hashes_of_files(tmp_path / "out") == hashes_of_files(tmp_path / "fresh")
+    assert_nothing_stray(tmp_path / "out")
+
+
+def test_what_is_added_can_be_corrected_and_the_dataset_is_not_touched(texts, tmp_path):
+    out, fresh = tmp_path / "out", tmp_path / "fresh"
+    for folder in (out, fresh):
+        prepare(texts, folder, **BYTES)
+    (tmp_path / "b.csv").write_text("body\nA text that is new.\n")
+
+    with pytest.raises(StoppedHereError):
+        prepare(tmp_path / "b.csv", out, append=True, text_field="b", progress=StopAtFirstStage())
+    assert (out / ".preparation" / "plan.json").exists()
+    for folder in (out, fresh):
+        prepare(tmp_path / "b.csv", folder, append=True, text_field="body")
+
+    assert hashes_of_files(out) == hashes_of_files(fresh)
+
+
+@pytest.mark.parametrize("text", [b"another text\n", b"a text\n"])
+def test_another_standard_input_gives_way_where_little_was_done(tmp_path, monkeypatch, text):
+    for given, progress in ((b"a text\n", StopAtFirstStage()), (text, None)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        with pytest.raises(StoppedHereError) if progress else nullcontext():
+            prepare("-", tmp_path / "out", **BYTES, progress=progress)
+
+    data = tokenmill.open(tmp_path / "out", "all")
+    assert data.decode(data[: len(data)]).encode().startswith(text.rstrip())
+
+
+class StoppedHereError(Exception):
+    """A preparation was stopped when its plan was written."""
+
+
+class StopAtFirstStage(Progress):
+    def follow(self, what, results, **options):
+        raise StoppedHereError
+
+
+@pytest.mark.usefixtures("nothing_is_little")
 def test_a_tokenizer_file_that_changed(corpus, small, tmp_path):
     out, tokenizer = tmp_path / "out", dict(small[0])
     lines = Path(tokenizer["tokenizer"]).read_bytes().splitlines()
@@ -144,6 +222,7 @@ def test_bad_input_may_be_dealt_with_later(tmp_path):
     assert_nothing_stray(out)
 
 
+@pytest.mark.usefixtures("nothing_is_little")
 def test_bad_input_may_be_fixed(tmp_path):
     """Then the inputs are others than planned, and the same command starts again."""
     texts, out, said = tmp_path / "texts", tmp_path / "out", []
@@ -197,7 +276,7 @@ def test_a_lock_of_another_machine(texts, tmp_path):
     (out / ".preparation").mkdir(parents=True)
     lock = out / ".preparation" / "lock"
     lock.write_text(json.dumps({"host": "elsewhere", "pid": 1, "started": "1"}))
-    with pytest.raises(LockedError, match="--break_lock"):
+    with pytest.raises(LockedError, match="break_lock=True"):
         prepare(texts, out, **BYTES)
     prepare(texts, out, **BYTES, break_lock=True)
     assert_nothing_stray(out)

@@ -29,7 +29,7 @@ def test_a_folder_without_a_dataset_is_never_replaced(corpus, tmp_path, overwrit
     for inputs, out in [(corpus, corpus), (corpus / "a.txt", corpus), (corpus, tmp_path)]:
         with pytest.raises(SettingsMismatchError, match=r"but no dataset \(such as") as refused:
             prepare(inputs, out, **BYTES, overwrite=overwrite)
-        assert "--overwrite" not in str(refused.value)
+        assert "overwrite" not in str(refused.value)
         assert hashes_of_files(tmp_path) == before
 
 

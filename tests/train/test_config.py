@@ -69,7 +69,7 @@ def test_every_setting_has_a_text_for_the_help_of_its_flag():
     [
         ({}, "none is given"),
         ({"input_file": "a", "dataset_dir": "b"}, "2 are given: input_file, dataset_dir"),
-        ({"dataset_dir": "b", "val_data_path": "v"}, "goes with --train_data_path"),
+        ({"dataset_dir": "b", "val_data_path": "v"}, "goes with train_data_path"),
     ],
 )
 def test_exactly_one_source_of_data(given, words):

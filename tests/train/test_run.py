@@ -245,11 +245,11 @@ def test_a_skipped_step_of_the_data_is_not_trained_on(corpus):
     assert state["loader"]["samples"] == 5 * 8
 
 
-def test_wandb_that_is_not_installed_is_named(corpus):
+def test_wandb_that_is_not_installed_is_named_before_data_is_read_or_a_model_built(corpus):
     if importlib.util.find_spec("wandb"):
         pytest.skip("wandb is installed")
-    with pytest.raises(MissingExtraError, match=r"(?s)--wandb needs .*tokenmill\[wandb\]"):
-        run(corpus, "w", train_data_path=str(corpus / "files" / "tokens.npy"), wandb=True)
+    with pytest.raises(MissingExtraError, match=r"(?s)wandb=True needs .*tokenmill\[wandb\]"):
+        run(corpus, "w", train_data_path=str(corpus / "files" / "not there.npy"), wandb=True)
 
 
 def test_a_second_run_of_one_name_is_refused(corpus):

@@ -1,19 +1,24 @@
 """Numbers and text as people read them: sizes, counts, rates, durations; only what prints.
 
-Units are powers of ten.
+Units are powers of ten, but for sizes of memory.
 """
 
 import math
+import re
+
+_COUNT = re.compile(r"(-?\d[\d_,]*(?:\.\d+)?)\s*([kmbgt]?)", re.IGNORECASE)
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 
 
 def human_bytes(num_bytes: float) -> str:
     """A size.
 
-    >>> [human_bytes(n) for n in (12, 3_456, 200_001_024)]
-    ['12 bytes', '3.5 kB', '200 MB']
+    >>> [human_bytes(n) for n in (1, 12, 3_456, 200_001_024)]
+    ['1 byte', '12 bytes', '3.5 kB', '200 MB']
     """
     if num_bytes < 1000:
-        return f"{num_bytes:.0f} bytes"
+        return plural(round(num_bytes), "byte")
     power = min(5, int(math.log10(num_bytes * 1.0005)) // 3)  # 999,950 is 1.0 MB, not 1000 kB
     size = num_bytes / 1000**power
     return f"{size:.{1 if size < 9.95 else 0}f} {'kMGTP'[power - 1]}B"
@@ -38,6 +43,34 @@ def human_count(count: float) -> str:
         if count >= size:
             return f"{count / size:.3g}{unit}"
     return f"{count:.3g}"
+
+
+def parse_count(text: str) -> int:
+    """A whole number as people write it: the inverse of `human_count`.
+
+    >>> [parse_count(text) for text in ("950", "64k", "1.5M", "3B", "10_000", "1,000,000")]
+    [950, 64000, 1500000, 3000000000, 10000, 1000000]
+    """
+    if match := _COUNT.fullmatch(text.strip()):
+        whole, _, part = re.sub("[_,]", "", match[1]).partition(".")
+        count, rest = divmod(int(whole + part) * _UNITS[match[2].lower()], int(10 ** len(part)))
+    if match is None or rest:
+        raise ValueError(f"{text!r} is not a whole number; write it like 5000, 64k or 10M")
+    return count
+
+
+def parse_bytes(size: int | str) -> int:
+    """`512M`, `16GB`, `1.5g` or a number of bytes; here units are powers of 1024, as for memory.
+
+    >>> parse_bytes("1.5k"), parse_bytes("2GiB"), parse_bytes(7)
+    (1536, 2147483648, 7)
+    """
+    if isinstance(size, int):
+        return size
+    match = _SIZE.fullmatch(size.strip())
+    if match is None:
+        raise ValueError(f"{size!r} is not a size; write it like 512M or 16G")
+    return int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "))
 
 
 def human_duration(seconds: float) -> str:

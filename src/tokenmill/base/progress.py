@@ -4,14 +4,17 @@ Work reports to a `Progress`: sentences with `say`, and numbers that grow with a
 """
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self, TextIO, TypeVar
 
-from tokenmill.base.human import human_bytes, human_duration, human_rate, visible
+from tokenmill.base.human import human_bytes, human_duration, human_rate, plural, visible
 
-SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_LINES = 5.0
 SECONDS_BETWEEN_MOVES = 0.1  # of a bar
+SECONDS_FOR_A_RATE = 1.0  # of the first moments, nothing follows for the rest
 
 Result = TypeVar("Result")
 
@@ -22,6 +25,8 @@ class Meter:
     def __init__(self, progress: "Progress", what: str, total: int | None, in_bytes: bool) -> None:
         self.what, self.total, self.in_bytes = what, total, in_bytes
         self.done, self.note = 0, ""
+        self.under_way: Callable[[], int] = lambda: 0
+        """What is done besides, of tasks that are not finished."""
         self._progress = progress
         self._first = 0  # `done` when the clock started: what was resumed took no time
         self._started = self._shown = time.monotonic()
@@ -39,6 +44,10 @@ class Meter:
             self._shown = clock
             self._progress.show(self)
 
+    def look(self) -> None:
+        """Show it if it is time, also where nothing was finished."""
+        self.move_to(self.done)
+
     def advance(self, more: int, note: str = "") -> None:
         self.move_to(self.done + more, note)
 
@@ -50,12 +59,16 @@ class Meter:
         """As in "12 MB of 90 MB, 3,456 tokens, 4.1 MB/s, 0:19 left"."""
         shown: Callable[[int], str] = human_bytes if self.in_bytes else "{:,}".format
         of = "" if self.total is None else f" of {shown(self.total)}"
-        parts = [f"{shown(self.done)}{of}", self.note]
-        seconds, grown = max(time.monotonic() - self._started, 1e-9), self.done - self._first
-        if self.in_bytes and grown:
+        done = self.done + self.under_way()
+        done = done if self.total is None else min(done, max(self.total, self.done))
+        parts = [f"{shown(done)}{of}", self.note]
+        seconds, grown = time.monotonic() - self._started, done - self._first
+        if grown <= 0 or seconds < SECONDS_FOR_A_RATE:
+            return ", ".join(filter(None, parts))
+        if self.in_bytes:
             parts.append(human_rate(grown, seconds))
-        if self.total is not None and grown:
-            left = max(0, self.total - self.done) * seconds / grown
+        if self.total is not None:
+            left = max(0, self.total - done) * seconds / grown
             parts.append(f"{human_duration(left)} left")
         return ", ".join(filter(None, parts))
 
@@ -67,8 +80,15 @@ class Progress:
     """How often a meter that moves is shown."""
     shows_details = True
 
+    words: Callable[[str], str] = staticmethod(lambda text: text)
+    """Puts a sentence into the words of whoever reads it."""
+
     def say(self, text: str) -> None:
         """A sentence for people."""
+        self.write(self.words(text))
+
+    def write(self, line: str) -> None:
+        """One line, as it is."""
 
     def show(self, meter: Meter) -> None:
         """The meter has moved."""
@@ -93,19 +113,41 @@ class Progress:
         *,
         total: int,
         measure: Callable[[Result], tuple[int, int]] | None = None,
+        under_way: Callable[[], int] = lambda: 0,
     ) -> Iterator[Result]:
         """Pass results on as they come.
 
         `measure` gives the bytes read and the tokens made of one result; without it, results are
-        counted.
+        counted. `under_way` gives the bytes read for results that are still to come.
         """
         meter, num_tokens = self.begin(what, total, in_bytes=measure is not None), 0
-        for result in results:
-            more, made = measure(result) if measure else (1, 0)
-            num_tokens += made
-            meter.advance(more, f"{num_tokens:,} tokens" if num_tokens else "")
-            yield result
-        meter.end()
+        meter.under_way = under_way
+        with self.watch(meter):
+            for result in results:
+                more, made = measure(result) if measure else (1, 0)
+                num_tokens += made
+                meter.advance(more, plural(num_tokens, "token") if num_tokens else "")
+                yield result
+
+    @contextmanager
+    def watch(self, meter: Meter) -> Iterator[Meter]:
+        """Show a meter now and then also while it does not move; inside, and then no more."""
+        is_over = threading.Event()
+
+        def look() -> None:
+            while not is_over.wait(max(self.seconds_between, SECONDS_BETWEEN_MOVES)):
+                meter.look()
+
+        watcher = threading.Thread(target=look, daemon=True)
+        if self.seconds_between < float("inf"):
+            watcher.start()
+        try:
+            yield meter
+        finally:
+            is_over.set()
+            if watcher.ident is not None:
+                watcher.join()
+            meter.end()
 
     def __enter__(self) -> Self:
         return self
@@ -123,12 +165,12 @@ class Lines(Progress):
         self._file = file or sys.stderr
         self.seconds_between = SECONDS_BETWEEN_LINES
 
-    def say(self, text: str) -> None:
-        self._file.write(f"{visible(text)}\n")  # one write: threads do not mix their lines
+    def write(self, line: str) -> None:
+        self._file.write(f"{visible(line)}\n")  # one write: threads do not mix their lines
         self._file.flush()
 
     def show(self, meter: Meter) -> None:
-        self.say(f"  {meter.what:<12} {meter}")
+        self.write(f"  {meter.what:<12} {meter}")
 
 
 class Bars(Progress):
@@ -157,8 +199,8 @@ class Bars(Progress):
     def __exit__(self, *error: Any) -> None:
         self._rich.stop()
 
-    def say(self, text: str) -> None:
-        self._rich.console.print(visible(text), markup=False, highlight=False)
+    def write(self, line: str) -> None:
+        self._rich.console.print(visible(line), markup=False, highlight=False)
 
     def begin(self, what: str, total: int | None, **options: bool) -> Meter:
         meter = super().begin(what, total, **options)
@@ -175,8 +217,12 @@ class Bars(Progress):
             self._rich.remove_task(self._bars.pop(meter))
 
 
-def open_progress(*, quiet: bool = False) -> Progress:
+def open_progress(
+    *, quiet: bool = False, words: Callable[[str], str] = lambda text: text
+) -> Progress:
     """Bars on a terminal, else lines; nothing when quiet. To be used in a `with` statement."""
     if quiet:
         return Progress()
-    return Bars() if sys.stderr.isatty() else Lines()
+    shown = Bars() if sys.stderr.isatty() else Lines()
+    shown.words = words
+    return shown

@@ -2,6 +2,7 @@
 
 flags.py      flags that several commands share, and flags made from the fields of a dataclass
 outcome.py    what a command prints: results, notes, or JSON; `--json` and `--quiet`
+hints.py      hints of the library, which are Python, as flags of a command
 make/         prepare (and its jobs), pretokenize, download, upload, convert
 look/         inspect, show, verify, doctor, report, view
 train.py      train a small GPT
@@ -18,6 +19,8 @@ from typing import NoReturn
 import click
 
 from tokenmill.base.human import visible
+from tokenmill.base.suggest import did_you_mean
+from tokenmill.cli.hints import as_flags
 from tokenmill.errors import TokenmillError
 from tokenmill.version import __version__
 
@@ -60,6 +63,14 @@ class Commands(click.Group):
                 return command
         return None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, known = args[0], self.list_commands(ctx)
+        if not name.startswith("-") and name not in known:
+            raise click.UsageError(f"no command is called {name!r}{did_you_mean(name, known)}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Commands by what one wants to do, without importing any."""
         for title, commands in COMMANDS.items():
@@ -92,9 +103,10 @@ def main(args: list[str] | None = None) -> NoReturn:
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as misuse:
-        said = io.StringIO()
-        misuse.show(said)
-        print(visible(said.getvalue()), end="", file=sys.stderr)
+        if type(misuse).__name__ == "NoArgsIsHelpError":  # not in every click that is allowed
+            misuse.show()
+        else:
+            print(visible(f"error: {_explain(misuse)}"), file=sys.stderr)
         sys.exit(misuse.exit_code)
     except (click.Abort, KeyboardInterrupt):
         print("stopped", file=sys.stderr)
@@ -109,5 +121,29 @@ def main(args: list[str] | None = None) -> NoReturn:
             code = error.exit_code
         elif os.environ.get("TOKENMILL_TRACEBACK"):
             raise
-        print(visible(f"error: {error}"), file=sys.stderr)
+        typed = sys.argv[1:] if args is None else args
+        print(visible(f"error: {_as_typed(str(error), typed)}"), file=sys.stderr)
         sys.exit(code)
+
+
+def _explain(misuse: click.ClickException) -> str:
+    """What is wrong with the words of a command, and how it is used."""
+    context = getattr(misuse, "ctx", None)
+    if context is None:
+        return misuse.format_message()
+    message = misuse.format_message().removesuffix(".")
+    message = message[0].lower() + message[1:]
+    if isinstance(misuse, click.NoSuchOption):
+        known = [name for option in context.command.params for name in option.opts]
+        close = did_you_mean(misuse.option_name, known)
+        message = f"{context.command_path} has no option {misuse.option_name!r}{close}"
+    usage = " ".join(context.command.collect_usage_pieces(context))
+    path = context.command_path
+    return f"{message}\n\nhint: {path} {usage}; `{path} --help` says more"
+
+
+def _as_typed(text: str, typed: list[str]) -> str:
+    """An error in the words of the command that was given."""
+    name = next((word for word in typed if not word.startswith("-")), "")
+    command = tokenmill.get_command(click.Context(tokenmill), name)
+    return text if command is None else as_flags(text, command, typed)

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import click
 
+from tokenmill.base.human import parse_bytes, parse_count
+
 PACKAGE = Path(__file__).parents[1]
+FLOAT = {"metavar": "X", "type": float}
 PREPARE_SETTINGS = ("preparation/settings.py", "Settings")
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,6 +52,8 @@ def value(
     """A flag that takes a value; the help text shows the choices and the default."""
     if choices:
         more["type"] = click.Choice(choices)
+    if more.get("type", type(default)) is int:
+        more["type"] = WHOLE
     if default is not None:
         more["default"] = default
     text = _help(text, choices, default)
@@ -90,7 +95,45 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-COUNT = click.IntRange(min=1)
+if TYPE_CHECKING:
+    IntType = click.ParamType[int]
+else:  # where it is not generic in every click that is allowed
+    IntType = click.ParamType
+
+
+class Count(IntType):
+    """A whole number, also written as 64k or 10M."""
+
+    name = "count"
+
+    def __init__(self, least: int | None = None) -> None:
+        self.least = least
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        try:
+            count = parse_count(value) if isinstance(value, str) else int(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if self.least is not None and count < self.least:
+            self.fail(f"{count:,} is less than {self.least:,}", param, ctx)
+        return count
+
+
+class Size(IntType):
+    """A number of bytes, also written as 512k or 8M, in powers of 1024 as --max_ram is."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        try:
+            return parse_bytes(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+WHOLE, COUNT = Count(), Count(least=1)
+SIZES = ("long_line",)
+"""Settings that are counted in bytes."""
 OPEN_NAMES = ("format", "dtype", "tokenizer", "end_of_text_id", "begin_token_id")
 # How to read the data; what was given is passed to `tokenmill.open`.
 open_options = together(
@@ -135,8 +178,10 @@ def _flag(field: FieldSource, alias: str) -> Callable[[F], F]:
         options = {"is_flag": True}
     elif field.choices:
         options = {"metavar": "KIND", "type": click.Choice(field.choices)}
+    elif field.name in SIZES:
+        options = {"metavar": "SIZE", "type": Size()}
     elif field.kind is not str:
-        options = {"metavar": "N" if field.kind is int else "X", "type": field.kind}
+        options = {"metavar": "N", "type": WHOLE} if field.kind is int else FLOAT
     options |= {"default": None, "help": text, "section": field.section}
     return click.option(*names, cls=Flag, **options)
 

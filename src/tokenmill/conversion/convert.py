@@ -21,7 +21,13 @@ from tokenmill import dataset
 from tokenmill.base.atomic import sync_folder
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.conversion.document_stream import DocumentStream, StreamRules, id_first, stream
+from tokenmill.conversion.document_stream import (
+    CHUNK,
+    DocumentStream,
+    StreamRules,
+    id_first,
+    stream,
+)
 from tokenmill.conversion.repack import repack
 from tokenmill.conversion.staging import open_staging
 from tokenmill.dataset import OpenKeywords, TokenDataset, Where
@@ -94,7 +100,7 @@ def convert(
                 return Converted(str(target), target_format.name, manifest.dtype, counts)
             is_packed = any(format.unpack(source, unpacked) for format in FORMATS.values())
             src = unpacked if is_packed else src
-        whole = dataset.open(src, "all", **how_to_open)
+        whole = _open_whole(src, **how_to_open)
         conversion = Conversion(
             whole,
             target_format,
@@ -126,12 +132,23 @@ def _is_ours(source: Path) -> bool:
     return (source / FILE_NAME).is_file()
 
 
+def _open_whole(src: Where | list[Where], **how_to_open: Unpack[OpenKeywords]) -> TokenDataset:
+    """All splits; documents end with the id of a tokenizer that was named, if that id occurs."""
+    whole = dataset.open(src, "all", **how_to_open)
+    if whole.end_of_text_id is not None or how_to_open.get("tokenizer") is None:
+        return whole
+    end_of_text_id, size = whole.tokenizer.end_of_text_id, whole.num_tokens
+    chunks = (whole.tokens(at, min(at + CHUNK, size)) for at in range(0, size, CHUNK))
+    if not any((chunk == end_of_text_id).any() for chunk in chunks):
+        return whole
+    how_to_open["end_of_text_id"] = end_of_text_id
+    return dataset.open(src, "all", **how_to_open)
+
+
 def _refuse_to_replace(target: Path, src: Where | list[Where], overwrite: bool) -> None:
     """Nothing but token files may be replaced, and not what is only read in part."""
     if target.exists() and not overwrite:
-        raise FormatError(
-            f"{target} exists already", hint="pass overwrite=True (--overwrite) to replace it"
-        )
+        raise FormatError(f"{target} exists already", hint="pass overwrite=True to replace it")
     sources = src if isinstance(src, list) else [src]
     for source in [os.path.realpath(each) for each in sources]:
         if target.resolve() in Path(source).parents:
@@ -169,7 +186,7 @@ class Conversion:
         if to.needs_tokenizer and self.tokenizer is None:
             raise TokenmillError(
                 f"nothing in {whole.path} names its tokenizer, and a dataset of ours must have one",
-                hint='name it: tokenizer="gpt2" (--tokenizer gpt2)',
+                hint='name it: tokenizer="gpt2"',
             )
         self.dtype = self._choose_dtype(whole, to_dtype)
         self.tokens_per_shard = self._choose_size(tokens_per_shard)
@@ -304,7 +321,7 @@ class Conversion:
             raise FormatError(
                 f"documents end with id {ours}, but in {self.to.name} files of {self.dtype.name} "
                 f"with {known}: readers would not find them",
-                hint="pass allow_lost_documents=True (--allow_lost_documents) to write it so",
+                hint="pass allow_lost_documents=True to write it so",
             )
 
 

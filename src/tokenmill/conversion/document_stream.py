@@ -77,7 +77,7 @@ def stream(data: TokenDataset, rules: StreamRules) -> Chunks:
             raise TokenizerMismatchError(
                 f"token id {int(ids[at])} at position {start + at:,} is outside the vocabulary of "
                 f"{rules.vocab_size:,} ids",
-                hint="these ids are of another tokenizer; name it with tokenizer= (--tokenizer)",
+                hint="these ids are of another tokenizer; name it with tokenizer=",
             )
         if not data.knows_documents and rules.to.is_indexed and stop == whole.num_tokens:
             ends = np.array([len(ids)])
@@ -93,19 +93,18 @@ def _check_documents(data: TokenDataset, rules: StreamRules) -> None:
     if rules.to.is_indexed and not data.knows_documents:
         raise FormatError(
             f"nothing in {data.path} says where documents end, and the target keeps documents",
-            hint="name the id between them with end_of_text_id= (--end_of_text_id), or pass "
-            "allow_lost_documents=True (--allow_lost_documents) to write one long document",
+            hint="name the id between them with end_of_text_id=, or pass "
+            "allow_lost_documents=True to write one long document",
         )
     if data.has_index and (empty := data.num_empty_documents):
         raise FormatError(
             f"{data.path} has {empty:,} empty documents, which would be lost",
-            hint="pass allow_lost_documents=True (--allow_lost_documents) to leave them out",
+            hint="pass allow_lost_documents=True to leave them out",
         )
     if rules.to.documents_by_id and data.knows_documents and rules.end_of_text_id is None:
         raise FormatError(
             f"only an index says where documents of {data.path} end, and the target has none",
-            hint="name the id between them with end_of_text_id= (--end_of_text_id), or pass "
-            "allow_lost_documents=True (--allow_lost_documents)",
+            hint="name the id between them with end_of_text_id=, or pass allow_lost_documents=True",
         )
 
 
@@ -142,7 +141,7 @@ def _known_by_id(
         raise FormatError(
             f"a document of {data.path} ends at token {start + int(open_ended[0]):,} without the "
             f"end-of-text id {rules.end_of_text_id}",
-            hint="pass add_end_of_text=True (--add_end_of_text) to write it after each document",
+            hint="pass add_end_of_text=True to write it after each document",
         )
     marked_ends = np.flatnonzero(marked) + 1
     if not np.array_equal(marked_ends, ends):
@@ -151,7 +150,7 @@ def _known_by_id(
             raise FormatError(
                 f"a document of {data.path} has the end-of-text id {rules.end_of_text_id} inside, "
                 f"at token {start + int(extra[0]) - 1:,}: it would become two",
-                hint="pass allow_lost_documents=True (--allow_lost_documents) to write it so",
+                hint="pass allow_lost_documents=True to write it so",
             )
         ends = marked_ends if not rules.to.is_indexed or len(marked_ends) else ends
     return ids, ends

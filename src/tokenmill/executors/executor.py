@@ -1,10 +1,11 @@
 """What an executor is: something that runs tasks. And which there are, by name."""
 
+import importlib.util
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, Self
 
 from tokenmill.base.signals import RESUME_HINT
-from tokenmill.errors import PrepareError
+from tokenmill.errors import MissingExtraError, PrepareError
 
 ENGINES = ("local", "ray")
 
@@ -46,7 +47,7 @@ class WorkerDiedError(PrepareError):
     def __init__(self, who: str, times: int, how: str, function: TaskFunction, task: int) -> None:
         super().__init__(
             f"{who} died {times} times ({how}) at {function.__name__}",
-            hint=f"SIGKILL is usually memory: lower --workers or --max_ram; {RESUME_HINT}",
+            hint=f"SIGKILL is usually memory: lower workers= or max_ram=; {RESUME_HINT}",
         )
         self.task = task
 
@@ -57,6 +58,8 @@ def check_engine(engine: str, ray_address: str | None) -> None:
         raise ValueError(f"engine is {engine!r}; known are: {', '.join(ENGINES)}")
     if ray_address is not None and engine != "ray":
         raise ValueError(f'ray_address is {ray_address!r}, but engine is {engine!r}, not "ray"')
+    if engine == "ray" and importlib.util.find_spec("ray") is None:
+        raise MissingExtraError("the engine ray", package="ray", extra="ray")
 
 
 def open_engine(

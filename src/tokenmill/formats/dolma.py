@@ -85,7 +85,7 @@ class Dolma(FileFormat):
                 size,
                 "has no header (dolma's .npy files have none)",
                 "dolma writes uint16 unless it is given another type; "
-                + untrusted.dtype_hint(path, self.name),
+                + untrusted.dtype_hint(path, None if path.suffix == ".npy" else self.name),
             )
         num_tokens = untrusted.whole_tokens(path, size, ask.dtype.itemsize, ask.dtype.name)
         table = path.with_suffix(".csv.gz")

@@ -9,14 +9,16 @@ only), or `bytes` (values only, and the dtype is asked for).
 Headers are between the tokens, so these shards are read piece by piece and never mapped as one run.
 With a fixed shape the index alone says how many tokens there are; else opening reads the table of
 each shard. Columns of type `pkl` are pickles: never read. The samples of a compressed shard cannot
-be reached one by one: `convert` unpacks such shards first. One sample is written for each document,
-in a column `tokens`.
+be reached one by one: `convert` unpacks such shards first (zstd, gz, bz2), unless they are there
+unpacked too. One sample is written for each document, in a column `tokens`.
 """
 
+import bz2
 import gzip
 import hashlib
 import importlib
 import re
+import shlex
 import sys
 import zlib
 from dataclasses import dataclass
@@ -38,6 +40,9 @@ from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 USUAL_NAMES = ("tokens", "input_ids")
 INTEGER_ARRAYS = re.compile(rf"ndarray(:(?P<dtype>{'|'.join(INTEGERS)})(:(?P<shape>.*))?)?")
+CODECS = ("zstd", "gz", "bz2")
+AS_IT_IS = ""
+"""In the place of a codec: the file is not compressed."""
 DTYPE_CODES = {8: "u1", 9: "i1", 16: "u2", 17: "i2", 32: "u4", 33: "i4", 64: "u8", 65: "i8"}
 
 
@@ -77,7 +82,7 @@ def _sample(document: np.ndarray) -> bytes:
     if count == 0:
         raise FormatError(
             "an empty document cannot be written as MDS, which has no empty arrays",
-            hint="pass allow_lost_documents=True (--allow_lost_documents) to leave such out",
+            hint="pass allow_lost_documents=True to leave such out",
         )
     code = 0 if count < 1 << 8 else 1 if count < 1 << 16 else 2
     shape = bytes([1 << 2 | code]) + count.to_bytes(1 << code, "little")
@@ -132,8 +137,9 @@ class Mds(SampleFormat):
         done = False
         for name in ["", *(name for names in FOLDERS.values() for name in names)]:
             if self.claims_folder(source / name):
-                shards = untrusted.read_json(source / name / INDEX).objects(self.key)
-                if any(shard.fields.get("zip_data") for shard in shards):
+                root = untrusted.Root(source / name, source / name / INDEX)
+                shards = untrusted.read_json(root.index).objects(self.key)
+                if any(_is_packed(root, shard) for shard in shards):
                     _unpack(source / name, into / name)
                     done = True
         return done
@@ -184,12 +190,13 @@ def _column(entry: Reader, path: Path, ask: Ask) -> Column:
 
 def _samples(root: untrusted.Root, entry: Reader, column: Column, dtype_code: int) -> "Samples":
     raw = entry.object("raw_data")
-    _, size = root.file(raw.file("basename"))
-    if size is None and entry.fields.get("zip_data"):
+    if _is_packed(root, entry):
         packed, _ = root.file(entry.object("zip_data").file("basename"))
+        codec = _codec(entry)
+        can_unpack = f"unpack it: tokenmill convert {shlex.quote(str(root.folder))} DST --to mds"
         raise FormatError(
             f"{packed} is compressed ({entry.fields.get('compression')}): not read",
-            hint=f"unpack it: tokenmill convert {root.folder} DST --to mds",
+            hint=can_unpack if codec in CODECS else _remedy(codec, root.folder),
         )
     path = root.sized(raw.file("basename"), raw.count("bytes"))
     return Samples(str(path), entry.count("samples"), column, dtype_code)
@@ -304,14 +311,37 @@ def _integers(data: np.ndarray, at: np.ndarray, width: int) -> np.ndarray:
     return gathered.view(f"<u{width}").reshape(-1).astype(np.int64)
 
 
+def _is_packed(root: untrusted.Root, entry: Reader) -> bool:
+    """Whether a shard is there compressed only."""
+    _, size = root.file(entry.object("raw_data").file("basename"))
+    return size is None and bool(entry.fields.get("zip_data"))
+
+
+def _codec(entry: Reader) -> str:
+    return str(entry.fields.get("compression")).split(":")[0]
+
+
+def _remedy(codec: str, folder: Path) -> str:
+    """What to do about a compression that is not read here."""
+    again = "write the dataset again without compression, or with zstd, gz or bz2"
+    if codec != "br":
+        return again
+    return (
+        f"unpack the shards where they are: brotli -dk {shlex.quote(str(folder))}/*.br; or {again}"
+    )
+
+
 def _unpack(folder: Path, into: Path) -> None:
     into.mkdir(parents=True)
     root = untrusted.Root(folder, folder / INDEX)
     for shard in untrusted.read_json(root.index).objects("shards"):
         raw, zipped = shard.object("raw_data"), shard.object("zip_data")
-        path = root.sized(zipped.file("basename"), zipped.count("bytes"))
-        codec = str(shard.fields.get("compression")).split(":")[0]
-        _copy(path, codec, raw, into / raw.file("basename"))
+        if _is_packed(root, shard):
+            path = root.sized(zipped.file("basename"), zipped.count("bytes"))
+            _copy(path, _codec(shard), raw, into / raw.file("basename"))
+        else:
+            path = root.sized(raw.file("basename"), raw.count("bytes"))
+            _copy(path, AS_IT_IS, raw, into / raw.file("basename"))
     write_file(into / INDEX, untrusted.read_whole(root.index))
 
 
@@ -344,13 +374,17 @@ def _hasher(name: str) -> Hasher | None:
 
 def _open(codec: str, path: Path) -> tuple[IO[bytes], type[Exception]]:
     """The unpacked bytes as a file, and the error by which it says that they are damaged."""
+    if codec == AS_IT_IS:
+        return path.open("rb"), OSError
     if codec == "gz":
         return cast(IO[bytes], gzip.open(path, "rb")), zlib.error
+    if codec == "bz2":
+        return bz2.open(path, "rb"), OSError
     if codec == "zstd":
         name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
         zstd = importlib.import_module(name)
         return zstd.open(path, "rb"), zstd.ZstdError
     raise FormatError(
-        f"{path} is compressed with {codec!r:.40}; known are zstd and gz",
-        hint="write the dataset again without compression, or with one of these",
+        f"{path} is compressed with {codec!r:.40}; known are {', '.join(CODECS)}",
+        hint=_remedy(codec, path.parent),
     )

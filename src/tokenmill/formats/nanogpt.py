@@ -52,7 +52,7 @@ class Nanogpt(FileFormat):
     def read(self, path: Path, ask: Ask) -> FoundData:
         first_bytes, size = untrusted.head(path)
         if other := untrusted.known_head(first_bytes):
-            raise FormatError(
+            raise untrusted.known_other(path, first_bytes) or FormatError(
                 f"{path} has a header ({other}), so it is not a raw file; its header is no tokens",
                 hint=f'leave format out, and the header is respected: tokenmill.open("{path}")',
             )
@@ -83,7 +83,8 @@ def _unknown_dtype(path: Path, size: int) -> FormatError:
             f"{path} is a shard of the dataset {owner}, and has no header of its own",
             hint=f'open the dataset, which knows the type: tokenmill.open("{owner}"{split})',
         )
-    hint = f"nanoGPT writes uint16 for gpt2; {untrusted.dtype_hint(path, 'nanogpt')}"
+    unnamed = None if path.suffix in Nanogpt.suffixes else Nanogpt.name
+    hint = f"nanoGPT writes uint16 for gpt2; {untrusted.dtype_hint(path, unnamed)}"
     if path.with_name("meta.pkl").is_file():
         hint += "\nmeta.pkl is a pickle and is never read; sets of characters have one: uint16 too"
     if size % 2:

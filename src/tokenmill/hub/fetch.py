@@ -126,5 +126,5 @@ def _check_llmc_header(partial: PartialFile, hub: Hub) -> None:
         raise DownloadError(
             f"{file.path} of {hub}: its llm.c header promises {header[0]:,} tokens, {header[1]:,} "
             f"bytes, but the file has {file.num_bytes:,}",
-            hint="the file is damaged in the repository; choose others with --pattern",
+            hint="the file is damaged in the repository; choose others with patterns=",
         )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from tokenmill.base.atomic import rename_durably
+from tokenmill.base.human import plural
 from tokenmill.base.progress import open_progress
 from tokenmill.base.retry import Retry, RetryClock
 from tokenmill.base.signatures import takes_keywords_of
@@ -201,7 +202,7 @@ def _refuse_foreign(checked: CheckedFiles, files: list[HubFile], force: bool) ->
             raise DownloadError(
                 f"{path} is here already, and is not {file.path} of {checked.repo_id} "
                 f"({path.stat().st_size:,} bytes, expected {file.num_bytes:,} with {file.digest})",
-                hint="move it away, use another folder, or replace it with --force",
+                hint="move it away, use another folder, or replace it with force=True",
             )
 
 
@@ -211,6 +212,6 @@ def _check_space(folder: Path, files: list[HubFile]) -> None:
     needed, free = sum(file.num_bytes for file in files), shutil.disk_usage(folder).free
     if needed > free:
         raise DownloadError(
-            f"{len(files)} files need {needed:,} bytes; {folder} has {free:,} free",
-            hint="choose fewer with --shards, or another folder",
+            f"{plural(len(files), 'file')} of {needed:,} bytes in all; {folder} has {free:,} free",
+            hint="choose fewer with shards=, or another folder",
         )

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tokenmill.base.human import plural
 from tokenmill.base.retry import Retry, RetryClock
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
@@ -78,7 +79,7 @@ def upload(
 
     hub = Hub(repo_id, revision, clock=RetryClock(retry or Retry()), token=token)
     try:
-        note(f"pushing {len(local) + len(extra)} files to {repo_id}")
+        note(f"pushing {plural(len(local) + len(extra), 'file')} to {repo_id}")
         return _push(hub, local, extra, private, message or "Upload a tokenmill dataset")
     except DownloadError as error:
         raise UploadError(error.message, hint=error.hint) from None
@@ -131,7 +132,7 @@ def _sample_files(folder: Path, splits: list[str]) -> dict[str, bytes]:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
         error = MissingExtraError("a sample for the viewer", package="pyarrow", extra="parquet")
-        error.hint = f"{error.hint}, or push without one: --no_sample"
+        error.hint = f"{error.hint}, or push without one: sample=False"
         raise error from None
     opened = ((split, open_dataset(folder, split)) for split in splits)
     return {f"sample/{split}.parquet": _parquet(data) for split, data in opened if data.num_tokens}
@@ -179,7 +180,7 @@ def _card(folder: Path, sample_paths: list[str], manifest: Manifest) -> bytes:
 def _plain_card(folder: Path, manifest: Manifest) -> str:
     """For a dataset whose card was removed."""
     lines = [
-        f"{name}: {split.num_tokens:,} tokens in {split.num_documents:,} documents"
+        f"{name}: {split.num_tokens:,} tokens in {plural(split.num_documents, 'document')}"
         for name, split in manifest.splits.items()
     ]
     title = [f"# {folder.resolve().name}", "", f"Token shards ({manifest.tokenizer.name}).", ""]

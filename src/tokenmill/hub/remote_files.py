@@ -117,4 +117,4 @@ def _what_is_there(names: list[str]) -> str:
         return "it holds no files at all"
     some = ", ".join(map(one_line, names[:5]))
     more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
-    return f"it holds {some}{more}; choose with --pattern"
+    return f"it holds {some}{more}; choose with patterns="

@@ -1,6 +1,7 @@
 """Look at token data: what it holds, its text, whether it is whole, what is wrong with it.
 
 inspect.py       format, dtype, tokens, documents, tokenizer, splits, how it was made
+list_datasets.py  the datasets in a folder, a line each
 token_sample.py  tokens spread evenly over a split, bounded
 show.py          documents, ranges and the batch of a step as excerpts, with their places
 shown_tokens.py  each id as the bytes it stands for, made visible

@@ -184,10 +184,12 @@ def _split_lines(splits: Mapping[str, Mapping[str, Any]]) -> list[str]:
     width = max(len(name) for name in splits)
     shown = []
     for name, split in splits.items():
-        documents = "" if split["documents"] is None else f"{split['documents']:,} documents, "
+        count = split["documents"]
+        documents = "" if count is None else f"{plural(count, 'document')}, "
         size = f"{split['bytes']:,} bytes in {plural(split['shards'], 'shard')}"
         part = " (part of a file)" if split["part_of_a_file"] else ""
-        shown.append(f"{name:<{width}}  {split['tokens']:,} tokens, {documents}{size}{part}")
+        tokens = plural(split["tokens"], "token")
+        shown.append(f"{name:<{width}}  {tokens}, {documents}{size}{part}")
     return shown
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tokenmill.base.human import plural
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.lookup import TokenPlace, place_of
 from tokenmill.dataset import TokenDataset
@@ -53,7 +54,7 @@ def show_document(data: TokenDataset, document: int, *, limit: int = MAX_TOKENS)
         count = data.num_documents
         known = "" if count is None else f"; it has {count:,}, from 0"
         raise ValueError(f"{data.path} has no document {document:,}{known}") from None
-    title = f"document {document:,}: {stop - start:,} tokens"
+    title = f"document {document:,}: {plural(stop - start, 'token')}"
     if start == stop:
         return Excerpt(title, TokenPlace(start, "", 0, document, 0), [], 0)
     return show_tokens(data, start, stop, limit=limit, title=title)

@@ -5,6 +5,7 @@ stage_table.py  the stages as a table, and the runner of their tasks
 settings.py     what may change a byte of the result
 inputs.py       which texts are read
 val_inputs.py   which of them are held out as validation sets
+input_notes.py  what they look like, and what cleaning does to them
 plan.py         inputs, settings and units, written down before the work begins
 stages/         the stages themselves
 workspace/      the folder of a preparation, and where its result goes

@@ -2,7 +2,6 @@
 
 import functools
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -54,13 +53,14 @@ def find_inputs(
         sources, passed_over = search_inputs(given[None], settings, files)
     if passed_over:
         progress.say(
-            f"passed over {len(passed_over):,} files or folders that do not look like text, or "
-            f"hold a dataset (such as {passed_over[0]!r}); name files, or a glob, to take them"
+            "passed over what does not look like text, or holds a dataset: "
+            f"{len(passed_over):,} in all (such as {passed_over[0]!r}); name files, or a glob, to "
+            "take them"
         )
     _refuse_inside(out, sources)
     if not piped_to:
         return sources
-    return _with_standard_input(sources, piped_to[0], out, workspace)
+    return _with_standard_input(sources, piped_to[0], out, workspace, progress)
 
 
 def search_inputs(
@@ -74,16 +74,16 @@ def search_inputs(
 
 
 def _with_standard_input(
-    sources: list[Source], split: str | None, out: Path, workspace: Workspace
+    sources: list[Source], split: str | None, out: Path, workspace: Workspace, progress: Progress
 ) -> list[Source]:
     """Standard input takes its place by its name, as every input does."""
     if any(source.name == STANDARD_INPUT for source in sources):
         raise PrepareError(
             f"a file is called {STANDARD_INPUT}, which in a dataset is the name of what - gives",
-            hint="rename the file, or give it in another run with --append",
+            hint="rename the file, or give it in another run with append=True",
             source=STANDARD_INPUT,
         )
-    (kept,) = find_sources([_keep_standard_input(out, workspace)])
+    (kept,) = find_sources([_keep_standard_input(out, workspace, progress)])
     return in_order([*sources, replace(kept, name=STANDARD_INPUT, split=split)])
 
 
@@ -113,7 +113,7 @@ def _refuse_inside(out: Path, sources: list[Source]) -> None:
             )
 
 
-def _keep_standard_input(out: Path, workspace: Workspace) -> Path:
+def _keep_standard_input(out: Path, workspace: Workspace, progress: Progress) -> Path:
     stream = getattr(sys.stdin, "buffer", None)  # None: the process was started without one
     if stream is None:
         raise PrepareError(
@@ -122,13 +122,17 @@ def _keep_standard_input(out: Path, workspace: Workspace) -> Path:
         )
     kept = workspace.root / STANDARD_INPUT
     arriving = kept.with_suffix(".again")
-    with new_file(arriving) as file:
-        shutil.copyfileobj(stream, file, 1 << 20)
+    meter = progress.begin(STANDARD_INPUT, None, in_bytes=True)
+    with new_file(arriving) as file, progress.watch(meter):
+        while block := stream.read(1 << 20):
+            file.write(block)
+            meter.advance(len(block))
     if kept.exists() and workspace.plan_file.exists():
         if hash_file(arriving) == hash_file(kept):
             arriving.unlink()
             return kept
-        if not workspace.failed_file.exists():  # else what could not be read was fixed
+        is_fixed = workspace.failed_file.exists()  # what could not be read before
+        if not is_fixed and workspace.is_worth_keeping():
             arriving.unlink()
             raise SettingsMismatchError(
                 f"{out} holds a preparation of another standard input",

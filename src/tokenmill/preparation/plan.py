@@ -110,7 +110,8 @@ def begin(
     """Write the plan, or, where one is written already, check that it is the same and use that.
 
     With `restart` a plan that differs is thrown away, with all that was done for it; and so it is
-    where it came to an input that could not be read, and the inputs are others now.
+    where it came to an input that could not be read, and the inputs are others now; and where no
+    more was done than is done again in a moment, as after a mistyped setting.
     """
     found = read_plan(plan.workspace)
     if found is not None:
@@ -130,10 +131,11 @@ def begin(
         elif failed.exists() and not _list_all_differences(same_inputs, found, tokenizer):
             say("an input could not be read, and the inputs changed since: starting again")
             plan.workspace.clear_work(keep=_kept_inputs(plan))  # no shard was made yet
+        elif not plan.workspace.is_worth_keeping(but=_kept_inputs(plan)):
+            say("little was done here, of other settings or inputs: starting again")
+            plan.workspace.clear_work(keep=_kept_inputs(plan))
         else:
-            hint = (
-                "use another folder, repeat the first command, or pass --overwrite to start again"
-            )
+            hint = "use another folder, repeat the first command, or start again: overwrite=True"
             if plan.previous is not None:
                 hint = f"repeat the first command, or remove {plan.workspace.root} to forget it"
             out_dir = plan.workspace.out_dir

@@ -35,6 +35,7 @@ from tokenmill.errors import BadInputError
 from tokenmill.executors.executor import Executor, check_engine, open_engine
 from tokenmill.preparation.budget.disk_space import check_space, is_small_job
 from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
+from tokenmill.preparation.input_notes import changed_lines, notes_on_inputs
 from tokenmill.preparation.inputs import Inputs, find_inputs
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer
 from tokenmill.preparation.settings import Settings, SettingsKeywords
@@ -52,7 +53,6 @@ from tokenmill.preparation.stages.join import load_joined
 from tokenmill.preparation.val_inputs import ValInput, check_splits, held_out_inputs
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
 from tokenmill.preparation.workspace.target import Target, open_target
-from tokenmill.text.inputs.file_kind import lookalikes
 from tokenmill.text.inputs.units import cut_into_units, group_small_files
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 
@@ -103,9 +103,10 @@ def prepare(
         plan, processes = begun
         if workers is None and is_small_job(plan):
             processes = 1
-        seen = lookalikes(list(plan.sources), plan.settings.text_field)
+        seen = notes_on_inputs(plan)
         for note in seen:
             progress.say(note)
+        changed = changed_lines(plan)
         target.workspace.clean_temporary()
         target.workspace.distrust_after_reboot()
         if engine != "local":
@@ -125,6 +126,7 @@ def prepare(
                 raise
         summary = publish(plan, target, outcome)
         summary.notes += seen
+        summary.changed_lines = changed
     summary.seconds = round(time.monotonic() - started, 3)
     return summary
 

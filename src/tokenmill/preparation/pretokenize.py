@@ -45,6 +45,7 @@ from tokenmill.preparation.stages.encode import encode_unit
 from tokenmill.preparation.stages.join import join_units, load_joined
 from tokenmill.preparation.stages.write_npy import write_npy
 from tokenmill.preparation.workspace.target import hold_workspace
+from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import Workspace, bytes_and_tokens
 from tokenmill.text.inputs.file_kind import make_source, suffixes
 from tokenmill.text.inputs.open_input import Source
@@ -58,12 +59,12 @@ from tokenmill.tokens.tokenizer import Tokenizer
 
 DTYPES = ("uint16", "uint32", "int32", "int64")
 PIECE = 1 << 20  # bytes of one document that are encoded at once
-AGAIN = "--force writes it again"
+AGAIN = "force=True writes it again"
 # What to do instead, where the stages name an option that only `prepare` has.
 HINTS = {
-    "--break_lock": "wait for it, or stop it; if that machine is gone for good, remove the folder",
-    "--max_ram": "name what is between documents: --separator",
-    "--on_bad_input": "convert it first (iconv -t utf-8 -f ...), or use "
+    "break_lock=": "wait for it, or stop it; if that machine is gone for good, remove the folder",
+    "max_ram=": "name what is between documents: separator=",
+    "on_bad_input=": "convert it first (iconv -t utf-8 -f ...), or use "
     "`tokenmill prepare --on_bad_input replace`",
 }
 
@@ -169,7 +170,7 @@ class TextArray:
         if ids.dtype != self.dtype or ids.ndim != 1:
             raise MismatchError(
                 f"{newer} it holds {ids.dtype.name} {ids.shape}, not {self.dtype.name}",
-                hint=f"{AGAIN}; --dtype {ids.dtype.name} keeps it",
+                hint=f'{AGAIN}; dtype="{ids.dtype.name}" keeps it',
             )
         made = self._made_with()
         if made is None:
@@ -267,9 +268,16 @@ def encode_text(plan: Plan, progress: Progress) -> tuple[int, int]:
     tasks = [(name, unit) for unit in range(len(plan.units))]
     results = LocalExecutor(1).run(encode_unit, tasks)
     counts, dropped = Counter[str](), Counter[str]()
-    for _, receipt in progress.follow(
-        "tokenizing", results, total=plan.bytes_in, measure=bytes_and_tokens
+    units, finished = UnderWay(plan.workspace), list[int]()
+    units.clear()
+    for number, receipt in progress.follow(
+        "tokenizing",
+        results,
+        total=plan.bytes_in,
+        measure=bytes_and_tokens,
+        under_way=lambda: units.bytes_read(but=finished),
     ):
+        finished.append(number)
         counts.update(receipt["counts"])
         dropped.update(receipt["dropped"])
     join_units(name)

@@ -35,6 +35,7 @@ from tokenmill.preparation.stages.encoded import split_of
 from tokenmill.preparation.stages.join import join_units, load_joined
 from tokenmill.preparation.stages.unit_text import find_characters, hash_lines
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
+from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import Receipt, TaskWithReceipt, bytes_and_tokens
 from tokenmill.shards.manifest import Manifest
 
@@ -100,11 +101,18 @@ class Preparation:
         measure = bytes_and_tokens if stage.in_bytes else None
         tasks = [(self.out_dir, number, *shared) for number in range(num_tasks)]
         results = self.executor.run(stage.task, tasks)
+        units, finished = UnderWay(self.plan.workspace), list[int]()
+        units.clear()
         try:
             for number, receipt in self.progress.follow(
-                name, results, total=total, measure=measure
+                name,
+                results,
+                total=total,
+                measure=measure,
+                under_way=lambda: units.bytes_read(but=finished) if stage.in_bytes else 0,
             ):
                 receipts[number] = receipt
+                finished.append(number)
         except WorkerDiedError as died:
             if stage.per == UNIT:
                 died.source, unit = self.plan.name_of(died.task), self.plan.units[died.task]
@@ -159,7 +167,7 @@ UNIT, PART = "unit of input", "part of encoded documents"
 OLD_SHARD = "shard of the dataset that is added to"
 LINES, DOCUMENTS = "lines", "documents"
 STAGES = (
-    Stage("characters", find_characters, UNIT, tokenizer="chars"),
+    Stage("characters", find_characters, UNIT, tokenizer="chars", in_bytes=True),
     Stage("existing-lines", hash_existing_lines, OLD_SHARD, LINES, adds=True),
     Stage("lines", hash_lines, UNIT, LINES, lambda run: (run.first, run.keep_text), in_bytes=True),
     Stage(

@@ -181,8 +181,7 @@ def _end_of_text(
     what = f"has several: {', '.join(found)}" if found else "names none that is known"
     raise FormatError(
         f"which token ends a text is not clear: {where} {what}",
-        hint='name it: load("...", end_of_text="</s>"), or --end_of_text "</s>"; '
-        f"its added tokens are: {shown}",
+        hint=f'name it: load("...", end_of_text="</s>"); its added tokens are: {shown}',
     )
 
 

@@ -82,7 +82,7 @@ def from_bytes(data: bytes, where: str) -> Tokenizer:
             f"the tokenizer in {where} cannot be read: {getattr(error, 'message', error)}",
             hint=getattr(error, "hint", None)
             or "the file is damaged; fetch it again, or name the tokenizer: "
-            'tokenmill.open(..., tokenizer="gpt2"), or --tokenizer gpt2',
+            'tokenmill.open("...", tokenizer="gpt2")',
         ) from error
 
 

@@ -83,8 +83,7 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> SentencePieceToke
         if number < 0:
             raise FormatError(
                 f"{path} has no end piece, so nothing can close a document",
-                hint='name a piece or an id for it: load("...", end_of_text="</s>"), '
-                'or --end_of_text "</s>"',
+                hint='name a piece or an id for it: load("...", end_of_text="</s>")',
             )
     elif isinstance(end_of_text, str):
         number = int(processor.piece_to_id(end_of_text))

@@ -179,8 +179,7 @@ def from_file(path: Path, *, pattern: str | None, end_of_text: int | None) -> Ti
         raise FormatError(
             f"{path} is not one of the published rank files (sha256 {sha256[:12]}...), so its "
             f"{missing} is unknown",
-            hint='say what it is: load("...", pattern="cl100k", end_of_text=100257), or '
-            "--token_pattern cl100k --end_of_text 100257; "
+            hint='say what it is: load("...", pattern="cl100k", end_of_text=100257); '
             f"patterns are: {', '.join(sorted(PATTERNS))}",
         )
     tokenizer = TiktokenTokenizer(path.name, pattern, {END_OF_TEXT: end_of_text}, END_OF_TEXT, data)

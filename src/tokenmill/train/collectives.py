@@ -59,7 +59,7 @@ def local_device(name: str) -> torch.device:
     device = torch.device(name)
     if device.type == "cuda":
         if not torch.cuda.is_available():
-            raise ValueError(f"device {name!r}, but this torch sees no GPU\n\nhint: --device cpu")
+            raise ValueError(f'device {name!r}, but this torch sees no GPU\n\nhint: device="cpu"')
         if device.index is None:
             device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)

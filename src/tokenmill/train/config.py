@@ -201,13 +201,13 @@ class TrainConfig:
         if len(given) != 1:
             found = f"{len(given)} are given: {', '.join(given)}" if given else "none is given"
             raise ValueError(
-                "training reads from exactly one of --input_file, --dataset_dir and "
-                f"--train_data_path; {found}\n\n"
-                "hint: --input_file text.txt, or --dataset_dir data/corpus, or "
-                "--train_data_path train.npy --val_data_path val.npy"
+                "training reads from exactly one of input_file, dataset_dir and "
+                f"train_data_path; {found}\n\n"
+                'hint: input_file="text.txt", or dataset_dir="data/corpus", or '
+                'train_data_path="train.npy" and val_data_path="val.npy"'
             )
         if self.val_data_path is not None and given[0] != "train_data_path":
-            raise ValueError(f"--val_data_path goes with --train_data_path, not with --{given[0]}")
+            raise ValueError(f"val_data_path goes with train_data_path, not with {given[0]}")
         return given[0]
 
     def to_json(self) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def check_same_run(saved: TrainConfig, now: TrainConfig) -> None:
         raise SettingsMismatchError(
             "cannot resume: these settings are not those of the saved run\n" + "\n".join(differ),
             hint=f"leave them out to resume with those in {saved.run_dir}/config.json, "
-            "or start a new run with another --model_name",
+            "or start a new run with another model_name=",
         )
 
 

@@ -131,7 +131,7 @@ class Trainer:
                     raise Stopped(
                         f"{stop.asked or 'a signal on another rank'}: saved at step {self.step:,} "
                         f"of {self.config.max_iters:,}",
-                        hint="the same command with --resume continues from there",
+                        hint="the same command with resume=True continues from there",
                     )
         finally:
             self.record.close()
@@ -244,7 +244,7 @@ class Trainer:
                 f"the loss of step {step:,} is {float(values[bad][0])}; its windows:\n"
                 + "\n".join(f"       {line}" for line in windows[:8]),
                 hint="the last checkpoint is from before it; metrics.jsonl lists all its windows. "
-                f"--resume --skip_steps {data_step} continues without them",
+                f'resume=True with skip_steps="{data_step}" continues without them',
             )
 
     def _log(self) -> None:

@@ -4,6 +4,7 @@ A resumed run first drops the lines after the step it resumes from, so that the 
 that of a run that was never stopped (but for the timings).
 """
 
+import importlib.util
 import json
 import re
 from collections.abc import Iterator
@@ -41,11 +42,8 @@ class TensorBoard:
     """Numbers as scalars, text as text, under RUN/tensorboard."""
 
     def __init__(self, folder: Path, *, from_step: int) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            name = "tensorboard"
-            raise MissingExtraError(f"--{name}", package=name, extra=name) from None
+        from torch.utils.tensorboard import SummaryWriter
+
         self._writer = SummaryWriter(str(folder), purge_step=from_step or None)
 
     def log(self, values: dict[str, Any], step: int) -> None:
@@ -63,10 +61,8 @@ class WeightsAndBiases:
     """A W&B run named as the model; WANDB_MODE=offline is respected."""
 
     def __init__(self, folder: Path, *, name: str, config: dict[str, Any]) -> None:
-        try:
-            import wandb
-        except ImportError:
-            raise MissingExtraError("--wandb", package="wandb", extra="wandb") from None
+        import wandb
+
         self._run = wandb.init(
             project="tokenmill", name=name, id=name, dir=str(folder), config=config, resume="allow"
         )
@@ -76,6 +72,13 @@ class WeightsAndBiases:
 
     def close(self) -> None:
         self._run.finish()
+
+
+def check_loggers(config: TrainConfig) -> None:
+    """Say that a package is missing before data is read and a model is built."""
+    for name, needed in (("tensorboard", config.tensorboard), ("wandb", config.wandb)):
+        if needed and importlib.util.find_spec(name) is None:
+            raise MissingExtraError(f"{name}=True", package=name, extra=name)
 
 
 class RunRecord:

@@ -49,12 +49,12 @@ def open_data(config: TrainConfig, say: Say) -> TrainingData:
     if vocab_size is None:
         raise FormatError(
             f"nothing says how many ids {train.path} may hold",
-            hint="--tokenizer NAME, or --vocab_size N",
+            hint="say it with tokenizer= or vocab_size=",
         )
     if train.vocab_size is not None and vocab_size < train.vocab_size:
         raise ValueError(
             f"vocab_size {vocab_size:,} is below that of the data, {train.vocab_size:,}\n\n"
-            "hint: leave --vocab_size out"
+            "hint: leave vocab_size out"
         )
     documents = config.documents == "on" or (config.documents == "auto" and train.knows_documents)
     say(

@@ -39,7 +39,7 @@ def sample(
     if not state_file.exists():
         raise NotADatasetError(
             f"{run_dir} has no tokenizer_state.json: the model was trained on ids alone",
-            hint="train with --tokenizer NAME to get text",
+            hint="train with tokenizer= to get text",
         )
     tokenizer = load_tokenizer.from_bytes(state_file.read_bytes(), str(state_file))
     ids = tokenizer.encode_batch([prompt.encode()])[0].astype(np.int64)

@@ -14,6 +14,7 @@ from tokenmill.train import checkpoint
 from tokenmill.train.collectives import barrier, local_device, process_group
 from tokenmill.train.config import TrainConfig, check_same_run, from_dict, load_config
 from tokenmill.train.loop import Trainer, TrainResult
+from tokenmill.train.metrics import check_loggers
 from tokenmill.train.run_data import describe_run, open_data
 
 
@@ -42,6 +43,7 @@ def train(
         check_same_run(old, config.resolved())
     config = config.resolved()
     _ = config.source  # exactly one, before anything is touched
+    check_loggers(config)
     device = local_device(config.device)
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
@@ -54,7 +56,7 @@ def train(
         if saved is None and (old_run or checkpoint.latest(config.run_dir) is not None):
             raise LockedError(
                 f"{config.run_dir} holds a run already",
-                hint="--resume continues it; another --model_name starts a new one",
+                hint="resume=True continues it; another model_name= starts a new one",
             )
         barrier()  # every rank has looked before one writes
         data = open_data(config, progress.say)

@@ -32,7 +32,7 @@ class Validation:
             raise FormatError(
                 f"the validation {called} has {num_tokens:,} tokens; "
                 f"one window of block_size {block_size} needs {block_size + 1:,}",
-                hint="a smaller --block_size, more held-out data, or --eval_interval 0",
+                hint="a smaller block_size=, more held-out data, or eval_interval=0",
             )
         batch_size = min(config.eval_batch_size, num_windows)
         loader = TorchLoader(

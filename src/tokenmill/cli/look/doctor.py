@@ -1,10 +1,12 @@
 """`tokenmill doctor`: what is wrong with token files, by name, and the fix."""
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from tokenmill.cli.flags import given, open_options, sample_option
+from tokenmill.cli.hints import in_flags
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 
@@ -30,9 +32,10 @@ def command(path: str, sample: int, quiet: bool, **options: Any) -> Outcome:
     from tokenmill.look.doctor import examine
 
     result = examine(path, budget=sample, **given(options))
+    traps = [replace(found, fix=in_flags(found.fix)) for found in result.findings]
     return Outcome(
         result.to_json(),
-        results=[one_line(line) for found in result.findings for line in str(found).splitlines()],
+        results=[one_line(line) for found in traps for line in str(found).splitlines()],
         notes=[f"note: no file states the {n}; {v} fits" for n, v in result.assumed.items()],
         exit_code=12 if result.has_faults else 0,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.cli.flags import COUNT, OPEN_NAMES, given, open_options, switch, value
+from tokenmill.cli.flags import COUNT, OPEN_NAMES, Count, given, open_options, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ WHAT = {"doc": "--doc", "tokens": "--tokens", "step": "--step", "text": "--find"
 @click.command()
 @click.argument("path")
 @value("--split", "NAME", "Which split, or `all`  [default: train, or all without splits]")
-@value("--doc", "N", "Document number N, from 0", type=click.IntRange(min=0))
+@value("--doc", "N", "Document number N, from 0", type=Count(least=0))
 @value("--tokens", "A:B", "Tokens A to B of the split")
-@value("--step", "K", "The batch of step K", type=click.IntRange(min=0))
+@value("--step", "K", "The batch of step K", type=Count(least=0))
 @value("--find text", "TEXT", "Where TEXT occurs")
 @value("--limit", "N", "Tokens of an excerpt, or texts found  [default: 2000, or 10]", type=COUNT)
 @switch("--ids", "Print the id of each token too")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tokenmill.base.human import plural
 from tokenmill.cli.flags import given, open_options, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
@@ -50,11 +51,11 @@ def _notes(result: "Check") -> Iterator[str]:
     for name in result.extra[:5]:
         yield f"note: {name!r} is not part of the dataset"
     if len(result.extra) > 5:
-        yield f"note: and {len(result.extra) - 5:,} files more"
+        yield f"note: and {plural(len(result.extra) - 5, 'file')} more"
     yield from (f"note: {note}" for note in result.notes)
     if result.damaged:
         yield f"{result.path}: {len(result.damaged):,} damaged"
         return
     how = "byte by byte" if result.has_hashes else "by index and ids (the format has no hashes)"
-    read = f"{result.shards_read:,} of {result.shards:,} shards {how}"
+    read = f"{result.shards_read:,} of {plural(result.shards, 'shard')} {how}"
     yield f"{result.path}: sound; compared {read if result.shards_read else 'sizes'}"

@@ -1,14 +1,17 @@
 """`tokenmill prepare`: tokenize text files into shards; `prepare plan` only plans it."""
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.base.human import human_bytes, human_rate
+from tokenmill.base.human import human_bytes, human_rate, plural
 from tokenmill.base.progress import open_progress
+from tokenmill.base.suggest import closest
 from tokenmill.cli import flags
 from tokenmill.cli.flags import PREPARE_SETTINGS, switch, value
+from tokenmill.cli.hints import in_flags
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
@@ -79,10 +82,19 @@ class WithJobs(TakesValInput):
     ) -> click.Context:
         from tokenmill.cli.make.prepare_jobs import JOBS
 
-        job = {"plan": plan_command, **JOBS}.get(args[0]) if args else None
-        if job is not None:
-            return job.make_context(f"{info_name} {args[0]}", args[1:], parent, **e)
-        return super().make_context(info_name, args, parent, **e)
+        jobs = {"plan": plan_command, **JOBS}
+        first = args[0] if args else ""
+        if first in jobs:
+            return jobs[first].make_context(f"{info_name} {first}", args[1:], parent, **e)
+        try:
+            return super().make_context(info_name, args, parent, **e)
+        except click.MissingParameter as error:
+            # `prepare stauts OUT` is taken for two inputs without an output.
+            close = closest(first, jobs)
+            if close and not os.path.lexists(first):
+                message = f"there is no {first!r}; did you mean `{info_name} {close}`?"
+                raise click.UsageError(message, error.ctx) from None
+            raise
 
 
 @click.command(cls=WithJobs, epilog=JOBS_HELP)
@@ -98,6 +110,9 @@ def command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcom
     INPUT may be files, folders or quoted globs: .txt, .jsonl, .csv, .parquet, also .gz, .zst, .xz
     and .bz2; and - for standard input, alone or among them. A preparation that was stopped
     resumes when the same command is given again.
+
+    Text is cleaned, which shortens indentation to one space, and lines seen before are dropped. For
+    code: --no_normalize --dedup documents. To keep every byte: --no_normalize --no_dedup.
 
     \b
     Examples:
@@ -117,7 +132,7 @@ def command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcom
         return Outcome(found.to_json(), results=[found.to_text()])
     from tokenmill.preparation.prepare import prepare
 
-    with open_progress(quiet=quiet) as progress:
+    with open_progress(quiet=quiet, words=in_flags) as progress:
         summary = prepare(inputs, out_dir, progress=progress, **settings)
     return Outcome(summary.to_json(), notes=summary_lines(summary))
 
@@ -143,7 +158,7 @@ def plan_command(out_dir: str, quiet: bool, **options: Any) -> Outcome:
     run, units, parts = options["work_dir"] or out_dir, len(made.units), jobs.usual_parts(made)
     return Outcome(
         {"run": printable(run), "units": units, "bytes": made.bytes_in, "parts": parts},
-        results=[f"{units} units, {human_bytes(made.bytes_in)} of input"],
+        results=[f"{plural(units, 'unit')}, {human_bytes(made.bytes_in)} of input"],
         notes=[
             f"next: tokenmill prepare slurm {run} --parts {parts} > job.sbatch",
             f"  or: tokenmill prepare work {run} --part K/N, K from 0 to N-1",
@@ -183,9 +198,10 @@ def _val_input(words: Sequence[str]) -> Any:
 def summary_lines(summary: "Summary") -> Iterator[str]:
     """The outcome of a preparation for people."""
     dropped = ", ".join(f"{n:,} {reason}" for reason, n in sorted(summary.dropped.items()))
-    kept = f"read {summary.documents_in:,} documents, kept {summary.documents_written:,}"
+    kept = f"read {plural(summary.documents_in, 'document')}, kept {summary.documents_written:,}"
     yield f"  done      {kept}" + (f" (dropped: {dropped})" if dropped else "")
     yield from (f"  bad       {place}" for place in summary.bad_input)
+    yield from (f"  cleaned   {line}" for line in summary.changed_lines)
     if summary.lines_dropped:
         yield f"  lines     dropped {summary.lines_dropped:,} seen before"
     item_size = 2 if summary.dtype == "uint16" else 4
@@ -194,10 +210,10 @@ def summary_lines(summary: "Summary") -> Iterator[str]:
     size = human_bytes((summary.train_tokens + summary.val_tokens + of_named) * item_size)
     more = "".join(f"{s['tokens']:,} {name} in {s['shards']:,}, " for name, s in named)
     yield (
-        f"  tokens    {summary.train_tokens:,} train in {summary.train_shards:,} shards, "
+        f"  tokens    {summary.train_tokens:,} train in {plural(summary.train_shards, 'shard')}, "
         f"{summary.val_tokens:,} val in {summary.val_shards:,}, {more}{summary.dtype}, {size}"
     )
-    yield from (f"  note      {note}" for note in summary.notes)
+    yield from (f"  note      {in_flags(note)}" for note in summary.notes)
     if summary.already_there:
         yield f"Nothing to write to {summary.out_dir}"
     else:

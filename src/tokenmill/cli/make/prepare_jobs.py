@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from tokenmill.base.human import plural
 from tokenmill.base.progress import open_progress
 from tokenmill.cli.flags import COUNT, switch, value
 from tokenmill.cli.make.prepare import summary_lines
@@ -34,7 +35,7 @@ def work(run: str, part: str, workers: int, wait: float, quiet: bool) -> Outcome
     for stage in report.stages:
         if stage.ran or stage is report.stages[-1]:
             missing = f", {len(stage.missing):,} missing" if stage.missing else ""
-            done = f"{stage.tasks:,} tasks: {stage.ran:,} done by part {which}"
+            done = f"{plural(stage.tasks, 'task')}: {stage.ran:,} done by part {which}"
             lines.append(f"  {stage.name:<19} {done}{missing}")
     if report.complete and not report.finished:
         lines.append(f"all tasks are done; next: tokenmill prepare finish {run}")

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from tokenmill.base.human import visible
+from tokenmill.base.human import plural, visible
 from tokenmill.cli.flags import switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
@@ -32,5 +32,5 @@ def command(folder: str, repo: str, no_sample: bool, quiet: bool, **options: Any
 
     say = (lambda text: None) if quiet else lambda text: click.echo(visible(text), err=True)
     done = upload(folder, repo, sample=not no_sample, note=say, **options)
-    note = f"{done.url}: {len(done.files)} files at {done.commit[:12]}"
+    note = f"{done.url}: {plural(len(done.files), 'file')} at {done.commit[:12]}"
     return Outcome(done.to_json(), notes=[note])

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tokenmill.base.human import plural
 from tokenmill.base.suggest import AS_HINT, closest, did_you_mean
 from tokenmill.errors import FormatError, MismatchError, NotADatasetError
 from tokenmill.formats.datatrove import Datatrove
@@ -281,13 +282,16 @@ def _not_tokens(path: Path, first_bytes: bytes) -> FormatError:
 
 def _nothing_in(folder: Path) -> NotADatasetError:
     """The error for a folder without token files."""
-    counts = Counter(
-        "folders" if entry.is_dir() else entry.suffix or "files without suffix"
-        for entry in folder.iterdir()
-    )
-    holds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
+    entries = list(folder.iterdir())
+    kinds = ("folder" if entry.is_dir() else f"{entry.suffix} file".lstrip() for entry in entries)
+    counts = Counter(kinds)
+    holds = ", ".join(plural(count, kind) for kind, count in sorted(counts.items())) or "nothing"
     command = f"tokenmill prepare {shlex.quote(str(folder))} -o OUTPUT"
-    hint = f"to tokenize text: {command}" if TEXT_SUFFIXES & set(counts) else None
+    is_text = any(entry.suffix in TEXT_SUFFIXES for entry in entries)
+    hint = f"to tokenize text: {command}" if is_text else None
+    inside = (entry for entry in entries if any((entry / x).is_file() for x in INDEXES))
+    if dataset := min(inside, default=None):
+        hint = f'name one of the datasets in it: tokenmill.open("{dataset}")'
     return NotADatasetError(f"{folder} holds no token files; it holds {holds}", hint=hint)
 
 

@@ -50,7 +50,8 @@ class Ask:
             asked = self.dtype.name
             raise MismatchError(
                 f"{path} states that it holds {dtype.name}, but {asked} was asked for",
-                hint=f"leave dtype out, or convert the data with --to_dtype {asked}",
+                hint="leave dtype out, or convert the data: "
+                f"tokenmill convert SRC DST --to tokenmill --to_dtype {asked}",
             )
         return dtype
 

@@ -29,6 +29,23 @@ JSON_CAP = 64 << 20
 LEAST_TOKENS = 256  # with fewer, nothing is said of their type
 MIXED = "tokens and index are of different builds, or one was cut; fetch or write both again"
 
+LLMC_MAGICS = (20240520, 20240801, 20240522, 20240527)
+SWAPPED = (
+    "a file of llm.c with its bytes in reverse order (big-endian)",
+    "write it again with little-endian header and tokens: array.astype('<u2').tofile(...)",
+)
+
+
+def _swapped(magic: int) -> tuple[bytes, bytes]:
+    """The magic number as a big-endian machine writes it, and with the bytes of each half swapped.
+
+    >>> _swapped(0x04030201)
+    (b'\\x04\\x03\\x02\\x01', b'\\x02\\x01\\x04\\x03')
+    """
+    big = magic.to_bytes(4, "big")
+    return big, big[2:] + big[:2]
+
+
 # first bytes -> the format that reads it; or what else it is, and what to do with it
 MAGICS = {
     (20240520).to_bytes(4, "little"): ("llmc", None),
@@ -48,6 +65,7 @@ MAGICS = {
         "a fairseq index (TNTIDX), the predecessor of Megatron's",
         "write it again with a current preprocess_data.py (--dataset-impl mmap), then open that",
     ),
+    **{swapped: SWAPPED for magic in LLMC_MAGICS for swapped in _swapped(magic)},
     b"PK\x03\x04": ("a zip or .npz archive", "unpack it, then open the .npy inside"),
     b"PAR1": ("a parquet file", "if it holds text: tokenmill prepare FILE -o OUTPUT"),
     b"\x1f\x8b\x08": (
@@ -261,8 +279,12 @@ def unknown_dtype(path: Path, size: int, why: str, hint: str) -> FormatError:
     return FormatError(f"{path} {why}, so its token type is unknown", hint=hint)
 
 
-def dtype_hint(path: Path, format_name: str) -> str:
-    """Calls that read a headerless file in each width, the one that fits its bytes first."""
+def dtype_hint(path: Path, format_name: str | None = None) -> str:
+    """Calls that read a headerless file in each width, the one that fits its bytes first.
+
+    `format_name` is given where the name of the file does not say it.
+    """
+    stated = f'format="{format_name}", ' if format_name else ""
     data, size = head(path, 1 << 20)
     likely = likely_dtype(data)
     why = f"its bytes look like {likely}"
@@ -272,7 +294,7 @@ def dtype_hint(path: Path, format_name: str) -> str:
         why = "it is too short to say which fits; ids that are 0 or huge are of the wrong width"
     for name in dict.fromkeys((likely, "uint16", "uint32")):
         ids = str(np.frombuffer(data[: len(data) & ~7], name)[:6].tolist())
-        why += f'\n  tokenmill.open("{path}", format="{format_name}", dtype="{name}")  # {ids}'
+        why += f'\n  tokenmill.open("{path}", {stated}dtype="{name}")  # {ids}'
     return why
 
 

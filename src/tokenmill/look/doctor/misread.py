@@ -98,14 +98,14 @@ def _look(ids: np.ndarray, sample: SplitSample) -> Trap | None:
     if ids.dtype.kind == "i" and (negative := int((ids < 0).sum())):
         share = percent(negative, len(ids))
         evidence = f"{share} of the ids are negative, down to {int(ids.min())}"
-        fix = f"read them as unsigned: dtype=uint{8 * itemsize}"
+        fix = f'read them as unsigned: dtype="uint{8 * itemsize}"'
         return Trap("wrong-dtype", where, evidence, fix)
     if (group := tokens_of_an_id(ids)) > 1:
         evidence = (
             f"{group - 1} of every {group} tokens are almost always below 16: "
             f"{ids[:8].tolist()} ..."
         )
-        fix = f"these are ids of {group * itemsize} bytes: dtype=uint{8 * group * itemsize}"
+        fix = f'these are ids of {group * itemsize} bytes: dtype="uint{8 * group * itemsize}"'
         return Trap("wrong-dtype", where, evidence, fix)
     if itemsize > 2 and float((ids >= LARGEST_VOCABULARY).mean()) > 0.5:
         return _too_large(ids, where)
@@ -123,7 +123,7 @@ def _too_large(ids: np.ndarray, where: str) -> Trap:
         return Trap("byte-order", where, evidence, _write_again("<u4"))
     half = ids.dtype.itemsize // 2
     evidence += f"read in halves they are {ids.view(f'<u{half}')[:8].tolist()} ..."
-    fix = f"these are ids of {half} bytes: dtype=uint{8 * half}"
+    fix = f'these are ids of {half} bytes: dtype="uint{8 * half}"'
     return Trap("wrong-dtype", where, evidence, fix)
 
 

@@ -95,7 +95,7 @@ def _check_text(sample: SplitSample) -> Iterator[Trap]:
             f"{percent(total - kept, total)} of {total:,} pairs of ids change when their text is "
             f"encoded again with {tokenizer.name}; they decode to '{shown}' ..."
         )
-        fix = "name the tokenizer that made them with --tokenizer, or prepare the text again"
+        fix = "name the tokenizer that made them with tokenizer=, or prepare the text again"
         yield Trap("wrong-tokenizer", sample.split, evidence, fix)
 
 

@@ -13,8 +13,11 @@ import numpy as np
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.preparation.inputs import Inputs, as_list, search_inputs
-from tokenmill.preparation.plan import choose_dtype, load_tokenizer
+from tokenmill.preparation.plan import UNIT_BYTES, choose_dtype, load_tokenizer
 from tokenmill.preparation.settings import Settings, SettingsKeywords
+from tokenmill.preparation.stages.duplicates import MOST_FILES
+from tokenmill.preparation.stages.encoded import ROW
+from tokenmill.preparation.stages.hash_runs import ENTRY
 from tokenmill.preparation.val_inputs import ValInput, held_out_inputs
 from tokenmill.text.cleaning.clean_chunks import CleanChunk, clean_chunk, lines_to_compare
 from tokenmill.text.cleaning.dedup import hash_all
@@ -27,6 +30,7 @@ from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 from tokenmill.tokens.tokenizer import Tokenizer
 
 SHARE = 0.01
+END_BYTES = 8  # of a document in the .ends file of its shard
 STRIDE_BYTES = 256 << 10  # read so much here and there, rather than one stretch
 FEWEST, MOST = 16, 1024  # pieces read: all of a small input, 256 MB of a large one
 WHOLE_FILE_BYTES = 4 << 20  # read so much of a file that can only be read from its start
@@ -34,7 +38,10 @@ WHOLE_FILE_BYTES = 4 << 20  # read so much of a file that can only be read from 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Expected numbers; `duplicates` is the share of lines or documents repeated in the sample."""
+    """Expected numbers; `duplicates` is the share of lines or documents repeated in the sample.
+
+    What is repeated further apart is not in the sample: then there are fewer tokens.
+    """
 
     files: int
     bytes_in: int
@@ -43,6 +50,9 @@ class Estimate:
     tokens: int
     dtype: str
     disk_bytes: int
+    """Of the dataset."""
+    peak_bytes: int
+    """The most that is on the disk while it is made."""
     duplicates: float
     seconds: float
     workers: int
@@ -57,10 +67,12 @@ class Estimate:
                 f"input       {plural(self.files, 'file')}, {human_bytes(self.bytes_in)} "
                 f"(read {human_bytes(self.bytes_sampled)} of it)",
                 f"tokens      about {self.tokens:,}, {self.dtype}",
-                f"disk        about {human_bytes(self.disk_bytes)}, twice that while it is made"
+                f"disk        about {human_bytes(self.disk_bytes)}, "
+                f"and {human_bytes(self.peak_bytes)} at the most while it is made"
                 + (", before compression" if self.compress else ""),
-                f"duplicates  at least {self.duplicates:.1%} (repeated within what was read)",
-                f"time        about {self.seconds:,.0f} s with {self.workers} workers",
+                f"duplicates  at least {self.duplicates:.1%} (repeated within what was read; "
+                "with more, there are fewer tokens)",
+                f"time        about {self.seconds:,.0f} s with {plural(self.workers, 'worker')}",
             ]
         )
 
@@ -91,14 +103,18 @@ def estimate(
     seconds = time.perf_counter() - started
     total, sampled = sum(source.size for source in sources), sum(sample.bytes_in.values())
     num_tokens = sample.scaled(sample.tokens, sources)
+    num_documents = sample.scaled(sample.documents, sources)
+    itemsize = np.dtype(dtype).itemsize
+    disk_bytes = num_tokens * itemsize + END_BYTES * num_documents
     return Estimate(
         files=len(sources),
         bytes_in=total,
         bytes_sampled=sampled,
-        documents=sample.scaled(sample.documents, sources),
+        documents=num_documents,
         tokens=num_tokens,
         dtype=dtype,
-        disk_bytes=num_tokens * np.dtype(dtype).itemsize,
+        disk_bytes=disk_bytes,
+        peak_bytes=sample.peak(sources, disk_bytes, itemsize, workers),
         duplicates=sample.repeated / max(1, sample.compared),
         seconds=seconds * (total / sampled if sampled else 0.0) / workers,
         workers=workers,
@@ -114,6 +130,9 @@ class _Sample:
         self.bytes_in: Counter[str] = Counter()
         self.tokens: Counter[str] = Counter()
         self.documents: Counter[str] = Counter()
+        self.encoded: Counter[str] = Counter()  # tokens, repeated documents too
+        self.text: Counter[str] = Counter()  # bytes, after cleaning
+        self.hashes: Counter[str] = Counter()
         self.repeated = self.compared = 0
         self._long_line = settings.long_line if settings.dedup == "lines" else None
         self._seen: set[tuple[int, int]] = set()
@@ -125,11 +144,17 @@ class _Sample:
         kind = _kind(source)
         for chunk in self._chunks(source, unit):
             clean = clean_chunk(chunk, normalize=self.settings.normalize, long_line=self._long_line)
-            texts = [text for text in self._first_seen(clean) if text]
+            compared = self.compared
+            texts, are_new = self._first_seen(clean)
             encoder = self.tokenizer or CharsTokenizer.learn(texts)
-            begun = len(texts) - (chunk.continues is not Edge.NONE and bool(texts))
-            self.tokens[kind] += len(encoder.encode_batch(texts)[0]) + begun
-            self.documents[kind] += begun
+            continues = chunk.continues is not Edge.NONE and bool(texts)
+            lengths = np.diff(encoder.encode_batch(texts)[1], prepend=0) + 1  # with end-of-text
+            lengths[:continues] -= 1
+            self.tokens[kind] += int(lengths[are_new].sum())
+            self.encoded[kind] += int(lengths.sum())
+            self.documents[kind] += int(are_new[continues:].sum())
+            self.text[kind] += sum(map(len, clean.texts))
+            self.hashes[kind] += self.compared - compared
             self.bytes_in[kind] += chunk.bytes_in
 
     def scaled(self, found: Counter[str], sources: list[Source]) -> int:
@@ -137,6 +162,25 @@ class _Sample:
         for source in sources:
             size[_kind(source)] += source.size
         return round(sum(found[k] * size[k] / n for k, n in self.bytes_in.items() if n))
+
+    def peak(self, sources: list[Source], disk_bytes: int, itemsize: int, workers: int) -> int:
+        """The most there is: when the first units are encoded, or when all shards are there.
+
+        Hashes stay to the end, twice if those of many units are merged. The text that is kept for
+        the second pass is removed with the end of its unit; of the units that are under way at
+        once, half is done on average.
+        """
+        documents = self.scaled(self.documents, sources)
+        copies = 1 if len(cut_into_units(sources, UNIT_BYTES)) <= MOST_FILES else 2
+        hashes = copies * ENTRY.itemsize * self.scaled(self.hashes, sources)
+        parts = itemsize * self.scaled(self.encoded, sources) + ROW.itemsize * documents
+        if self.settings.dedup != "lines":
+            return hashes + parts + disk_bytes
+        largest = max(s.size if s.compression else min(s.size, UNIT_BYTES) for s in sources)
+        total = sum(source.size for source in sources)
+        under_way = min(1.0, (workers + 1) / 2 * largest / max(1, total))
+        text = self.scaled(self.text, sources)
+        return hashes + max(text + round(under_way * parts), parts + disk_bytes)
 
     def _chunks(self, source: Source, unit: Unit) -> Iterator[Chunk]:
         cuts = self.tokenizer.cuts if self.tokenizer else None
@@ -149,12 +193,16 @@ class _Sample:
             if read >= enough:
                 return
 
-    def _first_seen(self, chunk: CleanChunk) -> list[bytes]:
-        """The texts without what the sample had before."""
-        if self.settings.dedup == "none":
-            return chunk.texts
+    def _first_seen(self, chunk: CleanChunk) -> tuple[list[bytes], np.ndarray]:
+        """The texts that are encoded, without lines seen before; which are not seen before."""
+        texts = list(filter(None, chunk.texts))
         if self.settings.dedup == "documents":
-            return list(compress(chunk.texts, self._are_new(chunk.texts)))
+            return texts, np.array(self._are_new(texts), np.bool_)
+        if self.settings.dedup == "lines":
+            texts = list(filter(None, self._without_lines(chunk)))
+        return texts, np.ones(len(texts), np.bool_)
+
+    def _without_lines(self, chunk: CleanChunk) -> list[bytes]:
         lines, counts = lines_to_compare(
             chunk, min_chars=self.settings.dedup_min_chars, long_line=self.settings.long_line
         )

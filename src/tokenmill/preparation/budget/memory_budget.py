@@ -17,7 +17,6 @@ of the first run hold to the end.
 
 import fcntl
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -27,6 +26,7 @@ from typing import IO
 import orjson
 
 from tokenmill.base.atomic import keep
+from tokenmill.base.human import parse_bytes
 from tokenmill.preparation.plan import CHUNK_BYTES, Plan
 from tokenmill.preparation.workspace.work_folder import Workspace, read_once
 from tokenmill.text.inputs.open_input import Source
@@ -44,7 +44,6 @@ SMALLEST_CHUNK = 256 << 10
 FULL_WORKER = PER_WORKER + PER_CHUNK_BYTE * CHUNK_BYTES
 _ONE_WORKER = PER_DRIVER + 4 * FULL_WORKER  # up to here, half of it is less than two workers need
 LIMITS_FILE = "limits.json"
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -64,17 +63,17 @@ def fit_into_memory(workers: int | None, max_ram: int | str | None) -> Memory:
     workers = workers or len(os.sched_getaffinity(0))
     if max_ram is None:
         return Memory(workers, CHUNK_BYTES)
-    allowed = parse_size(max_ram) - PER_DRIVER
+    allowed = parse_bytes(max_ram) - PER_DRIVER
     if allowed >= FULL_WORKER:
-        return Memory(min(workers, allowed // FULL_WORKER), CHUNK_BYTES, parse_size(max_ram))
+        return Memory(min(workers, allowed // FULL_WORKER), CHUNK_BYTES, parse_bytes(max_ram))
     chunk = (allowed - PER_WORKER) // PER_CHUNK_BYTE
     if chunk < SMALLEST_CHUNK:
         least = PER_DRIVER + PER_WORKER + PER_CHUNK_BYTE * SMALLEST_CHUNK
         raise ValueError(
             f"max_ram is {max_ram}, but a preparation needs at least {least >> 20} MiB; "
-            f"pass --max_ram {-(-least >> 20)}M or more"
+            f'pass max_ram="{-(-least >> 20)}M" or more'
         )
-    return Memory(1, chunk, parse_size(max_ram))
+    return Memory(1, chunk, parse_bytes(max_ram))
 
 
 def left_for_document(max_ram: int) -> int:
@@ -91,20 +90,6 @@ def enough_for_document(size: int) -> int:
     """
     alone = size + FULL_WORKER
     return alone if alone <= _ONE_WORKER else 2 * size + PER_DRIVER
-
-
-def parse_size(size: int | str) -> int:
-    """`512M`, `16GB`, `1.5g` or a number of bytes.
-
-    >>> parse_size("1.5k"), parse_size("2GiB"), parse_size(7)
-    (1536, 2147483648, 7)
-    """
-    if isinstance(size, int):
-        return size
-    match = _SIZE.fullmatch(size.strip())
-    if match is None:
-        raise ValueError(f"{size!r} is not a size; write it like 512M or 16G")
-    return int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "))
 
 
 @dataclass(frozen=True)
@@ -136,7 +121,7 @@ class Limits:
         if error.size:
             enough = enough_for_document(error.size * self.cost(kind)) + (1 << 20)
             error.message += f" (it has {error.size:,})"
-            error.hint = f"pass --max_ram {enough >> 20}M or more, or {error.hint}"
+            error.hint = f'pass max_ram="{enough >> 20}M" or more, or {error.hint}'
 
 
 NO_LIMITS = Limits(None, "error", 0)

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tokenmill.base.human import human_bytes
+from tokenmill.base.human import human_bytes, plural
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.stages.decide import DROPPED, Decision
@@ -20,6 +20,7 @@ from tokenmill.shards.entries import ShardEntry, SplitEntry
 from tokenmill.shards.manifest import Manifest
 from tokenmill.text.inputs.open_input import printable
 from tokenmill.text.reading.bad_input import DUPLICATE, HELD_OUT, IN_TRAIN, MOST_PLACES
+from tokenmill.text.reading.document_rules import CUT_TEXT_FILES
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,13 @@ class PreparationOutcome:
                 f"the separator {settings.separator!r} cut no text file in two: is it spelt as in "
                 "the text?"
             )
+        can_be_cut = settings.documents == "file" and settings.separator is None
+        can_be_cut &= any(source.kind == "text" for source in plan.sources)
         if self.split == "end" and "val" in self.splits:
             found.append(
                 f"too few documents ({self.accounts['documents_written']:,}) to choose some for "
                 f"validation: the last {settings.val_fraction:.0%} of the tokens are held out"
+                + (f"; {CUT_TEXT_FILES} makes more of a text file" if can_be_cut else "")
             )
         if literal := self.accounts["literal_end_of_text"]:
             found.append(f"{literal:,} literal end-of-text strings in the text were kept as text")
@@ -147,7 +151,7 @@ def check_accounts(plan: Plan, outcome: PreparationOutcome) -> None:
     if not accounts["documents_written"]:
         plan.workspace.forget()
         raise PrepareError(
-            f"none of {accounts['documents_in']:,} documents is left to write (dropped: "
+            f"none of {plural(accounts['documents_in'], 'document')} is left to write (dropped: "
             f"{accounts['dropped']}, lines dropped: {accounts['lines_dropped']:,})",
             hint="nothing was written; are these the right files, and the right settings?",
         )
@@ -186,6 +190,8 @@ class Summary:
     notes: list[str] = field(default_factory=list)
     bad_input: list[str] = field(default_factory=list)
     """The first places of input that was dropped or repaired, each with its reason."""
+    changed_lines: list[str] = field(default_factory=list)
+    """Three lines that cleaning changed, before and after."""
     already_there: bool = False
     """The dataset was finished before: this run wrote nothing."""
     named_splits: dict[str, dict[str, int]] = field(default_factory=dict)

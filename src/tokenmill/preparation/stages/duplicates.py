@@ -320,7 +320,7 @@ def check_gives_text_back(tokenizer: Tokenizer) -> None:
         raise MismatchError(
             f"the tokenizer {tokenizer.name} does not give back the text it encoded, so lines "
             "that are in the dataset already cannot be known",
-            hint="add with --dedup documents or --no_dedup, or prepare all inputs together",
+            hint='add with dedup="documents" or dedup="none", or prepare all inputs together',
         )
 
 

@@ -21,6 +21,7 @@ from tokenmill.preparation.stages.encoded import (
     TextEncoder,
 )
 from tokenmill.preparation.stages.unit_text import chunks_to_encode, kept_chunks, naming_source
+from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import LineDropper
 from tokenmill.text.reading.bad_input import MOST_PLACES, BadInputPlace
@@ -45,7 +46,8 @@ def encode_unit(out_dir: str, unit: int, lines: Searched | None = None, first: i
     dropper = LineDropper(repeated, normalize=plan.settings.normalize)
     kept = kept_chunks(plan, number)
     with naming_source(plan, unit), encoder:
-        for chunk in chunks_to_encode(plan, unit, kept):
+        chunks = chunks_to_encode(plan, unit, kept)
+        for chunk in UnderWay(plan.workspace).noting(unit, chunks):
             encoder.add(dropper.drop(chunk), chunk)
         receipt = encoder.finish()
     receipt["dropped_lines"] = dropper.num_dropped

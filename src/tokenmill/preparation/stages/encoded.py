@@ -26,6 +26,7 @@ from tokenmill.preparation.plan import Plan
 from tokenmill.text.cleaning.clean import join_edge
 from tokenmill.text.cleaning.dedup import HASH, hash_all
 from tokenmill.text.reading.bad_input import EMPTY, ONLY_REPEATED_LINES
+from tokenmill.text.reading.document_rules import CUT_TEXT_FILES
 from tokenmill.tokens.tokenizer import Tokenizer
 
 CONTINUES, OPEN = 1, 2
@@ -84,7 +85,7 @@ class TextEncoder:
             raise PrepareError(
                 f"the tokenizer {self.tokenizer.name} gives the begin token (id "
                 f"{self.begin_token_id}) for text by itself: it would be doubled",
-                hint="name a token that no text becomes, or leave --begin_token out",
+                hint="name a token that no text becomes, or leave begin_token out",
             )
         if not self.begin_token:
             return
@@ -93,9 +94,9 @@ class TextEncoder:
         if found and self.refuses:
             raise BadInputError(
                 f"a document begins with {self.begin_token.decode()!r} spelled out, and "
-                "--begin_token writes that token before every document: it would be doubled",
-                hint="leave --begin_token out, remove it from the text, or keep it as text after "
-                "the token: --on_bad_input replace",
+                "begin_token writes that token before every document: it would be doubled",
+                hint="leave begin_token out, remove it from the text, or keep it as text after "
+                'the token: on_bad_input="replace"',
             )
         self.counts["literal_begin_token"] += found
 
@@ -116,7 +117,7 @@ class TextEncoder:
             raise PrepareError(
                 f"no place to cut in {len(text):,} bytes of one document: "
                 f"the tokenizer {self.tokenizer.name} allows none",
-                hint="cut the file into documents: --documents line or paragraph, or --separator",
+                hint=f"cut the file into documents: {CUT_TEXT_FILES}, or separator=",
             )
 
     def append(self, document: OpenDocument, text: bytes) -> bytes:

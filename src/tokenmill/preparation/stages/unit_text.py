@@ -18,6 +18,7 @@ from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.preparation.budget.memory_budget import load_limits, one_at_a_time
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Hashed, write_runs
+from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import (
     ChunkKeeper,
@@ -41,11 +42,13 @@ from tokenmill.tokens.cuts import AT_CHARACTERS
 def find_characters(out_dir: str, unit: int) -> Receipt:
     """Task: the characters of one unit."""
     plan = load_plan(out_dir)
-    found: set[str] = set()
+    found, num_bytes = set[str](), 0
     with naming_source(plan, unit):
-        for chunk in cleaned_chunks(plan, unit, AT_CHARACTERS):
+        chunks = cleaned_chunks(plan, unit, AT_CHARACTERS)
+        for chunk in UnderWay(plan.workspace).noting(unit, chunks):
             found |= chars_of(chunk.texts)
-    facts = {"characters": "".join(sorted(found))}
+            num_bytes += chunk.bytes_in
+    facts = {"characters": "".join(sorted(found)), "counts": {"bytes_in": num_bytes}}
     return plan.workspace.leave_receipt("characters", str(unit), [], facts)
 
 
@@ -57,7 +60,8 @@ def hash_lines(out_dir: str, unit: int, first: int, keep_text: bool) -> Receipt:
     counts = {"lines": 0, "bytes_in": 0}
 
     def hashed(keeper: ChunkKeeper | None) -> Iterator[Hashed]:
-        for chunk in cleaned_chunks(plan, unit, plan.tokenizer.cuts):
+        chunks = cleaned_chunks(plan, unit, plan.tokenizer.cuts)
+        for chunk in UnderWay(plan.workspace).noting(unit, chunks):
             if keeper is not None:
                 keeper.add(chunk)
             lines, which = lines_to_compare(chunk, min_chars=min_chars, long_line=long_line)

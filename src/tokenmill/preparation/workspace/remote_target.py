@@ -50,7 +50,7 @@ class RemoteTarget(Target):
 
     replaced: Manifest | None = None
     """The dataset that is replaced."""
-    remedy: ClassVar[str] = "pass --overwrite to make it again, or bring the objects back"
+    remedy: ClassVar[str] = "pass overwrite=True to make it again, or bring the objects back"
 
     @property
     def replaces(self) -> bool:
@@ -177,7 +177,7 @@ def open_remote_target(
     if work_dir is None:
         raise ValueError(
             f"the way to {address} needs a folder with room for the tokens, which all machines "
-            "that take part can see; pass --work_dir DIR"
+            "that take part can see; pass work_dir="
         )
     if Path(work_dir, FILE_NAME).exists() and not Workspace(Path(work_dir)).plan_file.exists():
         raise SettingsMismatchError(
@@ -190,7 +190,7 @@ def open_remote_target(
         if append and found is None:
             raise NotADatasetError(
                 f"there is no dataset at {address}, so nothing can be added to it",
-                hint="leave --append out to make one",
+                hint="leave append out to make one",
             )
         target = RemoteTarget(
             Path(work_dir),

@@ -85,7 +85,7 @@ class Target:
     """Where a dataset is replaced: how."""
     destination: str | None = None
     """Where shards are uploaded to, if they are."""
-    remedy: ClassVar[str] = "pass --overwrite to make it again, or bring the files back"
+    remedy: ClassVar[str] = "pass overwrite=True to make it again, or bring the files back"
     """What to do about a dataset that is damaged."""
 
     @property
@@ -202,7 +202,7 @@ class Target:
             raise other_settings(
                 f"{self.name} holds a dataset",
                 lines,
-                hint="use another folder, or pass --append to add to it, --overwrite to replace it",
+                hint="use another folder; or append=True adds to it, overwrite=True replaces it",
             )
 
     def _in_already(self, sources: Sequence[Source]) -> list[str]:
@@ -214,7 +214,8 @@ class Target:
     def _refuse_same_again(self, sources: list[Source]) -> None:
         if len(self._in_already(sources)) == len(sources):
             raise SettingsMismatchError(
-                f"all {len(sources)} inputs are in {self.name} already, by name and size "
+                f"{'the input is' if len(sources) == 1 else f'all {len(sources)} inputs are'} in "
+                f"{self.name} already, by name and size "
                 f"(such as {sources[0].name!r})",
                 hint="nothing was added; `tokenmill inspect` lists what the dataset is made of; a "
                 "file that only happens to have the same name and size can be added under another "

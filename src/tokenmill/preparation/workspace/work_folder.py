@@ -6,6 +6,7 @@
     shared               several machines work here
     failed               an input could not be read: it may be fixed before the next run
     standard-input       what came from standard input
+    under-way            how far each unit of the running stage is, to be shown
     published            hash of the manifest, written right before the manifest itself
     lines/N.runs         hashes of the lines of unit N (only with line deduplication)
     lines/N.text         its cleaned text, if there is room, until it is encoded
@@ -40,6 +41,8 @@ from tokenmill.errors import PrepareError
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 
 STANDARD_INPUT = "standard-input"
+WORTH_KEEPING_BYTES = 64 << 20
+"""Cleaned text, hashes and ids of a preparation of other settings that are not thrown away."""
 Receipt = dict[str, Any]
 ReceiptName = Callable[..., tuple[str, str]]
 Loaded = TypeVar("Loaded")
@@ -141,6 +144,17 @@ class Workspace:
         for path in self.out_dir.rglob(".*.tmp"):
             if is_temporary(path.name):
                 path.unlink(missing_ok=True)
+
+    def is_worth_keeping(self, but: Iterable[str] = ()) -> bool:
+        """Whether more is here than a moment's work, or others may be at work on it.
+
+        `but` names files that are kept in any case.
+        """
+        if (self.root / "shared").exists() or (self.root / "joined.json").exists():
+            return True  # and after joining, there may be shards
+        kept = {self.root / name for name in but}
+        files = [path for path in self.root.rglob("*") if path.is_file() and path not in kept]
+        return sum(path.stat().st_size for path in files) >= WORTH_KEEPING_BYTES
 
     def forget(self) -> None:
         """Take the plan back: nothing was begun here."""

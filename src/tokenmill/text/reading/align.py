@@ -156,5 +156,5 @@ def no_place_to_cut(source: Source, offset: int, searched: int) -> BadInputError
         source.name,
         f"has no place to cut in {searched:,} bytes from byte {offset:,} on: "
         "no line end, and nowhere that the tokenizer allows",
-        hint="is it text? if so, break its lines, or cut it into documents with --separator",
+        hint="is it text? if so, break its lines, or cut it into documents with separator=",
     )

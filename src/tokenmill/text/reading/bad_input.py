@@ -36,7 +36,8 @@ def bad_document(source: Source, where: str, what: str, hint: str | None = None)
     """The error for one bad document: `where` is ":17" for a line, or " at byte 512"."""
     return BadInputError(
         f"{source.name}{where}: {what}",
-        hint=hint or "repair it, or pass --on_bad_input skip (or replace) to continue without it",
+        hint=hint
+        or 'repair it, or continue without it: pass on_bad_input="skip" or on_bad_input="replace"',
         source=source.name,
     )
 
@@ -64,7 +65,7 @@ class NotReadableError(Exception):
 
 def no_column(name: str, what: str) -> NotReadableError:
     """The error for a file of columns whose column of text is missing or holds no text."""
-    hint = "name the column that holds the text with --text_field"
+    hint = "name the column that holds the text with text_field="
     return NotReadableError(NO_COLUMN, f"column {name!r}: {what}", hint)
 
 

@@ -25,6 +25,10 @@ _BLANK_LAST_LINE = re.compile(rb"(?:\A|\n)" + _BLANK + rb"\Z")
 _NO_BLANK = re.compile(_BLANK + rb"[^ \t\r\n]|[ \t\r]{%d}" % (BLANK_LIMIT + 1))
 
 
+CUT_TEXT_FILES = 'documents="line" or documents="paragraph"'
+"""What errors and notes advise, where a text file is to be more than one document."""
+
+
 class DocumentRule:
     """The rule `file`: only the end of the file ends a document. The others derive from it."""
 

@@ -105,7 +105,7 @@ class _CsvRows(RowReader):
 
     def _unclosed(self) -> None:
         what = f"not CSV: a quote that opens on line {self._lines.line:,} is not closed"
-        hint = "close it; --on_bad_input skip (or replace) leaves out the file from there on"
+        hint = 'close it; on_bad_input="skip" leaves out the file from there on'
         self.bad_row(self.row, bad_input.UNCLOSED_QUOTE, what, hint)
 
     def take(self, values: list[str], column: int) -> int:

@@ -97,7 +97,7 @@ def _find_text(value: Any, field: str) -> bytes:
     path = [field] if isinstance(top, dict) and field in top else field.split(".")
     for part in path:
         if not isinstance(value, dict) or part not in value:
-            hint = "name the field that holds the text with --text_field"
+            hint = "name the field that holds the text with text_field="
             what = f"no field {field!r} in {_shape(top)}"
             raise bad_input.NotReadableError(bad_input.NO_FIELD, what, hint)
         value = value[part]

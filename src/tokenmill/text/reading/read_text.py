@@ -86,8 +86,8 @@ def _check_utf8(chunk: Chunk, pieces: DocumentPieces, source: Source, rules: Rea
 
 def _not_utf8(source: Source, rules: ReadRules, offset: int, found: bytes) -> BadInputError:
     what = f"not UTF-8 (bytes {found.hex(' ')})"
-    hint = "convert the file, or pass --on_bad_input replace (or skip)"
+    hint = 'convert the file, or pass on_bad_input="replace" or on_bad_input="skip"'
     if rules.on_bad_input == "skip":
         what += f" in a document of more than {rules.long_line:,} bytes, too large to leave out"
-        hint = "pass --on_bad_input replace, or cut the file into smaller documents"
+        hint = 'pass on_bad_input="replace", or cut the file into smaller documents'
     return bad_input.bad_document(source, f" at byte {offset:,}", what, hint)
