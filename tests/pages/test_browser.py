@@ -13,6 +13,8 @@ import pytest
 from pages.conftest import SCRIPT
 
 from tokenmill.pages.report import report
+from tokenmill.train.curve import draw
+from tokenmill.train.run_page import make_run_page
 
 BROWSER, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 FLAGS = [
@@ -162,6 +164,32 @@ def test_every_curve_has_an_axis(browser, folder, tmp_path):
                 for e, name in ((curve, "stroke"), (find(browser, ".tick.second")[0], "fill"))
             ]
             assert colours[0] == colours[1]
+
+
+def test_the_page_of_a_run_can_be_read_on_a_phone(browser, tmp_path):
+    train = [(step, 9 / step + 0.2 * (step % 3)) for step in range(1, 400)]
+    losses = {"training": train, "val": train[::40]}
+    named = {f"val_{name}": train[::50] for name in ("code", "law", "a_name_that_is_very_long")}
+    rows = [{"step": 399, "sample": SCRIPT.decode() + "words " * 80}]
+    picture = draw("a-long-name-of-a-model", train, train[::40], named)
+    page = make_run_page(
+        "a model", picture, losses | named, rows, {"max_iters": 400, "x": "y" * 99}
+    )
+    path = tmp_path / "run.html"
+    path.write_text(page)
+    for screen in (phone(browser), contextlib.nullcontext()):
+        with screen:
+            browser.get(path.as_uri())
+
+            assert min(label_sizes(browser)) >= 10
+            assert labels_that_overlap(browser) == []
+            assert overflow(browser) <= 0
+            names = [cell.text for cell in find(browser, "tbody td:first-child")]
+            assert names[:5] == [*losses, *named]
+            numbers = find(browser, "td.n")
+            assert {cell.size["height"] for cell in numbers[:12]} == {numbers[0].size["height"]}
+            assert browser.title == "a model - tokenmill run"  # the sample is text, and not run
+    assert console(browser) == []
 
 
 def test_the_navigation_is_small_on_a_phone(browser, client):

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from tokenmill.train.curve import draw, ticks, write_curve
+from tokenmill.train.curve import draw, ticks
 from tokenmill.train.metrics import JsonLines, points
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -61,9 +61,3 @@ def test_metrics_after_the_step_of_a_resume_are_dropped(tmp_path):
     second.close()
 
     assert points(path, "loss") == [(1, 0.5), (2, 1.0), (3, 1.5), (4, 9.0)]
-
-
-def test_the_file_is_replaced_whole(tmp_path):
-    write_curve(tmp_path / "loss.svg", title="x", train=[(1, 1.0)], val=[])
-
-    assert [p.name for p in tmp_path.iterdir()] == ["loss.svg"]

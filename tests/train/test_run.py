@@ -96,6 +96,8 @@ def test_every_validation_set_is_evaluated_and_reported(corpus, capsys):
     assert set(json.loads((result.run_dir / "data.json").read_text())) == {"train", *names}
     picture = (result.run_dir / "loss.svg").read_text()
     assert f">val_late {found['val_late'][-1]:.3f}<" in picture
+    page = (result.run_dir / "run.html").read_text()
+    assert f'<td>val_late</td><td class="n">{found["val_late"][-1]:.4f}</td>' in page
 
     only = train(
         {**TINY, "out_dir": str(corpus / "runs"), "model_name": "only", "max_iters": 1},

@@ -40,8 +40,8 @@ def command(config_file: str | None, resume: bool, quiet: bool, **settings: Any)
     """Train a small GPT on token data.
 
     Exactly one of --input_file, --dataset_dir and --train_data_path says where the data is. The
-    run's folder gets checkpoints, metrics.jsonl, loss.svg, config.json and data.json. SIGTERM and
-    Ctrl-C save and stop (exit code 75).
+    run's folder gets checkpoints, metrics.jsonl, run.html, loss.svg, config.json and data.json.
+    SIGTERM and Ctrl-C save and stop (exit code 75).
 
     \b
     Examples:

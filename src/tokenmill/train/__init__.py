@@ -10,6 +10,7 @@ collectives.py  the few things ranks do together, and the device of each
 checkpoint.py   one folder a step, complete or not there
 metrics.py      the numbers of every step: metrics.jsonl, TensorBoard, W&B
 curve.py        loss.svg, drawn from them
+run_page.py     run.html, one page about the run
 sample.py       text from a trained model
 """
 

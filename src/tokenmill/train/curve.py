@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from tokenmill.base.atomic import write_atomically
 from tokenmill.base.markup import Html, Plot, number, tag
 
-PLOT = Plot(720, 400, left=64, right=24, top=56, bottom=48, label_gap=(10, 22))
+PLOT = Plot(720, 400, left=64, right=24, top=66, bottom=52, label_gap=(10, 22))
 MOST_POINTS = 1500  # a curve is 720 pixels wide; more points only make the file larger
 
 Points = Sequence[tuple[int, float]]
@@ -15,7 +13,9 @@ Points = Sequence[tuple[int, float]]
 STYLE = """
   svg { --paper: #ffffff; --ink: #1f2328; --faint: #6a737d; --grid: #e6e8eb;
         --train: #8fb4e8; --val: #d1570c;
-        font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; }
+        font: 13px system-ui, -apple-system, "Segoe UI", sans-serif;
+        max-width: 100%; height: auto; }
+  @media (max-width: 520px) { svg { font-size: 21px; } .title { font-size: 25px !important; } }
   @media (prefers-color-scheme: dark) {
     svg { --paper: #14171c; --ink: #e6e8eb; --faint: #9aa3ad; --grid: #2a2f37;
           --train: #4f7fc4; --val: #ff9d57; } }
@@ -29,32 +29,25 @@ STYLE = """
   .named { stroke: var(--val); stroke-width: 1.6; } .named-1 { stroke-dasharray: 7 4; }
   .named-2 { stroke-dasharray: 2 4; } .named-0 { stroke-dasharray: 10 3 2 3; }
 """
-LEGEND_COLUMNS, LEGEND_LINE = 3, 22
-
-
-def write_curve(
-    path: Path,
-    *,
-    title: str,
-    train: Points,
-    val: Points,
-    named: Mapping[str, Points] | None = None,
-) -> None:
-    """Draw training and validation loss over steps into `path`, replacing it whole.
-
-    `named` are the losses on validation sets with a name of their own.
-    """
-    write_atomically(path, draw(title, train, val, named).encode(), durable=False)
+LEGEND_COLUMNS, LEGEND_LINE = 2, 28
+LONGEST_NAME = 16  # of a curve
 
 
 def draw(title: str, train: Points, val: Points, named: Mapping[str, Points] | None = None) -> str:
-    """The picture as text."""
+    """Training and validation loss over steps, as the text of an SVG file.
+
+    `named` are the losses on validation sets with a name of their own.
+    """
     train = _thin([p for p in train if p[1] == p[1]])  # a NaN has no place on an axis
     val = [p for p in val if p[1] == p[1]]
     named = {name: [p for p in points if p[1] == p[1]] for name, points in (named or {}).items()}
     everything = [*train, *val, *(point for points in named.values() for point in points)]
     steps, losses = [s for s, _ in everything] or [0], [v for _, v in everything] or [0.0]
-    more = LEGEND_LINE * -(-len(named) // LEGEND_COLUMNS)
+    curves = {"val": ("validation", val), "train": ("training", train)}
+    for at, (name, points) in enumerate(named.items(), 1):
+        curves[f"named named-{at % 3} n{at}"] = (name, points)
+    curves = {kind: curve for kind, curve in curves.items() if curve[1]}
+    more = LEGEND_LINE * -(-len(curves) // LEGEND_COLUMNS)
     plot = replace(PLOT, height=PLOT.height + more, top=PLOT.top + more)
     x_ticks = ticks(0, max(max(steps), 1), whole=True)
     y_ticks = ticks(min(losses), max(losses))
@@ -70,15 +63,11 @@ def draw(title: str, train: Points, val: Points, named: Mapping[str, Points] | N
         plot.grid(((tick - y_min) / (y_max - y_min), f"{tick:g}") for tick in y_ticks),
         plot.below((tick / x_max, f"{tick:,g}") for tick in x_ticks),
         plot.axis_name("step", plot.height - 8),
-        tag("text", "loss", class_="tick left", x=plot.left - 10, y=plot.top - 18),
-        *_legend(train, val),
-        *_named_legend(named),
+        tag("text", "loss", class_="tick left", x=plot.left - 10, y=plot.top - 30),
+        *_legend(curves),
     ]
-    curves = [("train", train), ("val", val)]
-    curves += [(f"named named-{at % 3}", points) for at, points in enumerate(named.values(), 1)]
-    for kind, points in curves:
-        if points:
-            parts.append(tag("path", class_=kind, d=f"M{plot.corners(places(points), ' L')}"))
+    for kind, (_, points) in reversed(curves.items()):
+        parts.append(tag("path", class_=kind, d=f"M{plot.corners(places(points), ' L')}"))
     for x, y in places(val if len(val) <= 40 else val[-1:]):
         parts.append(tag("circle", class_="dot", cx=number(plot.x(x)), cy=number(plot.y(y)), r=3))
     size = {"width": plot.width, "height": plot.height}
@@ -86,27 +75,14 @@ def draw(title: str, train: Points, val: Points, named: Mapping[str, Points] | N
     return plot.svg(*parts, label=label, xmlns="http://www.w3.org/2000/svg", **size) + "\n"
 
 
-def _legend(train: Points, val: Points) -> list[Html]:
-    parts, right = [], PLOT.width - PLOT.right
-    for kind, name, points in (("val", "validation", val), ("train", "training", train)):
-        if points:
-            label = f"{name} {points[-1][1]:.3f}"
-            parts.append(tag("text", label, x=right, y=32, text_anchor="end"))
-            dash = f"M{number(right - 7.2 * len(label) - 24)},28 h18"
-            parts.append(tag("path", class_=kind, d=dash))
-            right -= int(7.2 * len(label)) + 44
-    return parts
-
-
-def _named_legend(named: Mapping[str, Points]) -> list[Html]:
-    """Validation sets with names, a few in each line below the first."""
+def _legend(curves: Mapping[str, tuple[str, Points]]) -> list[Html]:
+    """What each curve is, with its last value; below the title, so that no name is too long."""
     parts, column = [], (PLOT.width - PLOT.left - PLOT.right) // LEGEND_COLUMNS
-    for at, (name, points) in enumerate((n, p) for n, p in named.items() if p):
+    for at, (kind, (name, points)) in enumerate(curves.items()):
         line, place = divmod(at, LEGEND_COLUMNS)
         x, y = PLOT.left + place * column, 32 + LEGEND_LINE * (line + 1)
-        kind = f"named named-{(list(named).index(name) + 1) % 3}"
-        parts.append(tag("path", class_=kind, d=f"M{x},{y - 4} h28"))
-        shown = name if len(name) <= 18 else name[:17] + "\u2026"
+        parts.append(tag("path", class_=kind, d=f"M{x},{y - 5} h28"))
+        shown = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "\u2026"
         parts.append(tag("text", f"{shown} {points[-1][1]:.3f}", x=x + 36, y=y))
     return parts
 

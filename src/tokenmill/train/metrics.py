@@ -7,14 +7,15 @@ that of a run that was never stopped (but for the timings).
 import importlib.util
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tokenmill.base.atomic import sync_open_file, write_atomically
 from tokenmill.errors import FormatError, MissingExtraError
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.curve import write_curve
+from tokenmill.train.curve import draw
+from tokenmill.train.run_page import make_run_page
 
 NAMED_LOSS = re.compile(r"val_\w+_loss")  # of a validation set with a name, such as val_code
 
@@ -103,20 +104,21 @@ class RunRecord:
             logger.log(values, step)
 
     def draw(self) -> None:
-        """The curve so far, as loss.svg."""
-        if self._loggers:
-            path = self.config.run_dir / "metrics.jsonl"
-            write_curve(
-                self.config.run_dir / "loss.svg",
-                title=self.config.model_name,
-                train=points(path, "loss"),
-                val=points(path, "val_loss"),
-                named={
-                    name.removesuffix("_loss"): points(path, name)
-                    for name in sorted({name for row in read(path) for name in row})
-                    if NAMED_LOSS.fullmatch(name)
-                },
-            )
+        """The curve so far, as loss.svg, and all losses in run.html."""
+        if not self._loggers:
+            return
+        folder, title = self.config.run_dir, self.config.model_name
+        rows = list(read(folder / "metrics.jsonl"))
+        train, val = (_points(rows, name) for name in ("loss", "val_loss"))
+        named = {
+            name.removesuffix("_loss"): _points(rows, name)
+            for name in sorted({name for row in rows for name in row})
+            if NAMED_LOSS.fullmatch(name)
+        }
+        picture, losses = draw(title, train, val, named), {"training": train, "val": val, **named}
+        page = make_run_page(title, picture, losses, rows, self.config.to_json())
+        for name, text in (("loss.svg", picture), ("run.html", page)):
+            write_atomically(folder / name, text.encode(), durable=False)
 
     def close(self) -> None:
         loggers, self._loggers = self._loggers, []
@@ -147,5 +149,9 @@ def _row(line: bytes, where: str) -> dict[str, Any]:
 
 def points(path: Path, name: str) -> list[tuple[int, float]]:
     """(step, value) of one number over a run."""
-    rows = ((row["step"], row.get(name)) for row in read(path))
-    return [(step, value) for step, value in rows if isinstance(value, int | float)]
+    return _points(read(path), name)
+
+
+def _points(rows: Iterable[Mapping[str, Any]], name: str) -> list[tuple[int, float]]:
+    found = ((row["step"], row.get(name)) for row in rows)
+    return [(step, value) for step, value in found if isinstance(value, int | float)]
