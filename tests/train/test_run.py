@@ -213,7 +213,7 @@ def test_the_first_token_of_a_document_is_not_asked_for(tmp_path):
 def test_an_id_beyond_the_vocabulary_ends_the_run_with_its_place(tmp_path):
     np.save(tmp_path / "x.npy", np.full(4000, 300, np.uint16))
 
-    with pytest.raises(MismatchError, match=r"token id 300 at token \d+ of x\.npy"):
+    with pytest.raises(TokenmillError, match=r"x\.npy holds the id 300, .* \(its token \d+"):
         train(
             {**TINY, "out_dir": str(tmp_path), "train_data_path": str(tmp_path / "x.npy")},
             quiet=True,
