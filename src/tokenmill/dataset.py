@@ -383,10 +383,14 @@ class TokenDataset(TokenAxis):
         return None
 
 
-def _index_state(file: TokenFile) -> tuple[object, ...]:
-    """What changes with the index of a file: its hash, else the size and time of its own file."""
+def _index_state(file: TokenFile) -> object:
+    """What changes when a file has another index of documents: a hash, or the state of a file."""
     if file.hashes is not None:
-        return (file.hashes.ends,)
+        return file.hashes.ends
     assert file.ends is not None
-    stat = os.stat(file.ends.file) if file.ends.file and os.path.exists(file.ends.file) else None
-    return file.ends.count, None if stat is None else (stat.st_size, stat.st_mtime_ns)
+    names = (file.ends.file, *file.ends.args)
+    paths = [name for name in names if isinstance(name, str) and os.path.isfile(name)]
+    if paths:
+        stats = [os.stat(path) for path in paths]
+        return [(stat.st_size, stat.st_mtime_ns) for stat in stats]
+    return hashlib.blake2b(file.ends().tobytes(), digest_size=16).hexdigest()
