@@ -83,6 +83,24 @@ def test_the_batch_of_a_step_is_shown_row_by_row(data):
         assert row.title.startswith(f"step 4, rank 1, row {number} (sample ")
 
 
+@pytest.mark.parametrize("kind", ["packed", "documents"])
+def test_rows_of_documents_are_shown_without_padding(data, path, capsys, kind):
+    loader = BatchLoader(data, batch_size=3, block_size=400, rows=kind)
+    batch = loader.batch(2)
+
+    rows = list(show_step(loader, 2))
+    run(path, "--step", 2, "--rows", kind, "--batch_size", 3, "--block_size", 400, "--json")
+
+    printed = json.loads(capsys.readouterr().out)
+    for number, row in enumerate(rows):
+        held = batch.segments[number] >= 0
+        assert [token.id for token in row.tokens] == batch.tokens[number][held].tolist()
+        assert [token["id"] for token in printed[number]["tokens"]] == [t.id for t in row.tokens]
+        count = int(batch.segments[number].max()) + 1
+        assert f": {count} document{'s' * (count > 1)}, {(~held).sum()} of padding" in row.title
+        assert row.place == place_of(data, int(batch.starts[number]))
+
+
 def test_one_row_of_a_step_can_be_asked_for(data):
     loader = BatchLoader(data, batch_size=3, block_size=64)
 

@@ -146,6 +146,27 @@ def test_the_batch_of_a_step_is_the_loader_s(client, folder, stream, asked):
         assert f"document?at={start}" in page.links
 
 
+@pytest.mark.parametrize("kind", ["packed", "documents"])
+def test_rows_of_documents_are_shown_with_their_documents_and_without_padding(client, folder, kind):
+    data = tokenmill.open(folder)
+    loader = tokenmill.BatchLoader(data, prefetch=0, batch_size=2, block_size=300, rows=kind)
+    batch = loader.batch(3)
+
+    pages = [
+        client.page(f"/batch?step=3&row={row}&batch_size=2&block_size=300&rows={kind}")
+        for row in range(2)
+    ]
+
+    for row, page in enumerate(pages):
+        assert page.articles == [batch.tokens[row][batch.segments[row] >= 0].tolist()]
+        edges = [a["href"] for a in page.named("a") if a.get("class") == "edge"]
+        pieces = batch.pieces.between(row, row + 1)
+        assert edges == [f"document?at={start}" for start in pieces.starts.tolist()]
+        assert ("of padding" in page.text) == bool((batch.segments[row] < 0).any())
+    wrong = client.ask(f"/batch?rows={kind}&order=blocks")
+    assert wrong[0] == 400
+
+
 def test_a_row_is_shown_whole_when_asked_for(client, folder):
     loader = tokenmill.BatchLoader(tokenmill.open(folder), prefetch=0)
 

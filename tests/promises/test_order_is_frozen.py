@@ -112,6 +112,46 @@ def test_a_mixture_with_a_change_of_weights():
     assert order.fingerprint() == "116fe67ee79d8dc5"
 
 
+@pytest.mark.parametrize(
+    ("options", "first", "whole", "fingerprint"),
+    [
+        ({"rows": "packed"}, [137525, 449610, 60456], "41484ba525123029", "d00bba63c2081649"),
+        (
+            {"rows": "packed", "begin_token": 60_000},
+            [218135, 404724, 139939],
+            "910f0432958dc56f",
+            "85556625d8e07e2a",
+        ),
+        (
+            {"rows": "packed", "order": "sequential"},
+            [81417, 206667, 331917],
+            "57de558be630e75e",
+            "ab2a8f030b0e5f14",
+        ),
+        ({"rows": "documents"}, [20914, 127915, 130779], "f115e353440edeed", "c4b817e02f9099f8"),
+        (
+            {"rows": "documents", "order": "sequential"},
+            [0, 256, 420],
+            "0ddedd01744fcbf5",
+            "2962584cb5a4a45b",
+        ),
+    ],
+    ids=str,
+)
+def test_two_epochs_of_rows_of_documents(options, first, whole, fingerprint):
+    """Documents of 1 to 500 tokens; `first` are those that the first rows begin with."""
+    lengths = np.arange(1, 2000) * 7919 % 500 + 1
+    ids = np.arange(lengths.sum(), dtype=np.uint32) % 50_000
+    data = from_array(ids.astype(np.uint16), document_ends=np.cumsum(lengths))
+    loader = BatchLoader(data, batch_size=1, block_size=256, seed=42, epochs=2, **options)
+
+    batches = list(loader)
+
+    assert [int(batch.starts[0]) for batch in batches[:3]] == first
+    assert digest(*(batch.tokens for batch in batches)) == whole
+    assert loader.state_dict()["order_fingerprint"] == fingerprint
+
+
 def test_rank_1_of_2_reads_its_half_of_the_second_step():
     data = from_array(np.arange(101, dtype=np.uint16))
     loader = BatchLoader(data, batch_size=2, block_size=10, seed=0, rank=1, world_size=2)

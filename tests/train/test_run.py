@@ -293,3 +293,36 @@ def test_tensorboard_gets_the_numbers_when_asked(corpus):
     events.Reload()
     read = [(e.step, e.value) for e in events.Scalars("loss")]
     assert read == [(s, pytest.approx(v, rel=1e-6)) for s, v in losses(result.run_dir)]
+
+
+@pytest.mark.parametrize("documents", ["auto", "off"])
+def test_packed_rows_train_and_resume_with_the_next_row(corpus, documents):
+    """A document a line, a begin token before each; stopped at step 6, on to 12."""
+    texts = corpus / "lines.txt"
+    texts.write_text("\n\n".join(text(200).splitlines()))
+    prepare(texts, corpus / "data", tokenizer="bytes", workers=1, val_fraction=0.2)
+    settings = {
+        "dataset_dir": str(corpus / "data"),
+        "rows": "packed",
+        "begin_token": 255,
+        "documents": documents,
+        "decay_iters": 12,
+    }
+
+    whole = run(corpus, "whole", max_iters=12, **settings)
+    run(corpus, "stopped", max_iters=6, **settings)
+    resumed = train(
+        {**TINY, "out_dir": str(corpus / "runs"), "model_name": "stopped", "max_iters": 12}
+        | settings,
+        resume=True,
+        quiet=True,
+    )
+
+    assert losses(resumed.run_dir)[-1] == losses(whole.run_dir)[-1]
+    assert val_losses(whole.run_dir)[-1][1] < val_losses(whole.run_dir)[0][1]
+    with pytest.raises(TokenmillError, match=r"rows +packed -> windows"):
+        train(
+            {**TINY, "out_dir": str(corpus / "runs"), "model_name": "stopped", "rows": "windows"},
+            resume=True,
+            quiet=True,
+        )

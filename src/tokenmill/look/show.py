@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tokenmill.base.human import plural
+from tokenmill.batches.batch import Batch
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.lookup import TokenPlace, place_of
 from tokenmill.dataset import TokenDataset
@@ -71,4 +72,19 @@ def show_step(
         data = loader.datasets[int(batch.sources[number])]
         start, sample = int(batch.starts[number]), int(batch.samples[number])
         title = f"step {step:,}, rank {loader.rank}, row {number} (sample {sample:,})"
-        yield show_tokens(data, start, start + loader.block_size + 1, limit=limit, title=title)
+        if batch.pieces is None:
+            stop = start + loader.block_size + 1
+            yield show_tokens(data, start, stop, limit=limit, title=title)
+        else:
+            yield _show_row(data, batch, number, title, limit)
+
+
+def _show_row(data: TokenDataset, batch: Batch, row: int, title: str, limit: int) -> Excerpt:
+    """A row of documents without its padding; the place is that of its first token."""
+    assert batch.pieces is not None
+    tokens, filled = batch.tokens[row], int(batch.pieces.filled[row])
+    count = int(batch.pieces.firsts[row + 1] - batch.pieces.firsts[row])
+    ids = tokens[: min(filled, limit)]
+    shown = show_ids(ids, data.tokenizer, end_of_text_id=data.end_of_text_id)
+    title += f": {plural(count, 'document')}, {len(tokens) - filled:,} of padding"
+    return Excerpt(title, place_of(data, int(batch.starts[row])), shown, filled - len(ids))

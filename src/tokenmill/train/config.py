@@ -18,9 +18,9 @@ from tokenmill.errors import SettingsMismatchError
 # Changing one of these makes another run; all others may change between stop and resume.
 SHAPES_THE_RUN = (
     "n_layer", "n_head", "n_embd", "block_size", "dropout", "vocab_size", "tokenizer", "documents",
-    "order", "fim_rate", "fim_spm_rate", "fim_ids", "drop_rate", "replace_rate", "batch_size",
-    "learning_rate", "min_learning_rate", "warmup_iters", "decay_iters",
-    "weight_decay", "beta1", "beta2", "grad_clip", "seed",
+    "order", "rows", "begin_token", "fim_rate", "fim_spm_rate", "fim_ids", "drop_rate",
+    "replace_rate", "batch_size", "learning_rate", "min_learning_rate", "warmup_iters",
+    "decay_iters", "weight_decay", "beta1", "beta2", "grad_clip", "seed",
 )  # fmt: skip
 AT_LEAST_ONE = (
     "max_iters", "batch_size", "block_size", "n_layer", "n_head", "n_embd", "eval_batches",
@@ -50,6 +50,10 @@ class TrainConfig:
     """Keep attention and positions within documents; `auto`: when the data knows their ends."""
     order: Literal["shuffle", "sequential", "random", "blocks"] = "shuffle"
     """Order of the windows; docs/order.md describes each."""
+    rows: Literal["windows", "packed", "documents"] = "windows"
+    """What a row holds: a window, whole documents packed, or one document; see docs/rows.md."""
+    begin_token: int | None = None
+    """Id to put before every document, with packed rows or one document a row."""
     skip_steps: str | None = None
     """Steps of the data to leave out, such as 120,400-410: batches that spoiled a run."""
 

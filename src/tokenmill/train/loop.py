@@ -96,6 +96,8 @@ class Trainer:
             block_size=config.block_size,
             seed=config.seed,
             order=config.order,
+            rows=config.rows,
+            begin_token=config.begin_token,
             device=device,
             rank=ranks.rank,
             world_size=ranks.world_size,
@@ -206,8 +208,8 @@ class Trainer:
                 batch.inputs,
                 batch.targets,
                 loss_mask=batch.loss_mask,
-                document_ids=batch.document_ids,
-                positions=batch.positions,
+                document_ids=batch.document_ids if self.data.documents else None,
+                positions=batch.positions if self.data.documents else None,
             )
         return total
 

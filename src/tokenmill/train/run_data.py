@@ -62,6 +62,7 @@ def open_data(config: TrainConfig, say: Say) -> TrainingData:
         f"{_sizes(held_out)}; {vocab_size:,} ids"
         f"{'' if tokenizer is None else f' of {tokenizer.name}'}; "
         f"attention {'within documents' if documents else 'across documents'}"
+        f"{'' if config.rows == 'windows' else f'; rows: {config.rows}'}"
     )
     return TrainingData(train, held_out, vocab_size, tokenizer, documents)
 

@@ -37,6 +37,8 @@ WHAT = {"doc": "--doc", "tokens": "--tokens", "step": "--step", "text": "--find"
 @value("--seed", "N", "With --step: seed of the order", default=0)
 @value("--order", "NAME", "With --step: name of the order", default="shuffle")
 @switch("--phase", "With --step: the order moves by a phase each epoch")
+@value("--rows", "KIND", "With --step: windows, packed or documents", default="windows")
+@value("--begin_token", "ID", "With --step and documents: id put before each", type=int)
 @value("--row", "I", "With --step: this row only", type=int)
 @open_options
 @prints_outcome
@@ -52,6 +54,7 @@ def command(
         tokenmill show data/corpus --doc 17
         tokenmill show data/corpus --split val --tokens 1000:1100 --ids
         tokenmill show data/corpus --step 1000 --rank 0 --batch_size 8 --block_size 1024 --seed 0
+        tokenmill show data/corpus --step 0 --rows packed --block_size 2048
         tokenmill show data/corpus --find "never seen again"
     """
     import tokenmill

@@ -148,10 +148,10 @@ def meter(share: float, words: str) -> Html:
     return tag("div", drawing, tag("span", words), class_="meter")
 
 
-def strip(cuts: Sequence[int], length: int) -> Html:
-    """How documents are packed into a row: a bar cut where another one begins."""
+def strip(cuts: Sequence[int], length: int, filled: int | None = None) -> Html:
+    """How documents are packed into a row: a bar for each; what follows the last is padding."""
     parts = []
-    for place, (begin, end) in enumerate(pairwise([0, *cuts, length])):
+    for place, (begin, end) in enumerate(pairwise([0, *cuts, filled or length])):
         words = tag("title", f"part {place}: {end - begin:,} tokens")
         width = max(0.5, 1000 * (end - begin) / length - 1.5)
         parts.append(_bar(1000 * begin / length, width, f"part p{place % 6}", words))

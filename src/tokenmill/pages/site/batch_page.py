@@ -1,6 +1,9 @@
 """Page: the batch of a step, row by row: its documents, positions, and where each row is from."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
 
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
@@ -62,19 +65,24 @@ def _summary(made: Batch) -> Html:
     """How many documents and masked targets the batch has."""
     if made.marks is None:
         return note("Nothing in this data says where documents end.")
-    documents = int((made.marks.document_ids.max(axis=1) + 1).sum())
-    masked = int((~made.marks.loss_mask).sum())
+    segments = made.marks.segments
+    documents = int((segments.max(axis=1) + 1).sum())
+    padding = int((segments < 0).sum())
+    begin = int((~made.marks.loss_mask & (segments[:, 1:] >= 0)).sum())
     return note(
         f"{plural(len(made.inputs), 'row')} of {made.inputs.shape[1]:,} inputs, "
-        f"{plural(documents, 'document part')}; {masked:,} of {made.inputs.size:,} targets "
-        "begin another document (masked when documents are kept apart). No padding."
+        f"{plural(documents, 'document part')}; {begin:,} of {made.inputs.size:,} targets "
+        "begin another document (masked when documents are kept apart). "
+        f"{f'Padding: {padding:,} of {segments.size:,} tokens' if padding else 'No padding'}."
     )
 
 
 def _row(view: View, made: Batch, number: int, whole: str | None) -> Html:
     """One row: its place, its packing, its tokens; a part, if `whole` is where to see them all."""
-    tokens, start = made.tokens[number], int(made.starts[number])
-    limit = min(ROW_TOKENS, len(tokens)) if whole else len(tokens)
+    start = int(made.starts[number])
+    tokens, parts = made.tokens[number], _parts(view, made, number)
+    filled = len(tokens) if made.pieces is None else int(made.pieces.filled[number])
+    limit = min(ROW_TOKENS, filled) if whole else filled
     extent = view.documents.at(start)
     file, offset = view.file_of(start)
     link = address("document", view.here, {"at": start})
@@ -87,26 +95,47 @@ def _row(view: View, made: Batch, number: int, whole: str | None) -> Html:
         join(tag("a", extent.name, href=link), inside),
     ]
     heading = tag("h2", *(tag("span", part) for part in place), class_="row")
-    packing, cuts = None, []
-    if view.data.knows_documents:
-        ends = view.data.document_ends(start, start + len(tokens) - 1)
-        cuts = (ends - start).tolist()
-        packing = strip(cuts, len(tokens))
-    words = extent.name if start == extent.start else f"{extent.name}, continued"
-    edges = {0: _edge(view, start, words)}
-    for cut in (cut for cut in cuts if cut < limit):
-        edges[cut] = _edge(view, start + cut, view.documents.beginning(start + cut).name)
+    cuts = [column for column, _, _ in parts[1:]]
+    packing = strip(cuts, len(tokens), filled) if view.data.knows_documents else None
+    edges = {part.column: _edge(view, part) for part in parts if part.column < limit}
     notes = [_note(made, number, column) for column in range(limit)]
     body = coloured(view.show_ids(tokens[:limit]), notes=notes, edges=edges)
     rest = None
-    if limit < len(tokens):
-        rest = tag("p", tag("a", f"{len(tokens) - limit:,} more tokens", href=whole))
-    return tag("article", heading, packing, body, rest, id=f"row-{number}")
+    if limit < filled:
+        rest = tag("p", tag("a", f"{filled - limit:,} more tokens", href=whole))
+    padding = None if filled == len(tokens) else note(f"{len(tokens) - filled:,} of padding")
+    return tag("article", heading, packing, body, rest, padding, id=f"row-{number}")
 
 
-def _edge(view: View, position: int, words: str) -> Html:
+class _Part(NamedTuple):
+    """A document, or a part of one, in a row."""
+
+    column: int
+    position: int
+    """Of its first token, on the axis."""
+    begins: bool
+    """Whether it is known that the document begins there."""
+
+
+def _parts(view: View, made: Batch, number: int) -> list[_Part]:
+    start = int(made.starts[number])
+    if made.pieces is not None:
+        row = made.pieces.chosen(np.array([number]))
+        found = zip(row.columns.tolist(), row.starts.tolist(), strict=True)
+        return [_Part(column, position, False) for column, position in found]
+    ends = []
+    if view.data.knows_documents:
+        ends = view.data.document_ends(start, start + made.tokens.shape[1] - 1).tolist()
+    return [_Part(0, start, False), *(_Part(end - start, end, True) for end in ends)]
+
+
+def _edge(view: View, part: _Part) -> Html:
     """Where a document begins or continues, with a link to it."""
-    return tag("a", words, class_="edge", href=address("document", view.here, {"at": position}))
+    find = view.documents.beginning if part.begins else view.documents.at
+    extent = find(part.position)
+    words = extent.name if part.position == extent.start else f"{extent.name}, continued"
+    link = address("document", view.here, {"at": part.position})
+    return tag("a", words, class_="edge", href=link)
 
 
 def _note(made: Batch, number: int, column: int) -> str:
@@ -116,5 +145,5 @@ def _note(made: Batch, number: int, column: int) -> str:
     if marks is not None:
         words += f", position {marks.positions[place]:,} of part {marks.document_ids[place]:,}"
         if not marks.loss_mask[place]:
-            words += "\nits target begins another document"
+            words += "\nno loss: its target begins another document, or is padding"
     return words

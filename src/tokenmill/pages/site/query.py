@@ -6,9 +6,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from tokenmill.base.markup import Html, tag
+from tokenmill.base.suggest import one_of
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.dataset import TokenDataset
 
+ROWS = ("windows", "packed", "documents")
 ORDERS = ("shuffle", "sequential", "blocks", "random")
 MAX_BATCH_TOKENS = 4 << 20
 MAX_STEP = 10**12
@@ -70,6 +72,8 @@ class OrderSettings:
     rank: int = 0
     world_size: int = 1
     phase: bool = False
+    rows: str = "windows"
+    begin_token: int | None = None
 
     @classmethod
     def read(cls, query: Query) -> "OrderSettings":
@@ -82,9 +86,12 @@ class OrderSettings:
             rank=query.number("rank", usual.rank, most=1 << 20),
             world_size=query.number("world_size", usual.world_size, least=1, most=1 << 20),
             phase=query.text("phase") == "1",
+            rows=query.text("rows", usual.rows),
+            begin_token=query.optional("begin_token"),
         )
         if settings.order not in ORDERS:
             raise ValueError(f"order is {settings.order!r}; it must be one of {', '.join(ORDERS)}")
+        one_of("rows", settings.rows, ROWS)
         if settings.batch_size * settings.block_size > MAX_BATCH_TOKENS:
             raise ValueError(
                 f"a batch of {settings.batch_size:,} rows of {settings.block_size:,} tokens is "
@@ -105,6 +112,7 @@ class OrderSettings:
 
     def fields(self) -> list[Html]:
         options = (tag("option", name, selected=name == self.order) for name in ORDERS)
+        kinds = (tag("option", name, selected=name == self.rows) for name in ROWS)
         return [
             number_field("rank", self.rank),
             number_field("world_size", self.world_size),
@@ -112,6 +120,8 @@ class OrderSettings:
             number_field("block_size", self.block_size),
             number_field("seed", self.seed),
             tag("label", tag("span", "order"), tag("select", *options, name="order")),
+            tag("label", tag("span", "rows"), tag("select", *kinds, name="rows")),
+            number_field("begin_token", self.begin_token),
             tag(
                 "label",
                 tag("span", "phase"),
