@@ -30,8 +30,8 @@ class Batch:
     """The source of each row, as its place in the mixture (0 without one)."""
     marks: DocumentMarks | None = None
     """Where documents are, with `documents=True` or rows of documents."""
-    pieces: RowPieces | None = None
-    """What the rows are made of; None if they are windows."""
+    row_pieces: tuple[RowPieces, int] | None = None
+    """Where to find `pieces`: those of rows of several batches, and the first row of this one."""
     augmented_labels: np.ndarray | None = None
     """The labels, where an augmentation gives others than the tokens say."""
     labels_are_inputs: bool = False
@@ -41,9 +41,17 @@ class Batch:
         return iter((self.inputs, self.labels if self.masks_targets else self.targets))
 
     @property
+    def pieces(self) -> RowPieces | None:
+        """What the rows are made of; None if they are windows."""
+        if self.row_pieces is None:
+            return None
+        table, first = self.row_pieces
+        return table.between(first, first + len(self.tokens))
+
+    @property
     def masks_targets(self) -> bool:
         """Whether it unpacks as labels: rows have padding, or an augmentation chose the targets."""
-        return self.pieces is not None or self.augmented_labels is not None
+        return self.row_pieces is not None or self.augmented_labels is not None
 
     @property
     def inputs(self) -> np.ndarray:

@@ -103,7 +103,7 @@ class BatchMaker:
     ) -> Batch:
         tokens = tokens.astype(self.dtype, copy=False)
         starts, sources = places.starts[i], places.sources[i]
-        batch = Batch(tokens, step, samples, starts, sources, marks, places.pieces_of(i))
+        batch = Batch(tokens, step, samples, starts, sources, marks, places.row_pieces(i))
         return batch if self.augment is None else self.augment(batch)
 
 

@@ -150,10 +150,12 @@ def mark_pieces(
     padded = np.flatnonzero(filled < length)
     begins = np.insert(places, pieces.firsts[1:][padded], padded * length + filled[padded])
     spans = DocumentSpans(np.append(begins, num_batches * num_rows * length), length)
-    counted = np.arange(1, length) < filled[:, None]
-    inside = pieces.columns > 0
-    counted[pieces.rows[inside], pieces.columns[inside] - 1] = False
-    counted = counted.reshape(num_batches, num_rows, length - 1)
+    # No loss where the target begins another document, or is padding.
+    counted = np.ones((num_batches * num_rows, length), bool)
+    targets = np.arange(length, dtype=np.int32)
+    counted[padded] = targets < filled[padded].astype(np.int32)[:, None]
+    counted.reshape(-1)[places] = False
+    counted = counted.reshape(shape)[:, :, 1:]
     return _marks(spans, counted, max_documents, filled.reshape(num_batches, num_rows))
 
 

@@ -29,9 +29,9 @@ class PiecePlaces(NamedTuple):
         pieces = self.pieces.between(low * rows, min(high, len(self.sources)) * rows)
         return PiecePlaces(self.sources[low:high], self.starts[low:high], pieces)
 
-    def pieces_of(self, step: int) -> RowPieces:
-        """The pieces of the batch of one of the steps."""
-        return self.steps(step, step + 1).pieces
+    def row_pieces(self, step: int) -> tuple[RowPieces, int]:
+        """The pieces of all rows, and the first row of one of the steps."""
+        return self.pieces, step * self.sources.shape[1]
 
 
 class DocumentRows:

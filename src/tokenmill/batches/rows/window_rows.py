@@ -29,7 +29,7 @@ class WindowPlaces(NamedTuple):
     def steps(self, low: int, high: int) -> "WindowPlaces":
         return WindowPlaces(*(table[low:high] for table in self))
 
-    def pieces_of(self, step: int) -> None:
+    def row_pieces(self, step: int) -> None:
         """Windows are not made of pieces."""
 
 
