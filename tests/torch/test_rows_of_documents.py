@@ -15,6 +15,7 @@ from tokenmill.torch import (
     TorchLoader,
     WindowsDataset,
     WindowsIterable,
+    create_dataloaders,
     loss_per_source,
 )
 
@@ -134,3 +135,27 @@ def test_the_loss_of_each_source_is_exact_where_rows_have_padding():
     for source, values in expected.items():
         assert counts[source] == len(values)
         assert sums[source] / counts[source] == pytest.approx(np.mean(values), rel=1e-5)
+
+
+def test_loaders_of_files_pack_for_training_and_validate_on_windows(tmp_path):
+    ids = np.where(np.arange(4000) % 37 == 36, 0, 1 + np.arange(4000) % 90).astype(np.uint16)
+    for name in ("train.npy", "val.npy"):
+        np.save(tmp_path / name, ids)
+    opened = {"end_of_text_id": 0, "seed": 5, "max_length": 16, "batch_size": 4}
+
+    train, val = create_dataloaders(
+        tmp_path / "train.npy", tmp_path / "val.npy", rows="packed", begin_token=99, **opened
+    )
+
+    core = BatchLoader(
+        from_array(ids, end_of_text_id=0),
+        batch_size=4,
+        block_size=16,
+        seed=5,
+        rows="packed",
+        begin_token=99,
+    ).batch(0)
+    batch = next(iter(train))
+    assert np.array_equal(batch["input_ids"], core.inputs)
+    assert np.array_equal(batch["labels"], core.labels)
+    assert (next(iter(val))["labels"] != -100).all()

@@ -120,6 +120,8 @@ def create_dataloaders(
     num_workers: int = 0,
     prefetch_factor: int | None = None,
     seed: int = 42,
+    rows: str = "windows",
+    begin_token: int | None = None,
     augment: Sequence[Any] | None = None,
     **open_options: Any,
 ) -> tuple[StatefulTokenLoader, StatefulTokenLoader]:
@@ -127,8 +129,8 @@ def create_dataloaders(
 
     A pass is one epoch, the next pass the next, shuffled again. Both take the share of this rank
     (`batch_size` is the rows of one rank; of a smaller validation set, the batch is shorter), and
-    both have `state_dict` and `load_state_dict` that do not depend on the workers. `augment` is for
-    training alone: validation is never augmented.
+    both have `state_dict` and `load_state_dict` that do not depend on the workers. `rows`,
+    `begin_token` and `augment` are for training alone: validation always reads plain windows.
     """
     workers = {"prefetch_factor": prefetch_factor} if num_workers and prefetch_factor else {}
     if num_workers:
@@ -137,20 +139,23 @@ def create_dataloaders(
     def loader(path: str | Path, order: str) -> StatefulTokenLoader:
         if not Path(path).exists():
             raise FileNotFoundError(f"token file not found: {path} (looked in {Path.cwd()})")
-        data, rows = dataset.open(path, "all", **open_options), batch_size
+        data, size = dataset.open(path, "all", **open_options), batch_size
         if order == "sequential":  # a small validation set is one shorter batch, equal on all ranks
             windows = max(0, data.num_tokens - 1) // max_length
-            rows = min(rows, max(1, windows // find_ranks().world_size))
+            size = min(size, max(1, windows // find_ranks().world_size))
+        training = order == "shuffle"
         return StatefulTokenLoader(
             data,
-            batch_size=rows,
+            batch_size=size,
             block_size=max_length,
             num_workers=num_workers,
             items="dict",
             seed=seed,
             order=order,
-            augment=augment if order == "shuffle" else None,
-            from_start=order == "sequential",
+            rows=rows if training else "windows",
+            begin_token=begin_token if training else None,
+            augment=augment if training else None,
+            from_start=not training,
             workers=workers,
         )
 
