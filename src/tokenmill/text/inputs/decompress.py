@@ -6,7 +6,8 @@ every member (gzip), frame (zstd) or stream (xz, bz2) is read, zero bytes may pa
 a member that stops early or anything else after the last one is an error.
 
 `read(n)` returns at most n bytes whatever the compression ratio, so a decompression bomb costs
-time, not memory.
+no memory. Nor does it cost more than some time: a file that unpacks to more than a thousand times
+its size, as no text does, is refused after 1 GiB of it.
 """
 
 import bz2
@@ -20,6 +21,7 @@ from tokenmill.errors import BadInputError
 from tokenmill.text.inputs import open_input
 
 BLOCK_BYTES = 1 << 18  # compressed bytes read at a time
+BOMB_BYTES, BOMB_RATIO = 1 << 30, 1000
 _FAULTS = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
@@ -89,6 +91,8 @@ class InputStream:
             parts.append(part)
             left -= len(part)
         self.position += size - left
+        if self._kind and self.position > max(BOMB_BYTES, BOMB_RATIO * self.raw_position):
+            raise self._bomb()
         return b"".join(parts)
 
     def skip(self, size: int) -> None:
@@ -141,6 +145,14 @@ class InputStream:
         block = open_input.read_full(self._file, size)
         self.raw_position += len(block)
         return block
+
+    def _bomb(self) -> BadInputError:
+        return open_input.bad_file(
+            self._name,
+            f"unpacks to more than {BOMB_RATIO:,} times its size: to {self.position:,} bytes so "
+            f"far, from {self.raw_position:,}",
+            hint="no text is so repetitive; if this is meant, unpack the file and give that",
+        )
 
     def _error(self, what: str) -> BadInputError:
         return open_input.bad_file(
