@@ -111,6 +111,9 @@ def main(args: list[str] | None = None) -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         print("stopped", file=sys.stderr)
         sys.exit(75)
+    except MemoryError as error:
+        print(visible(f"error: there is not enough memory: {error}"), file=sys.stderr)
+        sys.exit(1)
     except BrokenPipeError:
         # The reader of our output went away (`| head`): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,6 +6,9 @@ add 6 bytes for each byte of text, 1.3 GB after 240 MB. So the encoder is thrown
 again (0.1 s) when the process has grown by GROWTH_LIMIT since it was built, or after TEXT_LIMIT.
 Ids do not depend on it.
 
+Where memory ends, it ends the process: it is not written in Python. So where the address space is
+limited (`ulimit -v`), what is left of it is compared with what encoding may take, before.
+
 Not for texts that are not UTF-8.
 """
 
@@ -16,11 +19,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tokenmill.base.human import human_bytes
+from tokenmill.errors import TokenmillError
 from tokenmill.tokens.tokenizer import Ends, Ids, ends_of
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
 
 GROWTH_LIMIT = 256 << 20  # bytes of resident memory
 TEXT_LIMIT = 4 << 30  # bytes of text, where resident memory can be asked for
 TEXT_LIMIT_UNSEEN = 64 << 20  # and where it cannot: worst case then 400 MB
+BUILT_BYTES, MEMORY_PER_BYTE = 48 << 20, 7  # of an encoder, and of what it remembers of a text
 SINGLY = 100_000  # texts of a process, at 2 us each: more are worth the 0.4 s to import awkward
 
 
@@ -37,6 +48,8 @@ class Encoder:
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         if not texts:
             return np.empty(0, np.uint32), np.empty(0, np.int64)
+        num_bytes = sum(map(len, texts))
+        check_address_space(num_bytes)
         if self._backend is None:
             self._backend, self._text_seen = self._build(), 0
             self._size_when_built = resident_bytes()
@@ -46,7 +59,7 @@ class Encoder:
             ids, ends = np.concatenate(found) if len(found) > 1 else found[0], ends_of(found)
         else:
             ids, ends = self._encode_many(texts)
-        self._text_seen += sum(map(len, texts))
+        self._text_seen += num_bytes
         if self._is_worn():
             self._backend = None
         return ids, ends
@@ -67,11 +80,32 @@ class Encoder:
         return size - self._size_when_built > GROWTH_LIMIT or self._text_seen >= TEXT_LIMIT
 
 
+def check_address_space(num_bytes: int) -> None:
+    """Refuse to encode so much text where a limit might end the process in the middle of it."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1
+    used = None if limit < 0 else _pages(0)
+    if used is None:
+        return
+    needed, left = BUILT_BYTES + MEMORY_PER_BYTE * num_bytes, limit - used
+    if left < needed:
+        raise TokenmillError(
+            f"the limit of address space (ulimit -v) of {human_bytes(limit)} leaves "
+            f"{human_bytes(max(left, 0))}; to encode {human_bytes(num_bytes)} of text may take "
+            f"{human_bytes(needed)}",
+            hint="raise the limit: ulimit -v unlimited, or as far as you may",
+        )
+
+
 def resident_bytes() -> int | None:
     """Memory this process holds now; None where the system does not say."""
+    return _pages(1)
+
+
+def _pages(field: int) -> int | None:
+    """A field of /proc/self/statm, in bytes: 0 is address space, 1 is resident memory."""
     try:
         with open("/proc/self/statm", "rb") as statm:
-            pages = int(statm.read().split()[1])
+            pages = int(statm.read().split()[field])
     except (OSError, ValueError, IndexError):
         return None
     return pages * os.sysconf("SC_PAGE_SIZE")

@@ -144,6 +144,11 @@ def naming_source(plan: Plan, unit: int) -> Iterator[None]:
         raise
     except (TokenmillError, OSError):
         raise
+    except MemoryError as error:
+        raise PrepareError(
+            f"{name}: there is not enough memory: {str(error) or 'none is left'}",
+            hint="lower --workers or --max_ram, or raise the limit of memory (ulimit -v)",
+        ) from error
     except Exception as error:
         raise PrepareError(
             f"{name}: {type(error).__name__}: {error}",
