@@ -120,6 +120,7 @@ def create_dataloaders(
     num_workers: int = 0,
     prefetch_factor: int | None = None,
     seed: int = 42,
+    *,
     rows: str = "windows",
     begin_token: int | None = None,
     augment: Sequence[Any] | None = None,
