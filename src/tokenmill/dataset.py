@@ -14,6 +14,7 @@ each shard; tokens are mapped or read when they are asked for, documents likewis
 import hashlib
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypedDict
 
@@ -105,7 +106,8 @@ def open(
         found = detect_remote(addresses, split, format=format, ask=ask, cache=cache)
         reader = CachedReader(found.files, cache, backend=backend)
     else:
-        found = detect(path, split, format=format, ask=ask)
+        cache = ShardCache(cache_dir, cache_bytes)
+        found = detect(path, split, format=format, ask=replace(ask, cache=cache))
         is_packed = any(file.packed for file in found.files)
         if (cache_dir is not None or cache_bytes is not None) and not is_packed:
             raise ValueError(
@@ -118,7 +120,7 @@ def open(
                 "\n\nhint: leave verify out, or convert: tokenmill convert SRC DST --to tokenmill"
             )
         if is_packed:
-            reader = PackedReader(found.files, ShardCache(cache_dir, cache_bytes), verify=verify)
+            reader = PackedReader(found.files, cache, verify=verify)
         else:
             reader = ShardReader(found.files, backend=backend, verify=verify)
     shown = os.fspath(path) if isinstance(path, (str, os.PathLike)) else f"{len(path)} paths"

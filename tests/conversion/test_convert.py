@@ -184,10 +184,6 @@ def test_more_than_ten_shards_stay_in_order(tmp_path, to):
 
 class TestCompressedMds:
     def test_converting_unpacks_it(self, tmp_path):
-        with pytest.raises(FormatError) as caught:
-            tokenmill.open(DATA / "mds_zstd")
-        assert "tokenmill convert" in caught.value.hint
-
         convert(DATA / "mds_zstd", tmp_path / "out", to="mds")
 
         assert documents_of(tokenmill.open(tmp_path / "out", "all")) == DOCUMENTS
@@ -231,9 +227,27 @@ class TestCompressedMds:
         convert(folder, tmp_path / "out", to="mds")
 
         assert documents_of(tokenmill.open(tmp_path / "out", "all")) == DOCUMENTS
+        assert documents_of(tokenmill.open(folder, cache_dir=tmp_path / "cache")) == DOCUMENTS
+
+    def test_it_opens_through_the_cache_and_is_the_unpacked_dataset(self, tmp_path):
+        convert(DATA / "mds_zstd", tmp_path / "plain", to="mds")
+        data = tokenmill.open(DATA / "mds_zstd", cache_dir=tmp_path / "cache")
+
+        assert documents_of(data) == DOCUMENTS
+        loader = tokenmill.BatchLoader(data, batch_size=2, block_size=8, documents=True)
+        plain = tokenmill.BatchLoader(
+            tokenmill.open(tmp_path / "plain"), batch_size=2, block_size=8, documents=True
+        )
+        for _ in range(20):
+            assert np.array_equal(next(loader).tokens, next(plain).tokens)
+        again = tokenmill.open(DATA / "mds_zstd", cache_dir=tmp_path / "cache")
+        assert again.fingerprint == data.fingerprint
+        shards = [path for path in (tmp_path / "cache").iterdir() if path.suffix == ".bin"]
+        assert len(shards) == len(data.shards)
 
     @pytest.mark.parametrize("fault", ["bomb", "cut", "flip", "hash", "codec"])
-    def test_what_does_not_unpack_to_what_the_index_says_is_refused(self, tmp_path, fault):
+    @pytest.mark.parametrize("command", ["convert", "open"])
+    def test_what_does_not_unpack_to_what_the_index_says_is_refused(self, tmp_path, fault, command):
         folder = shutil.copytree(DATA / "mds_zstd", tmp_path / "src")
         index = json.loads((folder / "index.json").read_text())
         shard = index["shards"][0]
@@ -253,8 +267,14 @@ class TestCompressedMds:
         shard["zip_data"]["bytes"] = packed.stat().st_size
         (folder / "index.json").write_text(json.dumps(index))
 
+        tasks = {
+            "open": lambda: tokenmill.open(folder, cache_dir=folder / "cache"),
+            "convert": lambda: convert(
+                folder, tmp_path / "out", to="npy", allow_lost_documents=True
+            ),
+        }
         with pytest.raises(FormatError, match=r"shard\.00000\.mds"):
-            convert(folder, tmp_path / "out", to="npy", allow_lost_documents=True)
+            tasks[command]()
         assert [path.name for path in tmp_path.iterdir()] == ["src"]
 
 

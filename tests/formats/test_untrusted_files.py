@@ -242,11 +242,6 @@ def test_an_npy_header_that_is_not_of_tokens_is_refused(tmp_path, header):
     assert "x.npy" in caught.value.message
 
 
-def test_compressed_mds_is_refused_by_name():
-    with pytest.raises(FormatError, match=r"shard\.00000\.mds\.zstd is compressed \(zstd:7\)"):
-        tokenmill.open(DATA / "mds_zstd")
-
-
 @pytest.mark.parametrize(
     ("first_bytes", "what"),
     [

@@ -9,40 +9,36 @@ only), or `bytes` (values only, and the dtype is asked for).
 Headers are between the tokens, so these shards are read piece by piece and never mapped as one run.
 With a fixed shape the index alone says how many tokens there are; else opening reads the table of
 each shard. Columns of type `pkl` are pickles: never read. The samples of a compressed shard cannot
-be reached one by one: `convert` unpacks such shards first (zstd, gz, bz2), unless they are there
-unpacked too. One sample is written for each document, in a column `tokens`.
+be reached one by one: such shards are unpacked into the cache folder (engine/packed_shards.py) when
+they are first read, or when opening needs their tables. One sample is written for each document, in
+a column `tokens`.
 """
 
-import bz2
-import gzip
-import hashlib
-import importlib
 import re
-import shlex
-import sys
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import numpy as np
 import orjson
 import xxhash
 
-from tokenmill.base.hashing import BLOCK_BYTES, Hasher, hash_file
 from tokenmill.base.strict_json import Reader
 from tokenmill.errors import CorruptShardError, FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import INTEGERS, Ask, FoundData, SampleFormat
 from tokenmill.formats.engine.held_out import FOLDERS
+from tokenmill.formats.engine.packed_shards import (
+    as_cached,
+    is_packed,
+    open_unpacked,
+    unpack_folder,
+)
 from tokenmill.formats.engine.writing import INDEX, SampleWriter, offset_table, write_file
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 USUAL_NAMES = ("tokens", "input_ids")
 INTEGER_ARRAYS = re.compile(rf"ndarray(:(?P<dtype>{'|'.join(INTEGERS)})(:(?P<shape>.*))?)?")
-CODECS = ("zstd", "gz", "bz2")
-AS_IT_IS = ""
-"""In the place of a codec: the file is not compressed."""
 DTYPE_CODES = {8: "u1", 9: "i1", 16: "u2", 17: "i2", 32: "u4", 33: "i4", 64: "u8", 65: "i8"}
 
 
@@ -117,7 +113,7 @@ class Mds(SampleFormat):
         path = root.index
         untrusted.expect_version(path, index.count("version"), 2)
         column = _column(entries[0], path, ask)
-        starts, _, code = _samples(root, entries[0], column, 0).read()
+        starts, _, code = _samples(root, entries[0], column, 0, ask).read()
         dtype = column.dtype or ask.agreed(np.dtype(DTYPE_CODES[code]), path)
         documents = self.samples_are_documents(index, np.diff(starts))
         shards = []
@@ -127,7 +123,7 @@ class Mds(SampleFormat):
                     f"{path} has other columns in shard {number} than in shard 0",
                     hint="these are two datasets; open the shards of each in a folder of its own",
                 )
-            samples = _samples(root, entry, column, code)
+            samples = _samples(root, entry, column, code, ask)
             shards.append(_shard(root, entry, samples, dtype, documents))
         name = entries[0].fields["column_names"][column.number]
         details = {"column": name, "rows": not documents}
@@ -139,8 +135,8 @@ class Mds(SampleFormat):
             if self.claims_folder(source / name):
                 root = untrusted.Root(source / name, source / name / INDEX)
                 shards = untrusted.read_json(root.index).objects(self.key)
-                if any(_is_packed(root, shard) for shard in shards):
-                    _unpack(source / name, into / name)
+                if any(is_packed(root, shard) for shard in shards):
+                    unpack_folder(source / name, into / name)
                     done = True
         return done
 
@@ -188,18 +184,23 @@ def _column(entry: Reader, path: Path, ask: Ask) -> Column:
     return Column(dtype, found["shape"] is None, number, fixed)
 
 
-def _samples(root: untrusted.Root, entry: Reader, column: Column, dtype_code: int) -> "Samples":
-    raw = entry.object("raw_data")
-    if _is_packed(root, entry):
-        packed, _ = root.file(entry.object("zip_data").file("basename"))
-        codec = _codec(entry)
-        can_unpack = f"unpack it: tokenmill convert {shlex.quote(str(root.folder))} DST --to mds"
-        raise FormatError(
-            f"{packed} is compressed ({entry.fields.get('compression')}): not read",
-            hint=can_unpack if codec in CODECS else _remedy(codec, root.folder),
-        )
+def _samples(
+    root: untrusted.Root, entry: Reader, column: Column, dtype_code: int, ask: Ask
+) -> "Samples":
+    raw, count = entry.object("raw_data"), entry.count("samples")
+    if is_packed(root, entry):
+        zipped = entry.object("zip_data")
+        path = root.sized(zipped.file("basename"), zipped.count("bytes"))
+        if ask.cache is None:
+            raise FormatError(
+                f"{path} is compressed ({entry.fields.get('compression')}): not read from a store",
+                hint="fetch the folder to a disk; from there it opens",
+            )
+        wanted = as_cached(path, zipped.count("bytes"), raw, entry)
+        file = Lazy(open_unpacked, (ask.cache, wanted))
+        return Samples(str(path), count, column, dtype_code, file)
     path = root.sized(raw.file("basename"), raw.count("bytes"))
-    return Samples(str(path), entry.count("samples"), column, dtype_code)
+    return Samples(str(path), count, column, dtype_code)
 
 
 def _shard(
@@ -225,6 +226,8 @@ def _shard(
         pieces=Lazy(samples.pieces, ()),
         ends=Lazy(samples.ends, (), samples.count) if documents else None,
         stated_hash=stated,
+        etag=samples.unpacked.args[1].etag if samples.unpacked else "",
+        packed=samples.unpacked.args[1].packed if samples.unpacked else None,
     )
 
 
@@ -237,6 +240,8 @@ class Samples:
     column: Column
     dtype_code: int
     """Which samples without a stated dtype must have; 0: any, but all of them the same."""
+    unpacked: Lazy | None = None
+    """Opens the content of a compressed shard."""
 
     def pieces(self) -> tuple[np.ndarray, np.ndarray]:
         """Where each begins on the axis of the shard, and the last ends; its first byte."""
@@ -249,7 +254,7 @@ class Samples:
     def read(self) -> tuple[np.ndarray, np.ndarray, int]:
         """The pieces, and the code of the dtype; all sizes must add up."""
         column, count = self.column, self.count
-        mapped, table = untrusted.map_samples(Path(self.path), count)
+        mapped, table = untrusted.map_samples(Path(self.path), count, unpacked=self.unpacked)
         offsets = table.astype(np.int64)
         first, last = int(offsets[0]), int(offsets[-1])
         begins, lengths = offsets[:-1], np.diff(offsets)
@@ -309,82 +314,3 @@ def _integers(data: np.ndarray, at: np.ndarray, width: int) -> np.ndarray:
     """Little-endian unsigned integers at any bytes."""
     gathered = data[at[:, None] + np.arange(width)]
     return gathered.view(f"<u{width}").reshape(-1).astype(np.int64)
-
-
-def _is_packed(root: untrusted.Root, entry: Reader) -> bool:
-    """Whether a shard is there compressed only."""
-    _, size = root.file(entry.object("raw_data").file("basename"))
-    return size is None and bool(entry.fields.get("zip_data"))
-
-
-def _codec(entry: Reader) -> str:
-    return str(entry.fields.get("compression")).split(":")[0]
-
-
-def _remedy(codec: str, folder: Path) -> str:
-    """What to do about a compression that is not read here."""
-    again = "write the dataset again without compression, or with zstd, gz or bz2"
-    if codec != "br":
-        return again
-    return (
-        f"unpack the shards where they are: brotli -dk {shlex.quote(str(folder))}/*.br; or {again}"
-    )
-
-
-def _unpack(folder: Path, into: Path) -> None:
-    into.mkdir(parents=True)
-    root = untrusted.Root(folder, folder / INDEX)
-    for shard in untrusted.read_json(root.index).objects("shards"):
-        raw, zipped = shard.object("raw_data"), shard.object("zip_data")
-        if _is_packed(root, shard):
-            path = root.sized(zipped.file("basename"), zipped.count("bytes"))
-            _copy(path, _codec(shard), raw, into / raw.file("basename"))
-        else:
-            path = root.sized(raw.file("basename"), raw.count("bytes"))
-            _copy(path, AS_IT_IS, raw, into / raw.file("basename"))
-    write_file(into / INDEX, untrusted.read_whole(root.index))
-
-
-def _copy(path: Path, codec: str, raw: Reader, target: Path) -> None:
-    """Unpack a shard, never far beyond the size that the index states; compare its hashes."""
-    expected, hashes, found = raw.count("bytes"), raw.fields.get("hashes"), 0
-    packed, fault = _open(codec, path)
-    try:
-        with packed, target.open("xb") as file:
-            while found <= expected and (block := packed.read(BLOCK_BYTES)):
-                found += file.write(block)
-    except (OSError, EOFError, fault) as error:
-        raise untrusted.damaged(path, f"cannot be unpacked: {error}") from None
-    untrusted.expect_size(target, found, expected, "its index")
-    for name, stated in hashes.items() if isinstance(hashes, dict) else ():
-        hasher = _hasher(name)
-        if hasher is not None and hash_file(target, hasher) != stated:
-            raise untrusted.damaged(path, f"does not have the {name} that its index states")
-
-
-def _hasher(name: str) -> Hasher | None:
-    """The hash function of this name, if it is known here."""
-    if name in ("xxh3_128", "xxh3_64", "xxh64", "xxh32", "xxh128"):
-        hasher: Hasher = getattr(xxhash, name)()
-        return hasher
-    if name in hashlib.algorithms_guaranteed and not name.startswith("shake"):
-        return hashlib.new(name, usedforsecurity=False)
-    return None
-
-
-def _open(codec: str, path: Path) -> tuple[IO[bytes], type[Exception]]:
-    """The unpacked bytes as a file, and the error by which it says that they are damaged."""
-    if codec == AS_IT_IS:
-        return path.open("rb"), OSError
-    if codec == "gz":
-        return cast(IO[bytes], gzip.open(path, "rb")), zlib.error
-    if codec == "bz2":
-        return bz2.open(path, "rb"), OSError
-    if codec == "zstd":
-        name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
-        zstd = importlib.import_module(name)
-        return zstd.open(path, "rb"), zstd.ZstdError
-    raise FormatError(
-        f"{path} is compressed with {codec!r:.40}; known are {', '.join(CODECS)}",
-        hint=_remedy(codec, path.parent),
-    )

@@ -213,6 +213,11 @@ class _Unpacked(io.RawIOBase):
 
             self._unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=file))
             self._faults: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, zlib.error)
+        elif codec == "bz2":
+            import bz2
+
+            self._unpacked = cast(BinaryIO, bz2.BZ2File(file))
+            self._faults = (EOFError, OSError)
         else:
             zstd = zstd_library()
             self._unpacked = zstd.open(file)

@@ -46,6 +46,9 @@ class PackedReader(ShardReader):
     def of(self, files: Sequence[TokenFile]) -> "PackedReader":
         return PackedReader(files, self.cache, verify=self.verify)
 
+    def sampler(self) -> "PackedReader":
+        return self
+
     @property
     def has_frames(self) -> bool:
         """Whether every compressed file can be read frame by frame."""

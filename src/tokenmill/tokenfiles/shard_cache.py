@@ -302,7 +302,9 @@ class RangeReader(ShardReader):
 
 def tokens_of(file: TokenFile) -> RemoteFile:
     """The tokens of a file, as the cache is to hold them."""
-    digest = "" if file.hashes is None else file.hashes.tokens
+    digest = "" if file.packed is None else file.packed.content_xxh3_128
+    if file.hashes is not None:
+        digest = file.hashes.tokens
     return RemoteFile(file.path, file.file_bytes, digest, file.etag, file.packed)
 
 

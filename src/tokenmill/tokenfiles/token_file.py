@@ -43,6 +43,8 @@ class Packed(NamedTuple):
     """`frames` (frames.py), or how another project compressed the file as one stream."""
     xxh3_128: str = ""
     """Of the compressed file; empty where nothing states it."""
+    content_xxh3_128: str = ""
+    """Of what is in it, where an index of another project states it."""
 
 
 FRAMED = "frames"

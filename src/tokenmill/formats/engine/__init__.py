@@ -4,6 +4,7 @@ format.py     the Protocol of a format, what it finds in files, what it is asked
 detect.py     the list of all formats; from a path, a list or a glob to shards
 held_out.py   which tokens belong to train, val and test
 mirror.py     files in a store, seen as a folder
+packed_shards.py  compressed shards of MDS, unpacked into the cache or a folder
 untrusted.py  careful looks at files that others wrote
 writing.py    how a stream of tokens becomes files
 """

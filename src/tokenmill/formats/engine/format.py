@@ -19,6 +19,7 @@ from tokenmill.errors import FormatError, MismatchError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.held_out import take
 from tokenmill.formats.engine.writing import INDEX, OUR_KEY, Writer
+from tokenmill.tokenfiles.shard_cache import ShardCache
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile
 
 INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
@@ -43,6 +44,8 @@ class Ask:
     """What the caller knows that the files may not say."""
 
     dtype: np.dtype[Any] | None = None
+    cache: ShardCache | None = None
+    """Where compressed files may be unpacked; None: nowhere."""
 
     def agreed(self, dtype: np.dtype[Any], path: Path | str) -> np.dtype[Any]:
         """The dtype that a file states; an argument that says otherwise is refused."""

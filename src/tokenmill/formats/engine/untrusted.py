@@ -128,22 +128,29 @@ def dataset_above(path: Path) -> Path | None:
     return None
 
 
-def map_file(path: Path, *, least: int, why: str, only_least: bool = False) -> mmap.mmap:
-    """A read-only map of a file that must have at least so many bytes; perhaps only these count."""
-    with _open(path, is_enough=only_least and least <= HEAD_BYTES) as file:
+def map_file(
+    path: Path, *, least: int, why: str, only_least: bool = False, unpacked: Lazy | None = None
+) -> mmap.mmap:
+    """A read-only map of a file that must have at least so many bytes; perhaps only these count.
+
+    `unpacked` opens the content of one that is compressed.
+    """
+    is_enough = only_least and least <= HEAD_BYTES
+    with unpacked() if unpacked else _open(path, is_enough=is_enough) as file:
         expect_at_least(path, os.fstat(file.fileno()).st_size, least, why)
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def map_samples(
-    path: Path, count: int, *, only_table: bool = False
+    path: Path, count: int, *, only_table: bool = False, unpacked: Lazy | None = None
 ) -> tuple[mmap.mmap, np.ndarray]:
     """A shard of samples (of MDS, litdata), and where each begins and the last ends, in bytes.
 
     It begins with u32 number of samples, then this table of u32.
     """
     why = f"its index ({count:,} samples)"
-    mapped = map_file(path, least=8 + 4 * count, why=why, only_least=only_table)
+    least = 8 + 4 * count
+    mapped = map_file(path, least=least, why=why, only_least=only_table, unpacked=unpacked)
     found = int.from_bytes(mapped[:4], "little")
     if found != count:
         raise mixed(path, f"says that it has {found:,} samples; the index says {count:,}")
