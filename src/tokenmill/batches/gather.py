@@ -93,7 +93,7 @@ class RowReader:
         """
         if not len(offsets):
             return np.empty((0, self.length), self.data.dtype)
-        if self._runs.backend == "pread":
+        if self._runs.backend == "pread" or not self.data.are_here(shards):
             rows = self._read(shards.tolist(), offsets.tolist())
         elif len(self._runs.shard_starts) == 2:
             rows = self._index(offsets)

@@ -6,8 +6,10 @@ manifest is read at once and the shards when they are touched; names come from t
 from a listing.
 """
 
+import functools
 import os
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData
 from tokenmill.formats.engine.held_out import ALL
 from tokenmill.formats.engine.writing import RollingWriter, WriteTarget
+from tokenmill.shards import block_hashes
 from tokenmill.shards.compression import level_of
 from tokenmill.shards.entries import EndsEntry, FileEntry, ShardEntry, SplitEntry, TokenizerEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, PREPARATION_FOLDER, Manifest
@@ -36,6 +39,12 @@ from tokenmill.tokenfiles.token_file import (
     TokenFile,
     check_hash,
 )
+
+BLOCKS_AT_ONCE = 4 << 20
+"""A file of block hashes up to this size is read whole, for a dataset of up to 500 GB."""
+
+
+_reading_blocks = threading.Lock()
 
 
 class OursWriter(RollingWriter):
@@ -111,7 +120,8 @@ def read_bucket(address: str, split: str | None, ask: Ask, cache: ShardCache) ->
     data = objects.read_all(where, at_most=MAX_BYTES)
     if data is None:
         return None
-    return _found(Manifest.parse(data, where=where), split, ask, _Bucket(address, cache))
+    manifest = Manifest.parse(data, where=where)
+    return _found(manifest, split, ask, _Bucket(address, cache, manifest))
 
 
 def _choose_splits(manifest: Manifest, asked: str | None, where: object) -> list[str]:
@@ -144,6 +154,7 @@ def _found(
             shard.num_bytes,
             ends=where.ends(shard.ends),
             hashes=ManifestHashes(shard.xxh3_128, shard.ends.xxh3_128),
+            blocks=where.blocks(shard),
             split=name,
             packed=_packed(shard),
         )
@@ -183,6 +194,9 @@ class _Folder(untrusted.Root):
     def path(self, entry: FileEntry) -> str:
         return str(self.sized(entry.file, entry.num_bytes))
 
+    def blocks(self, entry: ShardEntry) -> None:
+        """Files on a disk are read as they are."""
+
     def ends(self, entry: EndsEntry) -> Lazy:
         path = self.path(entry.on_disk)
         if entry.packed is None:
@@ -201,6 +215,19 @@ class _Bucket:
 
     folder: str
     cache: ShardCache
+    manifest: Manifest
+
+    def __post_init__(self) -> None:
+        self._places = block_hashes.places(self.manifest)
+        self._blocks_file = join(self.folder, block_hashes.file_name(self.manifest))
+        self._blocks_size = max((stop for _, stop in self._places.values()), default=0)
+
+    def blocks(self, entry: ShardEntry) -> Lazy | None:
+        if entry.packed is not None:
+            return None
+        start, stop = self._places[entry]
+        args = (self._blocks_file, start, stop, self._blocks_size, entry.xxh3_128)
+        return Lazy(load_blocks, args)
 
     def path(self, entry: FileEntry) -> str:
         return join(self.folder, entry.file)
@@ -227,6 +254,31 @@ def unpack_ends(path: str, num_bytes: int, packed_bytes: int) -> np.ndarray:
     """Where documents end in a shard, from a compressed index."""
     frames = open_frames(path, num_bytes, packed_bytes)
     return np.frombuffer(b"".join(frames.read(0, num_bytes)), "<i8")
+
+
+def load_blocks(address: str, start: int, stop: int, size: int, digest: str) -> np.ndarray | None:
+    """The hashes of the blocks of a shard, from the file of all; None where there are none.
+
+    For a thread that waits for a store: it sends requests itself.
+    """
+    if size > BLOCKS_AT_ONCE:
+        entry = _read_blocks(address, start, stop, size)
+        return None if entry is None else block_hashes.read_entry(entry, digest)
+    with _reading_blocks:  # all threads need the same file
+        data = _read_blocks(address, 0, size, size)
+    return None if data is None else block_hashes.read_entry(data[start:stop], digest)
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_blocks(address: str, start: int, stop: int, size: int) -> bytes | None:
+    from tokenmill.storage import objects
+
+    try:
+        return objects.get_part(address, start, stop, size, "", hashed=True)[0]
+    except objects.StoreFailure as failure:
+        if failure.kind == "missing":
+            return None
+        raise
 
 
 def fetch(cache: ShardCache, file: RemoteFile) -> bytes:

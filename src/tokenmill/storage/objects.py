@@ -110,13 +110,34 @@ def get_checked(
     does, it is read twice, the second time in other pieces, so that a fault that damages an answer
     does not do it twice in one place.
     """
-    data: bytes = ask("get", address, start, stop, known.etag)
+    data: bytes = ask("get", address, start, stop, known.etag).data
     sure = hashed or _is_encrypted(address)
     if len(data) == known.size:
         sure = _is_md5_of(known.etag, data) or (sure and not _may_be_md5(address, known.etag))
     if not sure and data != _get_in_pieces(address, start, stop, known):
         raise Transient("two reads of the same bytes differ")
     return data
+
+
+def get_part(
+    address: str, start: int, stop: int, size: int, etag: str, *, hashed: bool
+) -> tuple[bytes, str]:
+    """The bytes start..stop of an object of this size, and its ETag; for `store_client.begin`.
+
+    Without an ETag to ask for, one request is enough for a first look at an object. `hashed` and
+    else as in `get_checked`.
+    """
+    part = ask("get", address, start, stop, etag)
+    if part.size != size:
+        raise DownloadError(
+            f"{address} has {part.size:,} bytes, not {size:,} as its dataset says",
+            hint="the object was replaced; open the dataset again",
+        )
+    known = ObjectStat(size, part.etag, 0)
+    sure = hashed or _is_encrypted(address)
+    if not sure and part.data != _get_in_pieces(address, start, stop, known):
+        raise Transient("two reads of the same bytes differ")
+    return part.data, part.etag
 
 
 def _is_md5_of(etag: str, data: bytes) -> bool:
@@ -131,9 +152,10 @@ def _may_be_md5(address: str, etag: str) -> bool:
 def _get_in_pieces(address: str, start: int, stop: int, known: ObjectStat) -> bytes:
     cut = start + (stop - start) // 3
     begin, end = max(0, start - 1), min(stop + 2, known.size)
-    head: bytes = ask("get", address, begin, cut, known.etag) if begin < cut else b""
-    tail: bytes = ask("get", address, cut, end, known.etag)
-    return head[start - begin :] + tail[: stop - cut]
+    head = ask("get", address, begin, cut, known.etag).data if begin < cut else b""
+    tail = ask("get", address, cut, end, known.etag).data
+    data: bytes = head[start - begin :] + tail[: stop - cut]
+    return data
 
 
 def read(address: str, start: int, stop: int, known: ObjectStat) -> bytes:

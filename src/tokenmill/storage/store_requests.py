@@ -48,15 +48,24 @@ class ObjectRecord(NamedTuple):
     modified_ns: int
 
 
+class Part(NamedTuple):
+    """Some bytes of an object, and which version of it they are from."""
+
+    data: bytes
+    size: int
+    """Of the whole object."""
+    etag: str
+
+
 def head(address: str, timeout: float) -> ObjectRecord:
     """Size, ETag and time of change."""
     return _ask(address, timeout, lambda api, store, key: _record(api.head(store, key)))
 
 
-def get(address: str, timeout: float, start: int, stop: int, etag: str) -> bytes:
-    """The bytes start..stop of the object that has this ETag."""
+def get(address: str, timeout: float, start: int, stop: int, etag: str) -> Part:
+    """The bytes start..stop of the object that has this ETag, or of any version where it is ""."""
 
-    def read(api: Any, store: Any, key: str) -> bytes:
+    def read(api: Any, store: Any, key: str) -> Part:
         condition = {"if_match": etag} if etag and not etag.startswith("W/") else {}
         found = api.get(store, key, options={"range": (start, stop), **condition})
         if tuple(found.range) != (start, stop):
@@ -64,7 +73,8 @@ def get(address: str, timeout: float, start: int, stop: int, etag: str) -> bytes
         data = bytes(found.bytes())
         if len(data) != stop - start:
             raise StoreFailure("failed", text=f"{stop - start - len(data):,} bytes are missing")
-        return data
+        meta = _record(found.meta)
+        return Part(data, meta.size, meta.etag)
 
     return _ask(address, timeout, read)
 

@@ -41,6 +41,8 @@ ABANDONED = 3600.0
 """Seconds without a write after which a partly fetched file is waste."""
 AHEAD = 2
 """Shards that are fetched ahead of the one that is opened, when nobody says which come next."""
+FETCHES = 4
+"""Files that are fetched at once in the background."""
 _BLOCK = 4 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -109,6 +111,11 @@ class ShardCache:
             hint="the file was replaced or damaged; bring the right one there again",
         )
 
+    def has(self, file: RemoteFile) -> bool:
+        """Whether the file is in the cache."""
+        digest = self._digest(file)
+        return bool(digest) and (self.folder / f"{digest}.bin").exists()
+
     def fetch_ahead(self, wanted: Iterable[RemoteFile]) -> None:
         """Begin to fetch files that will be asked for; errors come then."""
         if self._pid != os.getpid():
@@ -121,7 +128,7 @@ class ShardCache:
                     continue
                 self._being_fetched.add(file)
                 if self._threads is None:
-                    self._threads = ThreadPoolExecutor(1, "tokenmill-fetch")
+                    self._threads = ThreadPoolExecutor(FETCHES, "tokenmill-fetch")
                 self._threads.submit(self._fetch_now, file)
 
     def _fetch_now(self, file: RemoteFile) -> None:
@@ -258,7 +265,7 @@ class CachedReader(ShardReader):
     def sampler(self) -> ShardReader:
         return RangeReader(self.files, backend="pread", max_open=1)
 
-    def expect(self, shards: Sequence[int]) -> None:
+    def expect(self, shards: Sequence[int], rows: np.ndarray | None = None) -> None:
         """Fetch as many of these as there is room for."""
         self._knows_what_comes = True
         self._fetch_ahead(shards)

@@ -110,12 +110,19 @@ class TokenAxis:
             return None
         return FrameRuns(reader, self.shard_starts, max_open)
 
-    def expect(self, positions: np.ndarray) -> None:
-        """Tokens at these positions will be asked for soon, in this order: fetch remote shards."""
+    def expect(self, positions: np.ndarray, length: int = 0) -> None:
+        """Rows of `length` tokens from these positions on will be asked for soon, in this order."""
         if not self._reader.is_remote:
             return
         shards = np.searchsorted(self.shard_starts, positions, side="right") - 1
-        self._reader.expect(list(dict.fromkeys(shards.tolist())))
+        offsets = positions - self.shard_starts[shards]
+        counts = np.minimum(length, self.shard_starts[shards + 1] - positions)
+        rows = np.stack([shards, offsets, counts], axis=1) if length else None
+        self._reader.expect(list(dict.fromkeys(shards.tolist())), rows)
+
+    def are_here(self, shards: np.ndarray) -> bool:
+        """Whether these shards can be mapped at once, without a request to a store."""
+        return not self._reader.is_remote or self._reader.are_here(set(shards.tolist()))
 
     def tokens(self, start: int, stop: int) -> np.ndarray:
         """The same as `data[start:stop]`; a range that is not inside the data is an IndexError."""

@@ -79,6 +79,8 @@ class TokenFile:
     index of another project states (never compared with the bytes). Empty: nothing does."""
     etag: str = ""
     """What a store calls this version of the object, where the file is one without such hashes."""
+    blocks: Lazy | None = None
+    """Loads the hashes of its blocks (xxh3-64 of each 1 MiB), or None where there are none."""
     split: str | None = None
     """The split it belongs to by its manifest, if there is one."""
     packed: Packed | None = None

@@ -74,7 +74,7 @@ class WindowRows:
         """Where the window of each sample begins, in a file; (steps, rows) of samples."""
         sources, starts = self._order.locate(samples)
         for number, data in enumerate(self._datasets):
-            data.expect(starts[sources == number])
+            data.expect(starts[sources == number], self._order.block_size + 1)
         return WindowPlaces(sources, starts, *self._shards_of(sources, starts))
 
     def take(self, places: WindowPlaces) -> tuple[np.ndarray, Sequence[DocumentMarks | None]]:

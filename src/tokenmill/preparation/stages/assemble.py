@@ -36,9 +36,9 @@ def assemble_shard(out_dir: str, number: int) -> Receipt:
     known = {f"../../{file.file}": (file.num_bytes, file.xxh3_128) for file in entry.files}
     facts = {"split": shard.split, "cut_document": cut, "entry": entry.to_json()}
     if plan.destination is not None:
-        from tokenmill.preparation.workspace.upload_shards import UPLOADED, upload_shard
+        from tokenmill.preparation.workspace.upload_shards import upload_shard
 
-        facts[UPLOADED] = upload_shard(plan, [file.file for file in entry.files])
+        facts |= upload_shard(plan, entry)
         known = {}
     return plan.workspace.leave_receipt(*_receipt_name(out_dir, number), known, facts)
 

@@ -33,15 +33,23 @@ from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.workspace.claim import Claim
 from tokenmill.preparation.workspace.folder_contents import manifest_hash
 from tokenmill.preparation.workspace.target import Target, hold_workspace, refuse_strange_folder
-from tokenmill.preparation.workspace.upload_shards import refuse_changed, upload_file
+from tokenmill.preparation.workspace.upload_shards import (
+    refuse_changed,
+    upload_block_hashes,
+    upload_file,
+)
 from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.shards import block_hashes
 from tokenmill.shards.entries import FileEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
 from tokenmill.storage import check_address, join, objects
 from tokenmill.storage.address import split
 from tokenmill.text.inputs.open_input import Source
 
-_OUR_OBJECT = re.compile(r"(?:v-[0-9a-f]{16}/)?(?:[\w-]+/shard_\d+\.\S+|tokenizer_state\.json)")
+_OUR_OBJECT = re.compile(
+    r"(?:v-[0-9a-f]{16}/)?(?:[\w-]+/shard_\d+\.\S+|tokenizer_state\.json)"
+    r"|block_hashes-[0-9a-f]{16}\.bin"
+)
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,7 @@ class RemoteTarget(Target):
         manifest = Manifest.load(here)
         upload_file(claim, here, manifest.tokenizer.state.file)
         refuse_changed(self.workspace, manifest, self.name)
+        upload_block_hashes(self.workspace, manifest, self.previous, self.name)
         claim.check()
         self._publish(manifest)
         if self.replaced is not None:
@@ -141,6 +150,7 @@ class RemoteTarget(Target):
     def _remove_what_nobody_reads(self, manifest: Manifest, replaced: Manifest) -> None:
         """Objects of datasets before the one that was replaced; by name, never anything else."""
         used = {*manifest.files(), *replaced.files()}
+        used |= {block_hashes.file_name(kept) for kept in (manifest, replaced)}
         for name in self._listed:
             if name not in used and _OUR_OBJECT.fullmatch(name):
                 objects.delete(join(self.name, name))

@@ -16,24 +16,45 @@ from tokenmill.errors import LockedError
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.workspace.claim import Claim
 from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.shards.block_hashes import file_name, hash_blocks, parse, to_bytes
+from tokenmill.shards.entries import ShardEntry
 from tokenmill.shards.manifest import Manifest
 from tokenmill.storage import join, objects
 from tokenmill.storage.address import split
 from tokenmill.storage.object_file import ObjectFile
 
+BLOCKS = "blocks"
+"""The key of a receipt: file to the hashes of its blocks."""
+MAX_BLOCKS = 1 << 30
 UPLOADED = "uploaded"
 """The key of a receipt: file to [size, ETag]."""
 Uploaded = dict[str, tuple[int, str]]
 
 
-def upload_shard(plan: Plan, names: list[str]) -> Uploaded:
-    """Bring the files of a finished shard to their place, and remove them here."""
+def upload_shard(plan: Plan, shard: ShardEntry) -> dict[str, Any]:
+    """Bring the files of a finished shard to their place, and remove them here; the facts."""
     assert plan.destination is not None
     claim, folder = Claim.of(plan.workspace, plan.destination), plan.workspace.out_dir
+    names = [file.file for file in shard.files]
+    blocks = "" if shard.packed is not None else hash_blocks(folder / shard.file)
     uploaded = {name: upload_file(claim, folder, name) for name in names}
     for name in names:
         (folder / name).unlink(missing_ok=True)
-    return uploaded
+    return {UPLOADED: uploaded, BLOCKS: {shard.file: blocks}}
+
+
+def upload_block_hashes(
+    workspace: Workspace, manifest: Manifest, before: Manifest | None, address: str
+) -> None:
+    """Write the hashes of the blocks of all shards; those of old shards are in the old file."""
+    known: dict[str, str] = {}
+    if before is not None:
+        old = objects.read_all(join(address, file_name(before)), at_most=MAX_BLOCKS)
+        known = parse(old, before) if old is not None else {}
+    for path in workspace.path("shards", "").glob("*.json"):
+        known |= (workspace.receipt("shards", path.stem) or {}).get(BLOCKS, {})
+    if (data := to_bytes(manifest, known)) is not None:
+        objects.put(join(address, file_name(manifest)), data)
 
 
 def upload_file(claim: Claim, folder: Path, name: str) -> tuple[int, str]:

@@ -1,0 +1,86 @@
+"""Hashes of the blocks of shards: so that a part of a shard can be checked without the rest.
+
+A dataset in a store has them in a file of their own, named by the hash of its manifest, since the
+manifest of a large dataset would become too long:
+
+    16 bytes    tokenmill-blocks
+    for each shard, in the order of the manifest:
+    16 bytes    the xxh3-128 of the shard, as in the manifest
+    8 bytes     for each block of 1 MiB: its xxh3-64, little-endian
+
+It is no part of the dataset: without it, shards are read whole.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import xxhash
+
+from tokenmill.shards.entries import ShardEntry
+from tokenmill.shards.manifest import Manifest
+
+BLOCK_BYTES = 1 << 20
+MAGIC = b"tokenmill-blocks"
+_DIGEST = 16
+
+
+def file_name(manifest: Manifest) -> str:
+    """What the file is called that belongs to a manifest."""
+    return f"block_hashes-{xxhash.xxh3_64_hexdigest(manifest.content())}.bin"
+
+
+def num_blocks(shard: ShardEntry) -> int:
+    """How many blocks a shard has, the last one perhaps shorter; compressed ones have frames."""
+    return 0 if shard.packed is not None else -(-shard.num_bytes // BLOCK_BYTES)
+
+
+def hash_blocks(path: Path) -> str:
+    """The entries of all blocks of a file, as hex."""
+    found = bytearray()
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(BLOCK_BYTES):
+            found += xxhash.xxh3_64_intdigest(block).to_bytes(8, "little")
+    return found.hex()
+
+
+def to_bytes(manifest: Manifest, blocks: Mapping[str, str]) -> bytes | None:
+    """The file, from the entries of each shard; None where those of some shard are unknown."""
+    parts = [MAGIC]
+    for shard in shards_in_order(manifest):
+        entries = bytes.fromhex(blocks.get(shard.file, ""))
+        if len(entries) != 8 * num_blocks(shard):
+            return None
+        parts += [bytes.fromhex(shard.xxh3_128), entries]
+    return b"".join(parts)
+
+
+def parse(data: bytes, manifest: Manifest) -> dict[str, str]:
+    """The entries of each shard that are sound, as hex; the opposite of `to_bytes`."""
+    found: dict[str, str] = {}
+    for shard, (start, stop) in places(manifest).items():
+        stated = data[start : start + _DIGEST].hex()
+        if data.startswith(MAGIC) and stated == shard.xxh3_128 and stop <= len(data):
+            found[shard.file] = data[start + _DIGEST : stop].hex()
+    return found
+
+
+def places(manifest: Manifest) -> dict[ShardEntry, tuple[int, int]]:
+    """Where the entry of each shard begins in the file, and where it ends."""
+    found, at = {}, len(MAGIC)
+    for shard in shards_in_order(manifest):
+        stop = at + _DIGEST + 8 * num_blocks(shard)
+        found[shard], at = (at, stop), stop
+    return found
+
+
+def shards_in_order(manifest: Manifest) -> Sequence[ShardEntry]:
+    """All shards, split after split."""
+    return [shard for split in manifest.splits.values() for shard in split.shards]
+
+
+def read_entry(data: bytes, digest: str) -> np.ndarray | None:
+    """The hashes of the blocks of one shard, from its entry; None where it is of another one."""
+    if data[:_DIGEST].hex() != digest:
+        return None
+    return np.frombuffer(data, "<u8", offset=_DIGEST)
