@@ -121,7 +121,7 @@ def read_bucket(address: str, split: str | None, ask: Ask, cache: ShardCache) ->
     if data is None:
         return None
     manifest = Manifest.parse(data, where=where)
-    return _found(manifest, split, ask, _Bucket(address, cache, manifest))
+    return _found(manifest, split, ask, _Bucket(address, cache, manifest, data))
 
 
 def _choose_splits(manifest: Manifest, asked: str | None, where: object) -> list[str]:
@@ -216,16 +216,20 @@ class _Bucket:
     folder: str
     cache: ShardCache
     manifest: Manifest
+    data: bytes
+    """The manifest as it is in the bucket."""
 
     def __post_init__(self) -> None:
-        self._places = block_hashes.places(self.manifest)
-        self._blocks_file = join(self.folder, block_hashes.file_name(self.manifest))
-        self._blocks_size = max((stop for _, stop in self._places.values()), default=0)
+        shards = block_hashes.shards_in_order(self.manifest)
+        places = block_hashes.places(shards)
+        self._places = {shard.file: place for shard, place in zip(shards, places, strict=True)}
+        self._blocks_file = join(self.folder, block_hashes.file_name(self.data))
+        self._blocks_size = places[-1][1] if places else 0
 
     def blocks(self, entry: ShardEntry) -> Lazy | None:
         if entry.packed is not None:
             return None
-        start, stop = self._places[entry]
+        start, stop = self._places[entry.file]
         args = (self._blocks_file, start, stop, self._blocks_size, entry.xxh3_128)
         return Lazy(load_blocks, args)
 
@@ -271,11 +275,12 @@ def load_blocks(address: str, start: int, stop: int, size: int, digest: str) -> 
 
 @functools.lru_cache(maxsize=4096)
 def _read_blocks(address: str, start: int, stop: int, size: int) -> bytes | None:
-    from tokenmill.storage import objects
+    from tokenmill.storage.objects import get_part
+    from tokenmill.storage.store_requests import StoreFailure
 
     try:
-        return objects.get_part(address, start, stop, size, "", hashed=True)[0]
-    except objects.StoreFailure as failure:
+        return get_part(address, start, stop, size, "", hashed=True)[0]
+    except StoreFailure as failure:
         if failure.kind == "missing":
             return None
         raise

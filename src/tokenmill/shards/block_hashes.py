@@ -11,6 +11,7 @@ manifest of a large dataset would become too long:
 It is no part of the dataset: without it, shards are read whole.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,9 +26,9 @@ MAGIC = b"tokenmill-blocks"
 _DIGEST = 16
 
 
-def file_name(manifest: Manifest) -> str:
-    """What the file is called that belongs to a manifest."""
-    return f"block_hashes-{xxhash.xxh3_64_hexdigest(manifest.content())}.bin"
+def file_name(manifest: bytes) -> str:
+    """What the file is called that belongs to these bytes of a manifest."""
+    return f"block_hashes-{xxhash.xxh3_64_hexdigest(manifest)}.bin"
 
 
 def num_blocks(shard: ShardEntry) -> int:
@@ -58,20 +59,19 @@ def to_bytes(manifest: Manifest, blocks: Mapping[str, str]) -> bytes | None:
 def parse(data: bytes, manifest: Manifest) -> dict[str, str]:
     """The entries of each shard that are sound, as hex; the opposite of `to_bytes`."""
     found: dict[str, str] = {}
-    for shard, (start, stop) in places(manifest).items():
+    shards = shards_in_order(manifest)
+    for shard, (start, stop) in zip(shards, places(shards), strict=True):
         stated = data[start : start + _DIGEST].hex()
         if data.startswith(MAGIC) and stated == shard.xxh3_128 and stop <= len(data):
             found[shard.file] = data[start + _DIGEST : stop].hex()
     return found
 
 
-def places(manifest: Manifest) -> dict[ShardEntry, tuple[int, int]]:
+def places(shards: Sequence[ShardEntry]) -> list[tuple[int, int]]:
     """Where the entry of each shard begins in the file, and where it ends."""
-    found, at = {}, len(MAGIC)
-    for shard in shards_in_order(manifest):
-        stop = at + _DIGEST + 8 * num_blocks(shard)
-        found[shard], at = (at, stop), stop
-    return found
+    sizes = [_DIGEST + 8 * num_blocks(shard) for shard in shards]
+    edges = list(itertools.accumulate(sizes, initial=len(MAGIC)))
+    return list(itertools.pairwise(edges))
 
 
 def shards_in_order(manifest: Manifest) -> Sequence[ShardEntry]:

@@ -8,7 +8,7 @@ bound; the next announcement says which are still needed.
 import itertools
 import os
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
@@ -40,24 +40,26 @@ class RangeAhead:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._waiting: deque[Block] = deque()
-        self._begun: dict[Block, Future[bytes | None]] = {}  # the one asked for last comes last
+        self._begun: dict[Block, Future[bytes | None]] = {}  # the one used last comes last
+        self._uses: Counter[Block] = Counter()  # how often each will still be read
         self._numbers = itertools.count(1)
         self._etags: dict[int, str] = {}
 
     def expect(self, blocks: Iterable[Block]) -> None:
-        """These come next, in this order; others that were announced before are dropped."""
+        """These come next, in this order, as often as they are here. What was announced before and
+        has not begun is dropped; what has arrived is kept while there is room."""
         if self._pid != os.getpid():
             self._forget()
         with self._lock:
-            wanted = dict.fromkeys(blocks)
-            for block in [block for block in self._begun if block not in wanted]:
-                self._begun.pop(block).cancel()
-            self._waiting = deque(block for block in wanted if block not in self._begun)
-            while self._waiting and len(self._begun) < AT_MOST_BLOCKS:
-                self._begin(self._waiting.popleft(), float(next(self._numbers)))
+            self._uses = Counter(blocks)
+            for block in [block for block in self._begun if block not in self._uses]:
+                if self._begun[block].cancel():
+                    del self._begun[block]
+            self._waiting = deque(block for block in self._uses if block not in self._begun)
+            self._begin_more()
 
     def read(self, file: int, start: int, stop: int) -> bytes | None:
-        """The bytes start..stop of a file; None where a block is not what its hash says."""
+        """The bytes start..stop of a file; None where a block has no hash, or another one."""
         if self._pid != os.getpid():
             self._forget()
         first, last = start // BLOCK_BYTES, (stop - 1) // BLOCK_BYTES
@@ -73,13 +75,29 @@ class RangeAhead:
 
     def _block(self, block: Block) -> bytes | None:
         with self._lock:
-            answer = self._begun.pop(block, None) or self._begin(block, 0.0)
+            self._uses[block] -= 1
+            answer = self._begun.pop(block, None)
+            if answer is None:
+                self._make_room()
+                answer = self._begin(block, 0.0)
             self._begun[block] = answer
-            while len(self._begun) > AT_MOST_BLOCKS:
-                self._begun.pop(next(iter(self._begun))).cancel()
-            if self._waiting and len(self._begun) < AT_MOST_BLOCKS:
-                self._begin(self._waiting.popleft(), float(next(self._numbers)))
+            self._begin_more()
         return answer.result()
+
+    def _begin_more(self) -> None:
+        while self._waiting and self._make_room():
+            block = self._waiting.popleft()
+            if block not in self._begun:
+                self._begin(block, float(next(self._numbers)))
+
+    def _make_room(self) -> bool:
+        """Forget the block that was used least recently and is not announced, if it is needed."""
+        if len(self._begun) < AT_MOST_BLOCKS:
+            return True
+        oldest = next((block for block in self._begun if self._uses[block] <= 0), None)
+        if oldest is not None:
+            self._begun.pop(oldest).cancel()
+        return oldest is not None
 
     def _begin(self, block: Block, deadline: float) -> "Future[bytes | None]":
         from tokenmill.storage import store_client
@@ -98,6 +116,8 @@ class RangeAhead:
         stop = min(start + BLOCK_BYTES, file.file_bytes)
         etag = file.etag or self._etags.get(block.file, "")
         hashes = None if file.blocks is None else file.blocks()
+        if file.hashes is not None and hashes is None:
+            return None  # only the whole file can be compared
         known = hashes is not None
         data, etag = get_part(file.path, start, stop, file.file_bytes, etag, hashed=known)
         self._etags.setdefault(block.file, etag)

@@ -1,10 +1,10 @@
 """The tokens of files in a store: by range where little is needed at once, else through the cache.
 
-Whoever knows what comes next says so (`expect`). Then the first rows come in blocks of 1 MiB, at once and in
-the order of their need, while whole files are brought into the cache in the background: all of
-them, where the cache holds the dataset, else those of which more than half was announced. What is
-in the cache is mapped, as on a disk. A file of which more than a few ranges were read without an
-announcement is fetched whole.
+Whoever knows what comes next says so (`expect`). Then the first rows come in blocks of 1 MiB, at
+once and in the order of their need, while whole files are brought into the cache in the background:
+all of them, where the cache holds the dataset, else those of which more than half was announced.
+What is in the cache is mapped, as on a disk. A file of which more than a few ranges were read
+without an announcement is fetched whole.
 """
 
 from collections import Counter
@@ -20,7 +20,9 @@ from tokenmill.tokenfiles.token_file import TokenFile
 UNANNOUNCED = 8
 """Ranges of a file that are read without an announcement before it is fetched whole."""
 BEFORE_ITS_FILE = 64
-"""Rows that are asked for by range although their files will be fetched whole."""
+"""Rows, at most, that are asked for by range although their files will be fetched whole."""
+EXTRA = 16
+"""Their blocks are fetched twice: at most one in so many bytes of the dataset."""
 
 
 class StoreReader(CachedReader):
@@ -33,7 +35,9 @@ class StoreReader(CachedReader):
         self._ranges = RangeAhead(files)
         self._unannounced: Counter[int] = Counter()
         self._here: set[int] = set()
-        self._all_fit = sum(file.file_bytes for file in files) <= cache.max_bytes
+        total = sum(file.file_bytes for file in files)
+        self._all_fit = total <= cache.max_bytes
+        self._early = min(BEFORE_ITS_FILE, total // (EXTRA * BLOCK_BYTES))
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(StoreReader, self.files, self.cache, backend=self.backend), ()
@@ -55,9 +59,10 @@ class StoreReader(CachedReader):
         missing = {i for i in shards if not self._is_here(i)}
         whole = self._to_fetch_whole(missing, rows)
         rows = rows[np.isin(rows[:, 0], list(missing))]
-        early = np.isin(rows[:, 0], list(whole)).cumsum() <= BEFORE_ITS_FILE
-        later = ~np.isin(rows[:, 0], list(whole))
-        wanted = rows[early | later].tolist()
+        comes_whole = np.isin(rows[:, 0], list(whole))
+        early = comes_whole & (comes_whole.cumsum() <= self._early)
+        self._early -= int(early.sum())
+        wanted = rows[early | ~comes_whole].tolist()
         blocks = (block for row in wanted if self._is_plain(row[0]) for block in self._blocks(*row))
         self._ranges.expect(blocks)
         super().expect([i for i in shards if i in whole])
@@ -67,12 +72,14 @@ class StoreReader(CachedReader):
         if self._all_fit:
             return missing
         needed = np.bincount(rows[:, 0], weights=rows[:, 2], minlength=len(self.files))
-        return {
+        found = {
             i
             for i in missing
             if not self._is_plain(i)
             or 2 * needed[i] * self.files[i].dtype.itemsize > self.files[i].file_bytes
         }
+        # An order that stays in one place continues in the last file.
+        return found | ({int(rows[-1, 0])} & missing if found else set())
 
     def read_into(self, i: int, offset: int, out: np.ndarray) -> None:
         """Copy tokens of file i, from `offset` on, until the 1-D array `out` is full."""

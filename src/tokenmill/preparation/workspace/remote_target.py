@@ -150,7 +150,7 @@ class RemoteTarget(Target):
     def _remove_what_nobody_reads(self, manifest: Manifest, replaced: Manifest) -> None:
         """Objects of datasets before the one that was replaced; by name, never anything else."""
         used = {*manifest.files(), *replaced.files()}
-        used |= {block_hashes.file_name(kept) for kept in (manifest, replaced)}
+        used |= {block_hashes.file_name(kept.to_bytes()) for kept in (manifest, replaced)}
         for name in self._listed:
             if name not in used and _OUR_OBJECT.fullmatch(name):
                 objects.delete(join(self.name, name))

@@ -49,12 +49,12 @@ def upload_block_hashes(
     """Write the hashes of the blocks of all shards; those of old shards are in the old file."""
     known: dict[str, str] = {}
     if before is not None:
-        old = objects.read_all(join(address, file_name(before)), at_most=MAX_BLOCKS)
+        old = objects.read_all(join(address, file_name(before.to_bytes())), at_most=MAX_BLOCKS)
         known = parse(old, before) if old is not None else {}
     for path in workspace.path("shards", "").glob("*.json"):
         known |= (workspace.receipt("shards", path.stem) or {}).get(BLOCKS, {})
     if (data := to_bytes(manifest, known)) is not None:
-        objects.put(join(address, file_name(manifest)), data)
+        objects.put(join(address, file_name(manifest.to_bytes())), data)
 
 
 def upload_file(claim: Claim, folder: Path, name: str) -> tuple[int, str]:
