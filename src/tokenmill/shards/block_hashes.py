@@ -28,7 +28,7 @@ _DIGEST = 16
 
 def file_name(manifest: bytes) -> str:
     """What the file is called that belongs to these bytes of a manifest."""
-    return f"block_hashes-{xxhash.xxh3_64_hexdigest(manifest)}.bin"
+    return f"block_hashes-{xxhash.xxh3_64_hexdigest(manifest)}.xxh3"
 
 
 def num_blocks(shard: ShardEntry) -> int:

@@ -35,6 +35,7 @@ class StoreReader(CachedReader):
         self._ranges = RangeAhead(files)
         self._unannounced: Counter[int] = Counter()
         self._here: set[int] = set()
+        self._comes_whole: set[int] = set()
         total = sum(file.file_bytes for file in files)
         self._all_fit = total <= cache.max_bytes
         self._early = min(BEFORE_ITS_FILE, total // (EXTRA * BLOCK_BYTES))
@@ -57,7 +58,7 @@ class StoreReader(CachedReader):
             super().expect(shards)
             return
         missing = {i for i in shards if not self._is_here(i)}
-        whole = self._to_fetch_whole(missing, rows)
+        whole = self._comes_whole = self._to_fetch_whole(missing, rows)
         rows = rows[np.isin(rows[:, 0], list(missing))]
         comes_whole = np.isin(rows[:, 0], list(whole))
         early = comes_whole & (comes_whole.cumsum() <= self._early)
@@ -91,7 +92,8 @@ class StoreReader(CachedReader):
         start, stop = self._bytes(i, offset, len(out))
         if not self._ranges.is_announced(i, start):
             self._unannounced[i] += 1
-            if self._unannounced[i] > UNANNOUNCED or 2 * (stop - start) > file.file_bytes:
+            is_much = self._unannounced[i] > UNANNOUNCED or 2 * (stop - start) > file.file_bytes
+            if is_much or i in self._comes_whole:
                 super().read_into(i, offset, out)
                 return
         if (data := self._ranges.read(i, start, stop)) is None:

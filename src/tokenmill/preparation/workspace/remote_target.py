@@ -48,7 +48,7 @@ from tokenmill.text.inputs.open_input import Source
 
 _OUR_OBJECT = re.compile(
     r"(?:v-[0-9a-f]{16}/)?(?:[\w-]+/shard_\d+\.\S+|tokenizer_state\.json)"
-    r"|block_hashes-[0-9a-f]{16}\.bin"
+    r"|block_hashes-[0-9a-f]{16}\.xxh3"
 )
 
 
