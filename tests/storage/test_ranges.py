@@ -73,17 +73,19 @@ def test_the_hashes_of_blocks_are_those_of_the_bytes(dataset):
     assert objects.read_all(blocks_file(address), at_most=MIB) == expected
 
 
-def test_the_first_batches_do_not_wait_for_a_shard(dataset, moto_port, endpoint, tmp_path):
+def test_the_first_batch_does_not_wait_for_a_shard(
+    dataset, moto_port, endpoint, impatient, tmp_path
+):
     """Whole shards never arrive: what is served came in blocks."""
     address, folder = dataset
-    with Proxy(moto_port, lambda request: "stall" if is_whole(request) else None) as proxy:
+    with Proxy(moto_port, lambda request: "503" if is_whole(request) else None) as proxy:
         endpoint(proxy.address)
-        found = batches(tokenmill.open(address, cache_dir=tmp_path), 2)
+        found = batches(tokenmill.open(address, cache_dir=tmp_path), 1)
         gets = [r for r in proxy.requests if r.method == "GET" and "shard_" in r.path]
         reads = [request for request in gets if not is_whole(request)]
         endpoint()
 
-    np.testing.assert_array_equal(found, batches(tokenmill.open(folder), 2))
+    np.testing.assert_array_equal(found, batches(tokenmill.open(folder), 1))
     assert len(reads) == len({(r.path, dict(r.headers)[b"range"]) for r in reads})
     assert len(reads) <= 12  # each block once: the three shards have twelve
 
@@ -172,7 +174,7 @@ def test_without_hashes_of_blocks_shards_are_read_whole(dataset, bucket, tmp_pat
 def test_a_file_without_any_hash_is_read_by_range_too(bucket, moto_port, endpoint, tmp_path):
     ids = np.random.default_rng(1).integers(0, 60_000, 3_000_000).astype("<u2")
     objects.put(f"{bucket}/ids.bin", ids.tobytes())
-    with Proxy(moto_port, lambda request: "stall" if is_whole(request) else None) as proxy:
+    with Proxy(moto_port, lambda request: "503" if is_whole(request) else None) as proxy:
         endpoint(proxy.address)
         data = tokenmill.open(f"{bucket}/ids.bin", dtype="uint16", cache_dir=tmp_path)
         np.testing.assert_array_equal(data[1_000_000:1_000_500], ids[1_000_000:1_000_500])

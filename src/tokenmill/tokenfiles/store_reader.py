@@ -19,10 +19,10 @@ from tokenmill.tokenfiles.token_file import TokenFile
 
 UNANNOUNCED = 8
 """Ranges of a file that are read without an announcement before it is fetched whole."""
-BEFORE_ITS_FILE = 64
-"""Rows, at most, that are asked for by range although their files will be fetched whole."""
+AT_LEAST, BEFORE_ITS_FILE = 16, 64
+"""Rows that are asked for by range although their files will be fetched whole."""
 EXTRA = 16
-"""Their blocks are fetched twice: at most one in so many bytes of the dataset."""
+"""Their blocks are fetched twice: between these bounds, one in so many bytes of the dataset."""
 
 
 class StoreReader(CachedReader):
@@ -38,7 +38,7 @@ class StoreReader(CachedReader):
         self._comes_whole: set[int] = set()
         total = sum(file.file_bytes for file in files)
         self._all_fit = total <= cache.max_bytes
-        self._early = min(BEFORE_ITS_FILE, total // (EXTRA * BLOCK_BYTES))
+        self._early = min(BEFORE_ITS_FILE, max(AT_LEAST, total // (EXTRA * BLOCK_BYTES)))
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(StoreReader, self.files, self.cache, backend=self.backend), ()
