@@ -41,6 +41,7 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/prepare.py
 	$(BIN)/python bench/compression.py
 	$(BIN)/python bench/search.py
+	$(BIN)/python bench/rows.py
 	$(BIN)/python bench/engines.py
 	$(BIN)/python bench/train.py
 

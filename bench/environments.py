@@ -20,6 +20,7 @@ PACKAGES = {
     "mosaic": ["torch", "mosaicml-streaming"],  # imports torchvision: see rivals/
     "litdata": ["torch", "litdata"],
     "grain": ["grain", "numpy"],
+    "trl": ["trl", "datasets", "torch"],
 }
 
 

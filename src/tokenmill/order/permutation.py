@@ -106,7 +106,10 @@ def _network_each(
     if inverse:
         left, right = right, left
     for key in keys[::-1] if inverse else keys:
-        left, right = right, left ^ (mix(right ^ key) & mask)
+        added = mix(right ^ key)
+        added &= mask
+        added ^= left
+        left, right = right, added
     if inverse:
         left, right = right, left
     joined: np.ndarray = (left << half_bits) | right
