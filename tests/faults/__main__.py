@@ -7,6 +7,7 @@
  flips.py        every byte of a dataset is changed
  mutate.py       ways to damage a file
  readers.py      everything that reads a file
+ tokenizer_files.py  tokenizers in files, for the readers
  served.py       the same for what a server sends, and for work that was stopped
  fuzz.py         damaged files for all readers
  attacks.py      attacks on `tokenmill view`
@@ -41,7 +42,7 @@ def kills(tally: Tally, scratch: Path, given: argparse.Namespace) -> None:
     kill_at_calls(tally, scratch, names, 12 if given.short else given.cases or 160)
     if not given.short:
         (scratch / "times").mkdir()
-        kill_at_times(tally, scratch / "times", names, 8)
+        kill_at_times(tally, scratch / "times", names, 4)
 
 
 def calls(tally: Tally, scratch: Path, given: argparse.Namespace) -> None:

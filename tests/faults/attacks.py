@@ -29,6 +29,7 @@ import tokenmill
 SCRIPT = "<script>alert(1)<script>"
 MARKUP = "<img src=x onerror=alert(1)>"
 SECRET = "what-is-in-another-file"
+HANGS_AFTER = 60.0  # seconds
 MOST_MEMORY = 600 << 20  # bytes
 PAGES = ("", "documents", "document", "batch", "longest", "search", "random")
 FILES = ("style.css", "script.js", "icon.svg")
@@ -81,10 +82,14 @@ def attack_view(tally: Tally, scratch: Path, most: int) -> None:
         used = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) << 10
         if used > MOST_MEMORY:
             tally.fail("at the end", f"{used:,} bytes of memory were used")
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        process.send_signal(signal.SIGTERM)  # SIGINT is ignored in the background of a shell
+        try:
+            _, errors = process.communicate(timeout=HANGS_AFTER)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)  # prints where each thread is
+            _, errors = process.communicate()
         if process.returncode != 0 or errors != "stopped\n":
-            tally.fail("at the end", f"exit code {process.returncode}, printed {errors[-500:]}")
+            tally.fail("at the end", f"exit code {process.returncode}, printed {errors[-3000:]}")
 
 
 class Target:
@@ -112,7 +117,7 @@ class Target:
         """The same, byte by byte; without `allowed` no answer is an answer too."""
         self.tally.add(kind, "requests")
         why = ""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as wire:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=HANGS_AFTER) as wire:
             with contextlib.suppress(OSError):  # it may refuse before it has read all
                 wire.sendall(request)
                 wire.shutdown(socket.SHUT_WR)
@@ -205,7 +210,7 @@ def _make(scratch: Path) -> Path:
 def _viewing(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", int]]:
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "tokenmill", "view", str(folder), "--no-browser"],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONFAULTHANDLER": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

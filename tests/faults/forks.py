@@ -6,6 +6,7 @@ N-th call is one of the command and not of Python's start. `python -m faults.for
 server: a JSON object a line comes in, the process id and the exit code go out.
 """
 
+import ctypes
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from typing import NamedTuple, NoReturn, TextIO
 
 ROOT = Path(__file__).parents[2]
 HANGS_AFTER = 120.0  # seconds
+PR_SET_PTRACER = 0x59616D61
 CRASHED = 70  # exit code of a child that ended with a traceback
 # One thread each: a child of fork() has only the thread that forked.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
@@ -120,6 +122,9 @@ def _child(request: dict, answers: TextIO) -> NoReturn:
     os.close(said)
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - until the process ends
     sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
+    if request["waits"]:
+        # Some kernels let only a parent trace; this child may be traced by anybody.
+        ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
     answers.write(f"{os.getpid()}\n")
     if request["waits"]:
         signal.sigwait([signal.SIGUSR1])

@@ -67,17 +67,7 @@ def _read_batch(tally: Tally, reader: Reader, folder: Path, first: int, stop: in
         os.close(ours)
         _child(tally.seed, reader, folder, range(first, stop), theirs, report)
     os.close(theirs)
-    done, hung = 0, False
-    while True:
-        ready, _, _ = select.select([ours], [], [], HANGS_AFTER)
-        if not ready:
-            hung = True
-            os.kill(pid, signal.SIGKILL)
-            break
-        found = os.read(ours, 4096)
-        if not found:
-            break
-        done += len(found)
+    done, hung = _count_cases(ours, pid)
     os.close(ours)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     for line in report.read_text().splitlines() if report.exists() else ():
@@ -90,6 +80,20 @@ def _read_batch(tally: Tally, reader: Reader, folder: Path, first: int, stop: in
         tally.fail(reader.name, f"case {first + done}: {how}")
         done += 1
     return first + done
+
+
+def _count_cases(progress: int, pid: int) -> tuple[int, bool]:
+    """How many cases a child has done when it ends, and whether it hung and was killed."""
+    done = 0
+    while True:
+        ready, _, _ = select.select([progress], [], [], HANGS_AFTER)
+        if not ready:
+            os.kill(pid, signal.SIGKILL)
+            return done, True
+        found = os.read(progress, 4096)
+        if not found:
+            return done, False
+        done += len(found)
 
 
 def _child(

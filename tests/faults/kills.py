@@ -74,21 +74,26 @@ def kill_at_times(tally: Tally, scratch: Path, names: Sequence[str], most: int) 
         for name in names:
             with Forks([name], environ) as forks:
                 case = Case(OPERATIONS[name], scratch, forks)
-                case.fresh()
-                took = _run_process(case, environ, None)
-                for _ in range(most):
-                    case.fresh()
-                    after = took * chance.random()
-                    what = f"{name}, whole process"
-                    tally.add(
-                        what, "kills" if _run_process(case, environ, after) else "ended first"
-                    )
-                    wrong = case.wrongly_visible()
-                    _run_process(case, environ, None)
-                    if wrong := [*wrong, *case.differences()]:
-                        tally.fail(what, f"killed after {after:.3f} s: {wrong}")
-                    else:
-                        tally.add(what, "came to the same files")
+            case.fresh()
+            took = _run_process(case, environ, None)
+            for _ in range(most):
+                _kill_process_and_resume(tally, case, environ, took * chance.random())
+
+
+def _kill_process_and_resume(
+    tally: Tally, case: Case, environ: dict[str, str], after: float
+) -> None:
+    what = f"{case.operation.name}, whole process"
+    case.fresh()
+    killed = _run_process(case, environ, after) > 0
+    tally.add(what, "kills" if killed else "ended first")
+    wrong = case.wrongly_visible()
+    _run_process(case, environ, None)
+    wrong += case.differences()
+    if wrong:
+        tally.fail(what, f"killed after {after:.3f} s: {wrong}")
+    else:
+        tally.add(what, "came to the same files")
 
 
 def _run_process(case: Case, environ: dict[str, str], kill_after: float | None) -> float:

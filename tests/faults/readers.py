@@ -18,16 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from faults import served
+from faults import served, tokenizer_files
 from faults.mutate import mutate
+from faults.tokenizer_files import only_file
 from formats.conformance import DATA, DOCUMENTS
 from text.naive import naive_documents, read_all
 
 import tokenmill
 from tokenmill.errors import BadInputError
 from tokenmill.text.reading.chunks import ReadRules
-from tokenmill.tokens import load_tokenizer
-from tokenmill.tokens.bytes_and_chars import BytesTokenizer, CharsTokenizer
 
 MOST_TEXT = 64 << 20  # bytes that a small compressed file may become here
 WORDS = ["the mill turns", 'grain, and "flour"', "w\u00f6rter", "", "line\nline", "\u6c34\u8f66"]
@@ -74,14 +73,13 @@ def _read_tokens(**options: Any) -> Callable[[Path, dict[str, bytes]], object]:
     return read
 
 
-def _make_ours(folder: Path) -> None:
+def _make_ours(folder: Path, compress: str | None = None) -> None:
     rows = "".join(
         json.dumps({"text": " ".join(map(str, document))}) + "\n" for document in DOCUMENTS
     )
     (folder.parent / "ours.jsonl").write_text(rows)
-    tokenmill.prepare(
-        folder.parent / "ours.jsonl", folder, tokenizer="bytes", tokens_per_shard=500, workers=1
-    )
+    settings = {"tokenizer": "bytes", "tokens_per_shard": 500, "compress": compress, "workers": 1}
+    tokenmill.prepare(folder.parent / "ours.jsonl", folder, **settings)
 
 
 def _read_ours(folder: Path, sound: dict[str, bytes]) -> None:
@@ -94,6 +92,25 @@ def _read_ours(folder: Path, sound: dict[str, bytes]) -> None:
     assert tokenmill.verify(folder, full=True) is not None
 
 
+def _make_compressed(folder: Path) -> None:
+    _make_ours(folder, compress="zstd")
+
+
+_compressed_tokens: list[np.ndarray] = []
+
+
+def _read_compressed_shards(folder: Path, sound: dict[str, bytes]) -> None:
+    if not _compressed_tokens:
+        whole = tokenmill.open(folder.parent / "sound", "all", verify=True)
+        _compressed_tokens.append(whole.tokens(0, whole.num_tokens))
+    unverified = tokenmill.open(folder, "all")
+    assert len(unverified.tokens(0, unverified.num_tokens)) == unverified.num_tokens
+    data = tokenmill.open(folder, "all", verify=True)
+    np.testing.assert_array_equal(data.tokens(0, data.num_tokens), _compressed_tokens[0])
+    data.document_ends(0, data.num_tokens)
+    assert tokenmill.verify(folder, full=True) is not None
+
+
 def _texts(documents: Iterable[str]) -> bytes:
     return "".join(json.dumps({"text": text, "n": [1, {}]}) + "\n" for text in documents).encode()
 
@@ -102,13 +119,8 @@ def _write(name: str, data: bytes) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_bytes(data)
 
 
-def _one(folder: Path) -> Path:
-    [path] = [path for path in folder.iterdir() if path.is_file()]
-    return path
-
-
 def _read_plain(folder: Path, sound: dict[str, bytes]) -> None:
-    path, rules = _one(folder), ReadRules(documents="line", on_bad_input="replace")
+    path, rules = only_file(folder), ReadRules(documents="line", on_bad_input="replace")
     data = path.read_bytes()
     read_all(path, rules, unit_bytes=50, chunk_bytes=40)
     try:
@@ -131,7 +143,7 @@ def _must_refuse(path: Path, rules: ReadRules) -> None:
 
 
 def _read_jsonl(folder: Path, sound: dict[str, bytes]) -> None:
-    path = _one(folder)
+    path = only_file(folder)
     lines = [line for line in path.read_bytes().split(b"\n") if line.strip(b" \t\r\xef\xbb\xbf")]
     documents, dropped, _ = read_all(path, ReadRules(on_bad_input="skip"), unit_bytes=90)
     assert len(documents) + sum(dropped.values()) == len(lines), "a line was lost"
@@ -147,7 +159,7 @@ def _csv(rows: Iterable[str]) -> bytes:
 
 
 def _read_csv(folder: Path, sound: dict[str, bytes]) -> None:
-    path = _one(folder)
+    path = only_file(folder)
     read_all(path, ReadRules(on_bad_input="skip"))
     documents, _, _ = read_all(path, ReadRules())
     text = path.read_bytes().decode("utf-8", "surrogateescape").removeprefix("\ufeff")
@@ -166,15 +178,15 @@ def _make_parquet(folder: Path) -> None:
 
 
 def _read_parquet(folder: Path, sound: dict[str, bytes]) -> None:
-    read_all(_one(folder), ReadRules(on_bad_input="skip"), unit_bytes=200)
-    read_all(_one(folder), ReadRules(), unit_bytes=200)
+    read_all(only_file(folder), ReadRules(on_bad_input="skip"), unit_bytes=200)
+    read_all(only_file(folder), ReadRules(), unit_bytes=200)
 
 
 def _read_compressed(
     decompress: Callable[[bytes], bytes],
 ) -> Callable[[Path, dict[str, bytes]], object]:
     def read(folder: Path, sound: dict[str, bytes]) -> None:
-        path = _one(folder)
+        path = only_file(folder)
         documents, _, _ = read_all(path, ReadRules(on_bad_input="replace"))
         text = decompress(path.read_bytes())
         assert b"".join(documents) == text.decode("utf-8", "replace").encode(), "other text"
@@ -192,68 +204,6 @@ def _zstd(data: bytes) -> bytes:
     from backports import zstd
 
     return zstd.compress(data)
-
-
-def _make_states(folder: Path) -> None:
-    for tokenizer in (BytesTokenizer(), CharsTokenizer(" abcd")):
-        (folder / f"{tokenizer.name}.json").write_text(json.dumps(tokenizer.state()))
-    tokenizer = load_tokenizer.load(str(_rank_file(folder)), pattern="gpt2", end_of_text=300)
-    (folder / "ranks.json").write_text(json.dumps(tokenizer.state()))
-    (folder / "a.tiktoken").unlink()
-
-
-def _rank_file(folder: Path) -> Path:
-    whole = Path(tokenmill.__file__).parent / "tokens" / "data" / "gpt2.tiktoken"
-    (folder / "a.tiktoken").write_bytes(b"\n".join(whole.read_bytes().splitlines()[:300]))
-    return folder / "a.tiktoken"
-
-
-def _use(tokenizer: Any) -> None:
-    ids = tokenizer.encode(b"abc d") if hasattr(tokenizer, "encode") else []
-    assert not len(ids) or max(ids) < tokenizer.vocab_size
-
-
-def _read_states(folder: Path, sound: dict[str, bytes]) -> None:
-    for name, data in sound.items():
-        if (found := (folder / name).read_bytes()) != data:
-            _use(load_tokenizer.from_bytes(found, name))
-
-
-def _read_ranks(folder: Path, sound: dict[str, bytes]) -> None:
-    _use(load_tokenizer.load(str(_one(folder)), pattern="gpt2", end_of_text=5000))
-
-
-def _make_tokenizer_json(folder: Path) -> None:
-    import tokenizers
-    from tokenizers import decoders, models, pre_tokenizers, trainers
-
-    made = tokenizers.Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=290,
-        special_tokens=["<|endoftext|>"],
-        initial_alphabet=alphabet,
-        show_progress=False,
-    )
-    made.train_from_iterator(["the mill turns grain into flour " * 9], trainer)
-    made.save(str(folder / "tokenizer.json"))
-
-
-def _read_tokenizer_json(folder: Path, sound: dict[str, bytes]) -> None:
-    _use(load_tokenizer.load(str(_one(folder))))
-
-
-def _make_sentencepiece(folder: Path) -> None:
-    import sentencepiece
-
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["the mill turns grain into flour"] * 30), model_writer=model,
-        vocab_size=40, minloglevel=2, eos_piece="</s>", hard_vocab_limit=False,
-    )  # fmt: skip
-    (folder / "a.model").write_bytes(model.getvalue())
 
 
 def _make_checkpoint(folder: Path) -> None:
@@ -350,6 +300,12 @@ READERS = {
             for name, options in FORMATS.items()
         ),
         Reader("ours", _make_ours, _read_ours, damages=lambda name: name != "README.md"),
+        Reader(
+            "ours, compressed",
+            _make_compressed,
+            _read_compressed_shards,
+            damages=lambda name: name != "README.md",
+        ),
         Reader("text", _write("a.txt", LINES), _read_plain),
         Reader("jsonl", _write("a.jsonl", _texts(WORDS * 3)), _read_jsonl),
         Reader("csv", _write("a.csv", _csv(WORDS * 3)), _read_csv),
@@ -358,10 +314,20 @@ READERS = {
         Reader("xz", _write("a.txt.xz", lzma.compress(LINES)), _read_compressed(lzma.decompress)),
         Reader("bz2", _write("a.txt.bz2", bz2.compress(LINES)), _read_compressed(bz2.decompress)),
         Reader("zst", _write("a.txt.zst", _zstd(LINES)), _read_compressed(_unzstd)),
-        Reader("tokenizer states", _make_states, _read_states),
-        Reader("tiktoken", lambda folder: _rank_file(folder), _read_ranks),
-        Reader("tokenizer.json", _make_tokenizer_json, _read_tokenizer_json, ("tokenizers",)),
-        Reader("sentencepiece", _make_sentencepiece, _read_tokenizer_json, ("sentencepiece",)),
+        Reader("tokenizer states", tokenizer_files.make_states, tokenizer_files.read_states),
+        Reader("tiktoken", tokenizer_files.rank_file, tokenizer_files.read_ranks),
+        Reader(
+            "tokenizer.json",
+            tokenizer_files.make_tokenizer_json,
+            tokenizer_files.read_tokenizer_json,
+            ("tokenizers",),
+        ),
+        Reader(
+            "sentencepiece",
+            tokenizer_files.make_sentencepiece,
+            tokenizer_files.read_tokenizer_json,
+            ("sentencepiece",),
+        ),
         Reader("checkpoint", _make_checkpoint, _read_checkpoint, ("tokenmill.train.checkpoint",)),
         Reader("loader state", _make_loader_state, _read_loader_state),
         Reader("hub listing", served.make_listing, served.read_listing, HUB, slow=True),

@@ -1,6 +1,7 @@
 """What the long runs found, each as a small test of its own."""
 
 import json
+import socket
 
 import numpy as np
 import pytest
@@ -143,3 +144,22 @@ def test_a_page_that_is_not_there_links_to_no_address_of_others(tmp_path):
         for path in ("/file:///etc/passwd", "/javascript:alert(1)"):
             page = client.page(path, status=404)
             assert not [link for link in page.links if ":" in link.split("?")[0]]
+
+
+def test_what_a_conversion_left_that_was_killed_when_its_result_was_in_place_is_removed(tmp_path):
+    tokenmill.convert(np_file(tmp_path), tmp_path / "new", to="nanogpt")
+    left = tmp_path / ".new.convert"
+    left.mkdir()
+    dead = {"host": socket.gethostname(), "pid": 2**22 + 1, "started": "1"}
+    (left / "lock").write_text(json.dumps(dead))
+    (left / ".lock.12-0123abcd.tmp").write_text("")
+
+    with pytest.raises(FormatError, match="exists already"):
+        tokenmill.convert(np_file(tmp_path), tmp_path / "new", to="nanogpt")
+
+    assert not left.exists()
+
+
+def np_file(folder):
+    np.save(folder / "a.npy", np.arange(200, dtype=np.uint16))
+    return folder / "a.npy"

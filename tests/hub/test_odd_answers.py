@@ -1,10 +1,12 @@
 """Answers that are not the hub's, and records that are not ours any more."""
 
+import json
 import os
 import time
 
 import pytest
-from hub.conftest import REPO, llmc_shard
+from hub.conftest import QUICK, REPO, llmc_shard
+from hub.fake_hub import describe
 
 from tokenmill.errors import DownloadError
 from tokenmill.hub import Retry, download
@@ -47,3 +49,15 @@ def test_a_half_written_record_is_no_origin_and_is_removed_when_it_is_old(tmp_pa
     os.utime(leftover, (time.time() - 7200,) * 2)
     checked.remove_leftovers(3600)
     assert not leftover.exists()
+
+
+def test_a_file_that_is_shorter_than_the_hub_lists_is_given_up(hub, tmp_path):
+    """Its end is asked for, refused, and the file read again from its start, but not for ever."""
+    data = llmc_shard(1)
+    hub.commit(REPO, {"x_train_1.bin": data})
+    entry = describe("x_train_1.bin", data)
+    entry["size"] = entry["lfs"]["size"] = len(data) + 1
+    hub.fault("api:tree", "body", body=json.dumps([entry]).encode(), times=9)
+
+    with pytest.raises(DownloadError, match=r"x_train_1\.bin of .*tried 4 times"):
+        download(tmp_path / "d", REPO, retry=QUICK, progress=False)

@@ -34,7 +34,7 @@ def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, 
     _refuse_differences({**USUAL, **state}, {**USUAL, **here})
     for key in ("samples", "pass"):
         value = state[key]
-        if type(value) is not int or not 0 <= value < 2**63:
+        if type(value) is not int or not 0 <= value < 2**62:
             raise _not_a_state(f"{key!r} in the state is {value!r}, not a count")
     return state["samples"], state["pass"]
 

@@ -29,7 +29,7 @@ from tokenmill.conversion.document_stream import (
     stream,
 )
 from tokenmill.conversion.repack import repack
-from tokenmill.conversion.staging import open_staging
+from tokenmill.conversion.staging import open_staging, remove_leftovers
 from tokenmill.dataset import OpenKeywords, TokenDataset, Where
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
 from tokenmill.formats.engine.detect import FORMATS, format_to_write
@@ -148,6 +148,7 @@ def _open_whole(src: Where | list[Where], **how_to_open: Unpack[OpenKeywords]) -
 def _refuse_to_replace(target: Path, src: Where | list[Where], overwrite: bool) -> None:
     """Nothing but token files may be replaced, and not what is only read in part."""
     if target.exists() and not overwrite:
+        remove_leftovers(target)
         raise FormatError(f"{target} exists already", hint="pass overwrite=True to replace it")
     sources = src if isinstance(src, list) else [src]
     for source in [os.path.realpath(each) for each in sources]:

@@ -10,8 +10,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tokenmill.base.atomic import remove, replace_folder
+from tokenmill.base.atomic import is_temporary, remove, replace_folder
 from tokenmill.base.lock import hold_lock
+from tokenmill.errors import LockedError
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,29 @@ class Staging:
             os.rename(self.replaced, self.target)
         for path in (self.new, self.unpacked, self.replaced):
             remove(path)
+        for path in self.folder.glob(".*.tmp"):
+            if is_temporary(path.name):
+                remove(path)
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove what a conversion left that was killed when its result was in place."""
+    if _staging_of(target).folder.exists():
+        with suppress(OSError, LockedError), open_staging(target):
+            pass
+
+
+def _staging_of(target: Path) -> Staging:
+    target = target.absolute()
+    return Staging(target.with_name(f".{target.name}.convert"), target)
 
 
 @contextmanager
 def open_staging(target: Path) -> Iterator[Staging]:
     """An empty place to work in, for this process alone; removed at the end."""
-    target = target.absolute()
-    staging = Staging(target.with_name(f".{target.name}.convert"), target)
+    staging = _staging_of(target)
     try:
-        with hold_lock(staging.folder / "lock", guards=target):
+        with hold_lock(staging.folder / "lock", guards=staging.target):
             staging.clear()
             try:
                 yield staging

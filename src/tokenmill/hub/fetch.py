@@ -54,8 +54,8 @@ class Fetcher:
         what = f"{file.path} of {self.hub} ({self.commit[:12]})"
         self.transfers.start(file, partial.size)
         failures = wrong = 0
+        furthest = partial.size  # only bytes that never came before are progress
         while True:
-            before = partial.size
             try:
                 if not partial.is_whole():
                     self._read_body(partial)
@@ -72,7 +72,8 @@ class Fetcher:
                     )
                 self._restart(partial)
             except Transient as reason:
-                failures = 1 if partial.size > before else failures + 1
+                failures = 1 if partial.size > furthest else failures + 1
+                furthest = max(furthest, partial.size)
                 self.transfers.say(f"{file.path}: {reason}; trying again")
                 self.clock.pause(what, failures, reason)
 

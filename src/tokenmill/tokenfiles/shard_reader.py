@@ -23,6 +23,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -86,7 +87,8 @@ class Descriptor:
         self.number = number
 
     def __del__(self) -> None:
-        os.close(self.number)
+        with suppress(OSError):  # nothing was written through it, so nothing can be lost
+            os.close(self.number)
 
 
 class ShardReader:
