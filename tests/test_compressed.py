@@ -182,6 +182,24 @@ def test_processes_share_a_cache_that_is_smaller_than_the_dataset(both, tmp_path
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".tmp"]
 
 
+def test_a_cache_that_is_too_small_for_the_order_is_reported(both, tmp_path, caplog):
+    data = tokenmill.open(both / "packed", cache_dir=tmp_path, cache_bytes=40_000)
+    tokenmill.BatchLoader(data, block_size=64, order="blocks")
+    assert not caplog.messages
+    tokenmill.BatchLoader(data, block_size=64)
+    assert "the cache holds 40000" in caplog.text
+
+
+def test_inspect_says_what_compression_saves(both):
+    plain, packed = (tokenmill.inspect(both / name) for name in ("plain", "packed"))
+    assert packed["details"].pop("compressed").endswith("of the plain size")
+    assert packed["made"]["settings"].pop("compress") == "zstd:1"
+    different = {"path", "made"}
+    assert {k: v for k, v in packed.items() if k not in different} == {
+        k: v for k, v in plain.items() if k not in different
+    }
+
+
 def test_a_damaged_file_in_the_cache_is_unpacked_again(both, tmp_path):
     plain, packed = loaders(both, tmp_path)
     next(packed)

@@ -244,3 +244,22 @@ def test_what_cannot_be_is_refused_in_words(bucket, in_bucket, tmp_path):
 def test_the_cache_is_in_the_users_cache_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert ShardCache(None, None).folder == tmp_path / "tokenmill" / "shards"
+
+
+@pytest.mark.parametrize("order", ["shuffle", "sequential", "blocks"])
+def test_compressed_shards_are_unpacked_on_the_way(on_disk, bucket, tmp_path, order):
+    tokenmill.convert(on_disk, tmp_path / "packed", compress="zstd:1")
+    copy_to(tmp_path / "packed", f"{bucket}/packed-{order}")
+    plain = tokenmill.open(on_disk)
+    data = tokenmill.open(f"{bucket}/packed-{order}", cache_dir=tmp_path / "cache")
+
+    assert data.fingerprint == plain.fingerprint
+    loaders = [
+        tokenmill.BatchLoader(each, batch_size=4, block_size=32, order=order, documents=True)
+        for each in (plain, data)
+    ]
+    for _ in range(40):
+        expected, found = (next(loader) for loader in loaders)
+        assert np.array_equal(found.tokens, expected.tokens)
+        assert np.array_equal(found.document_ids, expected.document_ids)
+    assert loaders[0].state_dict() == loaders[1].state_dict()

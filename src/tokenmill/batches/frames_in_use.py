@@ -37,4 +37,7 @@ def frame_runs_of(data: TokenDataset, order: SourceOrder | RowOrder) -> FrameRun
     if isinstance(order, RowOrder):
         return None
     count = frames_in_use(order, data.dtype.itemsize)
-    return None if count is None else data.frame_runs(count)
+    if count is None:
+        data.warn_if_cache_is_small()
+        return None
+    return data.frame_runs(count)

@@ -174,13 +174,25 @@ def _found(
         tokenizer_fingerprint=tokenizer.fingerprint,
         has_manifest=True,
         ids_were_checked=manifest.has_hash,
-        details={"tokenizer": tokenizer.name, "splits": list(manifest.splits)},
+        details={
+            "tokenizer": tokenizer.name,
+            "splits": list(manifest.splits),
+            **_compressed(files),
+        },
     )
 
 
 def name_in_dataset(file: str) -> str:
     """The name of a shard without the folder that a dataset has which replaced another."""
     return re.sub(r"^v-[0-9a-f]{16}/", "", file)
+
+
+def _compressed(files: list[TokenFile]) -> dict[str, str]:
+    """What people should know about compressed shards."""
+    plain, there = (sum(getattr(f, size) for f in files) for size in ("file_bytes", "disk_bytes"))
+    if not any(file.packed for file in files):
+        return {}
+    return {"compressed": f"{there:,} bytes on disk, {there / plain:.2f} of the plain size"}
 
 
 def _packed(entry: ShardEntry) -> Packed | None:

@@ -50,6 +50,11 @@ class PackedReader(ShardReader):
         return self
 
     @property
+    def unpacked_bytes(self) -> int:
+        """What all compressed files take in the cache."""
+        return sum(file.file_bytes for file in self.files if file.packed is not None)
+
+    @property
     def has_frames(self) -> bool:
         """Whether every compressed file can be read frame by frame."""
         return all(file.packed is None or file.packed.codec == FRAMED for file in self.files)

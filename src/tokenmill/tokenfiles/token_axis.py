@@ -4,6 +4,7 @@ Positions run over all files in order. Nothing here knows where the files came f
 ids mean: `tokenmill.dataset.TokenDataset` adds the format, the split and the tokenizer.
 """
 
+import logging
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from tokenmill.tokenfiles.document_index import (
 from tokenmill.tokenfiles.packed_reader import FrameRuns, PackedReader
 from tokenmill.tokenfiles.shard_reader import ShardReader
 from tokenmill.tokenfiles.token_file import TokenFile
+
+log = logging.getLogger("tokenmill")
 
 BLOCK = 1 << 20  # tokens read at a time by an iterator
 
@@ -102,6 +105,17 @@ class TokenAxis:
     def read_into(self, i: int, offset: int, out: np.ndarray) -> None:
         """Copy tokens of shard i, from `offset` on, until the 1-D array `out` is full."""
         self._reader.read_into(i, offset, out)
+
+    def warn_if_cache_is_small(self) -> None:
+        """Say that compressed shards will be unpacked again and again, if they will."""
+        reader = self._reader
+        if isinstance(reader, PackedReader) and reader.unpacked_bytes > reader.cache.max_bytes:
+            log.warning(
+                "%s has %d bytes when it is unpacked, but the cache holds %d: in this order shards "
+                'are unpacked again and again. Pass cache_bytes=%d, use order="blocks", or unpack '
+                "it once: tokenmill convert SRC DST --decompress",
+                *(self.path, reader.unpacked_bytes, reader.cache.max_bytes, reader.unpacked_bytes),
+            )
 
     def frame_runs(self, max_open: int) -> FrameRuns | None:
         """The frames of compressed shards, of which so many are kept; None where none are."""
