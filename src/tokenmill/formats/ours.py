@@ -28,7 +28,7 @@ from tokenmill.shards import block_hashes
 from tokenmill.shards.compression import level_of
 from tokenmill.shards.entries import EndsEntry, FileEntry, ShardEntry, SplitEntry, TokenizerEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, PREPARATION_FOLDER, Manifest
-from tokenmill.storage import check_address, join
+from tokenmill.storage import check_address, is_remote, join
 from tokenmill.tokenfiles.frames import open_frames
 from tokenmill.tokenfiles.shard_cache import RemoteFile, ShardCache
 from tokenmill.tokenfiles.token_file import (
@@ -109,6 +109,16 @@ class Ours(FolderFormat):
         command = "tokenmill convert SOURCE DATASET --to tokenmill"
         write_tokenizer_and_card(folder, manifest, state, command)
         manifest.write(folder)
+
+
+def load_manifest(where: str | os.PathLike[str]) -> Manifest:
+    """The manifest of a dataset in a folder or at an address."""
+    if not is_remote(where):
+        return Manifest.load(Path(where))
+    from tokenmill.storage import objects
+
+    address = join(os.fspath(where), FILE_NAME)
+    return Manifest.parse(objects.read_all(address, at_most=MAX_BYTES) or b"", where=address)
 
 
 def read_bucket(address: str, split: str | None, ask: Ask, cache: ShardCache) -> FoundData | None:

@@ -16,6 +16,7 @@ from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.formats.engine.held_out import SPLITS
+from tokenmill.formats.ours import load_manifest
 from tokenmill.hub.checked_files import origins
 from tokenmill.look.token_sample import spread_ranges, text_size
 from tokenmill.shards.manifest import FILE_NAME, Manifest
@@ -65,7 +66,7 @@ def inspect(path: str | os.PathLike[str], **open_options: Any) -> dict[str, Any]
         "fetched": origins(Path(path)),
     }
     if data.has_manifest:
-        known["made"] = _made(Manifest.load(Path(path)))
+        known["made"] = _made(load_manifest(path))
     return known
 
 
