@@ -194,7 +194,7 @@ def _found(
 
 def name_in_dataset(file: str) -> str:
     """The name of a shard without the folder that a dataset has which replaced another."""
-    return re.sub(r"^v-[0-9a-f]{16}/", "", file)
+    return re.sub(r"^v-[0-9a-f]{16}/", "", file) if file.startswith("v-") else file
 
 
 def _compressed(files: list[TokenFile]) -> dict[str, str]:
