@@ -336,7 +336,7 @@ def test_a_state_of_other_documents_in_the_same_tokens_is_refused():
         ({"rows": "pakced"}, "rows is 'pakced'; known are: windows, packed, documents"),
         ({"rows": "packed", "order": "blocks"}, 'order="blocks" is for windows'),
         ({"rows": "packed", "order": "random"}, 'order="random" is for windows'),
-        ({"rows": "documents", "phase": True}, "phase=True has no meaning with rows='documents'"),
+        ({"rows": "documents", "phase": True}, 'phase=True has no meaning with rows="documents"'),
         ({"begin_token": 5}, 'begin_token is 5, but rows are "windows"'),
         ({"rows": "packed", "begin_token": 70_000}, "begin_token is 70,000, which is not among"),
         ({"rows": "packed", "begin_token": -1}, "begin_token is -1"),

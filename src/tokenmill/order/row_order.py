@@ -99,7 +99,7 @@ class RowOrder:
     ) -> None:
         check_at_least_one(block_size=block_size)
         if not len(documents.lengths):
-            raise ValueError(f"rows={rows!r} need a document, and this data has no tokens")
+            raise ValueError(f'rows="{rows}" need a document, and this data has no tokens')
         self.documents, self.seed, self.kind = documents, seed, rows
         self.arrangement = arrangement
         self.pieces = DocumentPieces(

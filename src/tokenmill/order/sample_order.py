@@ -194,11 +194,11 @@ def check_rows(
     if arrangement is None or isinstance(arrangement, Blocks):
         name = order if isinstance(order, str) else "blocks"
         raise ValueError(
-            f'order="{name}" is for windows: rows={rows!r} are made of documents from all over '
+            f'order="{name}" is for windows: rows="{rows}" are made of documents from all over '
             'the data; use order="shuffle" or order="sequential"'
         )
     if phase:
-        raise ValueError(f"phase=True has no meaning with rows={rows!r}: no window is cut")
+        raise ValueError(f'phase=True has no meaning with rows="{rows}": no window is cut')
     if begin_token is not None and block_size < 2:
         raise ValueError(
             f"block_size is {block_size}; with a begin token a row needs at least 2 inputs: the "
