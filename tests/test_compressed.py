@@ -4,6 +4,7 @@ import itertools
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from preparation.oracle import hashes_of_files
+from preparation.runs import run
 from small_corpus import write_corpus
-from system_faults import small_disk
+from system_faults import RENAMES, injecting, needs_strace, small_disk
 
 import tokenmill
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError, TruncatedShardError
@@ -170,13 +173,13 @@ def test_processes_share_a_cache_that_is_smaller_than_the_dataset(both, tmp_path
         )
         for seed in range(4)
     ]
-    for seed, run in enumerate(runs):
+    for seed, process in enumerate(runs):
         plain = tokenmill.BatchLoader(
             tokenmill.open(both / "plain"), batch_size=4, block_size=64, seed=seed
         )
         expected = sum(int(next(plain).tokens.sum()) for _ in range(60))
-        output, _ = run.communicate(timeout=120)
-        assert (run.returncode, output) == (0, f"{expected}\n")
+        output, _ = process.communicate(timeout=120)
+        assert (process.returncode, output) == (0, f"{expected}\n")
     kept = [path for path in tmp_path.iterdir() if path.suffix == ".bin"]
     assert len(kept) <= 4 + len(runs)  # whoever makes room does not see files of the same moment
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".tmp"]
@@ -304,6 +307,24 @@ def test_workers_and_units_do_not_change_a_byte(corpus, tmp_path):
     assert files[0] == files[1]
 
 
+@needs_strace
+def test_a_preparation_that_is_killed_resumes_to_the_same_bytes(corpus, tmp_path):
+    arguments = {
+        "inputs": corpus,
+        "tokenizer": "bytes",
+        "tokens_per_shard": 30_000,
+        "compress": "zstd:1",
+        "workers": 1,
+    }
+    tokenmill.prepare(out_dir=tmp_path / "whole", **arguments)
+    arguments["out_dir"] = tmp_path / "killed"
+    for number in (9, 14):
+        code, _ = run(arguments, injecting(f"signal=SIGKILL:when={number}", RENAMES))
+        assert code == -signal.SIGKILL
+    assert run(arguments) == (0, "")
+    assert hashes_of_files(tmp_path / "killed") == hashes_of_files(tmp_path / "whole")
+
+
 @pytest.mark.parametrize("dedup", ["lines", "documents"])
 def test_adding_to_a_compressed_dataset_gives_what_adding_to_a_plain_one_gives(tmp_path, dedup):
     first = write_corpus(tmp_path / "first", seed=1, documents=60)
@@ -405,7 +426,7 @@ def test_a_damaged_source_is_not_compressed(both, tmp_path):
 @pytest.mark.parametrize(
     ("how", "why"),
     [
-        ({}, "to is missing"),
+        ({}, "the format to write is missing"),
         ({"compress": "zstd", "decompress": True}, "exclude each other"),
         ({"to": "megatron", "compress": "zstd"}, "only our own format"),
         ({"compress": "lz4"}, "compress is 'lz4'"),

@@ -124,7 +124,7 @@ def _check_compression(to: str | None, compress: str | None, decompress: bool) -
     if compress is not None and decompress:
         raise ValueError("compress and decompress exclude each other; give one of them")
     if to is None and compress is None and not decompress:
-        raise ValueError("to is missing: name the format to write, for example to='megatron'")
+        raise ValueError("the format to write is missing (to), for example megatron")
     return checked_compression(compress)
 
 
