@@ -29,7 +29,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "corpus").mkdir()
     for number in range(2):
         texts = [part for topic in topics[number::2] for part in topic.split("\n\n")]
-        rows = [orjson.dumps({"text": text}) for text in texts]
+        # More than a megabyte each: smaller files would be one unit together.
+        rows = [orjson.dumps({"text": text, "page": 5 * text}) for text in texts]
         (folder / "corpus" / f"{number}.jsonl").write_bytes(b"\n".join(rows))
     for name in ("input.txt", "corpus.txt", "a.txt", "b.txt", "book.txt"):
         (folder / name).write_text("\n".join(topics[:9]))

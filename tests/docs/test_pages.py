@@ -69,7 +69,7 @@ def check_output(where, command, shown, printed):
 
 def without_numbers(line):
     """`3 shards` and `1 shard`, `137 GB` and `487 kB`, `3,17-18` and `1` count as equal."""
-    line = re.sub(r"\d[\d,.]*", "N", line).replace("shards", "shard")
+    line = re.sub(r"N (shard|unit)s", r"N \1", re.sub(r"\d[\d,.]*", "N", line))
     return " ".join(re.sub(r"N [kMGT]B", "N B", re.sub(r"N(-N)+", "N", line)).split())
 
 
