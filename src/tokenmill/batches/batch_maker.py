@@ -78,8 +78,8 @@ class BatchMaker:
                 together = 1  # what is wrong with one batch is raised when its turn comes
                 continue
             seconds = time.perf_counter() - began
-            for k, (tokens, mark) in enumerate(zip(stored, marks, strict=True)):
-                yield self._batch(step + i, samples[i], these, k, tokens, mark)
+            for batch in self._made(step + i, samples[i : i + len(stored)], these, stored, marks):
+                yield batch
                 i += 1
             if seconds > _A_MOMENT:
                 together = max(1, together // 2)
@@ -90,21 +90,23 @@ class BatchMaker:
         """These samples as one batch, of no step."""
         places = self.rows.locate(samples[None])
         stored, marks = self.rows.take(places)  # type: ignore[arg-type]
-        return self._batch(-1, samples, places, 0, stored[0], marks[0])
+        return next(self._made(-1, samples[None], places, stored, marks))
 
-    def _batch(
+    def _made(
         self,
         step: int,
         samples: np.ndarray,
         places: Any,
-        i: int,
-        tokens: np.ndarray,
-        marks: DocumentMarks | None,
-    ) -> Batch:
-        tokens = tokens.astype(self.dtype, copy=False)
-        starts, sources = places.starts[i], places.sources[i]
-        batch = Batch(tokens, step, samples, starts, sources, marks, places.row_pieces(i))
-        return batch if self.augment is None else self.augment(batch)
+        stored: np.ndarray,
+        marks: Sequence[DocumentMarks | None],
+    ) -> Iterator[Batch]:
+        """The batches of these tokens, one step after the other."""
+        starts, sources, augment = places.starts, places.sources, self.augment
+        for i, (tokens, mark) in enumerate(zip(stored, marks, strict=True)):
+            tokens = tokens.astype(self.dtype, copy=False)
+            pieces = places.row_pieces(i)
+            batch = Batch(tokens, step + i, samples[i], starts[i], sources[i], mark, pieces)
+            yield batch if augment is None else augment(batch)
 
 
 class WindowSource:
