@@ -75,7 +75,7 @@ class TestOpening:
 
         with pytest.raises(FormatError, match="has no header") as caught:
             tokenmill.open(path)
-        call = f'tokenmill.open("{path}", format="nanogpt", dtype="uint16")'
+        call = f'tokenmill.open("{path}", dtype="uint16")'
         assert call in caught.value.hint
         assert eval(call, {"tokenmill": tokenmill}).num_tokens == 2
 

