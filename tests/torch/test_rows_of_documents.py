@@ -55,7 +55,7 @@ def test_the_torch_loader_unpacks_into_inputs_and_labels(rows):
     assert batch.cu_seqlens.dtype == torch.int32
 
 
-@pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 3, 4])
 def test_workers_stopped_anywhere_and_resumed_on_another_number_give_the_same_rows(
     rows, num_workers
 ):
