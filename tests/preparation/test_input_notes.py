@@ -72,6 +72,16 @@ def test_three_changed_lines_are_shown_as_they_were_and_are(tmp_path):
     assert made.to_json()["changed_lines"] == made.changed_lines
 
 
+def test_a_change_far_into_a_line_is_seen(tmp_path):
+    (tmp_path / "a.txt").write_text("word " * 100 + "two  blanks" + " word" * 100 + "\n")
+
+    (line,) = prepare(tmp_path / "a.txt", tmp_path / "out", **OPTIONS).changed_lines
+
+    before, after = re.fullmatch(r'a\.txt: "\.\.\.(.*)\.\.\." -> "\.\.\.(.*)\.\.\."', line).groups()
+    assert "two  blanks word" in before
+    assert "two blanks word" in after
+
+
 @pytest.mark.parametrize("text", ["", "  ", "x" * (9 << 20), "caf\u00e9  " * (1 << 20)])
 def test_looking_for_them_ends_no_preparation_and_holds_no_large_document(tmp_path, text):
     (tmp_path / "a.txt").write_text(text + "\n")

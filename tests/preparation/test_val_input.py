@@ -205,6 +205,11 @@ def test_words_of_the_command_line(tmp_path, monkeypatch):
     (tmp_path / "day=1.txt").write_text("x")
     with pytest.raises(ValueError, match=r"write \./day=1.txt"):
         read_words([["day=1.txt"]])
+    assert read_words([["a", "code=b", "c", "law=d"]]) == {
+        "val": ["a"],
+        "code": ["b", "c"],
+        "law": ["d"],
+    }
     assert read_words([["./day=1.txt"]]) == {"val": ["./day=1.txt"]}
     with pytest.raises(ValueError, match="names no file"):
         read_words([["code="]])

@@ -57,10 +57,18 @@ def _changed_lines(plan: Plan) -> Iterator[str]:
                 before = [line for text in chunk.texts for line in text.split(b"\n")]
                 for line, cleaned in zip(before, clean(before), strict=True):
                     if cleaned and cleaned != line:
-                        yield f"{source.name}: {_shown(line)} -> {_shown(cleaned)}"
+                        yield f"{source.name}: {_change(line.decode(), cleaned.decode())}"
 
 
-def _shown(line: bytes) -> str:
-    text = line.decode()
-    cut = "..." if len(text) > SHOWN_CHARACTERS else ""
-    return f'"{one_line(text[:SHOWN_CHARACTERS])}{cut}"'
+def _change(before: str, after: str) -> str:
+    """Both, from a little before the first character that differs."""
+    pairs = enumerate(zip(before, after, strict=False))
+    same = next((at for at, (a, b) in pairs if a != b), min(len(before), len(after)))
+    start = 0 if same < SHOWN_CHARACTERS // 2 else same - SHOWN_CHARACTERS // 4
+    return f"{_shown(before, start)} -> {_shown(after, start)}"
+
+
+def _shown(text: str, start: int) -> str:
+    stop = start + SHOWN_CHARACTERS
+    left, right = "..." if start else "", "..." if len(text) > stop else ""
+    return f'"{left}{one_line(text[start:stop])}{right}"'

@@ -7,7 +7,8 @@ both is a repetition in the other inputs, and without deduplication documents ar
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.inputs import HeldOut, Inputs, as_list
@@ -46,9 +47,12 @@ def held_out_inputs(val_input: ValInput | None) -> HeldOut:
 
 
 def read_words(groups: Iterable[Sequence[str]]) -> dict[str, Inputs]:
-    """`--val_input` as it is typed: a group is [FILE, ...], or [NAME=FILE, ...] for a name."""
+    """`--val_input` as it is typed: a group is [FILE, ...], or [NAME=FILE, ...] for a name.
+
+    A name may also come later in a group: it is then for the files from there on.
+    """
     named: dict[str, Inputs] = {}
-    for first, *more in groups:
+    for first, *more in chain.from_iterable(map(_cut_at_names, groups)):
         found = _NAMED.fullmatch(first)
         name, file = found.groups() if found else ("val", first)
         if found and os.path.lexists(first):
@@ -61,6 +65,15 @@ def read_words(groups: Iterable[Sequence[str]]) -> dict[str, Inputs]:
             raise ValueError(f"--val_input {first} names no file")
         named[name] = [*as_list(named[name]), *files] if name in named else files
     return named
+
+
+def _cut_at_names(group: Sequence[str]) -> Iterator[Sequence[str]]:
+    start = 0
+    for at, word in enumerate(group):
+        if at and _NAMED.fullmatch(word) and not os.path.lexists(word):
+            yield group[start:at]
+            start = at
+    yield group[start:]
 
 
 def files_by_split(sources: Iterable[Source]) -> dict[str, list[str]]:
