@@ -65,7 +65,9 @@ def search(
     if not given_by:
         raise PrepareError("no input was given", hint="name files, folders or quoted globs")
     sources = _make_sources(given_by, count_unreadable)
-    return in_order(replace(source, split=split_of[source.path]) for source in sources), passed_over
+    if held_out:
+        sources = in_order(replace(source, split=split_of[source.path]) for source in sources)
+    return sources, passed_over
 
 
 def in_order(sources: Iterable[Source]) -> list[Source]:
