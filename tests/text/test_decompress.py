@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import os
 
 import numpy as np
 import pytest
@@ -68,3 +69,29 @@ def test_what_is_large_may_be_if_its_ratio_is_not_absurd(tmp_path, kind):
     path.write_bytes(COMPRESS[kind](BLOCK + noise) * 20)
 
     assert read_all(path, kind) == (20 * (len(BLOCK) + len(noise)), None)
+
+
+@pytest.mark.parametrize("is_abandoned", [True, False])
+def test_a_file_that_does_not_close_is_an_error_unless_it_is_abandoned(tmp_path, is_abandoned):
+    """Whoever looks only at the beginning of a file does not learn what closing it says."""
+    (tmp_path / "a.txt").write_bytes(b"a text")
+
+    def letters():
+        with InputStream(str(tmp_path / "a.txt"), None, "a.txt") as stream:
+            yield stream.read(1)
+            os.close(max(int(number) for number in os.listdir("/proc/self/fd") if names(number)))
+            yield stream.read(0)
+
+    def names(number):
+        try:
+            return os.readlink(f"/proc/self/fd/{number}").endswith("a.txt")
+        except OSError:
+            return False
+
+    found = letters()
+    assert [next(found), next(found)] == [b"a", b""]
+    if is_abandoned:
+        found.close()
+    else:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            next(found)

@@ -15,6 +15,7 @@ import importlib
 import lzma
 import sys
 import zlib
+from contextlib import nullcontext, suppress
 from typing import Any, BinaryIO
 
 from tokenmill.errors import BadInputError
@@ -81,8 +82,10 @@ class InputStream:
     def __enter__(self) -> "InputStream":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Abandoned half-way, it was read as far as was wanted: what closing says is of no interest.
+        with suppress(OSError) if kind else nullcontext():
+            self._file.close()
 
     def read(self, size: int) -> bytes:
         """`size` bytes of the text; fewer only at the end of the data."""
