@@ -45,7 +45,7 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/engines.py
 	$(BIN)/python bench/train.py
 
-# Half an hour: kills, failing system calls, flipped bits, damaged files, attacks on `view`.
+# A quarter of an hour: kills, failing system calls, flipped bits, damaged files, attacks on `view`.
 faults: $(VENV)/dev.stamp
 	cd tests && ../$(BIN)/python -m faults --results ../bench/results/faults.json
 
