@@ -85,7 +85,7 @@ def _aligned(size: int) -> int:
 
 
 def documents_by_length(key: str, name: str, num_tokens: int, ends: Ends) -> LengthIndex:
-    """The index of the data that `key` stands for, from the cache or built now.
+    """The index of the data with this key, from the cache or built now.
 
     `name` is what messages call the data.
     """

@@ -69,6 +69,14 @@ class Rows:
         free: np.ndarray = places[~fixed]
         return free
 
+    def choose_inputs(self, random: RowRandom, rate: float) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs that may change, each with the chance `rate`: their places, and bits for each."""
+        length = self.tokens.shape[1]
+        chosen = random.chosen(rate, length)
+        chosen[:, -1] = False  # a target only
+        places = self.without_fixed(np.flatnonzero(chosen))
+        return places, random.bits(*np.divmod(places, length))
+
     def change_inputs(self, places: np.ndarray, ids: np.ndarray) -> None:
         """Put these ids there; targets stay as they are now."""
         flat = self.tokens.reshape(-1)
@@ -113,6 +121,19 @@ class Augmentation(Protocol):
 
     def apply(self, rows: Rows, random: RowRandom) -> None:
         """Change the rows; every number drawn comes from `random`."""
+
+
+class OfFields:
+    """An augmentation whose settings are its fields, and that puts no ids of its own into rows."""
+
+    def bound(self, ids: KnownIds) -> Self:
+        return self
+
+    def added_ids(self) -> tuple[int, ...]:
+        return ()
+
+    def settings(self) -> dict[str, Any]:
+        return dict(vars(self))
 
 
 def check_rate(name: str, rate: float, *, below_one: bool = False) -> None:

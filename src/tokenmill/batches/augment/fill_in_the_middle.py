@@ -15,12 +15,12 @@ Left as they are: documents of fewer than 4 tokens, and those with a special id 
 cuts a document, the piece in the row counts as a document. Tokens are cut, not characters.
 """
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
-from tokenmill.batches.augment.augmentation import TEXT, Rows, check_rate, places_of
+from tokenmill.batches.augment.augmentation import TEXT, OfFields, Rows, check_rate, places_of
 from tokenmill.batches.augment.known_ids import KnownIds
 from tokenmill.batches.augment.row_random import RowRandom, below, high, is_below
 
@@ -35,7 +35,7 @@ _APPLY, _KIND, _FIRST_CUT, _SECOND_CUT = range(4)  # what is drawn for a documen
 
 
 @dataclass(frozen=True)
-class FillInTheMiddle:
+class FillInTheMiddle(OfFields):
     """Each document of a row, with the chance `rate`, as prefix, suffix and middle.
 
     `spm_rate` of these have the suffix first. The sentinel ids are those of the tokenizer unless
@@ -70,9 +70,6 @@ class FillInTheMiddle:
 
     def added_ids(self) -> tuple[int, ...]:
         return tuple(self._sentinels())
-
-    def settings(self) -> dict[str, Any]:
-        return asdict(self)
 
     def _sentinels(self) -> list[int]:
         return [id for id in (self.prefix_id, self.suffix_id, self.middle_id) if id is not None]

@@ -6,12 +6,12 @@ token. The label of a chosen input is its own token, not the next one; all other
 For models that read in both directions.
 """
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
-from tokenmill.batches.augment.augmentation import MASKS, Rows, check_rate
+from tokenmill.batches.augment.augmentation import MASKS, OfFields, Rows, check_rate
 from tokenmill.batches.augment.known_ids import KnownIds
 from tokenmill.batches.augment.row_random import RowRandom, high, is_below
 
@@ -19,7 +19,7 @@ MASK_NAMES = ("[MASK]", "<mask>", "<|mask|>", "<MASK>")
 
 
 @dataclass(frozen=True)
-class MaskTokens:
+class MaskTokens(OfFields):
     """Inputs that a model is to guess: `rate` of them, 80 % as the mask token, by default.
 
     `keep` of these stay as they are, `random` become another id. The mask token is that of the
@@ -50,15 +50,8 @@ class MaskTokens:
     def added_ids(self) -> tuple[int, ...]:
         return () if self.mask_id is None else (self.mask_id,)
 
-    def settings(self) -> dict[str, Any]:
-        return asdict(self)
-
     def apply(self, rows: Rows, random: RowRandom) -> None:
-        length = rows.tokens.shape[1]
-        chosen = random.chosen(self.rate, length)
-        chosen[:, -1] = False  # a target only
-        places = rows.without_fixed(np.flatnonzero(chosen))
-        bits = random.bits(*np.divmod(places, length))
+        places, bits = rows.choose_inputs(random, self.rate)
         kind = high(bits)
         changes = ~is_below(kind, self.keep)
         new = np.full(len(places), self.mask_id, rows.tokens.dtype)

@@ -9,18 +9,25 @@ document stays together, and the row is filled up with padding, in which there i
 tokens that are not special, n * (1 - rate) are left on average.
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 
-from tokenmill.batches.augment.augmentation import INPUTS, TEXT, Rows, check_rate, places_of
+from tokenmill.batches.augment.augmentation import (
+    INPUTS,
+    TEXT,
+    OfFields,
+    Rows,
+    check_rate,
+    places_of,
+)
 from tokenmill.batches.augment.known_ids import KnownIds
 from tokenmill.batches.augment.row_random import RowRandom
 
 
 @dataclass(frozen=True)
-class ReplaceTokens:
+class ReplaceTokens(OfFields):
     """Each input, with the chance `rate`, becomes an id drawn at random; targets stay."""
 
     rate: float
@@ -37,23 +44,13 @@ class ReplaceTokens:
         ids.check_can_draw(self.name)
         return self
 
-    def added_ids(self) -> tuple[int, ...]:
-        return ()
-
-    def settings(self) -> dict[str, Any]:
-        return asdict(self)
-
     def apply(self, rows: Rows, random: RowRandom) -> None:
-        length = rows.tokens.shape[1]
-        chosen = random.chosen(self.rate, length)
-        chosen[:, -1] = False  # a target only
-        places = rows.without_fixed(np.flatnonzero(chosen))
-        bits = random.bits(*np.divmod(places, length))
+        places, bits = rows.choose_inputs(random, self.rate)
         rows.change_inputs(places, rows.ids.draw(bits))
 
 
 @dataclass(frozen=True)
-class DropTokens:
+class DropTokens(OfFields):
     """Each token leaves its row with the chance `rate`; padding fills up the row."""
 
     rate: float
@@ -65,15 +62,6 @@ class DropTokens:
 
     def __post_init__(self) -> None:
         check_rate("rate of DropTokens", self.rate, below_one=True)
-
-    def bound(self, ids: KnownIds) -> Self:
-        return self
-
-    def added_ids(self) -> tuple[int, ...]:
-        return ()
-
-    def settings(self) -> dict[str, Any]:
-        return asdict(self)
 
     def apply(self, rows: Rows, random: RowRandom) -> None:
         tokens, segments = rows.tokens, rows.segments
