@@ -12,5 +12,6 @@ document_masks.py   document ids, positions, sequence lengths and loss mask of a
 prefetch.py         one thread that makes batches ahead
 state.py            how far a run is, as JSON, and whether a saved state belongs to it
 loader_stats.py     what a loader has served, and what a pass leaves out
+usage.py            how often each source and shard was used, computed
 lookup.py           what was in a step, and when a document comes
 """

@@ -33,11 +33,12 @@ from tokenmill.batches.prefetch import Prefetcher
 from tokenmill.batches.rows.document_rows import DocumentRows, check_begin_token
 from tokenmill.batches.rows.window_rows import WindowRows
 from tokenmill.batches.state import STATE_FORMAT, read_state
+from tokenmill.batches.usage import SourceUsage, usage_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.sample_order import SampleOrder, check_rows
 from tokenmill.order.simple_orders import Arrangement
 from tokenmill.order.step_share import StepShare
-from tokenmill.order.windows import check_at_least_one
+from tokenmill.order.windows import check_at_least_one, check_below
 
 
 class OrderKeywords(TypedDict, total=False):
@@ -114,8 +115,7 @@ class BatchLoader:
             raise ValueError(f"prefetch is {prefetch}; it must be 0 or more")
         if max_documents is not None:
             check_at_least_one(max_documents=max_documents)
-        self.epochs = epochs
-        self.prefetch = prefetch
+        self.epochs, self.prefetch = epochs, prefetch
         kind, in_pieces = np.dtype(dtype), rows != "windows"
         augmenter = make_augmenter(
             augment or (), self.datasets, seed, begin_token, IdRules(kind, check_ids)
@@ -152,8 +152,7 @@ class BatchLoader:
             augment=augmenter.for_batches(max_documents, hides_documents=not shown),
         )
         self._samples = 0  # consumed, over all ranks
-        self._pass = 0
-        self._ended = False
+        self._pass, self._ended = 0, False
         self._batches: Prefetcher[Batch] | None = None
         self._waited, self._served, self._reported = 0.0, 0, False
 
@@ -288,13 +287,9 @@ class BatchLoader:
         self._check_step(step)
         share = self._maker.share
         rank = self.rank if rank is None else rank
-        for name, value, stop in (
-            ("row", row, share.batch_size),
-            ("column", column, self.block_size + 1),
-            ("rank", rank, share.world_size),
-        ):
-            if not 0 <= value < stop:
-                raise IndexError(f"{name} is {value}; it must be 0 to {stop - 1}")
+        check_below("row", row, share.batch_size)
+        check_below("column", column, self.block_size + 1)
+        check_below("rank", rank, share.world_size)
         sample = share.first_sample(step) + rank * share.batch_size + row
         epoch = int(self._order.epoch_of(np.array([sample]))[0])
         source, place = place_in_row(self.datasets, self._order, sample, column)
@@ -361,6 +356,13 @@ class BatchLoader:
             "seconds_waited": self._waited,
             "left_out": self._left_out(),
         }
+
+    def usage(self, step: int | None = None) -> list[SourceUsage]:
+        """How often each source and each shard was used before a step, by default the next one."""
+        step = self.step if step is None else step
+        check_below("step", step, 1 << 62)
+        samples = self._maker.share.first_sample(step)
+        return usage_of(self.names, self.datasets, self._order, samples)
 
     def _left_out(self) -> dict[str, int] | None:
         if self.epochs is None:

@@ -28,6 +28,12 @@ def check_at_least_one(**counts: int) -> None:
             raise ValueError(f"{name} is {count}; it must be at least 1")
 
 
+def check_below(name: str, value: int, stop: int) -> None:
+    """Refuse a number that is not one of 0 .. stop-1."""
+    if not 0 <= value < stop:
+        raise IndexError(f"{name} is {value}; it must be 0 to {stop - 1}")
+
+
 @dataclass(frozen=True)
 class Windows:
     """The whole windows of one axis of tokens."""

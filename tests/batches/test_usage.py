@@ -1,0 +1,138 @@
+"""How often shards and sources were used: equal to counting every target, and flat."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from batches.numbered import numbered
+
+from tokenmill import BatchLoader, Mixture
+from tokenmill.batches import usage
+from tokenmill.order.blocks import Blocks
+
+BLOCK = 6
+LENGTHS = [50, 1, 99, 3, 47]
+END = 0
+
+
+def counted(loader, num_steps):
+    """Targets by (source, file), one batch after the other: the slow way."""
+    found = Counter()
+    for step in range(num_steps):
+        batch = loader.batch(step)
+        labels = batch.labels if batch.pieces is not None else batch.targets
+        for row, column in np.argwhere(labels >= 0).tolist():
+            place = loader.locate(step, row, column + 1)
+            found[place.source, place.file] += 1
+    return found
+
+
+def used(loader, step):
+    return Counter(
+        {
+            (source.source, shard.file): shard.used
+            for source in loader.usage(step)
+            for shard in source.shards
+            if shard.used
+        }
+    )
+
+
+def tokens(num_tokens, seed=0):
+    """Documents of 2 to 20 tokens, each with the end-of-text id at its end."""
+    ids = np.arange(1, num_tokens + 1, dtype=np.uint16)
+    ids[np.cumsum(np.random.default_rng(seed).integers(2, 20, 60)).clip(max=num_tokens) - 1] = END
+    return ids
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"order": "sequential"},
+        {"order": "blocks"},
+        {"order": Blocks(2, 3)},
+        {"order": "random"},
+        {"phase": True},
+        {"rows": "packed"},
+        {"rows": "documents", "order": "sequential"},
+        {"rows": "packed", "begin_token": 3},
+    ],
+)
+def test_usage_equals_counting_every_target(in_shards, options, monkeypatch):
+    monkeypatch.setattr(usage, "MOST_SAMPLES", 5)  # several chunks
+    data = in_shards(tokens(200), LENGTHS, end_of_text_id=END)
+    loader = BatchLoader(data, batch_size=2, block_size=BLOCK, **options)
+
+    for step in (0, 1, 5, 12, 17, 40):
+        assert used(loader, step) == counted(loader, step)
+
+
+def test_usage_of_a_mixture_equals_counting(in_shards):
+    web, code = in_shards(tokens(200), LENGTHS, end_of_text_id=END), numbered(70, first=1)
+    mixture = Mixture(
+        {"web": web, "code": code},
+        schedule=[(0, {"web": 3, "code": 1}), (30, {"web": 1, "code": 1})],
+    )
+    loader = BatchLoader(mixture, batch_size=3, block_size=BLOCK, rank=1, world_size=2)
+    of_all_ranks = BatchLoader(mixture, batch_size=6, block_size=BLOCK)
+
+    for step in (0, 3, 9, 21):
+        assert used(loader, step) == counted(of_all_ranks, step)
+        web_use, code_use = loader.usage(step)
+        assert web_use.samples + code_use.samples == 6 * step
+        assert web_use.used == BLOCK * web_use.samples
+
+
+def test_usage_is_of_what_was_taken_so_far_and_moves_nothing(in_shards):
+    loader = BatchLoader(in_shards(tokens(200), LENGTHS), batch_size=4, block_size=BLOCK)
+    for _ in range(7):
+        next(loader)
+
+    assert loader.usage() == loader.usage(7)
+    assert next(loader).step == 7
+    with pytest.raises(IndexError, match="step is -1"):
+        loader.usage(-1)
+
+
+@pytest.mark.parametrize("order", ["shuffle", "blocks", "sequential"])
+def test_use_is_flat_to_within_one_window_an_epoch(in_shards, order):
+    data = in_shards(tokens(2000), [700, 13, 900, 387])
+    loader = BatchLoader(data, batch_size=1, block_size=BLOCK, order=order)
+    per_epoch = (2000 - 1) // BLOCK
+
+    for epochs in (1, 2, 7, 1000):
+        for shard in loader.usage(epochs * per_epoch)[0].shards:
+            assert abs(shard.used - epochs * shard.targets) <= epochs * BLOCK
+    for step in range(0, 3 * per_epoch, 50):
+        epoch, use = step // per_epoch, loader.usage(step)[0].shards
+        for shard in use:  # within an epoch no shard is ahead by more than that epoch
+            assert epoch * (shard.targets - BLOCK) <= shard.used <= (epoch + 1) * shard.targets
+
+
+@pytest.mark.parametrize("options", [{}, {"begin_token": 3}])
+def test_the_use_of_packed_rows_is_exactly_flat_after_an_epoch(in_shards, options):
+    data = in_shards(tokens(200), LENGTHS, end_of_text_id=END)
+    loader = BatchLoader(data, batch_size=1, block_size=BLOCK, rows="packed", **options)
+    per_epoch = loader.stats()["sources"]["data"]["rows_per_epoch"]
+
+    (use,) = loader.usage(3 * per_epoch)
+
+    assert use.epochs == 3
+    assert all(shard.used == 3 * shard.targets for shard in use.shards)
+
+
+def test_whole_epochs_of_a_trillion_tokens_are_not_enumerated(monkeypatch):
+    """10^12 tokens have 10^9 windows: to look at each would take minutes."""
+    from tokenmill.order.source_order import SourceOrder, arrangement_of
+    from tokenmill.order.windows import Windows
+
+    windows = Windows(10**12, 1024, seed=7)
+    source = SourceOrder(windows, arrangement_of("shuffle"))
+    edges = np.arange(0, 10**12 + 1, 10**10)
+    monkeypatch.setattr(usage, "MOST_SAMPLES", 1 << 10)
+
+    found = np.diff(usage._targets_before(edges, source, 5 * windows.count + 10_000))
+
+    assert found.sum() == 1024 * (5 * windows.count + 10_000)
+    assert abs(found - 5 * 10**10).max() <= 5 + 5 * 1024 + 10_000 * 1024
