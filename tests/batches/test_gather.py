@@ -10,6 +10,7 @@ import pytest
 import tokenmill
 from tokenmill import BatchLoader, Mixture
 from tokenmill.batches.gather import RowReader, check_dtype
+from tokenmill.batches.rows.joint_maps import JointMaps
 from tokenmill.dataset import from_array
 from tokenmill.errors import CorruptShardError, FormatError
 
@@ -52,6 +53,37 @@ def test_rows_may_end_with_the_very_last_token_and_start_with_the_first(in_shard
         rows = gather(in_shards(IDS, lengths), [0, 1000 - 33, 967], 33)
 
         assert rows.tolist() == plain([0, 967, 967], 33)
+
+
+def arrays_as_data(arrays, max_open):
+    """What JointMaps asks of a dataset, with arrays wherever they are in memory."""
+    return SimpleNamespace(
+        shards=arrays, array=arrays.__getitem__, max_open=max_open, dtype=arrays[0].dtype
+    )
+
+
+@pytest.mark.parametrize("max_open", [2, 3, 20])
+def test_rows_of_many_maps_are_one_index_however_few_may_be_open(max_open):
+    arrays = [part.copy() for part in np.split(IDS, 20)]
+    maps = JointMaps(arrays_as_data(arrays, max_open), 33)
+    rng = np.random.default_rng(2)
+
+    for _ in range(50):
+        shards = rng.choice(20, 2)[rng.integers(0, 2, 8)]
+        offsets = rng.integers(0, 50 - 33 + 1, 8)
+        assert maps.take(shards, offsets).tolist() == plain(shards * 50 + offsets, 33)
+
+
+def test_rows_that_no_one_map_holds_are_left_to_others():
+    arrays = [part.copy() for part in np.split(IDS, 20)]
+    maps = JointMaps(arrays_as_data(arrays, 2), 33)
+    bytes_ = np.zeros(2001, np.uint8)
+    odd = [bytes_[:1000].view(np.uint16), bytes_[1001:].view(np.uint16)]
+
+    assert maps.take(np.array([0, 0]), np.array([5, 18])) is None, "it ends in the next shard"
+    assert maps.take(np.array([0, 1, 2]), np.array([0, 0, 0])) is None, "three, and two may be open"
+    apart = JointMaps(arrays_as_data(odd, 2), 33)
+    assert apart.take(np.array([0, 1]), np.array([0, 0])) is None, "not a whole number of tokens"
 
 
 def test_an_array_in_memory_is_gathered_alike():

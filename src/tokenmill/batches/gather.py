@@ -1,10 +1,11 @@
 """Copy many windows of a dataset into one array: the only place where tokens are moved.
 
-Rows of a single file are taken by one fancy index of its sliding windows, then widened in one more
-pass; that is the fastest NumPy has (twice as fast as a slice assignment for each row). Rows of
-several shards are joined as slices of their maps, a window across a shard's edge being two or more
-slices: no NumPy call per row. Files that are read rather than mapped (`backend="pread"`) are read
-row by row.
+Rows are taken by one fancy index of the sliding windows of a map, then widened in one more pass;
+that is the fastest NumPy has (twice as fast as a slice assignment for each row). The maps of
+several shards are indexed as one (rows/joint_maps.py). Where a row crosses the edge of a shard, or
+frames of compressed shards are in use, rows are joined as slices, one across an edge being two or
+more slices: no NumPy call per row. Files that are read rather than mapped (`backend="pread"`) are
+read row by row.
 
 Finding the shard of a row is vectorised and apart (`find_shards`), so that it is done for
 thousands of rows at a time, off the path of a batch.
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.batches.lookup import place_of
+from tokenmill.batches.rows.joint_maps import JointMaps, sliding_windows
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 from tokenmill.tokenfiles.packed_reader import FrameRuns
@@ -74,9 +76,10 @@ class RowReader:
         self._runs: TokenDataset | FrameRuns = frames or data
         self._ids = IdCheck(data, dtype, check_ids)
         self._maps: dict[int, memoryview] = {}
+        self._joint: JointMaps | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_maps": {}}
+        return {**self.__dict__, "_maps": {}, "_joint": None}
 
     def find_shards(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The shard of each start, and the token within it; in the shape of `starts`."""
@@ -98,7 +101,7 @@ class RowReader:
         elif len(self._runs.shard_starts) == 2:
             rows = self._index(offsets)
         else:
-            rows = self._join(shards.tolist(), offsets.tolist())
+            rows = self._take_from_many(shards, offsets)
         if (wrong := self._ids.first_wrong(rows)) is not None:
             row, column = wrong
             position = int(self._runs.shard_starts[shards[row]]) + int(offsets[row]) + column
@@ -107,12 +110,17 @@ class RowReader:
 
     def _index(self, offsets: np.ndarray) -> np.ndarray:
         shard = self._runs.array(0)
-        # What sliding_window_view(shard, length) returns, in 1 us instead of 15.
-        stride = shard.itemsize
-        shape = len(shard) - self.length + 1, self.length
-        windows: np.ndarray = np.ndarray(shape, shard.dtype, shard, 0, (stride, stride))
-        rows: np.ndarray = windows[offsets]
+        rows: np.ndarray = sliding_windows(shard, self.length)[offsets]
         return rows
+
+    def _take_from_many(self, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        if self._runs is self.data and len(self.data.shards) <= self.data.max_open:
+            if self._joint is None:
+                self._joint = JointMaps(self.data, self.length)
+            rows = self._joint.take(shards, offsets)
+            if rows is not None:
+                return rows
+        return self._join(shards.tolist(), offsets.tolist())
 
     def _join(self, shards: list[int], offsets: list[int]) -> np.ndarray:
         length, maps = self.length, self._maps
