@@ -47,6 +47,7 @@ KNOWN = {
     "doctor": """sample format dtype tokenizer end_of_text_id json quiet""",
     "report": """out sample format dtype tokenizer end_of_text_id json quiet""",
     "view": """port no_browser format dtype tokenizer end_of_text_id json quiet""",
+    "when": """run document text source limit json quiet""",
     "sample": """prompt max_new_tokens temperature top_k seed num_samples device json quiet""",
 }
 

@@ -230,12 +230,13 @@ def _read_checkpoint(folder: Path, sound: dict[str, bytes]) -> None:
     import torch
 
     from tokenmill.train import checkpoint
+    from tokenmill.train.history.run_folder import latest
     from tokenmill.train.metrics import points
 
     points(folder / "metrics.jsonl", "loss")
-    latest = checkpoint.latest(folder)
-    if latest is not None:
-        found = checkpoint.load(latest)
+    newest = latest(folder)
+    if newest is not None:
+        found = checkpoint.load(newest)
         assert torch.equal(found.model["w"], torch.arange(6.0))
         assert torch.equal(found.optimizer["t"], torch.ones(3))
 

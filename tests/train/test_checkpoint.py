@@ -12,6 +12,7 @@ import torch
 
 from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
 from tokenmill.train import checkpoint
+from tokenmill.train.history.run_folder import latest
 
 
 def save(run_dir, step, keep=2):
@@ -28,7 +29,7 @@ def save(run_dir, step, keep=2):
 def test_what_was_saved_comes_back(tmp_path):
     save(tmp_path, 7)
 
-    read = checkpoint.load(checkpoint.latest(tmp_path))
+    read = checkpoint.load(latest(tmp_path))
 
     assert read.step == 7
     assert read.state["loader"] == {"position": 7}
@@ -37,7 +38,7 @@ def test_what_was_saved_comes_back(tmp_path):
 
 
 def test_a_run_without_checkpoints_has_no_latest(tmp_path):
-    assert checkpoint.latest(tmp_path) is None
+    assert latest(tmp_path) is None
 
 
 def test_only_the_newest_are_kept(tmp_path):
@@ -56,10 +57,10 @@ def test_a_half_written_checkpoint_is_never_read_and_is_cleared_away(tmp_path):
     unnamed = tmp_path / "checkpoints" / "step_00000006"  # renamed, but `latest` never moved
     unnamed.mkdir()
 
-    assert checkpoint.latest(tmp_path).name == "step_00000005"
+    assert latest(tmp_path).name == "step_00000005"
     save(tmp_path, 6)
 
-    assert checkpoint.load(checkpoint.latest(tmp_path)).step == 6
+    assert checkpoint.load(latest(tmp_path)).step == 6
     assert not left.exists()
 
 
@@ -79,7 +80,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_checkpoint(tmp_path):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
-        folder = checkpoint.latest(tmp_path)
+        folder = latest(tmp_path)
         if folder is not None:
             read = checkpoint.load(folder)
             assert read.step >= newest
@@ -129,4 +130,4 @@ def test_latest_cannot_point_elsewhere(tmp_path):
     (tmp_path / "checkpoints" / "latest").write_text("../../elsewhere\n")
 
     with pytest.raises(FormatError, match="expected the name of a checkpoint"):
-        checkpoint.latest(tmp_path)
+        latest(tmp_path)

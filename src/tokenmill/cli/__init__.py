@@ -7,6 +7,7 @@ make/         prepare (and its jobs), pretokenize, download, upload, convert
 look/         inspect, show, verify, doctor, report, view
 train.py      train a small GPT
 train_slurm.py  the same as a Slurm job
+when.py       when a run trained on a document
 sample.py     text from a trained model
 """
 
@@ -43,6 +44,7 @@ COMMANDS = {
     },
     "Train": {
         "train": "Train a small GPT on token data",
+        "when": "Print the steps and checkpoints that trained on a document",
         "sample": "Generate text with a trained model",
     },
 }

@@ -31,7 +31,7 @@ def command(
     """
     needs_torch("tokenmill sample")
     from tokenmill.base.human import visible
-    from tokenmill.train.sample import sample
+    from tokenmill.train.sample_text import sample
 
     samples = [
         {"seed": s, "text": sample(run, prompt or "", top_k=top_k or None, seed=s, **how)}

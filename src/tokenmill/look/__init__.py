@@ -6,6 +6,7 @@ token_sample.py  tokens spread evenly over a split, bounded
 show.py          documents, ranges and the batch of a step as excerpts, with their places
 shown_tokens.py  each id as the bytes it stands for, made visible
 find_text.py     where a text occurs
+trained_on.py    the steps and checkpoints that trained on a document
 check.py         sizes, structure and hashes, of any format
 doctor/          the traps of token files, each by its name
 """

@@ -49,16 +49,21 @@ def show_tokens(
 
 def show_document(data: TokenDataset, document: int, *, limit: int = MAX_TOKENS) -> Excerpt:
     """One document."""
-    try:
-        start, stop = data.document_range(document)
-    except IndexError:
-        count = data.num_documents
-        known = "" if count is None else f"; it has {count:,}, from 0"
-        raise ValueError(f"{data.path} has no document {document:,}{known}") from None
+    start, stop = document_range(data, document)
     title = f"document {document:,}: {plural(stop - start, 'token')}"
     if start == stop:
         return Excerpt(title, TokenPlace(start, "", 0, document, 0), [], 0)
     return show_tokens(data, start, stop, limit=limit, title=title)
+
+
+def document_range(data: TokenDataset, document: int) -> tuple[int, int]:
+    """The tokens of a document; that there is none of this number is a ValueError."""
+    try:
+        return data.document_range(document)
+    except IndexError:
+        count = data.num_documents
+        known = "" if count is None else f"; it has {count:,}, from 0"
+        raise ValueError(f"{data.path} has no document {document:,}{known}") from None
 
 
 def show_step(

@@ -11,9 +11,28 @@ checkpoint.py   one folder a step, complete or not there
 metrics.py      the numbers of every step: metrics.jsonl, TensorBoard, W&B
 curve.py        loss.svg, drawn from them
 run_page.py     run.html, one page about the run
-sample.py       text from a trained model
+sample_text.py  text from a trained model
+history/        what a run was trained on, and when: read from its folder, without torch
 """
 
-from tokenmill.train.config import TrainConfig as TrainConfig
-from tokenmill.train.sample import sample as sample
-from tokenmill.train.start import train as train
+import importlib
+
+TYPE_CHECKING = False  # as in tokenmill/__init__.py
+
+if TYPE_CHECKING:
+    from tokenmill.train.config import TrainConfig as TrainConfig
+    from tokenmill.train.sample_text import sample as sample
+    from tokenmill.train.start import train as train
+
+__all__ = ["TrainConfig", "sample", "train"]
+
+# Loaded when first asked for: what is read from the folder of a run needs no torch.
+_HOME_OF = {"TrainConfig": "config", "sample": "sample_text", "train": "start"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'tokenmill.train' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"tokenmill.train.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value

@@ -13,7 +13,7 @@ runs.
 import json
 import pickle
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import torch
 
@@ -27,8 +27,8 @@ from tokenmill.base.atomic import (
     write_atomically,
 )
 from tokenmill.base.hashing import hash_file
-from tokenmill.base.strict_json import parse_object
 from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
+from tokenmill.train.history.run_folder import latest, read_state
 
 VERSION = 1
 
@@ -87,20 +87,6 @@ def remove_leftovers(run_dir: Path, *, keep: int) -> None:
             remove(old)
 
 
-def latest(run_dir: Path) -> Path | None:
-    """The newest complete checkpoint of a run, or None."""
-    pointer = run_dir / "checkpoints" / "latest"
-    if not pointer.exists():
-        return None
-    name = pointer.read_text(encoding="ascii", errors="replace").strip()
-    if not (name.startswith("step_") and name[5:].isdecimal()):
-        raise FormatError(
-            f"{pointer} holds {name[:40]!r}; "
-            "expected the name of a checkpoint such as step_00000500"
-        )
-    return pointer.parent / name
-
-
 def load(folder: Path, *, device: str | torch.device = "cpu", optimizer: bool = True) -> Checkpoint:
     """Read a checkpoint whole, or refuse it; nothing in it is executed."""
     state = read_state(folder)
@@ -120,25 +106,6 @@ def load(folder: Path, *, device: str | torch.device = "cpu", optimizer: bool = 
             )
     tensors = read_tensors(folder / "optimizer.pt", device) if optimizer else {}
     return Checkpoint(state["step"], state, read_tensors(folder / "model.pt", device), tensors)
-
-
-def read_state(folder: Path) -> dict[str, Any]:
-    """The settings and the position in the data of a checkpoint, without its tensors."""
-    path = folder / "state.json"
-    try:
-        return _State(parse_object(path.read_bytes(), str(path)))
-    except FileNotFoundError:
-        raise FormatError(
-            f"{folder}, named by {folder.parent}/latest, is no checkpoint: it has no state.json",
-            hint=f"write the name of another checkpoint in {folder.parent} into it",
-        ) from None
-
-
-class _State(dict[str, Any]):
-    """The fields of a state.json; one that is asked for and missing is an error of ours."""
-
-    def __missing__(self, key: str) -> NoReturn:
-        raise FormatError(f"the state.json of this checkpoint has no {key!r}: it is damaged")
 
 
 def read_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from tokenmill.base.atomic import write_atomically
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 from tokenmill.tokens import load_tokenizer
-from tokenmill.torch.text_file import open_text
 from tokenmill.train.config import TrainConfig
 
 Say = Callable[[str], object]
@@ -95,10 +94,17 @@ def describe_run(config: TrainConfig, data: TrainingData) -> None:
         write_atomically(config.run_dir / name, text.encode(), durable=False)
 
 
+def open_train(config: TrainConfig, say: Say) -> TokenDataset:
+    """The data to train on alone."""
+    return _open_splits(replace(config, eval_interval=0), say)[0]
+
+
 def _open_splits(config: TrainConfig, say: Say) -> tuple[TokenDataset, dict[str, TokenDataset]]:
     """The data to train on and, unless there is no validation, the data held out for it."""
     wants_val = bool(config.eval_interval)
     if config.source == "input_file":
+        from tokenmill.torch.text_file import open_text  # only here: with it comes torch
+
         assert config.input_file is not None
         train, *held_out = open_text(
             config.input_file,

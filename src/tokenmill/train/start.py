@@ -13,6 +13,7 @@ from tokenmill.errors import LockedError
 from tokenmill.train import checkpoint
 from tokenmill.train.collectives import barrier, local_device, process_group
 from tokenmill.train.config import TrainConfig, check_same_run, from_dict, load_config
+from tokenmill.train.history.run_folder import latest, read_state
 from tokenmill.train.loop import Trainer, TrainResult
 from tokenmill.train.metrics import check_loggers
 from tokenmill.train.run_data import describe_run, open_data
@@ -35,9 +36,9 @@ def train(
     """
     given = {**(settings or {}), **keywords}
     config = load_config(config_file, given)
-    saved = checkpoint.latest(config.run_dir) if resume else None
+    saved = latest(config.run_dir) if resume else None
     if saved is not None:
-        settings = checkpoint.read_state(saved)["config"]
+        settings = read_state(saved)["config"]
         old = from_dict(settings, where=f"{config.run_dir}/checkpoints")
         config = load_config(config_file, given, saved=settings)
         check_same_run(old, config.resolved())
@@ -53,7 +54,7 @@ def train(
         open_progress(quiet=quiet or ranks.rank > 0) as progress,
     ):
         old_run = not resume and (config.run_dir / "metrics.jsonl").exists()
-        if saved is None and (old_run or checkpoint.latest(config.run_dir) is not None):
+        if saved is None and (old_run or latest(config.run_dir) is not None):
             raise LockedError(
                 f"{config.run_dir} holds a run already",
                 hint="resume=True continues it; another model_name= starts a new one",

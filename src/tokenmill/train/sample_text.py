@@ -9,6 +9,7 @@ from tokenmill.errors import NotADatasetError
 from tokenmill.tokens import load_tokenizer
 from tokenmill.train import checkpoint
 from tokenmill.train.collectives import local_device
+from tokenmill.train.history.run_folder import existing_latest
 from tokenmill.train.model import GPT, ModelConfig, generate
 
 
@@ -23,12 +24,7 @@ def sample(
     device: str = "auto",
 ) -> str:
     """Continue `prompt`; without one, start a new document. Equal arguments give equal text."""
-    folder = checkpoint.latest(Path(run_dir))
-    if folder is None:
-        raise NotADatasetError(
-            f"{run_dir} has no checkpoint",
-            hint="name the folder of a run, such as runs/gpt; `tokenmill train` makes one",
-        )
+    folder = existing_latest(Path(run_dir))
     if temperature < 0:
         raise ValueError(f"temperature is {temperature}; expected 0 (likeliest token) or more")
     place = local_device(device)

@@ -1,0 +1,94 @@
+"""When a run trains on a document: the steps, and the checkpoints that had trained on it.
+
+Nothing was counted while it trained. The order says in which samples a document is a target, and a
+checkpoint how many samples came before it; so both are exact, across all edits.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tokenmill.base.human import plural
+from tokenmill.batches.loader import BatchLoader
+from tokenmill.batches.lookup import Visit
+from tokenmill.dataset import TokenDataset
+from tokenmill.look.find_text import find
+from tokenmill.look.show import document_range
+
+
+@dataclass(frozen=True)
+class TrainedOn:
+    """What a run has to do with one document."""
+
+    source: str
+    document: int
+    num_tokens: int
+    visits: list[Visit]
+    """The rows that trained on it, up to the present step of the loader."""
+    to_come: list[Visit]
+    """Those of the rest of the present epoch."""
+    checkpoints: dict[str, bool]
+    """Whether each had trained on it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of `tokenmill when --json`."""
+        return {
+            "source": self.source,
+            "document": self.document,
+            "tokens": self.num_tokens,
+            "visits": [visit._asdict() for visit in self.visits],
+            "to_come": [visit._asdict() for visit in self.to_come],
+            "checkpoints": self.checkpoints,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """In words."""
+        size = plural(self.num_tokens, "token")
+        yield f"document {self.document:,} of {self.source} ({size})"
+        for visit in self.visits:
+            yield f"  trained on in step {visit.step:,} (epoch {visit.epoch}, row {visit.row})"
+        if not self.visits:
+            yield "  not trained on up to the last checkpoint"
+        if self.to_come:
+            yield f"  to come in step {', '.join(f'{visit.step:,}' for visit in self.to_come)}"
+        for had, words in ((True, "had"), (False, "had not")):
+            names = [name for name, trained in self.checkpoints.items() if trained is had]
+            if names:
+                yield f"  checkpoints that {words} trained on it: {', '.join(names)}"
+
+
+def trained_on(
+    loader: BatchLoader,
+    document: int,
+    *,
+    source: str,
+    checkpoints: Mapping[str, int],
+    left_out: Collection[int] = (),
+) -> TrainedOn:
+    """What a run, of which this is the loader, has to do with a document of a source.
+
+    `checkpoints` are the steps of the data before each; those in `left_out` were not trained on.
+    """
+    data = loader.datasets[loader.names.index(source)]
+    start, stop = document_range(data, document)
+    found = [v for v in loader.when(document, source=source) if v.step not in left_out]
+    visits = [visit for visit in found if visit.step < loader.step]
+    first = min((visit.step for visit in visits), default=None)
+    return TrainedOn(
+        source,
+        document,
+        stop - start,
+        visits,
+        [visit for visit in found if visit.step >= loader.step],
+        {name: first is not None and first < steps for name, steps in checkpoints.items()},
+    )
+
+
+def documents_with(data: TokenDataset, text: str) -> list[int]:
+    """The documents that contain a text, ascending."""
+    found: list[int] = []
+    for match in find(data, text):
+        document = data.document_at(match.start)
+        if not found or found[-1] != document:
+            found.append(document)
+    return found
