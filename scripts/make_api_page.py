@@ -32,6 +32,12 @@ EXAMPLES = {
     "tokenmill.pretokenize": """
         (array,) = tokenmill.pretokenize("corpus.txt", tokenizer="gpt2")
         print(array.npy, array.tokens)""",
+    "tokenmill.load_tokenizer": """
+        tokenizer = tokenmill.load_tokenizer("gpt2")
+        ids = tokenizer.encode("two words")  # uint32
+        assert tokenizer.decode(ids) == b"two words"
+        assert tokenizer.bytes_of_ids()[ids[1]] == b" words"
+    """,
     "tokenmill.open": """
         data = tokenmill.open("data/corpus")  # the train split
         val = tokenmill.open("data/corpus", split="val")

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from tokenmill.preparation.budget.estimate import estimate
     from tokenmill.preparation.prepare import prepare
     from tokenmill.preparation.pretokenize import pretokenize
+    from tokenmill.tokens.load_tokenizer import load as load_tokenizer
 
 __all__ = [
     "BadInputError",
@@ -102,6 +103,7 @@ __all__ = [
     "estimate",
     "from_array",
     "inspect",
+    "load_tokenizer",
     "open",
     "prepare",
     "pretokenize",
@@ -124,18 +126,20 @@ _HOME_OF = {
     "estimate": "tokenmill.preparation.budget.estimate",
     "from_array": "tokenmill.dataset",
     "inspect": "tokenmill.look.inspect",
+    "load_tokenizer": "tokenmill.tokens.load_tokenizer",
     "open": "tokenmill.dataset",
     "prepare": "tokenmill.preparation.prepare",
     "pretokenize": "tokenmill.preparation.pretokenize",
     "verify": "tokenmill.look.check",
 }
+_NAME_THERE = {"load_tokenizer": "load"}  # in a module that says the rest
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
     home = _HOME_OF.get(name, "tokenmill.errors")
-    value = getattr(importlib.import_module(home), name)
+    value = getattr(importlib.import_module(home), _NAME_THERE.get(name, name))
     globals()[name] = value
     return value
 

@@ -41,6 +41,7 @@ def test_the_public_names_are_these():
         "estimate",
         "from_array",
         "inspect",
+        "load_tokenizer",
         "open",
         "prepare",
         "pretokenize",

@@ -92,6 +92,30 @@ class TestEveryKind:
         else:
             assert found == TEXT
 
+    def test_one_text_is_encoded_like_a_batch_of_one(self, tokenizer):
+        expected = tokenizer.encode_batch([TEXT.encode()])[0].tolist()
+
+        assert tokenizer.encode(TEXT).tolist() == tokenizer.encode(TEXT.encode()).tolist()
+        assert tokenizer.encode(TEXT).tolist() == expected
+
+    def test_bytes_of_ids_add_up_to_the_text(self, tokenizer):
+        ids, by_id = tokenizer.encode(TEXT).tolist(), tokenizer.bytes_of_ids()
+
+        assert len(by_id) == tokenizer.vocab_size
+        assert not by_id[tokenizer.end_of_text_id]
+        found = b"".join(by_id[i] for i in ids).decode()
+        if tokenizer.name == "pieces.model":
+            assert found.split() == unicodedata.normalize("NFKC", TEXT).split()
+        else:
+            assert found == TEXT
+
+    def test_bytes_that_are_no_text_are_refused_by_all_but_bytes(self, tokenizer):
+        if tokenizer.name == "bytes":
+            assert tokenizer.encode(b"\xff").tolist() == [255]
+        else:
+            with pytest.raises(BadInputError, match="not UTF-8"):
+                tokenizer.encode(b"\xff")
+
     def test_the_end_of_text_can_be_decoded(self, tokenizer):
         assert tokenizer.decode(np.array([tokenizer.end_of_text_id])).decode() in (
             "",

@@ -27,7 +27,13 @@ from tokenmill.errors import FormatError, MissingExtraError
 from tokenmill.tokens.cuts import last_cut
 from tokenmill.tokens.gigatoken import Encoder
 from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
-from tokenmill.tokens.tokenizer_json import cuts_of, has_fast_form, parse, spellings_of
+from tokenmill.tokens.tokenizer_json import (
+    bytes_of_spelling,
+    cuts_of,
+    has_fast_form,
+    parse,
+    spellings_of,
+)
 from tokenmill.tokens.vocabulary import PROBE, SpelledTokenizer, Vocabulary
 
 # How published tokenizers spell the end of a document.
@@ -113,6 +119,11 @@ class HuggingFaceTokenizer(SpelledTokenizer):
         known = self._vocabulary.check(ids).tolist()
         text: str = self._slow.decode(known, skip_special_tokens=False)
         return text.encode()
+
+    def _bytes_of(self, spelling: bytes) -> bytes:
+        if has_fast_form(self._tree):
+            return spelling
+        return bytes_of_spelling(self._tree, spelling.decode("utf-8", "surrogatepass"))
 
     def state(self) -> dict[str, Any]:
         return {

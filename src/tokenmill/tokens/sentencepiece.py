@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tokenmill.errors import FormatError, MissingExtraError
 from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
-from tokenmill.tokens.vocabulary import SpelledTokenizer, Vocabulary
+from tokenmill.tokens.vocabulary import SpelledTokenizer, Vocabulary, bytes_of_piece
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,10 @@ class SentencePieceTokenizer(SpelledTokenizer):
         """The normalised text; control pieces decode to nothing."""
         text: str = self._processor.decode(self._vocabulary.check(ids).tolist())
         return text.encode()
+
+    def _bytes_of(self, spelling: bytes) -> bytes:
+        unknown = self._processor.id_to_piece(self._processor.unk_id()).encode()
+        return b"" if spelling == unknown else bytes_of_piece(spelling)
 
     def state(self) -> dict[str, Any]:
         return {

@@ -57,8 +57,14 @@ class Tokenizer(Protocol):
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         """All ids in one array, and where each text ends in it (exclusive, one a text)."""
 
+    def encode(self, text: str | bytes) -> Ids:
+        """The ids of one text."""
+
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """The text of these ids; an id outside the vocabulary is a ValueError."""
+
+    def bytes_of_ids(self) -> list[bytes]:
+        """What each id adds to a text, by id; nothing for special ids and unused ones."""
 
     def state(self) -> dict[str, Any]:
         """JSON that `from_state` turns into this tokenizer on another machine."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from tokenmill.errors import FormatError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
-from tokenmill.tokens.vocabulary import check_ids
+from tokenmill.tokens.vocabulary import bytes_of_piece, check_ids
 
 # Split patterns as published files write them; for each of them the argument of cuts.py holds.
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -120,6 +120,26 @@ def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
         raise FormatError(f"{where} has a vocabulary that cannot be read: {error!r}") from None
     check_ids(spellings, where)
     return spellings
+
+
+def bytes_of_spelling(tree: dict[str, Any], spelling: str) -> bytes:
+    """What a token that is spelled like this in the file adds to a text."""
+    model, steps = tree["model"], _steps(tree.get("pre_tokenizer"), "pretokenizers")
+    if any(step.get("type") == "ByteLevel" for step in steps):
+        return _from_byte_level(spelling)
+    if model.get("type") == "WordPiece":
+        return _from_text(spelling.removeprefix(str(model.get("continuing_subword_prefix"))))
+    return bytes_of_piece(_from_text(spelling))
+
+
+def _steps(part: Any, key: str) -> list[dict[str, Any]]:
+    """The steps of a normalizer or pre-tokenizer, one or a sequence, of any depth."""
+    if not isinstance(part, dict):
+        return []
+    if part.get("type") != "Sequence":
+        return [part]
+    inner = part.get(key)
+    return [step for one in inner for step in _steps(one, key)] if isinstance(inner, list) else []
 
 
 def _from_text(text: str) -> bytes:

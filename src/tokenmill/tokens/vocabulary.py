@@ -17,7 +17,7 @@ import numpy.typing as npt
 import xxhash
 
 from tokenmill.errors import FormatError
-from tokenmill.tokens.tokenizer import Ends, Ids
+from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts
 
 # Frozen: a change here makes every stored dataset look like one of another tokenizer.
 PROBE = (
@@ -33,6 +33,7 @@ PROBE = (
     "\U0001f33e\U0001f3fd\u200d\U0001f468 \u00a0\u2003\u3000 <|endoftext|></s><s>\n"
 ).encode()
 _MOST_GAPS = 1 << 20  # ids without a token, besides three for each token
+_BYTE_PIECE, _SPACE_PIECE = re.compile(rb"<0x([0-9A-F]{2})>"), "\u2581".encode()
 _RUN = 1 << 14  # ids spelled at a time; what this needs then stays in the processor's cache
 
 
@@ -96,6 +97,8 @@ class Vocabulary:
 class SpelledTokenizer:
     """What tokenizers share: their ids have spellings, which give fingerprint and text."""
 
+    name: str
+
     @functools.cached_property
     def _vocabulary(self) -> Vocabulary:
         raise NotImplementedError
@@ -116,6 +119,25 @@ class SpelledTokenizer:
         """As in `Tokenizer`."""
         raise NotImplementedError
 
+    def encode(self, text: str | bytes) -> Ids:
+        """The ids of one text, which must be UTF-8 where it is bytes."""
+        data = text.encode() if isinstance(text, str) else text
+        if self.name != "bytes":
+            decode_texts([data], self.name)  # other encoders take UTF-8 without looking
+        return self.encode_batch([data])[0]
+
+    def bytes_of_ids(self) -> list[bytes]:
+        """What each id adds to a text, by id; nothing for special ids and unused ones."""
+        spellings, special = self._vocabulary.spellings, set(self.special_ids.values())
+        return [
+            self._bytes_of(spellings[i]) if i in spellings and i not in special else b""
+            for i in range(self._vocabulary.size)
+        ]
+
+    def _bytes_of(self, spelling: bytes) -> bytes:
+        """What a piece that is spelled like this adds to a text."""
+        return spelling
+
     @functools.cached_property
     def fingerprint(self) -> str:
         return fingerprint(self._vocabulary.spellings, self.encode_batch([PROBE])[0])
@@ -126,6 +148,17 @@ class SpelledTokenizer:
     def __getstate__(self) -> dict[str, Any]:
         """Without what is built when first used: it is large, or does not pickle."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+
+def bytes_of_piece(piece: bytes) -> bytes:
+    """What a SentencePiece adds to a text: `\u2581` is a space, `<0x0A>` a byte.
+
+    >>> bytes_of_piece("\u2581the".encode()), bytes_of_piece(b"<0x0A>")
+    (b' the', b'\\n')
+    """
+    if found := _BYTE_PIECE.fullmatch(piece):
+        return bytes.fromhex(found[1].decode())
+    return piece.replace(_SPACE_PIECE, b" ")
 
 
 def fingerprint(spellings: Mapping[int, bytes], probe_ids: Ids) -> str:
