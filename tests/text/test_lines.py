@@ -1,13 +1,17 @@
 """Lines of many texts at once, against loops over one text after the other."""
 
 import re
+from unittest import mock
 
 import numpy as np
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokenmill.text.cleaning import line_work
 from tokenmill.text.cleaning.line_work import (
     find_lines,
+    hash_selected,
     lines_that_count,
     with_surplus_empty_lines,
     without_lines,
@@ -39,7 +43,6 @@ def plainly_squeezed(text):
 def test_lines_are_those_of_each_text_in_turn(texts):
     lines = find_lines(texts)
 
-    assert lines.all() == plain_lines(texts)
     assert [
         lines.whole[start:stop] for start, stop in zip(lines.starts, lines.stops, strict=True)
     ] == plain_lines(texts)
@@ -62,6 +65,18 @@ def test_which_lines_count(lines, min_chars):
     assert lines_that_count(find_lines([text]), min_chars, 20).tolist() == expected
 
 
+@given(TEXTS, st.integers(1, 5), st.data())
+def test_lines_are_hashed_in_blocks_as_one_by_one(texts, at_once, data):
+    lines = find_lines(texts)
+    which = data.draw(st.lists(st.booleans(), min_size=len(lines), max_size=len(lines)))
+
+    with mock.patch.object(line_work, "_LINES_AT_ONCE", at_once):
+        found = hash_selected(lines, np.array(which, bool))
+
+    expected = [line for line, wanted in zip(plain_lines(texts), which, strict=True) if wanted]
+    assert found.tobytes() == b"".join(map(xxhash.xxh3_128_digest, expected))
+
+
 @given(TEXTS, st.data())
 def test_lines_go_with_their_newlines(texts, data):
     lines = find_lines(texts)
@@ -76,7 +91,7 @@ def test_lines_go_with_their_newlines(texts, data):
 def test_empty_lines_that_meet_become_one_as_in_cleaning(texts, continues, data):
     texts = [plainly_squeezed(text) for text in texts]
     lines = find_lines(texts)
-    filled = [number for number, line in enumerate(lines.all()) if line]
+    filled = [number for number, line in enumerate(plain_lines(texts)) if line]
     dropped = data.draw(st.sets(st.sampled_from(filled))) if filled else set()
 
     found = without_lines(

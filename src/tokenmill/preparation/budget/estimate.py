@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import compress
 from typing import Any, Unpack
 
 import numpy as np
@@ -21,7 +20,7 @@ from tokenmill.preparation.stages.hash_runs import ENTRY
 from tokenmill.preparation.val_inputs import ValInput, held_out_inputs
 from tokenmill.text.cleaning.clean_chunks import CleanChunk, clean_chunk, lines_to_compare
 from tokenmill.text.cleaning.dedup import hash_all
-from tokenmill.text.cleaning.line_work import without_lines
+from tokenmill.text.cleaning.line_work import hash_selected, without_lines
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit, cut_into_units
 from tokenmill.text.reading.chunks import Chunk, Edge
@@ -197,7 +196,7 @@ class _Sample:
         """The texts that are encoded, without lines seen before; which are not seen before."""
         texts = list(filter(None, chunk.texts))
         if self.settings.dedup == "documents":
-            return texts, np.array(self._are_new(texts), np.bool_)
+            return texts, self._are_new(hash_all(texts))
         if self.settings.dedup == "lines":
             texts = list(filter(None, self._without_lines(chunk)))
         return texts, np.ones(len(texts), np.bool_)
@@ -206,17 +205,17 @@ class _Sample:
         lines, counts = lines_to_compare(
             chunk, min_chars=self.settings.dedup_min_chars, long_line=self.settings.long_line
         )
-        repeated = ~np.array(self._are_new(list(compress(lines.all(), counts))), np.bool_)
+        repeated = ~self._are_new(hash_selected(lines, counts))
         return without_lines(lines, np.flatnonzero(counts)[repeated])
 
-    def _are_new(self, texts: list[bytes]) -> list[bool]:
+    def _are_new(self, hashes: np.ndarray) -> np.ndarray:
         new = []
-        for digest in hash_all(texts).tolist():
+        for digest in hashes.tolist():
             new.append(digest not in self._seen)
             self._seen.add(digest)
         self.compared += len(new)
         self.repeated += len(new) - sum(new)
-        return new
+        return np.array(new, np.bool_)
 
 
 def _kind(source: Source) -> str:

@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import compress
 from tempfile import TemporaryFile
 from typing import IO, TypeVar
 
@@ -47,7 +46,7 @@ from tokenmill.text.cleaning.dedup import (
     partition_bounds,
     sort_all,
 )
-from tokenmill.text.cleaning.line_work import find_lines, lines_that_count
+from tokenmill.text.cleaning.line_work import find_lines, hash_selected, lines_that_count
 from tokenmill.tokens.tokenizer import Tokenizer
 
 HASHES_PER_RUN = 2 << 20  # 48 MB on disk: a larger unit leaves several runs
@@ -333,7 +332,7 @@ def hash_existing_lines(out_dir: str, number: int) -> Receipt:
     def hash_batch(batch: list[np.ndarray]) -> np.ndarray:
         lines = find_lines([plan.tokenizer.decode(ids) for ids in batch])
         counts = lines_that_count(lines, plan.settings.dedup_min_chars, plan.settings.long_line)
-        return hash_all(compress(lines.all(), counts))
+        return hash_selected(lines, counts)
 
     return _hash_shard(plan, "lines", number, hash_batch)
 

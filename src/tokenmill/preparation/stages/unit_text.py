@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from itertools import compress
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from tokenmill.text.cleaning.clean_chunks import (
     clean_chunk,
     lines_to_compare,
 )
-from tokenmill.text.cleaning.dedup import hash_all
+from tokenmill.text.cleaning.line_work import hash_selected
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import whole_file
 from tokenmill.text.reading.bad_input import TooLargeError
@@ -67,7 +66,7 @@ def hash_lines(out_dir: str, unit: int, first: int, keep_text: bool) -> Receipt:
             lines, which = lines_to_compare(chunk, min_chars=min_chars, long_line=long_line)
             # An ordinal is the number of a line in the unit.
             ordinals = np.flatnonzero(which) + counts["lines"]
-            yield hash_all(compress(lines.all(), which)), ordinals
+            yield hash_selected(lines, which), ordinals
             counts["lines"] += len(lines)
             counts["bytes_in"] += chunk.bytes_in
 

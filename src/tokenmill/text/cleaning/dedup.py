@@ -35,11 +35,13 @@ class Run(NamedTuple):
 def make_run(hashes: np.ndarray, places: np.ndarray) -> Run:
     """Sort hashes that come in the order of their places, and set repetitions aside."""
     hashes, order = _sorted(hashes)
-    places = places[order]
-    again = np.zeros(len(hashes), np.bool_)
-    again[1:] = _same_as_before(hashes)
-    first = np.flatnonzero(~again)
-    return Run(_taken(hashes, first), places[first], np.sort(places[again]))
+    is_first = np.ones(len(hashes), np.bool_)
+    is_first[1:] = ~_same_as_before(hashes)
+    first = np.flatnonzero(is_first)
+    again = np.ones(len(hashes), np.bool_)
+    again[order[first]] = False
+    repeated = np.sort(places[again], kind="stable")  # fast where they are in order already
+    return Run(_taken(hashes, first), places[order[first]], repeated)
 
 
 def find_duplicates(hashes: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -4,14 +4,16 @@ A text of n newlines has n + 1 lines. The texts of a chunk are joined by newline
 of all of them are found in one pass, and numbered through.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
+from itertools import compress
 
 import numpy as np
 
+from tokenmill.text.cleaning.dedup import hash_all
+
+_LINES_AT_ONCE = 2048  # split and hashed: together with their objects they fit into the cache
 _NEWLINE = ord("\n")
 _BLANKS = 0x20  # the space, and all below it
 
@@ -28,8 +30,12 @@ class Lines:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def all(self) -> list[bytes]:
-        return self.whole.split(b"\n") if self.texts else []
+    def blocks(self) -> Iterator[tuple[slice, list[bytes]]]:
+        """All lines, so many at a time that they fit into the cache; with their numbers."""
+        for first in range(0, len(self), _LINES_AT_ONCE):
+            block = slice(first, min(first + _LINES_AT_ONCE, len(self)))
+            part = self.whole[self.starts[first] : self.stops[block.stop - 1]]
+            yield block, part.split(b"\n")
 
     @cached_property
     def first_of_text(self) -> np.ndarray:
@@ -75,34 +81,39 @@ def lines_that_count(lines: Lines, min_chars: int, max_bytes: int) -> np.ndarray
     return counts
 
 
+def hash_selected(lines: Lines, which: np.ndarray) -> np.ndarray:
+    """The hashes of the lines that a mask selects."""
+    hashed = [hash_all(compress(some, which[block].tolist())) for block, some in lines.blocks()]
+    return np.concatenate([hash_all(()), *hashed])
+
+
 def without_lines(lines: Lines, dropped: np.ndarray) -> list[bytes]:
     """The texts without the lines of these numbers, each going with its own newline.
 
     The last line of a text has none, and the newline before it stays.
     """
-    texts = list(lines.texts)
     if not len(dropped):
-        return texts
+        return list(lines.texts)
     firsts = lines.first_of_text
     text_of = firsts.searchsorted(dropped, side="right") - 1
-    # Neighbouring lines of one text are cut out in one piece.
-    apart = (np.diff(dropped) != 1) | (np.diff(text_of) != 0)
-    first, last = dropped[np.append(True, apart)], dropped[np.append(apart, True)]
-    cuts = zip(
-        text_of[np.append(True, apart)].tolist(),
-        lines.starts[first].tolist(),
-        (lines.stops[last] + 1).tolist(),
-        strict=True,
-    )
-    for number, of_text in groupby(cuts, key=itemgetter(0)):
-        at = int(lines.starts[firsts[number]])
-        end = int(lines.stops[firsts[number + 1] - 1])
-        pieces = []
-        for _, start, stop in of_text:
-            pieces.append(lines.whole[at:start])
-            at = min(stop, end)
-        texts[number] = b"".join([*pieces, lines.whole[at:end]])
-    return texts
+    begin = lines.starts[dropped]
+    end = lines.stops[dropped] + (dropped != firsts[text_of + 1] - 1)
+    left = _cut_out(lines.whole, begin, end)
+    sizes = np.fromiter(map(len, lines.texts), np.int64, len(lines.texts))
+    sizes -= np.bincount(text_of, end - begin, len(sizes)).astype(np.int64)
+    stops = np.cumsum(sizes + 1) - 1
+    return _slices(left, stops - sizes, stops)
+
+
+def _cut_out(whole: bytes, begin: np.ndarray, end: np.ndarray) -> bytes:
+    """The bytes that are in none of these ranges, which come in order."""
+    starts, stops = np.append(0, end), np.append(begin, len(whole))
+    filled = starts < stops  # not between neighbours that both go
+    return b"".join(_slices(whole, starts[filled], stops[filled]))
+
+
+def _slices(whole: bytes, starts: np.ndarray, stops: np.ndarray) -> list[bytes]:
+    return list(map(whole.__getitem__, map(slice, starts.tolist(), stops.tolist())))
 
 
 def with_surplus_empty_lines(lines: Lines, dropped: np.ndarray, *, continues: bool) -> np.ndarray:
