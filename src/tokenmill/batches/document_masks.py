@@ -1,9 +1,8 @@
 """Where documents are in a batch: ids, positions, sequence lengths and a loss mask.
 
 All of it follows from one question, asked of the tokens of each row: does it continue the
-document of the token before? `find_continuing` answers it by looking for the end-of-text id,
-on whichever side of a document it is, or from the index of the dataset; `mark_documents` does
-the rest, for the rows of several batches at once: a NumPy call costs the same for one as for many.
+document of the token before? rows/window_documents.py answers it; `mark_documents` does the rest,
+for the rows of several batches at once: a NumPy call costs the same for one as for many.
 
 A row begins in the middle of a document more often than not; that piece is document 0 of the row
 and its positions start at 0 like those of the others.
@@ -15,44 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmill.dataset import TokenDataset
 from tokenmill.order.row_order import RowPieces
 
 _EIGHT_TRUE = np.uint64(0x0101010101010101)
-
-
-def blank_flags(num_tokens: int) -> np.ndarray:
-    """A flag for every token of some rows, to be filled, and for their end: whole words of 8."""
-    flags = np.empty(-(-(num_tokens + 1) // 8) * 8, bool)
-    flags[0] = True
-    flags[num_tokens:] = True
-    return flags
-
-
-def find_continuing(data: TokenDataset, rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Flags: whether each token of the (n, T + 1) rows continues the document before it.
-
-    The end-of-text id is looked for if it is known; it takes one comparison. A document that was
-    cut short where a shard ends may lack it, so the index is asked too about rows across such an
-    edge, and about all rows without an id. The flag of the first token of a row means nothing.
-    """
-    size, length = rows.size, rows.shape[1]
-    flags = blank_flags(size)
-    if data.end_of_text_id is None:
-        flags[:] = True
-        asked = np.arange(len(rows))
-    else:
-        # An id at the end of a document says that the token after it begins another.
-        flagged = flags[:size] if data.end_of_text_comes == "before" else flags[1 : size + 1]
-        np.not_equal(rows.reshape(-1), data.end_of_text_id, out=flagged)
-        edges = data.shard_starts
-        if len(edges) == 2 or not data.has_index:
-            return flags
-        asked = np.flatnonzero(edges[edges.searchsorted(starts, side="right")] < starts + length)
-    which, ends = data.document_ends_in_rows(starts[asked], length)
-    rows_asked = asked[which]
-    flags[rows_asked * length + (ends - starts[rows_asked])] = False
-    return flags
 
 
 class DocumentSpans:
@@ -130,13 +94,21 @@ class DocumentMarks:
 
 
 def mark_documents(
-    flags: np.ndarray, shape: tuple[int, int, int], max_documents: int | None
+    flags: np.ndarray,
+    begins: np.ndarray | None,
+    shape: tuple[int, int, int],
+    max_documents: int | None,
 ) -> list[DocumentMarks]:
-    """The fields of each batch of windows, from the flags of their tokens, of this shape."""
+    """The fields of each batch of windows, from the flags of their tokens, of this shape.
+
+    `begins` are the tokens whose flag is False, if they are known.
+    """
     num_batches, num_rows, length = shape
     size = num_batches * num_rows * length
-    flags[: size + 1 : length] = False  # each row begins a document, and so does the end
-    spans = DocumentSpans(_places_of_false(flags), length)
+    if begins is None:
+        flags[: size + 1 : length] = False  # each row begins a document, and so does the end
+        begins = _places_of_false(flags)
+    spans = DocumentSpans(begins, length)
     # No loss where the target begins another document: nothing before it predicts that.
     return _marks(spans, flags[:size].reshape(shape)[:, :, 1:], max_documents, None)
 

@@ -2,19 +2,17 @@
 
 import functools
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenmill.batches.document_masks import (
-    DocumentMarks,
-    blank_flags,
-    find_continuing,
-    mark_documents,
-)
+from tokenmill.batches.document_masks import DocumentMarks, mark_documents
 from tokenmill.batches.frames_in_use import frame_runs_of
 from tokenmill.batches.gather import RowReader
+from tokenmill.batches.rows.window_documents import RowBegins, WindowDocuments
 from tokenmill.dataset import TokenDataset
+from tokenmill.errors import TokenmillError
 from tokenmill.order.sample_order import SampleOrder
 
 
@@ -25,9 +23,13 @@ class WindowPlaces(NamedTuple):
     starts: np.ndarray
     shards: np.ndarray
     offsets: np.ndarray
+    begins: RowBegins | None
+    """What is known about documents in them before their tokens are."""
 
     def steps(self, low: int, high: int) -> "WindowPlaces":
-        return WindowPlaces(*(table[low:high] for table in self))
+        num_rows = self.starts.shape[1]
+        begins = self.begins and self.begins.between(low * num_rows, high * num_rows)
+        return WindowPlaces(*(table[low:high] for table in self[:4]), begins)
 
     def row_pieces(self, step: int) -> None:
         """Windows are not made of pieces."""
@@ -50,7 +52,7 @@ class WindowRows:
         in_frames: bool = True,
     ) -> None:
         self._datasets, self._order = datasets, order
-        self._documents, self._max_documents = documents, max_documents
+        self._max_documents = max_documents
         length, stored = order.block_size + 1, {data.dtype for data in datasets}
         self._readers = [
             RowReader(
@@ -62,6 +64,7 @@ class WindowRows:
             )
             for data, source in zip(datasets, order.sources, strict=True)
         ]
+        self._documents = WindowDocuments(datasets, length) if documents else None
         options = (dtype, documents, max_documents, check_ids)
         self._make_another = functools.partial(WindowRows, datasets, order, *options)
         self._stored_dtype = stored.pop() if len(stored) == 1 else dtype
@@ -75,17 +78,22 @@ class WindowRows:
         sources, starts = self._order.locate(samples)
         for number, data in enumerate(self._datasets):
             data.expect(starts[sources == number], self._order.block_size + 1)
-        return WindowPlaces(sources, starts, *self._shards_of(sources, starts))
+        shards, offsets = self._shards_of(sources, starts)
+        begins = None
+        if self._documents is not None:
+            with suppress(TokenmillError):  # raised again at the step that needs what is wrong
+                begins = self._documents.locate(sources, starts)
+        return WindowPlaces(sources, starts, shards, offsets, begins)
 
     def take(self, places: WindowPlaces) -> tuple[np.ndarray, Sequence[DocumentMarks | None]]:
         """The tokens of each row of each batch and, if asked for, where documents are in them."""
-        sources, starts, shards, offsets = (table.reshape(-1) for table in places)
+        sources, starts, shards, offsets = (table.reshape(-1) for table in places[:4])
         stored = self._stored(sources, shards, offsets)
         batches = stored.reshape(*places.starts.shape, stored.shape[1])
-        if not self._documents:
+        if self._documents is None:
             return batches, [None] * len(batches)
-        flags = self._flags(sources, starts, stored)
-        return batches, mark_documents(flags, batches.shape, self._max_documents)
+        flags, begins = self._documents.find(sources, starts, stored, places.begins)
+        return batches, mark_documents(flags, begins, batches.shape, self._max_documents)
 
     def _shards_of(self, sources: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The shard, and the token within it, of each start."""
@@ -106,15 +114,3 @@ class WindowRows:
             mine = np.flatnonzero(sources == s)
             stored[mine] = reader.take(shards[mine], offsets[mine])
         return stored
-
-    def _flags(self, sources: np.ndarray, starts: np.ndarray, stored: np.ndarray) -> np.ndarray:
-        """Of each token, whether it continues the document before it."""
-        if len(self._datasets) == 1:
-            return find_continuing(self._datasets[0], stored, starts)
-        flags = blank_flags(stored.size)
-        of_rows = flags[: stored.size].reshape(stored.shape)
-        for s, data in enumerate(self._datasets):
-            mine = np.flatnonzero(sources == s)
-            theirs = find_continuing(data, stored[mine], starts[mine])
-            of_rows[mine] = theirs[: len(mine) * stored.shape[1]].reshape(-1, stored.shape[1])
-        return flags

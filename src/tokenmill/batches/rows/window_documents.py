@@ -1,0 +1,106 @@
+"""Where documents begin in windows: by an index, for many steps at once, or by looking for an id.
+
+The end-of-text id is looked for if it is known; it takes one comparison. A document that was cut
+short where a shard ends may lack it, so the index is asked too about rows across such an edge. Data
+without an id has an index, which needs no tokens: it is asked when rows are located.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tokenmill.dataset import TokenDataset
+
+
+class RowBegins(NamedTuple):
+    """The tokens of some rows that begin a document; each row begins with one, and so does the end.
+
+    Counted over all rows, one after the other, and rising.
+    """
+
+    places: np.ndarray
+    length: int
+    """Tokens of a row."""
+
+    def between(self, low: int, high: int) -> "RowBegins":
+        """Those of the rows low .. high - 1, counted from the first of them."""
+        first, stop = low * self.length, high * self.length
+        i, j = self.places.searchsorted((first, stop))
+        return RowBegins(self.places[i : j + 1] - first, self.length)
+
+
+class WindowDocuments:
+    """Where documents begin in windows of one length, of one dataset or of several by turns."""
+
+    def __init__(self, datasets: Sequence[TokenDataset], length: int) -> None:
+        self._length = length
+        self._datasets = datasets
+        self._by_id = [s for s, data in enumerate(datasets) if data.end_of_text_id is not None]
+        self._by_index = [s for s, data in enumerate(datasets) if data.end_of_text_id is None]
+
+    def locate(self, sources: np.ndarray, starts: np.ndarray) -> RowBegins | None:
+        """What can be known without the tokens; None if that is nothing."""
+        if not self._by_index:
+            return None
+        sources, starts = sources.reshape(-1), starts.reshape(-1)
+        found = [np.arange(len(starts) + 1) * self._length]
+        for s in self._by_index:
+            (rows,) = (sources == s).nonzero()
+            which, ends = self._datasets[s].document_ends_in_rows(starts[rows], self._length)
+            rows = rows[which]
+            found.append(rows * self._length + (ends - starts[rows]))
+        places = np.concatenate(found)
+        places.sort()
+        # Empty documents end where the one before them ends.
+        return RowBegins(places[np.diff(places, prepend=-1) > 0], self._length)
+
+    def find(
+        self,
+        sources: np.ndarray,
+        starts: np.ndarray,
+        rows: np.ndarray,
+        located: RowBegins | None,
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Flags: whether each token of the rows continues the document before it.
+
+        With them, where they are False, if that is known; then the flag of the first token of a row
+        is False, and otherwise it means nothing. There is a flag for the end, and whole words of 8.
+        """
+        flags = np.empty(-(-(rows.size + 1) // 8) * 8, bool)
+        if located is None:
+            located = self.locate(sources, starts)
+        if located is not None:
+            flags.fill(True)
+            flags[located.places] = False
+            if not self._by_id:
+                return flags, located.places
+        elif len(self._datasets) == 1:
+            self._look_for_id(self._datasets[0], rows, starts, flags)
+            return flags, None
+        of_rows = flags[: rows.size].reshape(rows.shape)
+        for s in self._by_id:
+            (mine,) = (sources == s).nonzero()
+            theirs = np.empty(len(mine) * self._length + 1, bool)
+            self._look_for_id(self._datasets[s], rows[mine], starts[mine], theirs)
+            of_rows[mine] = theirs[:-1].reshape(-1, self._length)
+        flags[rows.size :] = True
+        return flags, None
+
+    def _look_for_id(
+        self, data: TokenDataset, rows: np.ndarray, starts: np.ndarray, flags: np.ndarray
+    ) -> None:
+        """Fill in the flags of the rows of one dataset, and those after them."""
+        size, length = rows.size, self._length
+        flags[0] = True
+        flags[size:] = True
+        # An id at the end of a document says that the token after it begins another.
+        flagged = flags[:size] if data.end_of_text_comes == "before" else flags[1 : size + 1]
+        np.not_equal(rows.reshape(-1), data.end_of_text_id, out=flagged)
+        edges = data.shard_starts
+        if len(edges) == 2 or not data.has_index:
+            return
+        (across,) = (edges[edges.searchsorted(starts, side="right")] < starts + length).nonzero()
+        which, ends = data.document_ends_in_rows(starts[across], length)
+        rows_across = across[which]
+        flags[rows_across * length + (ends - starts[rows_across])] = False
