@@ -6,7 +6,7 @@ without an id has an index, which needs no tokens: it is asked when rows are loc
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -96,7 +96,7 @@ class WindowDocuments:
         flags[size:] = True
         # An id at the end of a document says that the token after it begins another.
         flagged = flags[:size] if data.end_of_text_comes == "before" else flags[1 : size + 1]
-        np.not_equal(rows.reshape(-1), data.end_of_text_id, out=flagged)
+        np.not_equal(rows.reshape(-1), cast(int, data.end_of_text_id), out=flagged)
         edges = data.shard_starts
         if len(edges) == 2 or not data.has_index:
             return

@@ -27,9 +27,10 @@ class WindowPlaces(NamedTuple):
     """What is known about documents in them before their tokens are."""
 
     def steps(self, low: int, high: int) -> "WindowPlaces":
-        num_rows = self.starts.shape[1]
+        sources, starts, shards, offsets = (table[low:high] for table in self[:4])
+        num_rows = starts.shape[1]
         begins = self.begins and self.begins.between(low * num_rows, high * num_rows)
-        return WindowPlaces(*(table[low:high] for table in self[:4]), begins)
+        return WindowPlaces(sources, starts, shards, offsets, begins)
 
     def row_pieces(self, step: int) -> None:
         """Windows are not made of pieces."""
