@@ -35,7 +35,7 @@ from tokenmill.tokenfiles.shard_cache import ShardCache
 from tokenmill.tokenfiles.shard_reader import BACKENDS, ArrayReader, ShardReader
 from tokenmill.tokenfiles.store_reader import StoreReader
 from tokenmill.tokenfiles.token_axis import Shard, TokenAxis
-from tokenmill.tokenfiles.token_file import Lazy, TokenFile
+from tokenmill.tokenfiles.token_file import Lazy, TokenFile, TokenFiles
 
 __all__ = ["Shard", "TokenDataset", "from_array", "open"]
 
@@ -109,13 +109,14 @@ def open(
     else:
         cache = ShardCache(cache_dir, cache_bytes)
         found = detect(path, split, format=format, ask=replace(ask, cache=cache))
-        is_packed = any(file.packed for file in found.files)
+        kinds = found.files.kinds()
+        is_packed = any(file.packed for file in kinds)
         if (cache_dir is not None or cache_bytes is not None) and not is_packed:
             raise ValueError(
                 f"cache_dir and cache_bytes are for datasets at {SHOWN} and for compressed ones, "
                 f"and {path} is neither"
             )
-        if verify and any(file.hashes is None for file in found.files):
+        if verify and any(file.hashes is None for file in kinds):
             raise ValueError(
                 f"verify=True needs a manifest with hashes, and {path} ({found.format}) has none"
                 "\n\nhint: leave verify out, or convert: tokenmill convert SRC DST --to tokenmill"
@@ -126,7 +127,7 @@ def open(
             reader = ShardReader(found.files, backend=backend, verify=verify)
     shown = os.fspath(path) if isinstance(path, (str, os.PathLike)) else f"{len(path)} paths"
     if split is None:
-        splits = {file.split for file in found.files}
+        splits = {file.split for file in found.files.kinds()}
         split = splits.pop() if len(splits) == 1 else None
     return TokenDataset(
         found,
@@ -176,7 +177,7 @@ def from_array(
     file = TokenFile(
         "", "(memory)", array.dtype, len(array), array.nbytes, ends=ends, stated_hash=digest
     )
-    found = FoundData("array", (file,), vocab_size=vocab_size)
+    found = FoundData("array", TokenFiles([file]), vocab_size=vocab_size)
     return TokenDataset(
         found,
         ArrayReader(found.files, array),
@@ -245,7 +246,7 @@ class TokenDataset(TokenAxis):
     @property
     def named_splits(self) -> list[str]:
         """Validation sets with a name of their own, such as `val_code`, among these tokens."""
-        return named_splits(self.files)
+        return named_splits(self.files.kinds())
 
     @property
     def has_manifest(self) -> bool:
@@ -302,7 +303,7 @@ class TokenDataset(TokenAxis):
             self.document_ends(0, 0)  # refuses here if nothing says where documents end
             known: list[object] = [self.fingerprint, self.end_of_text_id, self.end_of_text_comes]
             if self.has_index:
-                known = [self.fingerprint, *(_index_state(file) for file in self.files)]
+                known = [self.fingerprint, *self.files.index_states()]
             key = hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest()
             ends = partial(blocks_of_ends, self.document_ends, self.num_tokens)
             self._by_length = documents_by_length(key, self.path, self.num_tokens, ends)
@@ -384,16 +385,3 @@ class TokenDataset(TokenAxis):
         if found.tokenizer is not None:
             return load_tokenizer.load(found.tokenizer)
         return None
-
-
-def _index_state(file: TokenFile) -> object:
-    """What changes when a file has another index of documents: a hash, or the state of a file."""
-    if file.hashes is not None:
-        return file.hashes.ends
-    assert file.ends is not None
-    names = (file.ends.file, *file.ends.args)
-    paths = [name for name in names if isinstance(name, str) and os.path.isfile(name)]
-    if paths:
-        stats = [os.stat(path) for path in paths]
-        return [(stat.st_size, stat.st_mtime_ns) for stat in stats]
-    return hashlib.blake2b(file.ends().tobytes(), digest_size=16).hexdigest()

@@ -262,7 +262,7 @@ def test_every_field_is_required(tree):
         (b'{"a": ' + b"9" * 5000 + b"}", "not the JSON"),
         (b"\xff\xfe{}", "not the JSON"),
         (b"\xef\xbb\xbf{}", "not the JSON"),
-        (b" " * ((128 << 20) + 1), "larger than 128 MB"),
+        (b" " * ((256 << 20) + 1), "larger than 256 MB"),
     ],
     ids=lambda value: repr(value)[:30],
 )
@@ -280,8 +280,8 @@ def test_a_key_that_comes_twice_is_found_in_one_pass():
 
 
 def test_a_newer_format_says_to_upgrade(tree):
-    with pytest.raises(UnsupportedVersionError, match="version 3; this tokenmill reads up to 2"):
-        parse(put(tree, ("format_version",), 3))
+    with pytest.raises(UnsupportedVersionError, match="version 4; this tokenmill reads up to 3"):
+        parse(put(tree, ("format_version",), 4))
 
 
 def test_a_newer_format_may_have_other_fields(tree):

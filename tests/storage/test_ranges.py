@@ -198,3 +198,34 @@ def test_what_is_added_has_hashes_of_its_blocks(dataset, corpus, bucket, tmp_pat
     found = tokenmill.open(address, split="all", cache_dir=tmp_path / "cache")
     files = [file for file in found.files if file.blocks is not None]
     assert len(files) == len(found.files)
+
+
+def test_a_dataset_whose_shards_are_tables(corpus, bucket, tmp_path, monkeypatch):
+    settings = {"tokenizer": "bytes", "tokens_per_shard": 300_000, "dedup": "none", "workers": 1}
+    (tmp_path / "a.txt").write_bytes((corpus / "corpus.txt").read_bytes()[:1_500_000])
+    (tmp_path / "b.txt").write_bytes((corpus / "corpus.txt").read_bytes()[1_500_000:2_000_000])
+    address, work, folder = f"{bucket}/tables", tmp_path / "w", tmp_path / "plain"
+    tokenmill.prepare(tmp_path / "a.txt", folder, val_fraction=0.3, **settings)
+    tokenmill.prepare(tmp_path / "b.txt", folder, append=True, workers=1)
+    monkeypatch.setattr("tokenmill.shards.manifest.MOST_LISTED", 2)
+    tokenmill.prepare(tmp_path / "a.txt", address, work_dir=work, val_fraction=0.3, **settings)
+    tokenmill.prepare(tmp_path / "b.txt", address, work_dir=work, append=True, workers=1)
+
+    assert b'"folder": "train"' in objects.read_all(f"{address}/dataset_metadata.json", at_most=MIB)
+    for split in ("train", "val"):
+        theirs, ours = (
+            tokenmill.open(address, split, cache_dir=tmp_path),
+            tokenmill.open(folder, split),
+        )
+        assert theirs.fingerprint == ours.fingerprint
+        assert all(file.blocks() is not None for file in theirs.files)
+        np.testing.assert_array_equal(theirs[5:20], ours[5:20])
+        np.testing.assert_array_equal(batches(theirs, 2), batches(ours, 2))
+
+    tokenmill.prepare(
+        tmp_path / "b.txt", address, work_dir=work, overwrite=True, val_fraction=0.0, **settings
+    )
+
+    theirs = tokenmill.open(address, cache_dir=tmp_path)
+    assert {file.path.split("/")[-3][:2] for file in theirs.files} == {"v-"}
+    assert bytes(theirs[:100].astype(np.uint8)) == (tmp_path / "b.txt").read_bytes()[:100]

@@ -19,7 +19,7 @@ from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FoundData, SampleFormat
 from tokenmill.formats.engine.writing import SampleWriter, offset_table, write_file
-from tokenmill.tokenfiles.token_file import Lazy, TokenFile
+from tokenmill.tokenfiles.token_file import Lazy, TokenFile, TokenFiles
 
 NUMPY_CODES = dict(enumerate(("i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8")))
 TORCH_CODES = {
@@ -77,7 +77,7 @@ class Litdata(SampleFormat):
         documents = self.samples_are_documents(index, lengths)
         if not documents:
             shards = [replace(shard, ends=None) for shard in shards]
-        return FoundData(self.name, tuple(shards), details={"rows": not documents})
+        return FoundData(self.name, TokenFiles(shards), details={"rows": not documents})
 
 
 def _dtype(config: Reader, path: Path) -> np.dtype[Any]:

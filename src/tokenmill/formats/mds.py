@@ -35,7 +35,7 @@ from tokenmill.formats.engine.packed_shards import (
     unpack_folder,
 )
 from tokenmill.formats.engine.writing import INDEX, SampleWriter, offset_table, write_file
-from tokenmill.tokenfiles.token_file import Lazy, TokenFile
+from tokenmill.tokenfiles.token_file import Lazy, TokenFile, TokenFiles
 
 USUAL_NAMES = ("tokens", "input_ids")
 INTEGER_ARRAYS = re.compile(rf"ndarray(:(?P<dtype>{'|'.join(INTEGERS)})(:(?P<shape>.*))?)?")
@@ -127,7 +127,7 @@ class Mds(SampleFormat):
             shards.append(_shard(root, entry, samples, dtype, documents))
         name = entries[0].fields["column_names"][column.number]
         details = {"column": name, "rows": not documents}
-        return FoundData(self.name, tuple(shards), details=details)
+        return FoundData(self.name, TokenFiles(shards), details=details)
 
     def unpack(self, source: Path, into: Path) -> bool:
         done = False

@@ -8,10 +8,9 @@ from a listing.
 
 import functools
 import os
-import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,12 @@ from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData
 from tokenmill.formats.engine.held_out import ALL
+from tokenmill.formats.engine.table_files import (
+    SplitShards,
+    TableFiles,
+    describe,
+    name_in_dataset,
+)
 from tokenmill.formats.engine.writing import RollingWriter, WriteTarget
 from tokenmill.shards import block_hashes
 from tokenmill.shards.compression import level_of
@@ -37,6 +42,7 @@ from tokenmill.tokenfiles.token_file import (
     ManifestHashes,
     Packed,
     TokenFile,
+    TokenFiles,
     check_hash,
 )
 
@@ -155,28 +161,20 @@ def _found(
     manifest: Manifest, split: str | None, ask: Ask, where: "_Folder | _Bucket"
 ) -> FoundData:
     dtype = ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), where.folder)
-    files = [
-        TokenFile(
-            where.path(shard.on_disk),
-            name_in_dataset(shard.file),
-            dtype,
-            shard.num_tokens,
-            shard.num_bytes,
-            ends=where.ends(shard.ends),
-            hashes=ManifestHashes(shard.xxh3_128, shard.ends.xxh3_128),
-            blocks=where.blocks(shard),
-            split=name,
-            packed=_packed(shard),
-        )
-        for name in _choose_splits(manifest, split, where.folder)
-        for shard in manifest.splits[name].shards
-    ]
-    # A split without shards is one file without tokens.
-    nothing = TokenFile("", "(no shards)", dtype, 0, 0, ends=untrusted.ends_file(Path(), 0))
+    chosen, splits, first = _choose_splits(manifest, split, where.folder), [], 0
+    for name, entry in manifest.splits.items():
+        if name in chosen and entry.shards:
+            splits.append(SplitShards(name, first, entry.shards))
+        first += len(entry.shards)
+    files = describe(splits, partial(token_file, where, dtype))
+    if not files:  # a split without shards is one file without tokens
+        nothing = TokenFile("", "(no shards)", dtype, 0, 0, ends=untrusted.ends_file(Path(), 0))
+        files = TokenFiles([nothing])
+    where.look_for(files)
     tokenizer = manifest.tokenizer
     return FoundData(
         Ours.name,
-        tuple(files) or (nothing,),
+        files,
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,
         begin_token_id=tokenizer.begin_token_id,
@@ -192,15 +190,28 @@ def _found(
     )
 
 
-def name_in_dataset(file: str) -> str:
-    """The name of a shard without the folder that a dataset has which replaced another."""
-    return re.sub(r"^v-[0-9a-f]{16}/", "", file) if file.startswith("v-") else file
+def token_file(
+    where: "_Folder | _Bucket", dtype: np.dtype[Any], split: str, number: int, shard: ShardEntry
+) -> TokenFile:
+    """A shard as the engine reads it; `number` is its place in the manifest."""
+    return TokenFile(
+        where.path(shard.on_disk),
+        name_in_dataset(shard.file),
+        dtype,
+        shard.num_tokens,
+        shard.num_bytes,
+        ends=where.ends(shard.ends),
+        hashes=ManifestHashes(shard.xxh3_128, shard.ends.xxh3_128),
+        blocks=where.blocks(number, shard),
+        split=split,
+        packed=_packed(shard),
+    )
 
 
-def _compressed(files: list[TokenFile]) -> dict[str, str]:
+def _compressed(files: TokenFiles) -> dict[str, str]:
     """What people should know about compressed shards."""
-    plain, there = (sum(getattr(f, size) for f in files) for size in ("file_bytes", "disk_bytes"))
-    if not any(file.packed for file in files):
+    plain, there = (int(files.numbers(size).sum()) for size in ("file_bytes", "disk_bytes"))
+    if not any(file.packed for file in files.kinds()):
         return {}
     return {"compressed": f"{there:,} bytes on disk, {there / plain:.2f} of the plain size"}
 
@@ -216,7 +227,13 @@ class _Folder(untrusted.Root):
     def path(self, entry: FileEntry) -> str:
         return self.sized_name(entry.file, entry.num_bytes)
 
-    def blocks(self, entry: ShardEntry) -> None:
+    def look_for(self, files: TokenFiles) -> None:
+        """Files of tables must be there; their sizes are compared when they are first touched."""
+        if isinstance(files, TableFiles):
+            for folder, names in files.by_folder():
+                self.check_listed(folder, names)
+
+    def blocks(self, number: int, entry: ShardEntry) -> None:
         """Files on a disk are read as they are."""
 
     def ends(self, entry: EndsEntry) -> Lazy:
@@ -231,29 +248,23 @@ class _Folder(untrusted.Root):
         return Lazy(read_hashed, (path, entry.xxh3_128), file=path)
 
 
-@dataclass
 class _Bucket:
     """A dataset in a bucket: nothing is fetched when it is opened."""
 
-    folder: str
-    cache: ShardCache
-    manifest: Manifest
-    data: bytes
-    """The manifest as it is in the bucket."""
+    def __init__(self, folder: str, cache: ShardCache, manifest: Manifest, data: bytes) -> None:
+        """`data` is the manifest as it is in the bucket."""
+        self.folder, self.cache = folder, cache
+        self._places = block_hashes.find_places(manifest)
+        self._blocks_file = join(folder, block_hashes.file_name(data))
 
-    def __post_init__(self) -> None:
-        shards = block_hashes.shards_in_order(self.manifest)
-        places = block_hashes.places(shards)
-        self._places = {shard.file: place for shard, place in zip(shards, places, strict=True)}
-        self._blocks_file = join(self.folder, block_hashes.file_name(self.data))
-        self._blocks_size = places[-1][1] if places else 0
+    def look_for(self, files: TokenFiles) -> None:
+        """Objects are looked for when they are touched."""
 
-    def blocks(self, entry: ShardEntry) -> Lazy | None:
+    def blocks(self, number: int, entry: ShardEntry) -> Lazy | None:
         if entry.packed is not None:
             return None
-        start, stop = self._places[entry.file]
-        args = (self._blocks_file, start, stop, self._blocks_size, entry.xxh3_128)
-        return Lazy(load_blocks, args)
+        start, stop, size = self._places[[number, number + 1, -1]].tolist()
+        return Lazy(load_blocks, (self._blocks_file, start, stop, size, entry.xxh3_128))
 
     def path(self, entry: FileEntry) -> str:
         return join(self.folder, entry.file)

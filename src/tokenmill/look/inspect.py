@@ -71,16 +71,15 @@ def inspect(path: str | os.PathLike[str], **open_options: Any) -> dict[str, Any]
 
 
 def _split(data: TokenDataset) -> dict[str, Any]:
-    sizes = sorted({shard.num_tokens for shard in data.shards})
     return {
         "tokens": data.num_tokens,
         "documents": data.num_documents,
         "bytes": _bytes(data),
         "shards": len(data.shards),
-        "tokens_per_shard": sizes[-1] if sizes else 0,
+        "tokens_per_shard": int(data.files.numbers("num_tokens").max(initial=0)),
         "first_file": data.shards[0].file if data.shards else None,
         "last_file": data.shards[-1].file if data.shards else None,
-        "part_of_a_file": any(file.partial for file in data.files),
+        "part_of_a_file": any(file.partial for file in data.files.kinds()),
     }
 
 

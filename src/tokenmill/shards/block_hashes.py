@@ -12,7 +12,7 @@ It is no part of the dataset: without it, shards are read whole.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ import xxhash
 
 from tokenmill.shards.entries import ShardEntry
 from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.shard_table import ShardTable
 
 BLOCK_BYTES = 1 << 20
 MAGIC = b"tokenmill-blocks"
@@ -59,24 +60,31 @@ def to_bytes(manifest: Manifest, blocks: Mapping[str, str]) -> bytes | None:
 def parse(data: bytes, manifest: Manifest) -> dict[str, str]:
     """The entries of each shard that are sound, as hex; the opposite of `to_bytes`."""
     found: dict[str, str] = {}
-    shards = shards_in_order(manifest)
-    for shard, (start, stop) in zip(shards, places(shards), strict=True):
+    places = itertools.pairwise(find_places(manifest).tolist())
+    for shard, (start, stop) in zip(shards_in_order(manifest), places, strict=True):
         stated = data[start : start + _DIGEST].hex()
         if data.startswith(MAGIC) and stated == shard.xxh3_128 and stop <= len(data):
             found[shard.file] = data[start + _DIGEST : stop].hex()
     return found
 
 
-def places(shards: Sequence[ShardEntry]) -> list[tuple[int, int]]:
-    """Where the entry of each shard begins in the file, and where it ends."""
-    sizes = [_DIGEST + 8 * num_blocks(shard) for shard in shards]
-    edges = list(itertools.accumulate(sizes, initial=len(MAGIC)))
-    return list(itertools.pairwise(edges))
+def find_places(manifest: Manifest) -> np.ndarray:
+    """Where the entry of each shard begins in the file, which is where the one before it ends."""
+    sizes = [np.array([len(MAGIC)])]
+    for split in manifest.splits.values():
+        table = split.shards
+        if isinstance(table, ShardTable):
+            blocks = -(-table.rows["tokens"].astype(np.int64) * table.item_size // BLOCK_BYTES)
+            counts = np.where(table.rows["packed.bytes"] > 0, 0, blocks)
+        else:
+            counts = np.array([num_blocks(shard) for shard in table], np.int64)
+        sizes.append(_DIGEST + 8 * counts)
+    return np.cumsum(np.concatenate(sizes))
 
 
-def shards_in_order(manifest: Manifest) -> Sequence[ShardEntry]:
+def shards_in_order(manifest: Manifest) -> Iterator[ShardEntry]:
     """All shards, split after split."""
-    return [shard for split in manifest.splits.values() for shard in split.shards]
+    return itertools.chain.from_iterable(split.shards for split in manifest.splits.values())
 
 
 def read_entry(data: bytes, digest: str) -> np.ndarray | None:

@@ -3,7 +3,7 @@
 `manifest.py` reads them from JSON, field by field; here are the values.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ class Entry:
         for key, value in tree.items():
             if isinstance(value, Entry):
                 tree[key] = value.to_json()
-            elif isinstance(value, tuple):
+            elif isinstance(value, Sequence) and not isinstance(value, str):
                 tree[key] = [entry.to_json() for entry in value]
         return tree
 
@@ -106,10 +106,11 @@ class SplitEntry(Entry):
 
     num_tokens: int
     num_documents: int
-    shards: tuple[ShardEntry, ...]
+    shards: Sequence[ShardEntry]
+    """A tuple, or of many shards a table (`shard_table.py`)."""
 
     @classmethod
-    def of(cls, shards: tuple[ShardEntry, ...]) -> "SplitEntry":
+    def of(cls, shards: Sequence[ShardEntry]) -> "SplitEntry":
         """A split of these shards, with its sums."""
         tokens = sum(shard.num_tokens for shard in shards)
         return cls(tokens, sum(shard.ends.num_documents for shard in shards), shards)

@@ -9,8 +9,8 @@ docs/format.md is the specification; base/strict_json.py reads the JSON.
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,13 +31,15 @@ from tokenmill.shards.entries import (
     SplitEntry,
     TokenizerEntry,
 )
+from tokenmill.shards.shard_table import MOST_LISTED, ShardTable, find_repeated, read_table
 
 FILE_NAME = "dataset_metadata.json"
 PREPARATION_FOLDER = ".preparation"
 FORMAT = "tokenmill"
-FORMAT_VERSION = 2
 PLAIN_VERSION = 1  # of datasets without compressed files: every tokenmill reads them
-MAX_BYTES = 128 << 20
+PACKED_VERSION = 2
+FORMAT_VERSION = 3  # of datasets whose shards are tables
+MAX_BYTES = 256 << 20
 ITEM_SIZE = {"uint16": 2, "uint32": 4}
 _OUR_NAME = re.compile(r"(?:v-[0-9a-f]{16}/)?[a-z][a-z0-9_]*/shard_[0-9]{5,12}\.(?:bin|ends)")
 _HEX128 = re.compile(r"[0-9a-f]{32}")
@@ -62,6 +64,8 @@ class Manifest:
     books: Mapping[str, Any] = field(default_factory=dict)
     has_hash: bool = field(default=True, compare=False)
     """False for a file that was written before manifests had a hash of their own."""
+    has_tables: bool | None = field(default=None, compare=False)
+    """Whether the shards are written as tables; None: if there are more than `MOST_LISTED`."""
 
     def to_bytes(self) -> bytes:
         """What is written to disk: the content, and its hash."""
@@ -69,26 +73,45 @@ class Manifest:
 
     def content(self) -> bytes:
         """Canonical JSON: fixed order of keys, UTF-8, a newline at the end; without the hash."""
+        tables = self._tables()
+        version = PACKED_VERSION if self.is_packed else PLAIN_VERSION
         tree = {
             "format": FORMAT,
-            "format_version": FORMAT_VERSION if self.is_packed else PLAIN_VERSION,
+            "format_version": FORMAT_VERSION if tables else version,
             "dtype": self.dtype,
             "tokenizer": self.tokenizer.to_json(),
             "tokens_per_shard": self.tokens_per_shard,
-            "splits": {name: split.to_json() for name, split in self.splits.items()},
+            "splits": {
+                name: tables[name] if name in tables else split.to_json()
+                for name, split in self.splits.items()
+            },
             "sources": [source.to_json() for source in self.sources],
             "settings": dict(self.settings),
             "books": dict(self.books),
         }
         return orjson.dumps(tree, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
+    def _tables(self) -> dict[str, dict[str, Any]]:
+        """The splits whose shards are written as tables."""
+        has_tables = self.has_tables
+        if has_tables is None:
+            has_tables = sum(len(split.shards) for split in self.splits.values()) > MOST_LISTED
+        found = {}
+        for name, split in self.splits.items() if has_tables else ():
+            table = ShardTable.of(split.shards, ITEM_SIZE[self.dtype])
+            if table:
+                counts = {"tokens": split.num_tokens, "documents": split.num_documents}
+                found[name] = {**counts, "shards": table.to_json()}
+        return found
+
     @property
     def is_packed(self) -> bool:
         """Whether some of its files are compressed."""
         return any(
-            shard.packed or shard.ends.packed
+            split.shards.is_packed
+            if isinstance(split.shards, ShardTable)
+            else any(shard.packed or shard.ends.packed for shard in split.shards)
             for split in self.splits.values()
-            for shard in split.shards
         )
 
     def write(self, folder: Path | str) -> None:
@@ -142,8 +165,11 @@ class Manifest:
             settings=top.free_object("settings"),
             books=top.free_object("books"),
             has_hash=has_hash,
+            has_tables=version == FORMAT_VERSION,
         )
         top.no_more()
+        if not manifest.has_tables and any(_is_table(split) for split in manifest.splits.values()):
+            raise top.wrong("format_version", version, f"{FORMAT_VERSION}, where shards are tables")
         _check_no_file_comes_twice(manifest, where)
         return manifest
 
@@ -151,8 +177,10 @@ class Manifest:
         """Every file that is there by the manifest, in order; the manifest itself is not one."""
         names = [self.tokenizer.state.file]
         for split in self.splits.values():
-            for shard in split.shards:
-                names += [file.file for file in shard.files]
+            if isinstance(split.shards, ShardTable):
+                names += split.shards.files()
+            else:
+                names += [file.file for shard in split.shards for file in shard.files]
         return names
 
 
@@ -199,8 +227,16 @@ def _read_tokenizer(fields: Reader, dtype: str) -> TokenizerEntry:
 
 
 def _read_split(fields: Reader, item_size: int, tokens_per_shard: int) -> SplitEntry:
-    shards = tuple(_read_shard(s, item_size, tokens_per_shard) for s in fields.objects("shards"))
-    split, sums = _read(SplitEntry, fields, shards=shards), SplitEntry.of(shards)
+    entries = fields.objects("shards")
+    shards: Sequence[ShardEntry]
+    if entries and "folder" in entries[0].fields:
+        shards = table = read_table(entries, item_size, tokens_per_shard)
+        tokens, documents = table.sum("tokens"), table.sum("ends.documents")
+        sums = SplitEntry(tokens, documents, table)
+    else:
+        shards = tuple(_read_shard(entry, item_size, tokens_per_shard) for entry in entries)
+        sums = SplitEntry.of(shards)
+    split = _read(SplitEntry, fields, shards=shards)
     for key in ("tokens", "documents"):
         stated, summed = (getattr(entry, f"num_{key}") for entry in (split, sums))
         if stated != summed:
@@ -280,10 +316,19 @@ def _sound_packed(entry: ShardEntry | EndsEntry) -> bool:
 def _check_no_file_comes_twice(manifest: Manifest, where: str) -> None:
     # Without regard to case: on some disks `A.bin` and `a.bin` are one file.
     seen = {FILE_NAME.lower()}
-    for name in manifest.files():
+    listed = {name: split for name, split in manifest.splits.items() if not _is_table(split)}
+    names = replace(manifest, splits=listed).files()
+    for name in names:
         if name.lower() in seen:
             raise FormatError(f"{where} names the file {name!r} twice")
         seen.add(name.lower())
+    tables = [s.shards for s in manifest.splits.values() if isinstance(s.shards, ShardTable)]
+    if (repeated := find_repeated(tables, names)) is not None:
+        raise FormatError(f"{where} names the file {repeated!r} twice")
+
+
+def _is_table(split: SplitEntry) -> bool:
+    return isinstance(split.shards, ShardTable)
 
 
 def _not_a_dataset(folder: Path) -> NotADatasetError:

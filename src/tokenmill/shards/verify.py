@@ -68,6 +68,7 @@ def verify(
     chosen = _choose(manifest, full, subset)
     findings = [*_check_manifest(manifest), *_check_tokenizer(folder, manifest)]
     for split in manifest.splits.values():
+        last = split.shards[-1].file if split.shards else ""
         for shard in split.shards:
             found = [
                 finding
@@ -75,8 +76,7 @@ def verify(
                 for finding in _check_size(folder, file.file, file.num_bytes)
             ]
             if not found and shard.file in chosen:
-                ends_split = shard is split.shards[-1]
-                found = _check_shard(folder, manifest, shard, ends_split=ends_split)
+                found = _check_shard(folder, manifest, shard, ends_split=shard.file == last)
                 if progress is not None:
                     progress(shard.file, sum(file.num_bytes for file in shard.files))
             findings += found

@@ -21,14 +21,13 @@ TOKENS = 4096
 
 def fingerprint(format: str, dtype: np.dtype[Any], reader: ShardReader) -> str:
     """The hash of a dataset, as hex; reads a sample where no manifest has hashes."""
-    files = reader.files
-    unknown = [i for i, file in enumerate(files) if not file.known_contents and file.num_tokens]
+    files = reader.files.identities()
+    unknown = [i for i, (*_, tokens, contents) in enumerate(files) if tokens and not contents]
     chosen = np.linspace(0, len(unknown) - 1, min(FILES, len(unknown))).astype(int).tolist()
     sampled = {unknown[k]: _sample(reader, unknown[k]) for k in chosen}
-    lines: list[Any] = [format, dtype.str]
-    for i, file in enumerate(files):
-        known = sampled.get(i, file.known_contents)
-        lines.append([file.name, file.file_bytes, file.offset, file.first, file.num_tokens, known])
+    for i, known in sampled.items():
+        files[i][-1] = known
+    lines: list[Any] = [format, dtype.str, *files]
     return hashlib.blake2b(orjson.dumps(lines), digest_size=16).hexdigest()
 
 

@@ -133,9 +133,7 @@ class IndexedDocuments(Documents):
     def _documents_before(self) -> np.ndarray:
         """Ends in all files before each file; the last entry is their total."""
         counts = [0]
-        for i, file in enumerate(self._files):
-            # A part of a file (the last tenth, say) holds only some of its documents.
-            known = None if file.partial or file.ends is None else file.ends.count
+        for i, known in enumerate(self._files.num_ends()):
             counts.append(len(self._tables[i]) if known is None else known)
         return np.cumsum(counts, dtype=np.int64)
 

@@ -17,7 +17,7 @@ import numpy as np
 from tokenmill.tokenfiles.frames import FRAME_BYTES, Frames, open_frames
 from tokenmill.tokenfiles.shard_cache import ShardCache, tokens_of
 from tokenmill.tokenfiles.shard_reader import MAX_OPEN, Descriptor, RecentlyUsed, ShardReader
-from tokenmill.tokenfiles.token_file import FRAMED, TokenFile
+from tokenmill.tokenfiles.token_file import FRAMED, TokenFile, TokenFiles
 
 FRAMES_KEPT = 16
 
@@ -32,7 +32,8 @@ class PackedReader(ShardReader):
         *,
         verify: bool = False,
     ) -> None:
-        largest = max((file.file_bytes for file in files), default=1) or 1
+        files = TokenFiles.of(files)
+        largest = int(files.numbers("file_bytes").max(initial=0)) or 1
         max_open = max(1, min(MAX_OPEN, cache.max_bytes // (2 * largest)))
         # What is in the cache is ours and not rewritten: it is mapped, whatever is asked for.
         super().__init__(files, backend="mmap", max_open=max_open, verify=verify)
@@ -52,12 +53,13 @@ class PackedReader(ShardReader):
     @property
     def unpacked_bytes(self) -> int:
         """What all compressed files take in the cache."""
-        return sum(file.file_bytes for file in self.files if file.packed is not None)
+        return int(self.files.numbers("unpacked_bytes").sum())
 
     @property
     def has_frames(self) -> bool:
         """Whether every compressed file can be read frame by frame."""
-        return all(file.packed is None or file.packed.codec == FRAMED for file in self.files)
+        files = self.files.kinds()
+        return all(file.packed is None or file.packed.codec == FRAMED for file in files)
 
     def frame(self, i: int, number: int) -> np.ndarray:
         """The tokens of a frame of file i, counted from the start of the file."""
@@ -109,7 +111,7 @@ class FrameRuns:
 
     def __init__(self, reader: PackedReader, shard_starts: np.ndarray, max_open: int) -> None:
         self._reader, self.max_open = reader, max_open
-        firsts = np.array([file.first for file in reader.files], np.int64)
+        firsts = reader.files.numbers("first")
         counts = np.diff(shard_starts)
         in_frame = FRAME_BYTES // reader.files[0].dtype.itemsize
         low = firsts // in_frame

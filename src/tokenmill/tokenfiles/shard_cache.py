@@ -34,7 +34,7 @@ from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
 from tokenmill.storage import is_remote
 from tokenmill.tokenfiles.frames import unpacked_stream
 from tokenmill.tokenfiles.shard_reader import MAX_OPEN, Descriptor, ShardReader
-from tokenmill.tokenfiles.token_file import Packed, TokenFile
+from tokenmill.tokenfiles.token_file import Packed, TokenFile, TokenFiles
 
 CACHE_BYTES = 16 << 30
 ABANDONED = 3600.0
@@ -250,7 +250,8 @@ class CachedReader(ShardReader):
         self, files: Sequence[TokenFile], cache: ShardCache, *, backend: str = "mmap"
     ) -> None:
         # A file that was evicted uses the disk while it is open, so what is open is bounded too.
-        largest = max((file.file_bytes for file in files), default=1) or 1
+        files = TokenFiles.of(files)
+        largest = int(files.numbers("file_bytes").max(initial=0)) or 1
         max_open = max(1, min(MAX_OPEN, cache.max_bytes // (2 * largest)))
         super().__init__(files, backend=backend, max_open=max_open)
         self.cache = cache

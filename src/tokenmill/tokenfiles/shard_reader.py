@@ -22,7 +22,7 @@ import mmap
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -31,7 +31,7 @@ import numpy as np
 
 from tokenmill.base.hashing import hash_open, regular
 from tokenmill.errors import NotADatasetError
-from tokenmill.tokenfiles.token_file import TokenFile, check_hash
+from tokenmill.tokenfiles.token_file import TokenFile, TokenFiles, check_hash
 
 try:
     import resource
@@ -98,15 +98,15 @@ class ShardReader:
 
     def __init__(
         self,
-        files: Sequence[TokenFile],
+        files: Iterable[TokenFile],
         *,
         backend: str = "mmap",
         max_open: int | None = None,
         verify: bool = False,
     ) -> None:
-        self.files = files
+        self.files = TokenFiles.of(files)
         # Samples with headers between the tokens cannot be one mapped run: they are read.
-        self.backend = "pread" if any(file.pieces for file in files) else backend
+        self.backend = "pread" if any(file.pieces for file in self.files.kinds()) else backend
         self.verify = verify
         # File number -> inode and time of change of the file whose hash was right.
         self._verified: dict[int, tuple[int, int]] = {}

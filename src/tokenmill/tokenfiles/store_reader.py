@@ -32,11 +32,11 @@ class StoreReader(CachedReader):
         self, files: Sequence[TokenFile], cache: ShardCache, *, backend: str = "mmap"
     ) -> None:
         super().__init__(files, cache, backend=backend)
-        self._ranges = RangeAhead(files)
+        self._ranges = RangeAhead(self.files)
         self._unannounced: Counter[int] = Counter()
         self._here: set[int] = set()
         self._comes_whole: set[int] = set()
-        total = sum(file.file_bytes for file in files)
+        total = int(self.files.numbers("file_bytes").sum())
         self._all_fit = total <= cache.max_bytes
         self._early = min(BEFORE_ITS_FILE, max(AT_LEAST, total // (EXTRA * BLOCK_BYTES)))
 

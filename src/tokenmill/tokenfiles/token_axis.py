@@ -8,7 +8,7 @@ import logging
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from tokenmill.tokenfiles.document_index import (
 )
 from tokenmill.tokenfiles.packed_reader import FrameRuns, PackedReader
 from tokenmill.tokenfiles.shard_reader import ShardReader
-from tokenmill.tokenfiles.token_file import TokenFile
+from tokenmill.tokenfiles.token_file import TokenFile, TokenFiles
 
 log = logging.getLogger("tokenmill")
 
@@ -36,6 +36,28 @@ class Shard:
     """Position of its first token in the dataset."""
 
 
+class Shards(Sequence[Shard]):
+    """The shards of an axis in order; each is made when it is asked for."""
+
+    def __init__(self, files: TokenFiles, starts: np.ndarray) -> None:
+        self._files, self._starts = files, starts
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @overload
+    def __getitem__(self, at: int) -> Shard: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Shard]: ...
+
+    def __getitem__(self, at: int | slice) -> Shard | list[Shard]:
+        if isinstance(at, slice):
+            return [self[one] for one in range(*at.indices(len(self)))]
+        at = range(len(self))[at]
+        start, stop = self._starts[at : at + 2].tolist()
+        return Shard(self._files.name(at), stop - start, start)
+
+
 class TokenAxis:
     """The tokens of some files, and where documents end among them."""
 
@@ -48,19 +70,15 @@ class TokenAxis:
         end_of_text_comes: str | None,
     ) -> None:
         self.path = path
-        self.files: Sequence[TokenFile] = reader.files
+        self.files = reader.files
         self.backend = reader.backend
         self.dtype: np.dtype[Any] = reader.files[0].dtype
         self.end_of_text_id = end_of_text_id
         self.end_of_text_comes = end_of_text_comes
-        self.shard_starts: np.ndarray = np.cumsum(
-            [0, *(file.num_tokens for file in reader.files)], dtype=np.int64
-        )
+        ends = np.cumsum(reader.files.numbers("num_tokens"), dtype=np.int64)
+        self.shard_starts: np.ndarray = np.concatenate(([0], ends), dtype=np.int64)
         self.num_tokens = int(self.shard_starts[-1])
-        self.shards: Sequence[Shard] = [
-            Shard(file.name, file.num_tokens, start)
-            for file, start in zip(reader.files, self.shard_starts.tolist(), strict=False)
-        ]
+        self.shards: Sequence[Shard] = Shards(reader.files, self.shard_starts)
         self._reader = reader
         self._documents: IndexedDocuments | ScannedDocuments | None = None
 
@@ -146,7 +164,7 @@ class TokenAxis:
         done = 0
         while done < len(out):
             inside = start + done - int(self.shard_starts[i])  # tokens of this shard before ours
-            take = min(len(out) - done, self.shards[i].num_tokens - inside)
+            take = min(len(out) - done, int(self.shard_starts[i + 1]) - start - done)
             self._reader.read_into(i, inside, out[done : done + take])
             done += take
             i += 1
@@ -155,12 +173,12 @@ class TokenAxis:
     def files_between(self, start: int, stop: int) -> list[TokenFile]:
         """The files, or parts of them, that hold the tokens from start to stop; at least one."""
         self._check_range(start, stop)
-        found = []
-        for file, shard in zip(self.files, self.shards, strict=True):
-            low = max(0, start - shard.start)
-            high = min(shard.num_tokens, stop - shard.start)
+        edges, found = self.shard_starts, []
+        first = int(np.searchsorted(edges, start, side="right")) - 1
+        for i in range(first, int(np.searchsorted(edges, stop, side="left"))):
+            low, high = max(0, start - int(edges[i])), min(stop, int(edges[i + 1])) - int(edges[i])
             if low < high:
-                found.append(file.part(low, high))
+                found.append(self.files[i].part(low, high))
         return found or [self.files[0].part(0, 0)]
 
     def _check_position(self, position: int, asked: int) -> None:
@@ -222,7 +240,7 @@ class TokenAxis:
     @property
     def has_index(self) -> bool:
         """Whether the files say where documents end, without a scan of the tokens."""
-        return all(file.ends is not None for file in self.files)
+        return all(file.ends is not None for file in self.files.kinds())
 
     def _index(self) -> IndexedDocuments | ScannedDocuments:
         if self._documents is None:

@@ -1,12 +1,15 @@
 """One file of token ids as a format describes it: where its tokens are, and where documents end.
 
 Only a description: it is picklable, holds nothing open, and is all that a fork or another process
-needs. shard_reader.py reads the tokens.
+needs. shard_reader.py reads the tokens. `TokenFiles` are many of them; what is asked of all at once
+is asked of it, so that a dataset of 100,000 files needs no object for each.
 """
 
-from collections.abc import Callable
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -93,6 +96,11 @@ class TokenFile:
         return self.file_bytes if self.packed is None else self.packed.num_bytes
 
     @property
+    def unpacked_bytes(self) -> int:
+        """What a compressed file takes in the cache; nothing for a plain one."""
+        return 0 if self.packed is None else self.file_bytes
+
+    @property
     def known_contents(self) -> str:
         """What a fingerprint takes for the contents; empty where they must be sampled."""
         return self.stated_hash if self.hashes is None else "".join(self.hashes)
@@ -119,6 +127,73 @@ class TokenFile:
             f"{self.path} is {found:,} bytes; at opening it had {self.disk_bytes:,}",
             hint="the file was cut short while in use; fetch it again, then open the dataset again",
         )
+
+
+class TokenFiles(Sequence[TokenFile]):
+    """Files of token ids, in order."""
+
+    def __init__(self, files: Iterable[TokenFile]) -> None:
+        self._files = tuple(files)
+
+    @classmethod
+    def of(cls, files: Iterable[TokenFile]) -> "TokenFiles":
+        """These files; what is such a sequence already stays as it is."""
+        return files if isinstance(files, TokenFiles) else cls(files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @overload
+    def __getitem__(self, at: int) -> TokenFile: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[TokenFile, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> TokenFile | tuple[TokenFile, ...]:
+        return self._files[at]
+
+    def name(self, at: int) -> str:
+        """The name of one file."""
+        return self._files[at].name
+
+    def numbers(self, field: str) -> np.ndarray:
+        """What a field such as `num_tokens` says of each file: int64."""
+        return np.array([getattr(file, field) for file in self._files], np.int64)
+
+    def kinds(self) -> Sequence[TokenFile]:
+        """All files, or at least one of each kind: plain and compressed, with and without index,
+        of each split."""
+        return self._files
+
+    def num_ends(self) -> list[int | None]:
+        """How many documents end in each file; None where only its index can say it."""
+        # A part of a file (the last tenth, say) holds only some of its documents.
+        return [
+            None if file.partial or file.ends is None else file.ends.count for file in self._files
+        ]
+
+    def identities(self) -> list[list[Any]]:
+        """What a fingerprint takes of each file; its contents come last, empty where unknown."""
+        return [
+            [f.name, f.file_bytes, f.offset, f.first, f.num_tokens, f.known_contents]
+            for f in self._files
+        ]
+
+    def index_states(self) -> list[object]:
+        """What changes when a file has another index of documents."""
+        return [_index_state(file) for file in self._files]
+
+
+def _index_state(file: TokenFile) -> object:
+    """A hash, or the state of the index file."""
+    if file.hashes is not None:
+        return file.hashes.ends
+    assert file.ends is not None
+    names = (file.ends.file, *file.ends.args)
+    paths = [name for name in names if isinstance(name, str) and os.path.isfile(name)]
+    if paths:
+        stats = [os.stat(path) for path in paths]
+        return [(stat.st_size, stat.st_mtime_ns) for stat in stats]
+    return hashlib.blake2b(file.ends().tobytes(), digest_size=16).hexdigest()
 
 
 def check_hash(file: str, expected: str, found: str) -> None:

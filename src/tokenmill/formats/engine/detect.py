@@ -80,7 +80,7 @@ def detect(
         found = _of_folder(paths[0], split, format, ask)
     else:
         found = _of_files(paths, split, format, ask, str(where))
-    if not any(file.num_tokens for file in found.files):
+    if not found.files.numbers("num_tokens").any():
         names = ", ".join(file.path or file.name for file in found.files[:3])
         raise FormatError(
             f"there are no tokens in {names}" + (f" for split {split!r}" if split else ""),

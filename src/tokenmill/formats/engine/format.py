@@ -20,7 +20,7 @@ from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.held_out import take
 from tokenmill.formats.engine.writing import INDEX, OUR_KEY, Writer
 from tokenmill.tokenfiles.shard_cache import ShardCache
-from tokenmill.tokenfiles.token_file import Lazy, TokenFile
+from tokenmill.tokenfiles.token_file import Lazy, TokenFile, TokenFiles
 
 INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
 NO_LIMIT = 2**62  # tokens
@@ -64,7 +64,7 @@ class FoundData:
     """Some files of one format, as shards with what is known about their tokens."""
 
     format: str
-    files: tuple[TokenFile, ...]
+    files: TokenFiles
     vocab_size: int | None = None
     end_of_text_id: int | None = None
     end_of_text_comes: str = "after"
@@ -84,7 +84,7 @@ class FoundData:
     """What else the files say, for people: JSON values."""
 
     def with_files(self, files: Sequence[TokenFile]) -> "FoundData":
-        return replace(self, files=tuple(files))
+        return replace(self, files=TokenFiles.of(files))
 
 
 @runtime_checkable
@@ -170,7 +170,7 @@ class FileFormat(TokenFormat, Protocol):
     ) -> FoundData:
         """What `read` returns; `known` are other fields of FoundData."""
         file = TokenFile(str(path), path.name, dtype, num_tokens, file_bytes, offset, ends=ends)
-        return FoundData(self.name, (file,), **known)
+        return FoundData(self.name, TokenFiles([file]), **known)
 
 
 class FolderFormat(TokenFormat, Protocol):

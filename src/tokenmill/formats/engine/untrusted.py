@@ -233,6 +233,15 @@ class Root:
             expect_size(Path(path), size, expected, self.index.name)
         return path
 
+    def check_listed(self, folder: str, names: list[str]) -> None:
+        """Refuse if one of these is not in a folder: by one listing, without a look at each."""
+        path = f"{self.folder}/{folder}"
+        self._check(folder, path)
+        there = set(os.listdir(path)) if os.path.isdir(path) else set()
+        if not there.issuperset(names):
+            gone = next(name for name in names if name not in there)
+            raise missing(Path(path, gone), self.index)
+
     def _check(self, name: object, path: str) -> None:
         # A link may point elsewhere inside the dataset, not out of it.
         real = os.path.realpath(path)

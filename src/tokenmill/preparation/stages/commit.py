@@ -97,6 +97,7 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
             "added": [*before.settings.get("added", ()), dict(added.settings)],
         },
         books=books,
+        has_tables=None,  # which the number of shards decides
     )
 
 

@@ -13,7 +13,7 @@ added, those of its shards are computed again.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from tempfile import TemporaryFile
@@ -303,7 +303,7 @@ def answer_documents(out_dir: str, group: int, searched: Searched) -> Receipt:
     return searched.answer(Workspace(out_dir), group)
 
 
-def shards_of(manifest: Manifest | None) -> list[tuple[tuple[ShardEntry, ...], int]]:
+def shards_of(manifest: Manifest | None) -> list[tuple[Sequence[ShardEntry], int]]:
     """Every shard that is there, as (shards of its split, place in them): a run before ours."""
     splits = manifest.splits.values() if manifest is not None else ()
     return [(split.shards, at) for split in splits for at in range(len(split.shards))]
@@ -357,7 +357,7 @@ def _hash_shard(
     return plan.workspace.leave_receipt(stage, str(number), [f"{number}.runs"], facts)
 
 
-def _documents(plan: Plan, shards: tuple[ShardEntry, ...], at: int) -> Iterator[np.ndarray]:
+def _documents(plan: Plan, shards: Sequence[ShardEntry], at: int) -> Iterator[np.ndarray]:
     """The ids of every document that ends in a shard, whatever shards it began in.
 
     They come without end-of-text, which a document lacks that the held-out end cut in two, and
