@@ -44,9 +44,10 @@ def find_documents(
     """The numbers of the documents of these starts and lengths, all of which must exist."""
     edges = np.concatenate([[0], np.cumsum(documents.counts)])
     classes = np.searchsorted(documents.lengths, length)
+    by_class = np.argsort(classes, kind="stable")
+    found, firsts = np.unique(classes[by_class], return_index=True)
     number = np.empty(len(start), np.int64)
-    for c in np.unique(classes).tolist():
-        here = classes == c
+    for c, here in zip(found.tolist(), np.split(by_class, firsts[1:]), strict=False):
         low, high = int(edges[c]), int(edges[c + 1])
         number[here] = low + np.searchsorted(documents.starts[low:high], start[here])
     return number
@@ -115,6 +116,12 @@ class DocumentPieces:
         within = (document - self._document_starts[kind]) * self._each[run]
         number: np.ndarray = self._starts[run] + within + np.where(is_rest, 0, piece)
         return number
+
+    def count_in(self, document: np.ndarray) -> np.ndarray:
+        """How many pieces each document has."""
+        kind = np.searchsorted(self._document_starts, document, side="right") - 1
+        count: np.ndarray = self._full[kind] + (self._run_of_rest[kind] >= 0)
+        return count
 
     def length_of(self, number: np.ndarray) -> np.ndarray:
         """The length of each piece."""

@@ -45,6 +45,12 @@ class RowPieces:
     def num_rows(self) -> int:
         return len(self.firsts) - 1
 
+    @property
+    def targets(self) -> tuple[np.ndarray, np.ndarray]:
+        """The targets of each piece on the axis, first and stop; its token, if it has only one."""
+        first = self.starts + (~self.begins & (self.lengths > 1))
+        return first, self.starts + self.lengths - self.begins
+
     @functools.cached_property
     def rows(self) -> np.ndarray:
         """The row of each piece."""
@@ -69,6 +75,15 @@ class RowPieces:
         _, which = runs(self.firsts[rows], counts)
         firsts = np.concatenate([[0], np.cumsum(counts)])
         return RowPieces(firsts, *(each[which] for each in self._of_pieces))
+
+    def without(self, gone: np.ndarray) -> "RowPieces":
+        """The rows without some of their pieces; those after them in the row move up."""
+        stay = ~gone
+        lengths, row = self.lengths[stay], self.rows[stay]
+        firsts = np.searchsorted(row, np.arange(self.num_rows + 1))
+        columns = np.cumsum(lengths) - lengths
+        columns -= columns[firsts[:-1]][row]
+        return RowPieces(firsts, columns, self.starts[stay], lengths, self.begins[stay])
 
     @property
     def _of_pieces(self) -> tuple[np.ndarray, ...]:
@@ -118,6 +133,10 @@ class RowOrder:
         return self.arrangement.name
 
     @property
+    def block_size(self) -> int:
+        return self.pieces.block_size
+
+    @property
     def samples_per_epoch(self) -> int:
         """R, the number of rows."""
         return self.recipes.num_rows
@@ -161,11 +180,30 @@ class RowOrder:
         some = first <= last
         first, last = first[some] // size, last[some] // size
         document = find_documents(self.documents, start[some], length[some])
-        counts = last - first + 1
-        which = np.arange(len(counts)).repeat(counts)
-        piece = np.arange(len(which)) - (np.cumsum(counts) - counts)[which] + first[which]
-        rows = self._row_of(self.pieces.number_of(document[which], piece), epoch)
-        return np.unique(self._positions_of(rows, epoch)) + epoch * self.samples_per_epoch
+        which, piece = runs(first, last - first + 1)
+        rows = self.row_of(self.pieces.number_of(document[which], piece), epoch)
+        return np.unique(self.positions_of(rows, epoch)) + epoch * self.samples_per_epoch
+
+    def pieces_of_documents(
+        self, start: np.ndarray, length: np.ndarray
+    ) -> tuple[np.ndarray, RowPieces]:
+        """The numbers of all pieces of these documents; and the pieces, each as if in a row."""
+        document = find_documents(self.documents, start, length)
+        which, piece = runs(np.zeros_like(document), self.pieces.count_in(document))
+        number = self.pieces.number_of(document[which], piece)
+        starts, begins = self._places_of(document[which], piece)
+        lengths = self.pieces.length_of(number)
+        alone = RowPieces(
+            np.arange(len(number) + 1), np.zeros_like(number), starts, lengths, begins
+        )
+        return number, alone
+
+    def num_pieces(self, rows: np.ndarray) -> np.ndarray:
+        """How many pieces each row holds."""
+        recipes = self.recipes
+        of_recipe = np.add.reduceat(recipes.count, recipes.entry_starts[:-1])
+        count: np.ndarray = of_recipe[np.searchsorted(recipes.row_starts, rows, side="right") - 1]
+        return count
 
     # Which row is at a position
 
@@ -179,7 +217,8 @@ class RowOrder:
             return rows
         return self.arrangement.window_at(positions, self.samples_per_epoch, self.seed, epoch)
 
-    def _positions_of(self, rows: np.ndarray, epoch: int) -> np.ndarray:
+    def positions_of(self, rows: np.ndarray, epoch: int) -> np.ndarray:
+        """The position of each row in this epoch."""
         if self._in_disk_order:
             positions = np.empty_like(self._rows_by_place)
             positions[self._rows_by_place] = np.arange(len(positions))
@@ -209,16 +248,21 @@ class RowOrder:
         document, piece = pieces.locate(
             pieces.first_of[length] + self._permute(number, length, epoch)
         )
-        begins = (piece == 0) & pieces.begin
-        start = self.documents.starts[document].astype(np.int64)
-        start += piece * pieces.block_size - (pieces.begin & (piece > 0))
+        start, begins = self._places_of(document, piece)
         firsts = np.searchsorted(row, np.arange(len(rows) + 1))
         ends = np.cumsum(length)
         columns = ends - length
         columns -= columns[firsts[:-1]][row]
         return RowPieces(firsts, columns, start, length, begins)
 
-    def _row_of(self, number: np.ndarray, epoch: int) -> np.ndarray:
+    def _places_of(self, document: np.ndarray, piece: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The first token of each piece, and whether a begin token is put in before it."""
+        pieces = self.pieces
+        start = self.documents.starts[document].astype(np.int64)
+        start += piece * pieces.block_size - (pieces.begin & (piece > 0))
+        return start, (piece == 0) & pieces.begin
+
+    def row_of(self, number: np.ndarray, epoch: int) -> np.ndarray:
         """The row that holds each piece."""
         recipes, pieces = self.recipes, self.pieces
         length = pieces.length_of(number)

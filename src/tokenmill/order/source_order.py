@@ -15,7 +15,7 @@ from tokenmill.order.simple_orders import Arrangement, Sequential, Shuffle, draw
 from tokenmill.order.windows import Windows
 
 ORDER_VERSION = 1  # part of every fingerprint; a new value means that a seed names another order
-_DRAWS_AT_ONCE = 1 << 20
+DRAWS_AT_ONCE = 1 << 20
 
 _ARRANGEMENTS: dict[str, Arrangement | None] = {
     "blocks": None,
@@ -55,6 +55,10 @@ class SourceOrder:
     @property
     def name(self) -> str:
         return "random" if self.arrangement is None else self.arrangement.name
+
+    @property
+    def block_size(self) -> int:
+        return self.windows.block_size
 
     @property
     def samples_per_epoch(self) -> int:
@@ -99,8 +103,8 @@ class SourceOrder:
             position = self.arrangement.position_of(window, windows.count, windows.seed, epoch)
             return np.sort(position + first)
         hits = []
-        for at in range(first, end, _DRAWS_AT_ONCE):
-            samples = np.arange(at, min(at + _DRAWS_AT_ONCE, end), dtype=np.int64)
+        for at in range(first, end, DRAWS_AT_ONCE):
+            samples = np.arange(at, min(at + DRAWS_AT_ONCE, end), dtype=np.int64)
             starts = self.starts(samples)
             # The targets of a draw are start + 1 .. start + block_size.
             hits.append(samples[(starts + windows.block_size >= start) & (starts + 1 < stop)])

@@ -1,0 +1,284 @@
+"""One source that was edited: index -> epoch and position -> tokens; and back.
+
+The samples that a run takes from a source are numbered 0, 1, 2, ...: the index. A change holds from
+an index on. A ban passes over the windows or rows that hold nothing but banned targets; those that
+are left keep their order, and an epoch gets shorter by what is passed over. A grown dataset, which
+has more tokens at its end, holds from the next epoch on: the present one ends as it began.
+
+So the indices are cut into segments, each with one order and one set of banned tokens. A segment
+begins at a place, an epoch and a position in it, and ends where the next one begins. What is kept
+in memory is a few numbers a segment, and tables for the few segments and epochs asked for last.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tokenmill.order.edited.banned_tokens import BannedTokens, Parts
+from tokenmill.order.edited.kept_positions import KeptPositions
+from tokenmill.order.edited.rows_left import RowsLeft
+from tokenmill.order.edited.windows_left import DrawsLeft, WindowsLeft
+from tokenmill.order.row_order import RowOrder, RowPieces, join_rows
+from tokenmill.order.source_order import SourceOrder
+
+Order = SourceOrder | RowOrder
+Left = WindowsLeft | DrawsLeft | RowsLeft
+_AT_A_TIME = 4  # segments and epochs whose tables are kept
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Indices under one order and one set of banned tokens, up to the next segment."""
+
+    index: int
+    """The first one."""
+    epoch: int
+    position: int
+    """Where it begins in that epoch."""
+    order: Order
+    num_bans: int
+    """The first so many bans hold."""
+
+
+class EditedSource:
+    """What `SourceOrder` and `RowOrder` say of samples, for a source with changes."""
+
+    def __init__(self, order: Order, changes: Sequence[tuple[int, BannedTokens | Order]]) -> None:
+        """Each change holds from an index on: a ban, or the order of the grown data."""
+        self._bans = [each for _, each in changes if isinstance(each, BannedTokens)]
+        self._segments = [Segment(0, 0, 0, order, 0)]
+        self._lefts: dict[int, Left] = {}
+        self._kepts: dict[tuple[int, int], KeptPositions] = {}
+        self._origins: dict[int, list[int]] = {}
+        self._grown: tuple[int, Order] | None = None
+        for index, change in changes:
+            self._begin_grown(index)
+            self._begin_change(index, change)
+        self._begin_grown(None)
+        self._refuse_nothing()
+        self._firsts = np.array([segment.index for segment in self._segments], np.int64)
+
+    @property
+    def order(self) -> Order:
+        """The order after the last change."""
+        return self._segments[-1].order
+
+    @property
+    def name(self) -> str:
+        return self.order.name
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """Of the first whole epoch after the last change; others may have more or fewer."""
+        return max(1, self.num_samples(self._segments[-1].epoch + 1))
+
+    # Epochs
+
+    def epoch_of(self, index: np.ndarray) -> np.ndarray:
+        """The epoch of each sample."""
+        flat = index.reshape(-1)
+        epochs = np.empty(flat.shape, np.int64)
+        for number, here in self._by_segment(flat):
+            epochs[here] = self._epochs_in(number, flat[here])
+        return epochs.reshape(index.shape)
+
+    def first_of_epoch(self, epoch: int) -> int:
+        """The index of the first sample of an epoch."""
+        places = [(segment.epoch, segment.position) for segment in self._segments]
+        return self._origin(bisect_right(places, (epoch, 0)) - 1, epoch)
+
+    def num_samples(self, epoch: int) -> int:
+        """How many samples an epoch has."""
+        return self.first_of_epoch(epoch + 1) - self.first_of_epoch(epoch)
+
+    # Tokens
+
+    def starts(self, index: np.ndarray) -> np.ndarray:
+        """The first token of the window of each sample."""
+        flat = index.reshape(-1)
+        starts = np.empty(flat.shape, np.int64)
+        for left, here, positions, epoch in self._places(flat):
+            assert not isinstance(left, RowsLeft)
+            starts[here] = left.starts(positions, epoch)
+        return starts.reshape(index.shape)
+
+    def locate(self, index: np.ndarray) -> RowPieces:
+        """The pieces in the row of each sample of a 1-D array, without those that are banned."""
+        parts, places = [], []
+        for left, here, positions, epoch in self._places(index):
+            assert isinstance(left, RowsLeft)
+            parts.append(left.locate(positions, epoch))
+            places.append(here)
+        return parts[0] if len(parts) == 1 else join_rows(parts, places)
+
+    def banned_parts(self, index: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> Parts:
+        """The tokens that are banned, of runs of tokens in the rows of these samples."""
+        found = [(np.empty(0, np.int64),) * 3]
+        for number, here in self._by_segment(index):
+            banned = self._left(number).banned
+            here = here[banned.near(starts[here], self.order.block_size + 1)]
+            which, lows, highs = banned.inside(starts[here], starts[here] + lengths[here])
+            found.append((here[which], lows, highs))
+        which, lows, highs = (np.concatenate(table) for table in zip(*found, strict=True))
+        order = np.argsort(which, kind="stable")
+        return which[order], lows[order], highs[order]
+
+    def samples_targeting(self, *where: Any) -> np.ndarray:
+        """The samples of an epoch with a target among some tokens that is not banned, ascending.
+
+        `where` is what `samples_targeting` of the order takes; its last part is the epoch.
+        """
+        epoch = where[-1]
+        found = [np.empty(0, np.int64)]
+        for number, low, high in self._segments_in(epoch):
+            positions = self._left(number).targeting(*where)
+            kept = self._kept(number, epoch)
+            inside = (positions >= low) & (positions < high) & kept.has(positions)
+            found.append(self._origin(number, epoch) + kept.number_of(positions[inside]))
+        return np.sort(np.concatenate(found))
+
+    # From an index to its place
+
+    def _by_segment(self, index: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Each segment that has some of these indices, and which ones."""
+        numbers = np.searchsorted(self._firsts, index, side="right") - 1
+        yield from _groups(numbers)
+
+    def _places(self, index: np.ndarray) -> Iterator[tuple[Left, np.ndarray, np.ndarray, int]]:
+        """For each segment and epoch: what is left in it, which of the indices, and positions."""
+        for number, mine in self._by_segment(index):
+            for epoch, within in _groups(self._epochs_in(number, index[mine])):
+                here = mine[within]
+                nth = index[here] - self._origin(number, epoch)
+                yield self._left(number), here, self._kept(number, epoch).nth(nth), epoch
+
+    def _epochs_in(self, number: int, index: np.ndarray) -> np.ndarray:
+        """The epoch of each index of a segment."""
+        first, left = self._segments[number].epoch, self._left(number)
+        if not index.size:
+            return index
+        if left.is_steady:
+            count, origin = left.num_kept(first), self._origin(number, first)
+            epochs: np.ndarray = first + (index - origin) // count
+            return epochs
+        origins, last = self._some_origins(number), int(index.max())
+        while (missing := last - origins[-1]) >= 0:
+            more = missing // left.order.samples_per_epoch + 1  # at least so many epochs
+            origins = self._some_origins(number, len(origins) + more)
+        return first + np.searchsorted(origins, index, side="right") - 1
+
+    def _origin(self, number: int, epoch: int) -> int:
+        """The index of the first sample of an epoch, had the segment begun with this epoch."""
+        segment, left = self._segments[number], self._left(number)
+        passed = epoch - segment.epoch
+        if left.is_steady:
+            count = left.num_kept(epoch) if passed else 0
+            return self._some_origins(number)[0] + passed * count
+        return self._some_origins(number, passed + 1)[passed]
+
+    def _some_origins(self, number: int, count: int = 1) -> list[int]:
+        """The origins of at least so many epochs of a segment, from its first one on."""
+        segment, left = self._segments[number], self._left(number)
+        origins = list(self._origins.get(number, ()))
+        if not origins:
+            before = 0
+            if segment.position:
+                kept = self._kept(number, segment.epoch)
+                before = int(kept.number_of(np.array(segment.position)))
+            origins = [segment.index - before]
+        if len(origins) < count:
+            epochs = range(segment.epoch + len(origins) - 1, segment.epoch + count - 1)
+            sizes = [left.num_kept(epoch) for epoch in epochs]
+            origins += (origins[-1] + np.cumsum(sizes)).tolist()
+        self._origins[number] = origins  # replaced whole: a thread may ask at the same time
+        return origins
+
+    def _segments_in(self, epoch: int) -> Iterator[tuple[int, int, int]]:
+        """Each segment that has positions of an epoch, the first of them and the one after."""
+        for number, segment in enumerate(self._segments):
+            low, high = segment.position if segment.epoch == epoch else 0, 1 << 62
+            if number + 1 < len(self._segments):
+                following = self._segments[number + 1]
+                if following.epoch <= epoch:
+                    high = following.position if following.epoch == epoch else 0
+            if segment.epoch <= epoch and low < high:
+                yield number, low, high
+
+    # Tables of the segments and epochs asked for last
+
+    def _left(self, number: int) -> Left:
+        found = self._lefts.get(number)
+        if found is None:
+            segment = self._segments[number]
+            banned = BannedTokens.of_all(self._bans[: segment.num_bans])
+            found = _left_of(segment.order, banned)
+            self._lefts = _with_latest(self._lefts, number, found)
+        return found
+
+    def _kept(self, number: int, epoch: int) -> KeptPositions:
+        found = self._kepts.get((number, epoch))
+        if found is None:
+            found = self._left(number).kept(epoch)
+            self._kepts = _with_latest(self._kepts, (number, epoch), found)
+        return found
+
+    # The segments
+
+    def _begin_change(self, index: int, change: BannedTokens | Order) -> None:
+        """Begin a segment at an index that is not before the last one."""
+        self._refuse_nothing()
+        number = len(self._segments) - 1
+        last = self._segments[number]
+        assert index >= last.index
+        epoch = int(self._epochs_in(number, np.array([index]))[0])
+        nth = index - self._origin(number, epoch)
+        position = 0
+        if index == last.index and epoch == last.epoch:
+            position = last.position
+        elif nth:
+            position = int(self._kept(number, epoch).nth(np.array(nth)))
+        if isinstance(change, BannedTokens):
+            following = Segment(index, epoch, position, last.order, last.num_bans + 1)
+            self._segments.append(following)
+        else:
+            self._grown = epoch + (position > 0), change
+
+    def _begin_grown(self, index: int | None) -> None:
+        """Begin the segment of the grown data, if its epoch begins up to this index, or at all."""
+        if self._grown is None:
+            return
+        epoch, order = self._grown
+        first = self.first_of_epoch(epoch)
+        if index is None or first <= index:
+            last = self._segments[-1]
+            self._segments.append(Segment(first, epoch, 0, order, last.num_bans))
+            self._grown = None
+
+    def _refuse_nothing(self) -> None:
+        if self._grown is None and self._left(len(self._segments) - 1).is_empty:
+            raise ValueError("the ban leaves nothing of the source to be trained on")
+
+
+def _left_of(order: Order, banned: BannedTokens) -> Left:
+    if isinstance(order, RowOrder):
+        return RowsLeft(order, banned)
+    return (DrawsLeft if order.arrangement is None else WindowsLeft)(order, banned)
+
+
+def _groups(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each value that occurs, and where."""
+    if not keys.size:
+        return
+    if int(keys.min()) == int(keys.max()):  # the usual case
+        yield int(keys[0]), np.arange(keys.size)
+        return
+    for key in np.unique(keys).tolist():
+        yield key, np.flatnonzero(keys == key)
+
+
+def _with_latest(table: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
+    """The few latest entries; a new table, since a thread may look at the old one."""
+    return dict([*table.items(), (key, value)][-_AT_A_TIME:])
