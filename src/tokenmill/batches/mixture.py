@@ -16,7 +16,7 @@ out. They are fixed there and not by the loader, so that a run resumed on other 
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tokenmill.dataset import TokenDataset
@@ -45,13 +45,13 @@ class Mixture:
         check_at_least_one(samples_per_step=samples_per_step)
         self.names = tuple(sources)
         self.datasets = tuple(sources.values())
-        self._refuse_different_tokenizers()
+        refuse_different_tokenizers(self.names, self.datasets)
         times = [(0, weights)] if schedule is None else list(schedule)
         starts = [at for at, _ in times]
         if not starts or starts[0] != 0 or sorted(set(starts)) != starts:
             raise ValueError(f"stages start at {starts}; they must start at 0 and rise")
         self.stages = tuple(
-            MixtureStage(at * samples_per_step, self._parts(given or {})) for at, given in times
+            MixtureStage(at * samples_per_step, parts_of(given or {}, self.names)) for at, given in times
         )
 
     @property
@@ -60,27 +60,31 @@ class Mixture:
         parts = [f"{n}={d.fingerprint}" for n, d in zip(self.names, self.datasets, strict=True)]
         return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
-    def _parts(self, weights: Weights) -> tuple[int, ...]:
-        unknown = sorted(set(weights) - set(self.names))
-        if unknown:
-            raise ValueError(
-                f"a weight is given for {unknown[0]!r}, which is not one of the sources: "
-                f"{', '.join(self.names)}"
-            )
-        forgotten = [name for name in self.names if name not in weights]
-        if forgotten:
-            raise ValueError(
-                f"no weight is given for {forgotten[0]!r}, one of the sources; "
-                f"give it 0 if none of it is wanted"
-            )
-        return whole_parts([weights[name] for name in self.names])
 
-    def _refuse_different_tokenizers(self) -> None:
-        made_with = [data.tokenizer_fingerprint for data in self.datasets]
-        known = [(n, f) for n, f in zip(self.names, made_with, strict=True) if f is not None]
-        if len({fingerprint for _, fingerprint in known}) > 1:
-            listed = ", ".join(f"{name} {fingerprint[:12]}" for name, fingerprint in known)
-            raise ValueError(
-                f"the sources were made with different tokenizers (fingerprints: {listed}): the "
-                f"same id means different text in each; prepare them with one tokenizer"
-            )
+def parts_of(weights: Weights, names: Sequence[str]) -> tuple[int, ...]:
+    """The weights as whole parts in the order of the sources, all of which must have one."""
+    unknown = sorted(set(weights) - set(names))
+    if unknown:
+        raise ValueError(
+            f"a weight is given for {unknown[0]!r}, which is not one of the sources: "
+            f"{', '.join(names)}"
+        )
+    forgotten = [name for name in names if name not in weights]
+    if forgotten:
+        raise ValueError(
+            f"no weight is given for {forgotten[0]!r}, one of the sources; "
+            f"give it 0 if none of it is wanted"
+        )
+    return whole_parts([weights[name] for name in names])
+
+
+def refuse_different_tokenizers(names: Sequence[str], datasets: Sequence[TokenDataset]) -> None:
+    """Refuse to mix data in which the same id means different text."""
+    made_with = [data.tokenizer_fingerprint for data in datasets]
+    known = [(n, f) for n, f in zip(names, made_with, strict=True) if f is not None]
+    if len({fingerprint for _, fingerprint in known}) > 1:
+        listed = ", ".join(f"{name} {fingerprint[:12]}" for name, fingerprint in known)
+        raise ValueError(
+            f"the sources were made with different tokenizers (fingerprints: {listed}): the "
+            f"same id means different text in each; prepare them with one tokenizer"
+        )

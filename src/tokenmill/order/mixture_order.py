@@ -10,6 +10,9 @@ source keep their order, so every source runs through its own epochs exactly, on
 A schedule is a list of stages, each with weights of its own from a sample number on. Blocks and
 shares begin again with a stage; the counts of the sources continue. Nothing is stored but one row
 of counts a stage.
+
+The last block of a stage is dealt to the end of the stage. Where an edit ends a stage that was to
+be longer, its last block stays dealt as it was: part of it may have been served.
 """
 
 from collections.abc import Sequence
@@ -22,6 +25,7 @@ from tokenmill.order.permutation import mix, round_keys
 from tokenmill.order.shares import Shares
 
 SAMPLES_PER_BLOCK = 64
+ENDLESS = 1 << 62
 _KEYS_OF_MIXTURE = 5
 _SLOT_BITS = np.uint64(SAMPLES_PER_BLOCK - 1)
 
@@ -31,6 +35,8 @@ class MixtureStage(NamedTuple):
 
     start: int
     parts: tuple[int, ...]
+    dealt_to: int | None = None
+    """Where the stage was to end, if an edit ended it earlier; None: where the next one begins."""
 
 
 class MixtureOrder:
@@ -41,12 +47,16 @@ class MixtureOrder:
         self.num_sources = len(stages[0].parts)
         self._keys = [round_keys(seed, stage, _KEYS_OF_MIXTURE) for stage in range(len(stages))]
         self._starts = np.array(starts, np.int64)
-        self._lengths = [b - a for a, b in pairwise(starts)] + [1 << 62]
         self._shares = [Shares(stage.parts) for stage in stages]
-        before = [[0] * self.num_sources]
-        for shares, length in zip(self._shares[:-1], self._lengths, strict=False):
-            before.append(shares.counts(length))
-        self._before = np.cumsum(before, axis=0, dtype=np.int64)  # of each source before each stage
+        ends = [
+            (end if stage.dealt_to is None else stage.dealt_to)
+            for stage, end in zip(stages, [*starts[1:], ENDLESS], strict=True)
+        ]
+        self._lengths = [end - start for start, end in zip(starts, ends, strict=True)]
+        self._before = np.zeros((len(stages), self.num_sources), np.int64)  # before each stage
+        for stage, (start, end) in enumerate(pairwise(starts)):
+            counts = self._counts_in(stage, end - start)
+            self._before[stage + 1] = self._before[stage] + counts
 
     def locate(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The source of each sample, and which sample of that source it is."""
@@ -81,12 +91,17 @@ class MixtureOrder:
     def counts_before(self, sample: int) -> list[int]:
         """How many samples of each source come before this sample number."""
         stage = int(np.searchsorted(self._starts, sample, side="right")) - 1
-        whole, rest = divmod(sample - int(self._starts[stage]), SAMPLES_PER_BLOCK)
-        counts = self._before[stage] + self._shares[stage].counts(whole * SAMPLES_PER_BLOCK)
+        counts = self._before[stage] + self._counts_in(stage, sample - int(self._starts[stage]))
+        return [int(count) for count in counts]
+
+    def _counts_in(self, stage: int, number: int) -> np.ndarray:
+        """How many samples each source has among the first ones of a stage."""
+        whole, rest = divmod(number, SAMPLES_PER_BLOCK)
+        counts = np.array(self._shares[stage].counts(whole * SAMPLES_PER_BLOCK), np.int64)
         if rest:
             sources, _ = self._deal(stage, np.array([whole]))
             counts += np.bincount(sources[0, :rest], minlength=self.num_sources)
-        return [int(count) for count in counts]
+        return counts
 
     def _deal(self, stage: int, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Sources and their sample numbers in whole blocks of a stage: two (blocks, 64) arrays."""

@@ -141,6 +141,15 @@ class RowOrder:
         """R, the number of rows."""
         return self.recipes.num_rows
 
+    def epoch_of(self, samples: np.ndarray) -> np.ndarray:
+        """The epoch of each sample."""
+        epochs: np.ndarray = samples // self.samples_per_epoch
+        return epochs
+
+    def first_of_epoch(self, epoch: int) -> int:
+        """The first sample of an epoch."""
+        return epoch * self.samples_per_epoch
+
     @property
     def num_padding(self) -> int:
         """Tokens of padding in an epoch."""

@@ -3,6 +3,7 @@
 The tokens of a sample are a window, named by its first token, or pieces of documents (`rows`).
 """
 
+import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ import numpy as np
 from tokenmill.base.suggest import one_of
 from tokenmill.order.blocks import Blocks
 from tokenmill.order.document_pieces import DocumentsByLength
+from tokenmill.order.edited.skips import Skips
 from tokenmill.order.mixture_order import MixtureOrder, MixtureStage
 from tokenmill.order.permutation import round_keys
 from tokenmill.order.row_order import ROWS, RowOrder, RowPieces, join_rows
@@ -51,28 +53,50 @@ class SampleOrder:
         self.rows, self.begin_token, self._documents = rows, begin_token, documents
         self._augment = augment
         self.stages = None if stages is None else tuple(stages)
-        seeds = [seed]
-        if stages is not None:  # one each, so that equal lengths do not give equal orders
-            numbers = range(1, len(num_tokens) + 1)
-            keys = [round_keys(seed, 0, _KEYS_OF_SOURCE, number)[0] for number in numbers]
-            seeds = [int(key >> np.uint64(1)) for key in keys]
+        self._arrangement = order
         self._windows: list[SourceOrder] = []
         self._rows: list[RowOrder] = []
-        if documents is None:
-            of_sources = shards or [[n] for n in num_tokens]
-            for n, source_seed, sizes in zip(num_tokens, seeds, of_sources, strict=True):
-                windows = Windows(n, block_size, source_seed, phase)
-                arrangement = arrangement_of(order, windows, sizes)
-                self._windows.append(SourceOrder(windows, arrangement))
-        else:
-            arrangement = arrangement_of(order)
-            assert arrangement is not None  # `check_rows` has refused `random`
-            begin = begin_token is not None
-            self._rows = [
-                RowOrder(each, rows, arrangement, block_size, source_seed, begin)
-                for each, source_seed in zip(documents, seeds, strict=True)
-            ]
+        seeds = [seed] if stages is None else [self.seed_of(i) for i in range(len(num_tokens))]
+        for i, (n, source_seed) in enumerate(zip(num_tokens, seeds, strict=True)):
+            if documents is None:
+                sizes = shards[i] if shards else [n]
+                self._windows.append(self.windows_of(n, sizes, source_seed))
+            else:
+                self._rows.append(self.rows_of(documents[i], source_seed))
         self._mixture = None if stages is None else MixtureOrder(stages, seed=seed)
+        self.skips = Skips()
+        self.end: int | None = None
+        """The place where the order ends, if it does."""
+
+    def seed_of(self, source: int) -> int:
+        """The seed of a source of a mixture; one each: equal lengths give different orders."""
+        return int(round_keys(self.seed, 0, _KEYS_OF_SOURCE, source + 1)[0] >> np.uint64(1))
+
+    def windows_of(self, num_tokens: int, shards: Sequence[int], seed: int) -> SourceOrder:
+        """The order of the windows of one source."""
+        windows = Windows(num_tokens, self.block_size, seed, self.phase)
+        return SourceOrder(windows, arrangement_of(self._arrangement, windows, shards))
+
+    def rows_of(self, documents: DocumentsByLength, seed: int) -> RowOrder:
+        """The order of the rows of documents of one source."""
+        arrangement = arrangement_of(self._arrangement)
+        assert arrangement is not None  # `check_rows` has refused `random`
+        begin = self.begin_token is not None
+        return RowOrder(documents, self.rows, arrangement, self.block_size, seed, begin)
+
+    def edited(
+        self,
+        sources: Sequence[Any],
+        stages: Sequence[MixtureStage] | None,
+        skips: Skips,
+        end: int | None,
+    ) -> "SampleOrder":
+        """This order after edits; `to_json` and `fingerprint` stay those of the order before."""
+        edited = copy.copy(self)
+        edited._rows, edited._windows = (list(sources), []) if self._rows else ([], list(sources))
+        edited._mixture = None if stages is None else MixtureOrder(stages, seed=self.seed)
+        edited.skips, edited.end = skips, end
+        return edited
 
     @contextmanager
     def as_saved(self, state: Mapping[str, Any]) -> Iterator[None]:
@@ -95,35 +119,38 @@ class SampleOrder:
         """The sources of an order of packed or single documents; of windows, none."""
         return self._rows
 
-    @property
-    def samples_per_epoch(self) -> int | None:
-        """K; None for a mixture, where every source has its own."""
-        return self.sources[0].samples_per_epoch if self._mixture is None else None
+    def source_of(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The source of each sample, and which sample of that source it is."""
+        places = self.skips.places(samples)
+        if self._mixture is None:
+            return np.zeros(samples.shape, np.int64), places
+        return self._mixture.locate(places)
 
     def locate(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The source and the first token of each window, both in the shape of `samples`."""
+        source, index = self.source_of(samples)
         if self._mixture is None:
-            return np.zeros(samples.shape, np.int64), self._windows[0].starts(samples)
-        source, index = self._mixture.locate(samples)
+            return source, self._windows[0].starts(index)
         starts = np.empty(samples.shape, np.int64)
         for s in np.unique(source).tolist():
             starts[source == s] = self._windows[s].starts(index[source == s])
         return source, starts
 
     def locate_pieces(self, samples: np.ndarray) -> tuple[np.ndarray, RowPieces]:
-        """The source of each sample of a 1-D array, and the pieces of documents in its row."""
+        """The source and the pieces of each row, for a 1-D array of samples."""
+        source, index = self.source_of(samples)
         if self._mixture is None:
-            return np.zeros(samples.shape, np.int64), self._rows[0].locate(samples)
-        source, index = self._mixture.locate(samples)
+            return source, self._rows[0].locate(index)
         places = [np.flatnonzero(source == s) for s in range(len(self._rows))]
         parts = [rows.locate(index[where]) for rows, where in zip(self._rows, places, strict=True)]
         return source, join_rows(parts, places)
 
     def epoch_of(self, samples: np.ndarray) -> np.ndarray:
         """The epoch of its own source that each sample belongs to."""
-        per_epoch = np.array([source.samples_per_epoch for source in self.sources])
-        source, index = (0, samples) if self._mixture is None else self._mixture.locate(samples)
-        epochs: np.ndarray = index // per_epoch[source]
+        source, index = self.source_of(samples)
+        epochs = np.empty(samples.shape, np.int64)
+        for s in np.unique(source).tolist():
+            epochs[source == s] = self.sources[s].epoch_of(index[source == s])
         return epochs
 
     def samples_targeting(
@@ -137,15 +164,46 @@ class SampleOrder:
         found = []
         targeting: Callable[..., np.ndarray] = self.sources[source].samples_targeting
         for epoch in epochs:
-            samples = targeting(*where, epoch)
-            if self._mixture is not None:
-                samples = self._mixture.sample_of(source, samples)
+            samples = self.samples_of(source, targeting(*where, epoch))
             found += [(epoch, sample) for sample in samples.tolist() if sample >= 0]
         return found
 
+    def samples_of(self, source: int, index: np.ndarray) -> np.ndarray:
+        """The sample that is the index-th of a source; -1 if none is, or if it is passed over."""
+        places = index if self._mixture is None else self._mixture.sample_of(source, index)
+        if self.end is not None:
+            places = np.where(places < self.end, places, -1)
+        return np.where(places < 0, -1, self.skips.samples_at(places))
+
     def counts_before(self, sample: int) -> list[int]:
-        """How many samples of each source come before this sample number."""
-        return [sample] if self._mixture is None else self._mixture.counts_before(sample)
+        """How many samples of each source are before this one in the order, served or not."""
+        return self._counts_at(self.skips.place(sample))
+
+    def served_before(self, sample: int) -> list[int]:
+        """How many samples of each source were served before this one: without those skipped."""
+        counts = np.array(self.counts_before(sample))
+        for at, (first, stop) in zip(self.skips.samples, self.skips.ranges(), strict=True):
+            if at <= sample:
+                counts -= np.array(self._counts_at(stop)) - self._counts_at(first)
+        return counts.tolist()
+
+    def _counts_at(self, place: int) -> list[int]:
+        return [place] if self._mixture is None else self._mixture.counts_before(place)
+
+    def samples_in_epochs(self, source: int, epochs: int) -> int | None:
+        """How many samples there are until a source has had this many epochs; None: never."""
+        last = np.array([self.sources[source].first_of_epoch(epochs) - 1])
+        if last[0] < 0:
+            return 0
+        place = int((last if self._mixture is None else self._mixture.sample_of(source, last))[0])
+        if place < 0 or (self.end is not None and place >= self.end):
+            return None
+        return int(self.skips.count_before(np.array([place + 1]))[0])
+
+    @property
+    def num_samples(self) -> int | None:
+        """How many samples there are before the order ends; None: it is endless."""
+        return None if self.end is None else int(self.skips.count_before(np.array([self.end]))[0])
 
     def to_json(self) -> dict[str, Any]:
         """Everything the order depends on besides the data, as JSON.

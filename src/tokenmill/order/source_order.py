@@ -65,6 +65,15 @@ class SourceOrder:
         """K; for `random`, as many draws as there are windows."""
         return self.windows.count
 
+    def epoch_of(self, samples: np.ndarray) -> np.ndarray:
+        """The epoch of each sample."""
+        epochs: np.ndarray = samples // self.samples_per_epoch
+        return epochs
+
+    def first_of_epoch(self, epoch: int) -> int:
+        """The first sample of an epoch."""
+        return epoch * self.samples_per_epoch
+
     def starts(self, samples: np.ndarray) -> np.ndarray:
         """The first token of each sample, in the shape of `samples`."""
         windows = self.windows

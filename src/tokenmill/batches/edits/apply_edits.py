@@ -1,0 +1,187 @@
+"""A run after its edits: one after the other, each changes the order from its sample on.
+
+All that an edit does is said here, in numbers of the order: a skip is a jump of the sample numbers,
+other weights are one more stage of the mixture, and so is a cap that is reached.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tokenmill.batches.edits.edit_record import RecordedEdit
+from tokenmill.batches.edits.edit_values import Add, Cap, Reweight, Skip
+from tokenmill.batches.edits.run_data import RunData
+from tokenmill.batches.mixture import parts_of, refuse_different_tokenizers
+from tokenmill.order.edited.skips import Skips
+from tokenmill.order.mixture_order import ENDLESS, MixtureOrder, MixtureStage
+
+
+def apply_edits(run: RunData, edits: Sequence[RecordedEdit]) -> RunData:
+    """The run after these edits, which are in the order of their samples."""
+    if not edits:
+        return run
+    edited = _EditedRun(run)
+    for record in edits:
+        edited.apply(record)
+    return edited.finished()
+
+
+class _EditedRun:
+    """The run after the edits so far. A place is a number in the order, before skips."""
+
+    def __init__(self, run: RunData) -> None:
+        self.run, self.place = run, 0
+        self.names, self.datasets = list(run.names), list(run.datasets)
+        self.sources: list[Any] = list(run.order.sources)
+        self.is_mixture = run.order.stages is not None
+        self.stages = list(run.order.stages or [MixtureStage(0, (1,))])
+        self.wanted = [(stage.start, stage.parts) for stage in self.stages]
+        """The stages as they were asked for, without regard to caps."""
+        self.skips, self.end = Skips(), ENDLESS
+        self.caps: dict[int, tuple[int, str]] = {}
+        """Of a source the most epochs, and what comes then."""
+        self.reached: set[int] = set()
+        """The sources that have had so many."""
+
+    def apply(self, record: RecordedEdit) -> None:
+        """One more edit, which is not before those so far."""
+        place = self.skips.place(record.at)
+        self._reach_caps(place)
+        if place > self.end:
+            raise ValueError(
+                f"the {record.edit.kind} is at sample {record.at:,}, but the order ends at sample "
+                f"{int(self.skips.count_before(np.array([self.end]))[0]):,}"
+            )
+        self.place = place
+        match record.edit:
+            case Skip(samples=(first, stop)):
+                self.skips = self.skips.and_at(first, stop - first)
+            case Reweight(weights):
+                self._reweight(weights)
+            case Cap() as cap:
+                self._cap(cap)
+            case Add() as add:
+                self._add(add)
+            case _:
+                raise NotImplementedError(record.edit.kind)
+
+    def finished(self) -> RunData:
+        """The run with all edits."""
+        self._reach_caps(ENDLESS)
+        stages = tuple(self.stages) if self.is_mixture else None
+        end = None if self.end == ENDLESS else self.end
+        return replace(
+            self.run,
+            names=tuple(self.names),
+            datasets=tuple(self.datasets),
+            order=self.run.order.edited(self.sources, stages, self.skips, end),
+        )
+
+    def _number_of(self, source: str) -> int:
+        if source not in self.names:
+            raise ValueError(f"source is {source!r}; it must be one of: {', '.join(self.names)}")
+        return self.names.index(source)
+
+    @property
+    def _mixture(self) -> MixtureOrder:
+        return MixtureOrder(self.stages, seed=self.run.order.seed)
+
+    # Weights
+
+    def _reweight(self, weights: Mapping[str, Any]) -> None:
+        if not self.is_mixture:
+            raise ValueError(
+                f"weights are {dict(weights)}, but this run has one source, {self.names[0]!r}"
+                "\n\nhint: Add(name, data, weights=...) makes it a mixture"
+            )
+        parts = parts_of(weights, self.names)
+        self.wanted = [stage for stage in self.wanted if stage[0] < self.place]
+        self.wanted.append((self.place, parts))
+        self._restage(self.place, begin=True)
+
+    def _restage(self, place: int, *, begin: bool) -> None:
+        """The stages from here on again, with a new one at this place or only the later ones."""
+        following = [stage for stage in self.wanted if stage[0] > place]
+        if begin:
+            following.insert(0, (place, self._wanted_at(place)))
+            self._cut_stages(place)
+        else:
+            self.stages = [stage for stage in self.stages if stage.start <= place]
+        self.end = ENDLESS
+        if any(self.caps[source][1] == "end" for source in self.reached):
+            self.end = place
+        for start, parts in following:
+            allowed = self._allowed(parts)
+            if not any(allowed):
+                self.end = min(self.end, start)
+                break
+            self.stages.append(MixtureStage(start, allowed))
+
+    def _cut_stages(self, place: int) -> None:
+        """End the stage before this place here; its last block stays dealt as it was."""
+        kept = [stage for stage in self.stages if stage.start < place]
+        if kept and kept[-1].dealt_to is None:
+            was_to_end = [*(stage.start for stage in self.stages[len(kept) :]), ENDLESS][0]
+            kept[-1] = kept[-1]._replace(dealt_to=was_to_end)
+        self.stages = kept
+
+    def _wanted_at(self, place: int) -> tuple[int, ...]:
+        return [parts for start, parts in self.wanted if start <= place][-1]
+
+    def _allowed(self, parts: tuple[int, ...]) -> tuple[int, ...]:
+        """The parts without those of sources that have reached their cap."""
+        return tuple(0 if source in self.reached else p for source, p in enumerate(parts))
+
+    # Caps
+
+    def _cap(self, cap: Cap) -> None:
+        before = self._allowed(self._wanted_at(self.place))
+        for name, epochs in cap.epochs.items():
+            source = self._number_of(name)
+            self.caps.pop(source, None)
+            self.reached.discard(source)
+            if epochs is None:
+                continue
+            self.caps[source] = epochs, cap.then
+            if self._counts()[source] >= self.sources[source].first_of_epoch(epochs):
+                self.reached.add(source)
+        changed = self._allowed(self._wanted_at(self.place)) != before
+        self._restage(self.place, begin=changed or self.end == self.place)
+
+    def _counts(self) -> list[int]:
+        """How many samples of each source come before this place."""
+        return self._mixture.counts_before(self.place)
+
+    def _reach_caps(self, place: int) -> None:
+        """Begin the stages of the caps that are reached up to this place."""
+        while (caps := self._coming_caps()) and min(caps)[0] <= place:
+            self.place, source = min(caps)
+            self.reached.add(source)
+            self._restage(self.place, begin=True)
+
+    def _coming_caps(self) -> list[tuple[int, int]]:
+        """The place where each cap is reached, and its source."""
+        found = []
+        for source in self.caps.keys() - self.reached:
+            last = self.sources[source].first_of_epoch(self.caps[source][0]) - 1
+            place = int(self._mixture.sample_of(source, np.array([last]))[0])
+            if 0 <= place < self.end:
+                found.append((max(place + 1, self.place), source))
+        return found
+
+    # Sources
+
+    def _add(self, add: Add) -> None:
+        if add.name in self.names:
+            raise ValueError(f"a source {add.name!r} is to be added, and there is one already")
+        run, number = self.run, len(self.names)
+        self.names.append(add.name)
+        self.datasets.append(add.data)
+        refuse_different_tokenizers(self.names, self.datasets)
+        self.sources.append(run.source_order(add.data, run.order.seed_of(number)))
+        self.wanted = [(start, (*parts, 0)) for start, parts in self.wanted]
+        self.stages = [stage._replace(parts=(*stage.parts, 0)) for stage in self.stages]
+        self.is_mixture = True
+        self._reweight(add.weights)

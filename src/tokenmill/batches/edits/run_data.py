@@ -1,0 +1,143 @@
+"""The data of a loader: named datasets, the order of their samples, and how rows are made of them.
+
+A RunData never changes. Edits make another one of it (apply_edits.py).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tokenmill.batches.augment.augmenter import make_augmenter
+from tokenmill.batches.augment.known_ids import IdRules
+from tokenmill.batches.batch_maker import BatchMaker
+from tokenmill.batches.gather import check_dtype
+from tokenmill.batches.mixture import Mixture
+from tokenmill.batches.rows.document_rows import DocumentRows, check_begin_token
+from tokenmill.batches.rows.window_rows import WindowRows
+from tokenmill.dataset import TokenDataset
+from tokenmill.order.row_order import RowOrder
+from tokenmill.order.sample_order import SampleOrder, check_rows
+from tokenmill.order.simple_orders import Arrangement
+from tokenmill.order.source_order import SourceOrder
+from tokenmill.order.step_share import StepShare
+
+
+@dataclass(frozen=True)
+class RowSettings:
+    """What a row is, apart from the data; as the arguments of BatchLoader."""
+
+    block_size: int
+    seed: int
+    order: str | Arrangement
+    phase: bool
+    rows: str
+    begin_token: int | None
+    augment: Sequence[Any]
+    documents: bool
+    max_documents: int | None
+    dtype: np.dtype[Any]
+    check_ids: bool
+
+    def augmenter(self, datasets: Sequence[TokenDataset]) -> Any:
+        rules = IdRules(self.dtype, self.check_ids)
+        return make_augmenter(self.augment, datasets, self.seed, self.begin_token, rules)
+
+    def check(self, data: TokenDataset, *, marked: bool) -> None:
+        """Refuse data of which such rows cannot be made."""
+        check_dtype(data, self.dtype)
+        if marked:
+            data.document_ends(0, 0)  # refuses here if nothing says where documents end
+        if self.begin_token is not None:
+            check_begin_token(data, self.begin_token)
+
+
+@dataclass(frozen=True)
+class RunData:
+    """Named datasets, and which of their tokens are which sample."""
+
+    names: tuple[str, ...]
+    datasets: tuple[TokenDataset, ...]
+    order: SampleOrder
+    settings: RowSettings
+
+    @classmethod
+    def of(cls, data: TokenDataset | Mixture, settings: RowSettings) -> "RunData":
+        """That of a run without edits; refuses data and settings that do not fit together."""
+        names: tuple[str, ...] = ("data",)
+        datasets: tuple[TokenDataset, ...]
+        if isinstance(data, Mixture):
+            names, datasets, stages = data.names, data.datasets, data.stages
+        else:
+            datasets, stages = (data,), None
+        augmenter = settings.augmenter(datasets)
+        check_rows(
+            settings.rows,
+            order=settings.order,
+            phase=settings.phase,
+            begin_token=settings.begin_token,
+            block_size=settings.block_size,
+        )
+        in_pieces = settings.rows != "windows"
+        for each in datasets:
+            settings.check(
+                each, marked=settings.documents or in_pieces or augmenter.needs_documents
+            )
+        order = SampleOrder(
+            [each.num_tokens for each in datasets],
+            block_size=settings.block_size,
+            seed=settings.seed,
+            order=settings.order,
+            phase=settings.phase,
+            stages=stages,
+            rows=settings.rows,
+            begin_token=settings.begin_token,
+            documents=[each.documents_by_length() for each in datasets] if in_pieces else None,
+            augment=augmenter.to_json(),
+            shards=[shard_sizes(each) for each in datasets],
+        )
+        return cls(names, datasets, order, settings)
+
+    def maker(self, share: StepShare) -> BatchMaker:
+        """What makes the batches of a rank."""
+        settings, order = self.settings, self.order
+        augmenter, in_pieces = settings.augmenter(self.datasets), settings.rows != "windows"
+        shown = settings.documents or in_pieces
+        marked = shown or augmenter.needs_documents
+        dtype, options = settings.dtype, (settings.max_documents, settings.check_ids)
+        return BatchMaker(
+            DocumentRows(self.datasets, order, dtype, *options)
+            if in_pieces
+            else WindowRows(self.datasets, order, dtype, marked, *options),
+            order=order,
+            share=share,
+            dtype=dtype,
+            augment=augmenter.for_batches(settings.max_documents, hides_documents=not shown),
+        )
+
+    def source_order(self, data: TokenDataset, seed: int) -> SourceOrder | RowOrder:
+        """The order of one more source; refuses data that does not fit to the others."""
+        settings, order = self.settings, self.order
+        augmenter = settings.augmenter([*self.datasets, data])
+        in_pieces = settings.rows != "windows"
+        settings.check(data, marked=settings.documents or in_pieces or augmenter.needs_documents)
+        if augmenter.to_json() != settings.augmenter(self.datasets).to_json():
+            raise ValueError(f"{data.path} has other special ids than the sources so far")
+        if in_pieces:
+            return order.rows_of(data.documents_by_length(), seed)
+        return order.windows_of(data.num_tokens, shard_sizes(data), seed)
+
+    def number_of(self, source: str | None) -> int:
+        """The number of a source by its name, which may be left out where there is only one."""
+        if source is None and len(self.names) == 1:
+            return 0
+        if source not in self.names:
+            raise ValueError(f"source is {source!r}; it must be one of: {', '.join(self.names)}")
+        return self.names.index(source)
+
+
+def shard_sizes(data: TokenDataset) -> list[int]:
+    """Tokens of each shard."""
+    sizes: list[int] = np.diff(data.shard_starts).tolist()
+    return sizes
