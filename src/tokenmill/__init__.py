@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from tokenmill.batches.augment.fill_in_the_middle import FillInTheMiddle
     from tokenmill.batches.augment.mask_tokens import MaskTokens
     from tokenmill.batches.augment.token_noise import DropTokens, ReplaceTokens
+    from tokenmill.batches.edits.edit_state import edit_state
+    from tokenmill.batches.edits.edit_values import Add, Ban, Cap, Reweight, Skip
     from tokenmill.batches.loader import BatchLoader
     from tokenmill.batches.mixture import Mixture
     from tokenmill.conversion.convert import convert
@@ -72,9 +74,12 @@ if TYPE_CHECKING:
     from tokenmill.tokens.load_tokenizer import load as load_tokenizer
 
 __all__ = [
+    "Add",
     "BadInputError",
+    "Ban",
     "BatchLoader",
     "Blocks",
+    "Cap",
     "CorruptShardError",
     "DownloadError",
     "DropTokens",
@@ -89,7 +94,9 @@ __all__ = [
     "OrderMismatchError",
     "PrepareError",
     "ReplaceTokens",
+    "Reweight",
     "SettingsMismatchError",
+    "Skip",
     "Stopped",
     "TokenDataset",
     "TokenizerMismatchError",
@@ -100,6 +107,7 @@ __all__ = [
     "__version__",
     "convert",
     "download_tokenized_data",
+    "edit_state",
     "estimate",
     "from_array",
     "inspect",
@@ -113,16 +121,22 @@ __all__ = [
 # Loaded when first asked for, so that `import tokenmill` and the command start at once. A name
 # that is not here is an error of ours.
 _HOME_OF = {
+    "Add": "tokenmill.batches.edits.edit_values",
+    "Ban": "tokenmill.batches.edits.edit_values",
     "BatchLoader": "tokenmill.batches.loader",
+    "Cap": "tokenmill.batches.edits.edit_values",
     "DropTokens": "tokenmill.batches.augment.token_noise",
     "FillInTheMiddle": "tokenmill.batches.augment.fill_in_the_middle",
     "MaskTokens": "tokenmill.batches.augment.mask_tokens",
     "Blocks": "tokenmill.order.blocks",
     "Mixture": "tokenmill.batches.mixture",
     "ReplaceTokens": "tokenmill.batches.augment.token_noise",
+    "Reweight": "tokenmill.batches.edits.edit_values",
+    "Skip": "tokenmill.batches.edits.edit_values",
     "TokenDataset": "tokenmill.dataset",
     "convert": "tokenmill.conversion.convert",
     "download_tokenized_data": "tokenmill.hub",
+    "edit_state": "tokenmill.batches.edits.edit_state",
     "estimate": "tokenmill.preparation.budget.estimate",
     "from_array": "tokenmill.dataset",
     "inspect": "tokenmill.look.inspect",

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 from torch_data import numbered
 
 from tokenmill import BatchLoader
-from tokenmill.batches.loader import LoaderKeywords, OrderKeywords
+from tokenmill.batches.run.ordered_data import LoaderKeywords, OrderKeywords
 from tokenmill.torch import (
     LocalTokenizedDatasetFixed,
     StatefulTokenLoader,

@@ -1,6 +1,8 @@
 """Rows become arrays. Start with loader.py.
 
 loader.py           BatchLoader: the online half in one file, data -> order -> batches
+run/                what a loader serves from: data, order, passes
+edits/              changes of the order while a run lives: reweight, skip, ban, cap, add
 mixture.py          Mixture: several datasets by weight, as the data of a loader
 batch.py            Batch: tokens, inputs and targets, and where the rows come from
 batch_maker.py      from a step number to arrays, many steps at a time; windows by number

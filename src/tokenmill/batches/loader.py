@@ -10,55 +10,36 @@ A loader holds one number, the samples consumed so far over all ranks. The batch
 function of (data, order, step, rank): the order names the windows, or the documents of a row
 (order/sample_order.py), `rows/` copies them, a thread keeps a few batches ready (prefetch.py). So
 `batch(step)` looks anywhere without moving, a state resumes at once on other ranks and batch sizes,
-and `locate` and `when` say what was in a step and when a document comes.
+and `locate` and `when` say what was in a step and when a document comes. `edit` changes the order
+from a step on (edits/); the state then holds the list of edits, too.
 """
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.batches.augment.augmenter import make_augmenter
-from tokenmill.batches.augment.known_ids import IdRules
 from tokenmill.batches.batch import Batch
-from tokenmill.batches.batch_maker import BatchMaker, WindowSource
-from tokenmill.batches.gather import check_dtype
+from tokenmill.batches.batch_maker import WindowSource
+from tokenmill.batches.edits.edit_record import record_edits
+from tokenmill.batches.edits.edit_values import Edit
+from tokenmill.batches.edits.edited_run import EditedRun
 from tokenmill.batches.loader_stats import left_out, report_end, stats_of_sources
 from tokenmill.batches.lookup import SamplePlace, Visit, place_in_row, tokens_to_find, visits_of
 from tokenmill.batches.mixture import Mixture
 from tokenmill.batches.prefetch import Prefetcher
-from tokenmill.batches.rows.document_rows import DocumentRows, check_begin_token
-from tokenmill.batches.rows.window_rows import WindowRows
+from tokenmill.batches.run.ordered_data import OrderedData, RowSettings
+from tokenmill.batches.run.passes import Passes
 from tokenmill.batches.state import STATE_FORMAT, read_state
 from tokenmill.batches.usage import SourceUsage, usage_of
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.sample_order import SampleOrder, check_rows
+from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.simple_orders import Arrangement
 from tokenmill.order.step_share import StepShare
 from tokenmill.order.windows import check_at_least_one, check_below
-
-
-class OrderKeywords(TypedDict, total=False):
-    """Keywords of BatchLoader that say what a window is, what it may hold and when it comes."""
-
-    seed: int
-    order: str | Arrangement
-    phase: bool
-    rows: str
-    begin_token: int | None
-    augment: Sequence[Any] | None
-    dtype: npt.DTypeLike
-    check_ids: bool
-
-
-class LoaderKeywords(OrderKeywords, total=False):
-    """Keywords that the loaders of torch pass on to BatchLoader; a test compares the two."""
-
-    documents: bool
-    max_documents: int | None
 
 
 class BatchLoader:
@@ -77,7 +58,8 @@ class BatchLoader:
     of augmentations, such as `FillInTheMiddle()`: docs/augmentation.md.
 
     Endless unless `epochs` is given. A pass of `epochs` epochs ends with the last whole step; the
-    loader then says what it left out, and iterating again continues with the next epochs.
+    loader then says what it left out, and iterating again continues with the next epochs. Of a
+    mixture, `epochs={"wiki": 1}` ends a pass when that source has had so many.
     """
 
     def __init__(
@@ -90,7 +72,7 @@ class BatchLoader:
         order: str | Arrangement = "shuffle",
         rank: int = 0,
         world_size: int = 1,
-        epochs: int | None = None,
+        epochs: int | Mapping[str, int] | None = None,
         phase: bool = False,
         rows: str = "windows",
         begin_token: int | None = None,
@@ -101,62 +83,47 @@ class BatchLoader:
         dtype: npt.DTypeLike = "int64",
         check_ids: bool = True,
     ) -> None:
-        self.data = data
-        self.datasets: tuple[TokenDataset, ...]
-        if isinstance(data, Mixture):
-            self.datasets, self.names, stages = data.datasets, data.names, data.stages
-            wrong = "a mixture has no epochs of its own, stop after a number of steps instead"
-        else:
-            self.datasets, self.names, stages = (data,), ("data",), None
-            wrong = "it must be at least 1, or None for an endless loader"
-        if epochs is not None and (stages is not None or epochs < 1):
-            raise ValueError(f"epochs is {epochs}; {wrong}")
         if prefetch < 0:
             raise ValueError(f"prefetch is {prefetch}; it must be 0 or more")
         if max_documents is not None:
             check_at_least_one(max_documents=max_documents)
-        self.epochs, self.prefetch = epochs, prefetch
-        kind, in_pieces = np.dtype(dtype), rows != "windows"
-        augmenter = make_augmenter(
-            augment or (), self.datasets, seed, begin_token, IdRules(kind, check_ids)
-        )
-        shown = documents or in_pieces
-        marked = shown or augmenter.needs_documents
-        check_rows(rows, order=order, phase=phase, begin_token=begin_token, block_size=block_size)
-        for each in self.datasets:
-            check_dtype(each, dtype)
-            if marked:
-                each.document_ends(0, 0)  # refuses here if nothing says where documents end
-            if begin_token is not None:
-                check_begin_token(each, begin_token)
-        self._order = SampleOrder(
-            [d.num_tokens for d in self.datasets],
+        settings = RowSettings(
             block_size=block_size,
             seed=seed,
             order=order,
             phase=phase,
-            stages=stages,
             rows=rows,
             begin_token=begin_token,
-            documents=[d.documents_by_length() for d in self.datasets] if in_pieces else None,
-            augment=augmenter.to_json(),
-            shards=[np.diff(each.shard_starts).tolist() for each in self.datasets],
+            augment=augment or (),
+            documents=documents,
+            max_documents=max_documents,
+            dtype=np.dtype(dtype),
+            check_ids=check_ids,
         )
-        self._maker = BatchMaker(
-            WindowRows(self.datasets, self._order, kind, marked, max_documents, check_ids)
-            if not in_pieces
-            else DocumentRows(self.datasets, self._order, kind, max_documents, check_ids),
-            order=self._order,
-            share=StepShare(batch_size, rank, world_size),
-            dtype=kind,
-            augment=augmenter.for_batches(max_documents, hides_documents=not shown),
-        )
+        self.data, self.epochs, self.prefetch = data, epochs, prefetch
+        self._run = EditedRun(OrderedData.of(data, settings))
+        self._passes = Passes.of(epochs, self._run.now)
+        self._maker = self._run.now.maker(StepShare(batch_size, rank, world_size))
         self._samples = 0  # consumed, over all ranks
         self._pass, self._ended = 0, False
         self._batches: Prefetcher[Batch] | None = None
         self._waited, self._served, self._reported = 0.0, 0, False
 
     # What it is
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the sources; that of a single dataset is "data"."""
+        return self._run.now.names
+
+    @property
+    def datasets(self) -> tuple[TokenDataset, ...]:
+        """The data of each source."""
+        return self._run.now.datasets
+
+    @property
+    def _order(self) -> SampleOrder:
+        return self._run.now.order
 
     @property
     def batch_size(self) -> int:
@@ -184,22 +151,20 @@ class BatchLoader:
     @property
     def epoch(self) -> int:
         """The epoch of the next sample; in a mixture, that of the source furthest on."""
-        counts = self._order.counts_before(self._samples)
-        sources = self._order.sources
-        return max(n // s.samples_per_epoch for n, s in zip(counts, sources, strict=True))
+        return max(self._order.epochs_before(self._samples))
 
     def __len__(self) -> int:
         """Steps of a whole pass, equal on all ranks; an endless loader has no length."""
-        if self.epochs is None:
+        if (num_steps := self._num_steps()) is None:
             raise TypeError("an endless loader has no length; give it epochs=")
-        return (self._bounds()[1] - self._maker.share.origin) // self._maker.share.samples_per_step
+        return num_steps
 
     # Iterating
 
     def __iter__(self) -> "BatchLoader":
-        if self._ended:
+        if self._ended and self._passes.limits:
             self._pass += 1
-            self._seek(self._bounds()[0])
+            self._seek(self._passes.start_of(self._pass))
         return self
 
     def __next__(self) -> Batch:
@@ -207,8 +172,8 @@ class BatchLoader:
             raise StopIteration
         began = time.perf_counter()
         if self._batches is None or not self._batches.alive():
-            stop = None if self.epochs is None else len(self)
-            self._batches = Prefetcher(self._maker.run(self.step, stop), self.prefetch)
+            steps = self._maker.run(self.step, self._num_steps())
+            self._batches = Prefetcher(steps, self.prefetch)
         try:
             batch: Batch = next(self._batches)
         except StopIteration:
@@ -243,32 +208,69 @@ class BatchLoader:
         Only when a pass has been served whole and the trainer announces the next does the loader
         move on to it, so that a state saved at the end of an epoch does not give an empty one.
         """
-        if self.epochs is not None and epoch == self._pass + 1 and self.step >= len(self):
+        if self._passes.limits and epoch == self._pass + 1 and self.step >= len(self):
             self._ended = True
+
+    # Editing
+
+    def edit(self, *edits: Edit, at: int | None = None, note: str | None = None) -> None:
+        """Change the order from step `at` on, by default the next one: docs/edits.md.
+
+        All ranks must make the same edits (`order_fingerprint`). The state holds them, with the
+        note. If one of them is refused, none is made.
+        """
+        share = self._maker.share
+        sample = share.first_sample(self.step if at is None else at)
+        records = record_edits(edits, sample, note, steps_begin_at=share.first_sample)
+        self._use(self._run.with_edits(records, after=self._samples))
+
+    @property
+    def edits(self) -> list[dict[str, Any]]:
+        """All edits as JSON: the sample from which each holds, what it is, note, fingerprint."""
+        return self._run.edits_to_json()
+
+    @property
+    def order_fingerprint(self) -> str:
+        """A hash of the order with all its edits; ranks of one run must have the same."""
+        return self._run.fingerprint
+
+    def _use(self, run: EditedRun) -> None:
+        self.close()  # batches that were made ahead may be others now
+        self._run, self._maker = run, run.now.maker(self._maker.share)
+        self._passes = Passes.of(self.epochs, run.now)
 
     # Stopping and resuming
 
     def state_dict(self) -> dict[str, Any]:
-        """How far this run is, by what was consumed: a few JSON values, always the same keys."""
+        """How far this run is, by what was consumed: a few JSON values, always the same keys.
+
+        A run that was edited has one more, the list of `edits`.
+        """
+        base = self._run.base
         return {
             "format": STATE_FORMAT,
             "samples": self._samples,
             "pass": self._pass,
-            "order_fingerprint": self._order.fingerprint(),
-            **self._order.to_json(),
+            "order_fingerprint": base.order.fingerprint(),
+            **base.order.to_json(),
             "data_fingerprint": self.data.fingerprint,
-            "sources": list(self.names),
-            "num_tokens": [data.num_tokens for data in self.datasets],
+            "sources": list(base.names),
+            "num_tokens": [data.num_tokens for data in base.datasets],
+            **({"edits": self.edits} if self.edits else {}),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume where `state` was saved, on this number of ranks and with this batch size."""
-        with self._order.as_saved(state if isinstance(state, Mapping) else {}):
-            samples, self._pass = read_state(state, self.state_dict())
-        if self.epochs is not None:
-            low, high = self._bounds()
-            if not low <= samples <= high:  # saved under another `epochs`
-                self._pass = samples // (high - low)
+    def load_state_dict(
+        self, state: Mapping[str, Any], *, sources: Mapping[str, TokenDataset] | None = None
+    ) -> None:
+        """Resume where `state` was saved, on this number of ranks and with this batch size.
+
+        Its edits come with it. `sources` are the data of sources that were added, by name; the
+        others are opened where they were.
+        """
+        with self._run.base.order.as_saved(state if isinstance(state, Mapping) else {}):
+            samples, number = read_state(state, self.state_dict())
+            self._use(self._run.of_state(state, samples, sources or {}))
+        self._pass = self._passes.pass_of(samples, number)
         self._seek(samples)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -308,22 +310,17 @@ class BatchLoader:
         A step counts if one of the tokens is a target in it. `epochs` are those of the source; by
         default the ones of this pass, or of an endless loader all up to the present one.
         """
-        if source is None and len(self.names) == 1:
-            source = self.names[0]
-        if source not in self.names:
-            raise ValueError(f"source is {source!r}; it must be one of: {', '.join(self.names)}")
-        number = self.names.index(source)
+        number = self._run.now.number_of(source)
         if (document is None) == (tokens is None):
             raise ValueError("give either a document or tokens=(start, stop), one of them")
         if document is not None:
             tokens = self.datasets[number].document_range(document)
         assert tokens is not None
         if epochs is None:
-            first = 0 if self.epochs is None else self._pass * self.epochs
-            epochs = range(first, self.epoch + 1 if self.epochs is None else first + self.epochs)
-        num_steps = None if self.epochs is None else len(self)
+            epochs = self._passes.epochs_of(number, self._pass, self.epoch)
         where = tokens_to_find(self.datasets[number], self._order, tokens)
-        return visits_of(self._order, self._maker.share, number, where, epochs, num_steps)
+        share, num_steps = self._maker.share, self._num_steps()
+        return visits_of(self._order, share, number, where, epochs, num_steps)
 
     def windows(self, num_samples: int | None = None) -> WindowSource:
         """The samples in order as a sequence: for Grain, JAX and map-style torch datasets.
@@ -332,10 +329,7 @@ class BatchLoader:
         one epoch (or `epochs` of them), or `num_samples`, which a mixture needs.
         """
         if num_samples is None:
-            per_epoch = self._order.samples_per_epoch
-            if per_epoch is None:
-                raise ValueError("a mixture has no end; say how many windows: windows(100_000)")
-            num_samples = per_epoch * (self.epochs or 1)
+            num_samples = self._passes.length_of_first()
         return WindowSource(replace(self._maker, rows=self._maker.rows.in_any_order()), num_samples)
 
     def stats(self) -> dict[str, Any]:
@@ -365,10 +359,10 @@ class BatchLoader:
         return usage_of(self.names, self.datasets, self._order, samples)
 
     def _left_out(self) -> dict[str, int] | None:
-        if self.epochs is None:
+        stop = self._passes.stop_of(self._pass)
+        if stop is None:
             return None
-        first, stop = self._maker.share.first_sample(len(self)), self._bounds()[1]
-        return left_out(self._order, first, stop, self.epochs)
+        return left_out(self._order, self._maker.share.first_sample(len(self)), stop, self.epochs)
 
     # Inside
 
@@ -380,21 +374,22 @@ class BatchLoader:
             self._reported = True
             report_end(self.epochs, len(self), left, self._maker.share, self._order)
 
-    def _bounds(self) -> tuple[int, int]:
-        """First sample of this pass, and the one after its last; 0 and 0 in an endless loader."""
-        length = (self.epochs or 0) * (self._order.samples_per_epoch or 0)
-        return self._pass * length, (self._pass + 1) * length
+    def _num_steps(self) -> int | None:
+        """Steps of this pass; None in an endless loader."""
+        stop, share = self._passes.stop_of(self._pass), self._maker.share
+        return None if stop is None else max(0, stop - share.origin) // share.samples_per_step
 
     def _seek(self, samples: int) -> None:
         """Go to a sample number of this pass; steps are counted so that one begins there."""
         self.close()
         self._ended, self._samples = False, samples
         share = self._maker.share
-        low, _ = self._bounds()
+        low = self._passes.start_of(self._pass)
         origin = low + (samples - low) % share.samples_per_step
         self._maker.share = replace(share, origin=origin)
 
     def _check_step(self, step: int) -> None:
-        if step < 0 or (self.epochs is not None and step >= len(self)):
-            last = "" if self.epochs is None else f" to {len(self) - 1}"
-            raise IndexError(f"step is {step}; this loader has steps 0{last or ' and up'}")
+        num_steps = self._num_steps()
+        if step < 0 or (num_steps is not None and step >= num_steps):
+            last = " and up" if num_steps is None else f" to {num_steps - 1}"
+            raise IndexError(f"step is {step}; this loader has steps 0{last}")

@@ -8,6 +8,7 @@ import numpy as np
 
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.sample_order import SampleOrder
+from tokenmill.order.source_order import SourceOrder
 from tokenmill.order.step_share import StepShare
 
 log = logging.getLogger("tokenmill")
@@ -16,11 +17,12 @@ log = logging.getLogger("tokenmill")
 def stats_of_sources(names: Sequence[str], order: SampleOrder, samples: int) -> dict[str, Any]:
     """Of each source the samples, tokens and epochs among the first `samples` samples."""
     sources = {}
-    for name, count, each in zip(names, order.counts_before(samples), order.sources, strict=True):
+    served, had = order.served_before(samples), order.counts_before(samples)
+    for name, count, place, each in zip(names, served, had, order.sources, strict=True):
         sources[name] = {
             "samples": count,
             "tokens": count * order.block_size,
-            "epochs": count / each.samples_per_epoch,
+            "epochs": place / each.samples_per_epoch,
         }
         if isinstance(each, RowOrder):
             sources[name] |= stats_of_rows(each)
@@ -38,24 +40,24 @@ def stats_of_rows(order: RowOrder) -> dict[str, Any]:
     }
 
 
-def left_out(order: SampleOrder, first: int, stop: int, epochs: int) -> dict[str, int]:
-    """What a pass of one source does not serve: the samples first .. stop-1, which fill no step.
+def left_out(order: SampleOrder, first: int, stop: int, epochs: Any) -> dict[str, int]:
+    """What a pass does not serve: the samples first .. stop-1, which fill no step.
 
-    `tokens` counts targets; those after the last whole window of each epoch are among them.
+    `tokens` counts targets. Of one dataset, `epochs` of it, those after the last whole window of
+    each epoch are among them.
     """
     samples = stop - first
-    source = order.sources[0]
-    if isinstance(source, RowOrder):
-        pieces = source.locate(np.arange(first, stop))
+    if order.rows_of_sources:
+        _, pieces = order.locate_pieces(np.arange(first, stop))
         return {"samples": samples, "tokens": int((pieces.lengths - 1).sum())}
-    return {
-        "samples": samples,
-        "tokens": samples * order.block_size + source.windows.slack * epochs,
-    }
+    tokens, source = samples * order.block_size, order.sources[0]
+    if len(order.sources) == 1 and isinstance(source, SourceOrder):
+        tokens += source.windows.slack * epochs
+    return {"samples": samples, "tokens": tokens}
 
 
 def report_end(
-    epochs: int | None, num_steps: int, left: dict[str, int], share: StepShare, order: SampleOrder
+    epochs: Any, num_steps: int, left: dict[str, int], share: StepShare, order: SampleOrder
 ) -> None:
     """Log what a pass left out: a warning, if it is samples."""
     after = ", and the tokens after the last whole window of each epoch"
@@ -64,5 +66,5 @@ def report_end(
         "epochs=%s ended at step %d; left out: %d tokens (%d samples that do not fill a "
         "step of %d%s)",
         *(epochs, num_steps, left["tokens"], left["samples"], share.samples_per_step),
-        "" if order.rows_of_sources else after,
+        "" if order.rows_of_sources or len(order.sources) > 1 else after,
     )

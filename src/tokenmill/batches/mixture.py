@@ -51,7 +51,8 @@ class Mixture:
         if not starts or starts[0] != 0 or sorted(set(starts)) != starts:
             raise ValueError(f"stages start at {starts}; they must start at 0 and rise")
         self.stages = tuple(
-            MixtureStage(at * samples_per_step, parts_of(given or {}, self.names)) for at, given in times
+            MixtureStage(at * samples_per_step, parts_of(given or {}, self.names))
+            for at, given in times
         )
 
     @property

@@ -185,7 +185,12 @@ class SampleOrder:
         for at, (first, stop) in zip(self.skips.samples, self.skips.ranges(), strict=True):
             if at <= sample:
                 counts -= np.array(self._counts_at(stop)) - self._counts_at(first)
-        return counts.tolist()
+        return [int(count) for count in counts]
+
+    def epochs_before(self, sample: int) -> list[int]:
+        """The epoch of each source that the next of its samples belongs to."""
+        counts = zip(self.sources, self.counts_before(sample), strict=True)
+        return [int(source.epoch_of(np.array(count))) for source, count in counts]
 
     def _counts_at(self, place: int) -> list[int]:
         return [place] if self._mixture is None else self._mixture.counts_before(place)

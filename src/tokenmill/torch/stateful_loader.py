@@ -16,7 +16,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.batches.loader import BatchLoader, LoaderKeywords
+from tokenmill.batches.loader import BatchLoader
+from tokenmill.batches.run.ordered_data import LoaderKeywords
 from tokenmill.torch.torch_batch import ITEMS_OF_BATCHES, batch_as, check_items
 from tokenmill.torch.windows_iterable import refuse_inside_accelerate
 from tokenmill.torch.world import find_ranks, loader_of

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.batches.loader import BatchLoader, OrderKeywords
+from tokenmill.batches.loader import BatchLoader
+from tokenmill.batches.run.ordered_data import OrderKeywords
 from tokenmill.torch.torch_batch import check_items, rows_as
 
 NOT_OF_A_SEQUENCE = (

@@ -17,7 +17,8 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.batches.loader import BatchLoader, LoaderKeywords
+from tokenmill.batches.loader import BatchLoader
+from tokenmill.batches.run.ordered_data import LoaderKeywords
 from tokenmill.errors import MismatchError, OrderMismatchError
 from tokenmill.torch.torch_batch import ITEMS_OF_BATCHES, batch_as, check_items
 from tokenmill.torch.windows_dataset import shared_number

@@ -1,6 +1,9 @@
-"""Edits of a run while it lives: from this sample on, that changes. Start with edit_values.py.
+"""Edits of a run while it lives: from this sample on, that changes. docs/edits.md is the page.
 
 edit_values.py      the values: Reweight, Skip, Ban, Cap, Add; checked when made, JSON and back
-edit_record.py      the list of edits of a run, each with its sample, note and fingerprint
-run_data.py         the data of a loader and its order, before and after edits
+named_files.py      what an edit names outside of the state: data that is added, files of bans
+edit_record.py      the list of edits: each with its sample, note and fingerprint
+edited_run.py       a run and its edits; those of a saved state, whose past is proven
+apply_edits.py      what each edit does to the order
+edit_state.py       the same edits for a saved state
 """

@@ -12,26 +12,26 @@ import numpy as np
 
 from tokenmill.batches.edits.edit_record import RecordedEdit
 from tokenmill.batches.edits.edit_values import Add, Cap, Reweight, Skip
-from tokenmill.batches.edits.run_data import RunData
 from tokenmill.batches.mixture import parts_of, refuse_different_tokenizers
+from tokenmill.batches.run.ordered_data import OrderedData
 from tokenmill.order.edited.skips import Skips
 from tokenmill.order.mixture_order import ENDLESS, MixtureOrder, MixtureStage
 
 
-def apply_edits(run: RunData, edits: Sequence[RecordedEdit]) -> RunData:
+def apply_edits(run: OrderedData, edits: Sequence[RecordedEdit]) -> OrderedData:
     """The run after these edits, which are in the order of their samples."""
     if not edits:
         return run
-    edited = _EditedRun(run)
+    edited = _Editing(run)
     for record in edits:
         edited.apply(record)
     return edited.finished()
 
 
-class _EditedRun:
+class _Editing:
     """The run after the edits so far. A place is a number in the order, before skips."""
 
-    def __init__(self, run: RunData) -> None:
+    def __init__(self, run: OrderedData) -> None:
         self.run, self.place = run, 0
         self.names, self.datasets = list(run.names), list(run.datasets)
         self.sources: list[Any] = list(run.order.sources)
@@ -67,7 +67,7 @@ class _EditedRun:
             case _:
                 raise NotImplementedError(record.edit.kind)
 
-    def finished(self) -> RunData:
+    def finished(self) -> OrderedData:
         """The run with all edits."""
         self._reach_caps(ENDLESS)
         stages = tuple(self.stages) if self.is_mixture else None

@@ -8,7 +8,7 @@ equal for two runs only if they had the same order up to here.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,25 +43,47 @@ class RecordedEdit:
         said = self.to_json()
         said.pop("note", None)
         if self.proof:
-            said = {name: value for name, value in said.items() if name not in ("data", "documents")}
+            said = {name: said[name] for name in said if name not in ("data", "documents")}
         return json.dumps(said, sort_keys=True, separators=(",", ":"))
 
 
-def record_edits(edits: Sequence[Edit], at: int, note: str | None) -> list[RecordedEdit]:
-    """These edits from a sample on; a skip says itself where it is."""
+def record_edits(
+    edits: Sequence[Edit],
+    at: int,
+    note: str | None,
+    *,
+    steps_begin_at: Callable[[int], int] | None = None,
+) -> list[RecordedEdit]:
+    """These edits from a sample on; a skip says itself where it is.
+
+    `steps_begin_at` gives the first sample of a step, where steps are known.
+    """
     for edit in edits:
         if not isinstance(edit, tuple(KINDS.values())):
             names = ", ".join(kind.__name__ for kind in KINDS.values())
             raise TypeError(f"an edit is {edit!r:.100}; it must be one of: {names}")
     if note is not None and not isinstance(note, str):
         raise TypeError(f"note is {note!r:.100}; it must be a text")
-    records = [
-        RecordedEdit(edit.samples[0] if isinstance(edit, Skip) and edit.samples else at, edit, note)
-        for edit in edits
-    ]
+    records = []
+    for edit in edits:
+        if isinstance(edit, Skip):
+            edit = edit.in_samples(steps_begin_at)
+            records.append(RecordedEdit(edit.first_sample, edit, note))
+        else:
+            records.append(RecordedEdit(at, edit, note))
     for record in records:
         _refuse_large(record)
     return records
+
+
+def refuse_past(records: Iterable[RecordedEdit], samples: int) -> None:
+    """Refuse edits from a sample on that has been served."""
+    for record in records:
+        if record.at < samples:
+            raise ValueError(
+                f"the {record.edit.kind} is at sample {record.at:,}, which is in the past: the "
+                f"samples before {samples:,} have been served"
+            )
 
 
 def merge_edits(
@@ -115,7 +137,7 @@ def _edit_from_json(given: Any) -> RecordedEdit:
         raise _wrong(f"one of its edits is {given!r:.200}")
     fields = {name: value for name, value in given.items() if name not in _OUTSIDE}
     try:
-        edit = edit_from_json(given.get("kind"), fields)
+        edit = edit_from_json(str(given.get("kind")), fields)
     except ValueError as error:
         raise _wrong(f"its edit at sample {given['at']} is wrong: {error}") from error
     return RecordedEdit(given["at"], edit, given.get("note"), given.get("proof") or {})

@@ -5,7 +5,7 @@ on the run (names of sources, documents, what is past) is checked when the edit 
 """
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
@@ -48,13 +48,34 @@ class Skip:
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.samples is None):
-            raise ValueError("give either steps=(first, stop) or samples=(first, stop), one of them")
+            raise ValueError(
+                "give either steps=(first, stop) or samples=(first, stop), one of them"
+            )
         for name in ("steps", "samples"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _checked_range(name, getattr(self, name)))
 
+    def in_samples(self, steps_begin_at: Callable[[int], int] | None) -> "Skip":
+        """The same by its samples; `steps_begin_at` gives the first sample of a step."""
+        if self.steps is None:
+            return self
+        if steps_begin_at is None:
+            raise ValueError(
+                f"steps are {self.steps}, but a state does not say how many samples a step has; "
+                "give samples=(first, stop)"
+            )
+        first, stop = (steps_begin_at(step) for step in self.steps)
+        return Skip(samples=(first, stop))
+
+    @property
+    def first_sample(self) -> int:
+        assert self.samples is not None
+        return self.samples[0]
+
     def to_json(self) -> dict[str, Any]:
-        return {"samples": list(self.samples)} if self.samples else {"steps": list(self.steps or ())}
+        return (
+            {"samples": list(self.samples)} if self.samples else {"steps": list(self.steps or ())}
+        )
 
 
 @dataclass(frozen=True)
@@ -106,7 +127,9 @@ class Cap:
     def __post_init__(self) -> None:
         one_of("then", self.then, CAP_THEN)
         if not isinstance(self.epochs, Mapping) or not self.epochs:
-            raise ValueError(f'epochs are {self.epochs!r:.100}; give a number a source: {{"wiki": 4}}')
+            raise ValueError(
+                f'epochs are {self.epochs!r:.100}; give a number a source: {{"wiki": 4}}'
+            )
         for name, number in self.epochs.items():
             if number is not None and (not _is_whole(number) or number < 1):
                 raise ValueError(
@@ -148,7 +171,8 @@ KINDS: dict[str, type[Edit]] = {each.kind: each for each in (Reweight, Skip, Ban
 
 def edit_from_json(kind: str, fields: Mapping[str, Any]) -> Edit:
     """The edit of this kind and these fields (`to_json`); refuses what is not one."""
-    made = KINDS[one_of("kind", kind, tuple(KINDS))]
+    one_of("kind", kind, KINDS)
+    made = KINDS[kind]
     given = dict(fields)
     if "weights" in given and isinstance(given["weights"], Mapping):
         given["weights"] = {
@@ -160,7 +184,9 @@ def edit_from_json(kind: str, fields: Mapping[str, Any]) -> Edit:
     try:
         return made(**given)
     except TypeError as error:
-        raise ValueError(f"{dict(fields)!r:.200} are not the fields of a {kind!r}: {error}") from None
+        raise ValueError(
+            f"{dict(fields)!r:.200} are not the fields of a {kind!r}: {error}"
+        ) from None
 
 
 # Checking
@@ -168,7 +194,9 @@ def edit_from_json(kind: str, fields: Mapping[str, Any]) -> Edit:
 
 def _checked_weights(weights: Any) -> dict[str, Any]:
     if not isinstance(weights, Mapping):
-        raise ValueError(f'weights are {weights!r:.100}; give one a source: {{"web": 0.7, "code": 0.3}}')
+        raise ValueError(
+            f'weights are {weights!r:.100}; give one a source: {{"web": 0.7, "code": 0.3}}'
+        )
     for name, weight in weights.items():
         if isinstance(weight, bool) or not isinstance(weight, Real):
             raise ValueError(f"the weight of {name!r} is {weight!r:.100}; it must be a number")

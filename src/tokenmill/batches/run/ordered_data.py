@@ -1,13 +1,14 @@
 """The data of a loader: named datasets, the order of their samples, and how rows are made of them.
 
-A RunData never changes. Edits make another one of it (apply_edits.py).
+A OrderedData never changes. Edits make another one of it (apply_edits.py).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
 from tokenmill.batches.augment.augmenter import make_augmenter
 from tokenmill.batches.augment.known_ids import IdRules
@@ -22,6 +23,26 @@ from tokenmill.order.sample_order import SampleOrder, check_rows
 from tokenmill.order.simple_orders import Arrangement
 from tokenmill.order.source_order import SourceOrder
 from tokenmill.order.step_share import StepShare
+
+
+class OrderKeywords(TypedDict, total=False):
+    """Keywords of BatchLoader that say what a window is, what it may hold and when it comes."""
+
+    seed: int
+    order: str | Arrangement
+    phase: bool
+    rows: str
+    begin_token: int | None
+    augment: Sequence[Any] | None
+    dtype: npt.DTypeLike
+    check_ids: bool
+
+
+class LoaderKeywords(OrderKeywords, total=False):
+    """Keywords that the loaders of torch pass on to BatchLoader; a test compares the two."""
+
+    documents: bool
+    max_documents: int | None
 
 
 @dataclass(frozen=True)
@@ -54,7 +75,7 @@ class RowSettings:
 
 
 @dataclass(frozen=True)
-class RunData:
+class OrderedData:
     """Named datasets, and which of their tokens are which sample."""
 
     names: tuple[str, ...]
@@ -63,7 +84,7 @@ class RunData:
     settings: RowSettings
 
     @classmethod
-    def of(cls, data: TokenDataset | Mixture, settings: RowSettings) -> "RunData":
+    def of(cls, data: TokenDataset | Mixture, settings: RowSettings) -> "OrderedData":
         """That of a run without edits; refuses data and settings that do not fit together."""
         names: tuple[str, ...] = ("data",)
         datasets: tuple[TokenDataset, ...]
