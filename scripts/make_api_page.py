@@ -61,6 +61,19 @@ EXAMPLES = {
     "tokenmill.Mixture": """
         mixture = tokenmill.Mixture({"web": data, "code": whole}, weights={"web": 0.8, "code": 0.2})
         mixed = tokenmill.BatchLoader(mixture, batch_size=8, block_size=128)""",
+    "tokenmill.Reweight": """
+        mixed.edit(tokenmill.Reweight({"web": 0.5, "code": 0.5}), note="ablation 7")""",
+    "tokenmill.Skip": """
+        mixed.edit(tokenmill.Skip(steps=(120, 130)))  # step 120 serves what step 130 would have""",
+    "tokenmill.Cap": """
+        mixed.edit(tokenmill.Cap({"code": 4}))  # then all samples are of web""",
+    "tokenmill.Add": """
+        new = {"web": 0.5, "code": 0.3, "crawl-2": 0.2}
+        mixed.edit(tokenmill.Add("crawl-2", data, weights=new), at=200)""",
+    "tokenmill.Ban": """
+        forget = tokenmill.Ban(documents=[3, 17], source="web")""",
+    "tokenmill.edit_state": """
+        state = tokenmill.edit_state(mixed.state_dict(), tokenmill.Skip(samples=(800, 900)))""",
     "tokenmill.FillInTheMiddle": """
         fim = tokenmill.FillInTheMiddle(rate=0.5, prefix_id=1, middle_id=2, suffix_id=3)
         coder = tokenmill.BatchLoader(data, block_size=128, augment=[fim])""",
