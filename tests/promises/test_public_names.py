@@ -10,9 +10,12 @@ import tokenmill
 def test_the_public_names_are_these():
     """A name that goes, or comes, is a change users notice: it needs a line in the changelog."""
     assert tokenmill.__all__ == [
+        "Add",
         "BadInputError",
+        "Ban",
         "BatchLoader",
         "Blocks",
+        "Cap",
         "CorruptShardError",
         "DownloadError",
         "DropTokens",
@@ -27,7 +30,9 @@ def test_the_public_names_are_these():
         "OrderMismatchError",
         "PrepareError",
         "ReplaceTokens",
+        "Reweight",
         "SettingsMismatchError",
+        "Skip",
         "Stopped",
         "TokenDataset",
         "TokenizerMismatchError",
@@ -38,6 +43,7 @@ def test_the_public_names_are_these():
         "__version__",
         "convert",
         "download_tokenized_data",
+        "edit_state",
         "estimate",
         "from_array",
         "inspect",
