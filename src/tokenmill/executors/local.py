@@ -49,27 +49,36 @@ class LocalExecutor(Executor):
             for number, task in enumerate(tasks):
                 yield number, function(*task)
             return
-        waiting = deque((number, task, 1) for number, task in enumerate(tasks))
         try:
-            yield from self._run(function, waiting)
+            yield from self._run(function, enumerate(tasks))
         except BaseException:
             self.close()
             raise
 
     def _run(
-        self, function: TaskFunction, waiting: "deque[tuple[int, Task, int]]"
+        self, function: TaskFunction, tasks: Iterator[tuple[int, Task]]
     ) -> Iterator[tuple[int, Any]]:
-        """Run what waits: (number, task, which attempt it is)."""
-        while len(self._pool) < min(self.workers, len(waiting)):
-            self._pool.append(_Worker())
+        """Run numbered tasks; the next one is asked for when a worker is free."""
+        again = deque[tuple[int, Task, int]]()  # with the number of the attempt
         idle = list(self._pool)
         busy: dict[Any, tuple[_Worker, int, Task, int]] = {}
-        while waiting or busy:
-            while waiting and idle:
-                worker, (number, task, attempt) = idle.pop(), waiting.popleft()
+        while True:
+            while len(busy) < self.workers:
+                if again:
+                    number, task, attempt = again.popleft()
+                elif (new := next(tasks, None)) is not None:
+                    (number, task), attempt = new, 1
+                else:
+                    break
+                if not idle:
+                    idle.append(_Worker())
+                    self._pool.append(idle[-1])
+                worker = idle.pop()
                 with suppress(ConnectionError):  # it died idle: that shows when its answer is read
                     worker.connection.send((function, task))
                 busy[worker.connection] = worker, number, task, attempt
+            if not busy:
+                return
             for ready in wait(list(busy)):
                 worker, number, task, attempt = busy.pop(ready)
                 try:
@@ -79,7 +88,7 @@ class LocalExecutor(Executor):
                     if attempt == ATTEMPTS:
                         who = "a worker process"
                         raise WorkerDiedError(who, ATTEMPTS, how, function, number) from None
-                    waiting.appendleft((number, task, attempt + 1))
+                    again.append((number, task, attempt + 1))
                     idle.append(_Worker())
                     self._pool[self._pool.index(worker)] = idle[-1]
                     continue

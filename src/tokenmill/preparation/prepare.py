@@ -4,6 +4,7 @@ One rule: the plan is a function of the inputs and the settings, never of the wo
 worker or sixty-four, run through or killed and started again: the same bytes.
 
     plan                  list the inputs, cut them into units               plan.py
+    unpack                large compressed files become text                 stages/unpack.py
     characters            the vocabulary of `chars`, from the input          stages/unit_text.py
     existing-lines        hash the lines of the dataset that is added to     stages/duplicates.py
     lines                 read, clean, hash every line                       stages/unit_text.py
@@ -27,13 +28,14 @@ Which of these a preparation needs, and what their tasks are, is a table: stage_
 
 import os
 import time
+from dataclasses import replace
 from typing import Unpack
 
 from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import BadInputError
 from tokenmill.executors.executor import Executor, check_engine, open_engine
-from tokenmill.preparation.budget.disk_space import check_space, is_small_job
+from tokenmill.preparation.budget.disk_space import check_space, has_room_for_text, is_small_job
 from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
 from tokenmill.preparation.input_notes import changed_lines, notes_on_inputs
 from tokenmill.preparation.inputs import Inputs, find_inputs
@@ -53,7 +55,7 @@ from tokenmill.preparation.stages.join import load_joined
 from tokenmill.preparation.val_inputs import ValInput, check_splits, held_out_inputs
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
 from tokenmill.preparation.workspace.target import Target, open_target
-from tokenmill.text.inputs.units import cut_into_units, group_small_files
+from tokenmill.text.inputs.units import cut_into_units, group_small_files, worth_unpacking
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 
 
@@ -160,6 +162,9 @@ def start(
         bool(held_out) or bool(recorded_held_out(target.previous)),
         target.folder_for(settings, sources),
     )
+    if (unpacked := worth_unpacking(sources)) and has_room_for_text(plan):
+        units = cut_into_units(sources, unit_bytes, unpacked=unpacked)
+        plan = replace(plan, units=tuple(group_small_files(units, sources, unit_bytes)))
     check_space(plan)
     tokenizer = target.tokenizer(given)
     plan = begin(plan, tokenizer, restart=target.replaces, say=progress.say)
@@ -176,6 +181,7 @@ def run_stages(
     """
     this = Preparation(plan, target.previous, executor, progress)
     run = this.run
+    run("unpack")
 
     if found := run("characters"):
         characters = set().union(*(receipt["characters"] for receipt in found))

@@ -5,7 +5,8 @@ script, progress and docs/many_machines.md take their words from it. All tasks o
 at once, on any machine; a stage begins when the one before it is complete.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from tokenmill.base.atomic import keep
 from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.executors.executor import Executor, WorkerDiedError
+from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.budget.disk_space import has_room_for_text
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.stages.assemble import assemble_shard
@@ -34,10 +36,12 @@ from tokenmill.preparation.stages.encode import encode_unit
 from tokenmill.preparation.stages.encoded import split_of
 from tokenmill.preparation.stages.join import join_units, load_joined
 from tokenmill.preparation.stages.unit_text import find_characters, hash_lines
+from tokenmill.preparation.stages.unpack import Unpacking, files_to_unpack, unpack_file
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import Receipt, TaskWithReceipt, bytes_and_tokens
 from tokenmill.shards.manifest import Manifest
+from tokenmill.tokens.cuts import AT_CHARACTERS
 
 FIXED = "when the file is fixed, the same command starts again"
 
@@ -56,6 +60,8 @@ class Preparation:
     documents: Searched | None = None
     """Where the repeated documents are, if they are to be dropped."""
     layout: Layout | None = None
+    unpacking: Unpacking | None = None
+    """Large compressed files on their way to text, beside the stages that read them."""
 
     def __post_init__(self) -> None:
         self.out_dir = str(self.plan.workspace.out_dir.absolute())  # tasks may run elsewhere
@@ -95,27 +101,42 @@ class Preparation:
             return []
         if not (num_tasks := NUM_TASKS[stage.per](self)):
             return []
+        if stage.task is unpack_file and isinstance(self.executor, LocalExecutor):
+            self.unpacking = Unpacking(self.plan, self.out_dir, self.executor.workers)
+            return []
         shared = stage.shared(self)
         receipts: list[Receipt] = [{}] * num_tasks
+        unpacking = self.unpacking if stage.per == UNIT else None
+        numbers = list[int]()
+
+        def tasks() -> Iterator[tuple[Any, ...]]:
+            for number in (
+                unpacking.units_in_turn(self._cuts(stage)) if unpacking else range(num_tasks)
+            ):
+                numbers.append(number)
+                yield self.out_dir, number, *shared
+
         total = self.plan.bytes_in if stage.in_bytes else num_tasks
         measure = bytes_and_tokens if stage.in_bytes else None
-        tasks = [(self.out_dir, number, *shared) for number in range(num_tasks)]
-        results = self.executor.run(stage.task, tasks)
+        results = self.executor.run(stage.task, tasks())
         units, finished = UnderWay(self.plan.workspace), list[int]()
         units.clear()
         try:
-            for number, receipt in self.progress.follow(
+            for at, receipt in self.progress.follow(
                 name,
                 results,
                 total=total,
                 measure=measure,
                 under_way=lambda: units.bytes_read(but=finished) if stage.in_bytes else 0,
             ):
-                receipts[number] = receipt
-                finished.append(number)
+                receipts[numbers[at]] = receipt
+                finished.append(numbers[at])
+            if unpacking is not None:
+                unpacking.finish()
         except WorkerDiedError as died:
             if stage.per == UNIT:
-                died.source, unit = self.plan.name_of(died.task), self.plan.units[died.task]
+                number = numbers[died.task]
+                died.source, unit = self.plan.name_of(number), self.plan.units[number]
                 died.message += f", reading {died.source}"
                 if unit.num_sources == 1:
                     died.message += f" from {unit.start:,} to {unit.stop:,}"
@@ -126,7 +147,14 @@ class Preparation:
             if isinstance(error, BadInputError):
                 error.hint = f"{error.hint}; {FIXED}" if error.hint else FIXED
             raise
+        finally:
+            if unpacking is not None:
+                unpacking.stop()
         return receipts
+
+    def _cuts(self, stage: "Stage") -> re.Pattern[bytes] | None:
+        """Where a stage that reads units may cut documents."""
+        return AT_CHARACTERS if stage.task is find_characters else self.plan.tokenizer.cuts
 
 
 @dataclass(frozen=True)
@@ -149,6 +177,8 @@ class Stage:
     """Needed only where a dataset is added to."""
     large: bool = False
     """Needed only where more hashes are compared than one search takes (`duplicates.py`)."""
+    unpacks: bool = False
+    """Needed only where large compressed files are cut into units."""
     in_bytes: bool = False
     """Whether progress is counted in bytes of input, not in tasks."""
 
@@ -160,6 +190,7 @@ class Stage:
             (self.dedup in (None, settings.dedup) or keeps_apart)
             and (self.tokenizer is None or (self.tokenizer == settings.tokenizer and not adds))
             and (adds or not self.adds)
+            and (not self.unpacks or bool(files_to_unpack(plan)))
         )
 
 
@@ -167,6 +198,7 @@ UNIT, PART = "unit of input", "part of encoded documents"
 OLD_SHARD = "shard of the dataset that is added to"
 LINES, DOCUMENTS = "lines", "documents"
 STAGES = (
+    Stage("unpack", unpack_file, "large compressed file", unpacks=True),
     Stage("characters", find_characters, UNIT, tokenizer="chars", in_bytes=True),
     Stage("existing-lines", hash_existing_lines, OLD_SHARD, LINES, adds=True),
     Stage("lines", hash_lines, UNIT, LINES, lambda run: (run.first, run.keep_text), in_bytes=True),
@@ -208,6 +240,7 @@ STAGES = (
     Stage("assemble", assemble_shard, "shard"),
 )
 NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
+    "large compressed file": lambda run: len(files_to_unpack(run.plan)),
     "preparation": lambda run: 1,
     UNIT: lambda run: len(run.plan.units),
     PART: lambda run: len(load_joined(run.out_dir).parts),

@@ -1,5 +1,6 @@
 """The stages of a preparation, a task at a time; the order is in prepare.py.
 
+unpack.py      large compressed files become text that can be cut into units
 unit_text.py   the text of a unit, read and cleaned; its characters and its lines
 hash_runs.py   files of sorted hashes, read in slices
 duplicates.py  which lines or documents were seen before

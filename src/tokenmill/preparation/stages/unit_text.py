@@ -7,7 +7,7 @@ in advance. This leaves 24 bytes a line on disk, and the cleaned text itself if 
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
@@ -17,6 +17,7 @@ from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.preparation.budget.memory_budget import load_limits, one_at_a_time
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Hashed, write_runs
+from tokenmill.preparation.stages.unpack import find_unpacked, in_compressed_bytes, is_unpacked
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import (
@@ -31,7 +32,7 @@ from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import whole_file
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import Chunk, ReadRules
-from tokenmill.text.reading.read import read_files, read_unit
+from tokenmill.text.reading.read import read_files, read_part, read_unit
 from tokenmill.text.reading.read_text import read_small_file
 from tokenmill.tokens.bytes_and_chars import chars_of
 from tokenmill.tokens.cuts import AT_CHARACTERS
@@ -114,11 +115,13 @@ def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Ite
         if one_by_one and (small := read_small_file(source, chunk_bytes)):
             yield small
             return
-        part = where if where.num_sources == 1 else whole_file(source)
+        rules = rules_for(source.kind)
         try:
-            yield from read_unit(
-                source, part, rules_for(source.kind), cuts=cuts, chunk_bytes=chunk_bytes
-            )
+            if is_unpacked(plan, unit):
+                yield from _unpacked_chunks(plan, unit, rules, cuts)
+                return
+            part = where if where.num_sources == 1 else whole_file(source)
+            yield from read_unit(source, part, rules, cuts=cuts, chunk_bytes=chunk_bytes)
         except TooLargeError as error:
             limits.explain(error, source.kind)
             raise
@@ -129,6 +132,18 @@ def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Ite
         long_line = settings.long_line if settings.dedup == "lines" else None
         for chunk in chunks:
             yield clean_chunk(chunk, normalize=settings.normalize, long_line=long_line)
+
+
+def _unpacked_chunks(
+    plan: Plan, unit: int, rules: ReadRules, cuts: re.Pattern[bytes] | None
+) -> Iterator[Chunk]:
+    """The chunks of a part of a compressed file."""
+    where = plan.units[unit]
+    source, part = find_unpacked(plan, unit)
+    chunks: Iterable[Chunk] = ()
+    if part.start < part.stop or where.start == 0:
+        chunks = read_part(source, part, rules, cuts=cuts, chunk_bytes=plan.chunk_bytes)
+    yield from in_compressed_bytes(chunks, part, where)
 
 
 @contextmanager

@@ -8,6 +8,7 @@
     standard-input       what came from standard input
     under-way            how far each unit of the running stage is, to be shown
     published            hash of the manifest, written right before the manifest itself
+    unpacked/N.text      text of a large compressed input, with N.ends, where it is cut
     lines/N.runs         hashes of the lines of unit N (only with line deduplication)
     lines/N.text         its cleaned text, if there is room, until it is encoded
     units/N.edges        text of unit N that its neighbours must see before it can be encoded

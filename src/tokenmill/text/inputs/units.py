@@ -3,13 +3,14 @@
 An uncompressed text or JSONL file becomes ranges of bytes; where such a unit really begins and
 ends is found when it is read (`align.py`), so planning a terabyte reads nothing but footers. A
 parquet file becomes runs of row groups, whose sizes are in its footer; a compressed file and a CSV
-file are one unit each. Many small files are one unit together: what a unit costs, however small it
-is, is what reading a megabyte costs. pyarrow is loaded only when a parquet file is met.
+file are one unit each, but a compressed text that is a large part of the input may be unpacked
+first, and is then cut too. Many small files are one unit together: what a unit costs, however small
+it is, is what reading a megabyte costs. pyarrow is loaded only when a parquet file is met.
 """
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
@@ -24,6 +25,8 @@ _BLOCK_BYTES = 1 << 20  # unpacked at a time
 _SMALL_BYTES = 1 << 20  # a larger file is a unit of its own: errors then name it
 _MOST_FILES = 10_000  # in one unit
 _UNPACKED = 32  # times the size of a compressed file, or more, but seldom
+_UNPACKED_OF_TEXT = 8  # the same of text, rather too much: small units are the better for balance
+_LARGE_SHARE = 16
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,13 @@ class Unit:
         return range(self.source, self.source + self.num_sources)
 
 
-def cut_into_units(sources: Sequence[Source], unit_bytes: int) -> list[Unit]:
-    """Units of about `unit_bytes` each, in the order of the sources; at least one a source."""
+def cut_into_units(
+    sources: Sequence[Source], unit_bytes: int, *, unpacked: Collection[int] = ()
+) -> list[Unit]:
+    """Units of about `unit_bytes` each, in the order of the sources; at least one a source.
+
+    `unpacked` are the numbers of compressed files whose text will be at hand: they are cut too.
+    """
     if unit_bytes < 1:
         raise ValueError(f"unit_bytes is {unit_bytes}; it must be at least 1")
     units = []
@@ -52,11 +60,27 @@ def cut_into_units(sources: Sequence[Source], unit_bytes: int) -> list[Unit]:
         if source.kind == "parquet" and source.compression is None:
             units += _runs_of_row_groups(number, source, unit_bytes)
         elif source.compression is None and source.kind in ("text", "jsonl"):
-            starts = range(0, max(source.size, 1), unit_bytes)
-            units += [Unit(number, at, min(at + unit_bytes, source.size)) for at in starts]
+            units += _ranges(number, source, unit_bytes)
+        elif number in unpacked:
+            units += _ranges(number, source, -(-unit_bytes // _UNPACKED_OF_TEXT))
         else:
             units.append(Unit(number, 0, source.size))
     return units
+
+
+def _ranges(number: int, source: Source, size: int) -> list[Unit]:
+    starts = range(0, max(source.size, 1), size)
+    return [Unit(number, at, min(at + size, source.size)) for at in starts]
+
+
+def worth_unpacking(sources: Sequence[Source]) -> list[int]:
+    """Compressed texts that are a large part of the input: one reader would keep all waiting."""
+    most = sum(source.size for source in sources) // _LARGE_SHARE
+    return [
+        number
+        for number, source in enumerate(sources)
+        if source.compression and source.kind in ("text", "jsonl") and source.size > most
+    ]
 
 
 def whole_file(source: Source) -> Unit:

@@ -26,8 +26,10 @@ from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
+from tokenmill.text.reading.align import Aligner
 from tokenmill.text.reading.bad_input import UNREADABLE
 from tokenmill.text.reading.chunks import Chunk, Edge, ReadRules
+from tokenmill.text.reading.document_rules import BySeparator
 from tokenmill.text.reading.read_csv import read_csv
 from tokenmill.text.reading.read_jsonl import read_jsonl
 from tokenmill.text.reading.read_parquet import read_parquet
@@ -49,6 +51,19 @@ def read_unit(
         yield chunk
         return
     check_unchanged(source)
+    yield from read_part(source, unit, rules, cuts=cuts, chunk_bytes=chunk_bytes)
+    check_unchanged(source)
+
+
+def read_part(
+    source: Source,
+    unit: Unit,
+    rules: ReadRules,
+    *,
+    cuts: re.Pattern[bytes] | None = None,
+    chunk_bytes: int,
+) -> Iterator[Chunk]:
+    """The same of a file that nobody changes but by adding to it."""
     try:
         if source.kind == "parquet":
             yield from read_parquet(source, unit, rules, chunk_bytes)
@@ -60,7 +75,15 @@ def read_unit(
             yield from read_text(source, unit, rules, cuts, chunk_bytes)
     except OSError as error:
         raise open_input.cannot_read(source.path, error) from error
-    check_unchanged(source)
+
+
+def is_settled(
+    source: Source, place: int, rules: ReadRules, cuts: re.Pattern[bytes] | None
+) -> bool:
+    """Whether it is known where a unit ends that is planned to end here, while the file grows."""
+    by_line = source.kind == "jsonl"
+    documents = BySeparator(b"\n") if by_line else rules.document_rule()
+    return Aligner(source, rules, documents, None if by_line else cuts).is_settled(place)
 
 
 def read_files(

@@ -1,0 +1,145 @@
+"""A large compressed file is read by all workers, with the same result as its text."""
+
+import bz2
+import gzip
+import importlib
+import json
+import lzma
+import random
+import sys
+
+import pytest
+from preparation.oracle import hashes_of_files
+
+from tokenmill.errors import BadInputError
+from tokenmill.executors.numbered import JobPart
+from tokenmill.preparation import jobs
+from tokenmill.preparation.plan import load_plan
+from tokenmill.preparation.prepare import prepare
+from tokenmill.preparation.stages.unpack import is_unpacked
+from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.units import cut_into_units, worth_unpacking
+
+zstd = importlib.import_module(
+    "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+)
+PACKERS = {
+    "gz": lambda data: gzip.compress(data, 1),
+    "bz2": bz2.compress,
+    "xz": lambda data: lzma.compress(data, preset=0),
+    "zst": zstd.compress,
+}
+SETTINGS = {"tokenizer": "bytes", "val_fraction": 0.0, "unit_bytes": 800_000}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Documents of several lines that hardly get smaller, a fifth of them seen before."""
+    generator = random.Random(0)
+    lines = [generator.randbytes(generator.randrange(8, 60)).hex() for _ in range(30_000)]
+    return [
+        "\n".join([*lines[at : at + 20], *generator.sample(lines, 5)])
+        for at in range(0, len(lines), 20)
+    ]
+
+
+@pytest.fixture(scope="module")
+def texts(rows):
+    jsonl = "".join(json.dumps({"text": row}) + "\n" for row in rows)
+    return {"jsonl": jsonl.encode(), "txt": "\n\n".join(rows).encode()}
+
+
+def shards(folder):
+    return {name: found for name, found in hashes_of_files(folder).items() if "shard_" in name}
+
+
+def num_unpacked(out):
+    plan = load_plan(out)
+    return sum(is_unpacked(plan, unit) for unit in range(len(plan.units)))
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+@pytest.mark.parametrize("kind", ["jsonl", "txt"])
+def test_every_compression_gives_the_bytes_of_the_text(tmp_path, texts, kind, suffix):
+    workers = 2 if suffix == "gz" else 1
+    options = {"documents": "paragraph"} if (kind, suffix) == ("txt", "zst") else {}
+    found = {}
+    for name, data in ((kind, texts[kind]), (f"{kind}.{suffix}", PACKERS[suffix](texts[kind]))):
+        (tmp_path / f"a.{name}").write_bytes(data)
+        jobs.plan(tmp_path / f"a.{name}", tmp_path / name, **SETTINGS, **options)
+        assert (num_unpacked(tmp_path / name) > 5) == name.endswith(suffix)
+        prepare(tmp_path / f"a.{name}", tmp_path / name, workers=workers, **SETTINGS, **options)
+        found[name] = shards(tmp_path / name)
+    assert found[kind] == found[f"{kind}.{suffix}"]
+
+
+def test_parts_of_a_preparation_unpack_it_once(tmp_path, texts):
+    (tmp_path / "a.jsonl").write_bytes(texts["jsonl"])
+    (tmp_path / "a.jsonl.gz").write_bytes(PACKERS["gz"](texts["jsonl"]))
+    prepare(tmp_path / "a.jsonl", tmp_path / "text", workers=1, **SETTINGS)
+    jobs.plan(tmp_path / "a.jsonl.gz", tmp_path / "out", **SETTINGS)
+
+    while not jobs.status(tmp_path / "out").complete:
+        for number in range(2):
+            jobs.work(tmp_path / "out", JobPart(number, 2))
+    assert [stage.name for stage in jobs.status(tmp_path / "out").stages][:2] == ["unpack", "lines"]
+    jobs.finish(tmp_path / "out")
+
+    assert shards(tmp_path / "out") == shards(tmp_path / "text")
+
+
+def test_what_a_killed_run_had_unpacked_is_not_trusted(tmp_path, texts):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(PACKERS["gz"](texts["txt"]))
+    prepare(path, tmp_path / "alone", workers=1, **SETTINGS)
+    plan = jobs.plan(path, tmp_path / "out", **SETTINGS)
+    folder = plan.workspace.path("unpacked", "")
+    folder.mkdir()
+    (folder / "0.text").write_bytes(bytes(10_000_000))
+    ends = range(100_000, 100_001 + len(plan.units))
+    (folder / "0.ends").write_bytes(b"".join(end.to_bytes(8, "little") for end in ends))
+
+    prepare(path, tmp_path / "out", workers=2, **SETTINGS)
+
+    assert hashes_of_files(tmp_path / "out") == hashes_of_files(tmp_path / "alone")
+
+
+def test_a_damaged_file_is_an_error_at_the_place(tmp_path, texts):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(PACKERS["gz"](texts["txt"])[:-1000])
+
+    for workers in (1, 2):
+        with pytest.raises(BadInputError, match=r"a\.txt\.gz is cut short.*after [\d,]+ bytes"):
+            prepare(path, tmp_path / "out", workers=workers, **SETTINGS)
+
+
+def test_bad_lines_have_the_numbers_they_have_in_the_text(tmp_path, texts):
+    lines = texts["jsonl"].splitlines(keepends=True)
+    lines[1200] = b"not JSON\n"
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(PACKERS["gz"](b"".join(lines)))
+
+    with pytest.raises(BadInputError, match="gz:1201"):
+        prepare(path, tmp_path / "out", workers=2, **SETTINGS)
+    summary = prepare(path, tmp_path / "out", workers=2, on_bad_input="skip", **SETTINGS)
+    assert "a.jsonl.gz:1201" in str(summary.bad_input)
+
+
+def test_only_files_that_are_a_large_part_are_cut(tmp_path):
+    sizes = [100, 100, 10_000, 300]
+    kinds = ["gzip", "gzip", "gzip", None]
+    sources = [
+        Source(f"{n}", f"{n}", size, 0, "text", compression)
+        for n, (size, compression) in enumerate(zip(sizes, kinds, strict=True))
+    ]
+    unpacked = worth_unpacking(sources)
+
+    assert unpacked == [2]
+    units = cut_into_units(sources, 8000, unpacked=unpacked)
+    assert [(unit.source, unit.start, unit.stop) for unit in units] == [
+        (0, 0, 100),
+        (1, 0, 100),
+        *((2, at, at + 1000) for at in range(0, 10_000, 1000)),
+        (3, 0, 300),
+    ]
+    assert not worth_unpacking(sources[:2] * 16)
