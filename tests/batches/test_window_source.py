@@ -6,6 +6,8 @@ import pickle
 import numpy as np
 import pytest
 from batches.numbered import numbered
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tokenmill import BatchLoader
 
@@ -27,6 +29,22 @@ def test_item_i_is_the_ith_sample_of_the_order():
     ]
     assert windows[np.int64(-1)].tolist() == walked[-1]
     assert [row.tolist() for row in windows] == walked
+
+
+RUNS = st.lists(st.tuples(st.integers(0, 45), st.integers(1, 9)), min_size=1, max_size=30)
+
+
+@given(runs=RUNS, stride=st.integers(1, 3))
+def test_runs_of_items_are_the_items_wherever_they_begin_and_however_they_continue(runs, stride):
+    """What is located ahead for a run must not show: neither if others follow, nor if not."""
+    loader = BatchLoader(numbered(23 * BLOCK + 1), batch_size=1, block_size=BLOCK, epochs=2)
+    alone, source = [row.tolist() for row in loader.windows()], loader.windows()
+
+    for first, size in runs:
+        for start in range(first, 47 - size, stride * size):
+            found = source.batch(range(start, start + size))
+            assert found.tokens.tolist() == alone[start : start + size]
+            assert found.samples.tolist() == list(range(start, start + size))
 
 
 def test_items_outside_are_refused():

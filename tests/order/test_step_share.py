@@ -11,7 +11,8 @@ from tokenmill.order.step_share import StepShare
 @pytest.mark.parametrize("origin", [0, 3, 1000])
 def test_all_ranks_of_some_steps_are_one_run_of_samples(world_size, batch_size, origin):
     taken = [
-        StepShare(batch_size, rank, world_size, origin).samples(2, 4) for rank in range(world_size)
+        StepShare(batch_size, rank, world_size, origin).samples(range(2, 6))
+        for rank in range(world_size)
     ]
 
     run = np.concatenate(taken, axis=1).ravel()
@@ -24,7 +25,7 @@ def test_the_taker_of_a_sample_is_where_it_is_taken():
     ranks = [StepShare(3, rank, 4, origin=5) for rank in range(4)]
     for step in range(3):
         for rank, each in enumerate(ranks):
-            for row, sample in enumerate(each.samples(step)[0].tolist()):
+            for row, sample in enumerate(each.samples(range(step, step + 1))[0].tolist()):
                 assert each.taker_of(sample) == (step, rank, row)
 
 

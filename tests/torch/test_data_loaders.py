@@ -219,3 +219,23 @@ def test_a_workers_state_is_refused_by_another_worker():
 
     with pytest.raises(OrderMismatchError, match=r"(?s)worker 1 of 3.*StatefulTokenLoader"):
         next(iter(iterable))
+
+
+@pytest.mark.parametrize("items", ["pair", "dict", "hugging_face", "window"])
+def test_a_batch_that_torch_puts_together_is_its_items(items):
+    windows = WindowsDataset(numbered(200), block_size=8, items=items)
+    alone = [windows[i] for i in range(10)]
+    rows = windows.__getitems__(range(10))
+    numbers = torch.tensor([3, 0, 9])
+
+    def parts(made):
+        made = list(made.values()) if isinstance(made, dict) else made
+        return [part.tolist() for part in ([made] if items == "window" else made)]
+
+    collate = torch.utils.data.default_collate
+    whole = collate(rows)
+    assert type(whole) is type(collate(alone))
+    assert parts(whole) == parts(collate(alone))
+    assert parts(collate([rows[i] for i in numbers])) == parts(collate([alone[i] for i in numbers]))
+    assert parts(collate(rows + rows[:2])) == parts(collate(alone + alone[:2]))
+    assert all(part.is_contiguous() for part in (whole if items == "pair" else ()))

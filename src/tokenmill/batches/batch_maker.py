@@ -15,7 +15,7 @@ import operator
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from tokenmill.order.step_share import StepShare
 POSITIONS_AT_ONCE = 1 << 16
 TOKENS_AT_ONCE = 1 << 19
 _A_MOMENT = 2e-3  # seconds
+_NO_STEP = range(-1, 0)
 _EPOCHS_AT_ONCE = 32  # a tiny dataset has many epochs in few steps, and each has keys of its own
 _KEPT_UP_TO = 16 << 20  # bytes; glibc learns up to 32 MiB
 
@@ -48,26 +49,26 @@ class BatchMaker:
         tokens = self.share.batch_size * self.order.block_size
         self._most_together = max(1, TOKENS_AT_ONCE // tokens)
 
-    def run(self, first_step: int, stop_step: int | None = None) -> Iterator[Batch]:
-        """The batches of the steps from `first_step` on, before `stop_step` if there is one."""
+    def run(self, first: int, stop: int | None = None, stride: int = 1) -> Iterator[Batch]:
+        """The batches of the steps first, first + stride, ..., before `stop` if there is one."""
         keep_freed_memory()
-        step, num_steps = first_step, 1
+        step, num_steps = first, 1
         smallest = min(source.samples_per_epoch for source in self.order.sources)
-        by_epochs = _EPOCHS_AT_ONCE * smallest // self.share.samples_per_step
+        by_epochs = _EPOCHS_AT_ONCE * smallest // (self.share.samples_per_step * stride)
         positions = int(POSITIONS_AT_ONCE / self.rows.pieces_per_row)
         most = max(1, min(positions // self.share.batch_size, by_epochs))
-        while stop_step is None or step < stop_step:
-            if stop_step is not None:
-                num_steps = min(num_steps, stop_step - step)
-            samples = self.share.samples(step, num_steps)
-            yield from self._batches(step, samples, self.rows.locate(samples))
-            step += num_steps
+        while stop is None or step < stop:
+            after = step + num_steps * stride
+            steps = range(step, after if stop is None else min(after, stop), stride)
+            samples = self.share.samples(steps)
+            yield from self._batches(steps, samples, self.rows.locate(samples))
+            step = after
             num_steps = min(2 * num_steps, most)
 
-    def _batches(self, step: int, samples: np.ndarray, places: Any) -> Iterator[Batch]:
-        """The batches of the samples of some steps, one step a row, from `step` on."""
+    def _batches(self, steps: range, samples: np.ndarray, places: Any) -> Iterator[Batch]:
+        """The batches of some steps, one step a row of `samples`."""
         i, together = 0, 1  # the next step to make, and how many at once
-        while i < len(samples):
+        while i < len(steps):
             these = places.steps(i, i + together)
             began = time.perf_counter()
             try:
@@ -78,7 +79,8 @@ class BatchMaker:
                 together = 1  # what is wrong with one batch is raised when its turn comes
                 continue
             seconds = time.perf_counter() - began
-            for batch in self._made(step + i, samples[i : i + len(stored)], these, stored, marks):
+            several = slice(i, i + len(stored))
+            for batch in self._made(steps[several], samples[several], these, stored, marks):
                 yield batch
                 i += 1
             if seconds > _A_MOMENT:
@@ -86,15 +88,14 @@ class BatchMaker:
             elif seconds < _A_MOMENT / 2:
                 together = min(2 * together, self._most_together)
 
-    def batch_of(self, samples: np.ndarray) -> Batch:
-        """These samples as one batch, of no step."""
-        places = self.rows.locate(samples[None])
-        stored, marks = self.rows.take(places)  # type: ignore[arg-type]
-        return next(self._made(-1, samples[None], places, stored, marks))
+    def batch_of(self, samples: np.ndarray, places: Any) -> Batch:
+        """These samples, located as one step, as a batch of no step."""
+        stored, marks = self.rows.take(places)
+        return next(self._made(_NO_STEP, samples[None], places, stored, marks))
 
     def _made(
         self,
-        step: int,
+        steps: range,
         samples: np.ndarray,
         places: Any,
         stored: np.ndarray,
@@ -102,11 +103,20 @@ class BatchMaker:
     ) -> Iterator[Batch]:
         """The batches of these tokens, one step after the other."""
         starts, sources, augment = places.starts, places.sources, self.augment
-        for i, (tokens, mark) in enumerate(zip(stored, marks, strict=True)):
+        for i, (step, tokens, mark) in enumerate(zip(steps, stored, marks, strict=True)):
             tokens = tokens.astype(self.dtype, copy=False)
             pieces = places.row_pieces(i)
-            batch = Batch(tokens, step + i, samples[i], starts[i], sources[i], mark, pieces)
+            batch = Batch(tokens, step, samples[i], starts[i], sources[i], mark, pieces)
             yield batch if augment is None else augment(batch)
+
+
+class _LocatedAhead(NamedTuple):
+    """Where runs of `size` samples are, one after the other from sample `first` on."""
+
+    first: int
+    size: int
+    num_runs: int
+    places: Any
 
 
 class WindowSource:
@@ -118,6 +128,7 @@ class WindowSource:
 
     def __init__(self, maker: BatchMaker, num_samples: int) -> None:
         self._maker, self._num_samples = maker, num_samples
+        self._ahead: _LocatedAhead | None = None
 
     def __len__(self) -> int:
         return self._num_samples
@@ -141,7 +152,27 @@ class WindowSource:
         samples[samples < 0] += self._num_samples
         if samples.size and not (samples.min() >= 0 and samples.max() < self._num_samples):
             raise IndexError(f"windows {list(indices)} of a source of {self._num_samples} windows")
-        return self._maker.batch_of(samples)
+        return self._maker.batch_of(samples, self._located(samples))
+
+    def _located(self, samples: np.ndarray) -> Any:
+        """Where these samples are; of a run of them, which others follow, many are located."""
+        size, ahead = len(samples), self._ahead
+        if size < 2 or not (samples[1:] - samples[:-1] == 1).all():
+            return self._maker.rows.locate(samples[None])
+        first, num_runs = int(samples[0]), 1
+        if ahead is not None and ahead.size == size:
+            run, rest = divmod(first - ahead.first, size)
+            if not rest and 0 <= run < ahead.num_runs:
+                return ahead.places.steps(run, run + 1)
+            if 0 <= run < 4 * ahead.num_runs:
+                num_runs = min(4 * ahead.num_runs, max(1, POSITIONS_AT_ONCE // size))
+        num_runs = min(num_runs, max(1, (self._num_samples - first) // size))
+        runs = first + np.arange(num_runs * size).reshape(num_runs, size)
+        self._ahead = _LocatedAhead(first, size, num_runs, self._maker.rows.locate(runs))
+        return self._ahead.places.steps(0, 1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_ahead": None}
 
     _getitems = __getitems__  # what Grain calls
 

@@ -15,7 +15,7 @@ from a step on (edits/); the state then holds the list of edits, too.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -195,6 +195,10 @@ class BatchLoader:
         """The batch of any step (of this pass), without moving the loader."""
         self._check_step(step)
         return next(self._maker.run(step, step + 1))
+
+    def batches(self, first: int, stride: int = 1) -> Iterator[Batch]:
+        """Those of steps first, first + stride, ... of this pass, without moving the loader."""
+        return self._maker.run(first, None if self.epochs is None else len(self), stride)
 
     def close(self) -> None:
         """End the prefetching thread; iterating again starts a new one."""

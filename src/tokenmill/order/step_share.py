@@ -41,15 +41,15 @@ class StepShare:
         """The first sample number of a step, over all ranks."""
         return self.origin + step * self.samples_per_step
 
-    def samples(self, step: int, num_steps: int = 1) -> np.ndarray:
-        """This rank's sample numbers in `num_steps` steps from `step`: (num_steps, batch_size).
+    def samples(self, steps: range) -> np.ndarray:
+        """This rank's sample numbers in these steps: (num_steps, batch_size).
 
-        >>> StepShare(batch_size=2, rank=1, world_size=3).samples(0, 2).tolist()
+        >>> StepShare(batch_size=2, rank=1, world_size=3).samples(range(2)).tolist()
         [[2, 3], [8, 9]]
         """
-        steps = np.arange(step, step + num_steps, dtype=np.int64)[:, None]
+        numbers = np.arange(steps.start, steps.stop, steps.step, dtype=np.int64)[:, None]
         rows = np.arange(self.batch_size, dtype=np.int64)
-        return self.origin + steps * self.samples_per_step + (self.rank * self.batch_size + rows)
+        return self.origin + numbers * self.samples_per_step + (self.rank * self.batch_size + rows)
 
     def taker_of(self, sample: int) -> tuple[int, int, int]:
         """The (step, rank, row) that takes a sample number; the inverse of `samples`.

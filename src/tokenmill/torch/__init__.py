@@ -4,6 +4,7 @@ world.py             which share of the data is mine, and where that was found
 torch_loader.py      TorchLoader: batches as tensors on a device; for a loop of your own
 torch_batch.py       TorchBatch: inputs, targets, documents; the forms of items; loss per source
 windows_dataset.py   WindowsDataset: map style; for Hugging Face, Accelerate, any DataLoader
+batch_rows.py        the items of a WindowsDataset: rows that know their batch
 windows_iterable.py  WindowsIterable: whole batches; for DataLoader(batch_size=None)
 stateful_loader.py   StatefulTokenLoader: workers, exact position; TokenDataLoader: it for Fabric
 device_copy.py       blocks of tokens to a GPU, in the width of the file

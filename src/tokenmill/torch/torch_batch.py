@@ -183,16 +183,6 @@ def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None
     )
 
 
-def rows_as(batch: Batch, items: str) -> list[Any]:
-    """The rows of a batch, each as an item by itself."""
-    made = batch_as(batch, items)
-    if items == "window":
-        return list(made)
-    if items == "pair":
-        return list(zip(*made, strict=True))
-    return [{name: table[i] for name, table in made.items()} for i in range(len(batch.tokens))]
-
-
 def loss_per_source(losses: Tensor, batch: TorchBatch, num_sources: int) -> tuple[Tensor, Tensor]:
     """Summed loss and number of targets of each source of a mixture, from the (B, T) losses.
 

@@ -16,7 +16,8 @@ from torch.utils.data import Dataset
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run.ordered_data import OrderKeywords
-from tokenmill.torch.torch_batch import check_items, rows_as
+from tokenmill.torch.batch_rows import rows_as
+from tokenmill.torch.torch_batch import check_items
 
 NOT_OF_A_SEQUENCE = (
     "batch_size", "rank", "world_size", "epochs", "prefetch", "documents", "max_documents",
@@ -64,11 +65,14 @@ class WindowsDataset(Dataset[Any]):
         self._epoch.fill_(epoch)
 
     def __getitem__(self, i: int) -> Any:
-        return self.__getitems__([i])[0]
+        row = self.__getitems__([i])[0]
+        if self.items == "window":
+            return row
+        return tuple(row) if self.items == "pair" else dict(row)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        """Several items at once: one gather instead of many."""
-        if any(not -self._length <= i < self._length for i in indices):
+        """Several items at once, as rows of one batch: one gather instead of many."""
+        if indices and not (-self._length <= min(indices) and max(indices) < self._length):
             raise IndexError(f"items {list(indices)} of a dataset of {self._length} windows")
         first = self.epoch * self._length
         samples = [first + i % self._length for i in indices]

@@ -8,7 +8,6 @@ A plain DataLoader has no position (it does not say what its workers have handed
 use `StatefulTokenLoader`, or torchdata's StatefulDataLoader around this dataset.
 """
 
-import itertools
 import sys
 from collections.abc import Iterator
 from typing import Any, Unpack
@@ -57,7 +56,8 @@ class WindowsIterable(IterableDataset[Any]):
         )
         self._epoch: torch.Tensor = shared_number(-1)
         self._resume: dict[str, Any] | None = None  # a loaded state, used by the next pass
-        self._position = {**self._loader.state_dict(), "worker": 0, "num_workers": 0}
+        self._next_step: int | None = None  # None: that of the loader
+        self._worker, self._num_workers = 0, 0
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -70,17 +70,10 @@ class WindowsIterable(IterableDataset[Any]):
         refuse_inside_accelerate(self.ranks.world_size)
         info, loader = get_worker_info(), self._loader
         worker, num_workers = (0, 0) if info is None else (info.id, info.num_workers)
-        stride = max(1, num_workers)
-        stop = None if loader.epochs is None else len(loader)
-        for step in itertools.count(self._first_step(worker, num_workers), stride):
-            if stop is not None and step >= stop:
-                return
-            batch = loader.batch(step)
-            state = loader.state_dict()
-            state["samples"] += (
-                (step + stride - loader.step) * loader.batch_size * loader.world_size
-            )
-            self._position = {**state, "worker": worker, "num_workers": num_workers}
+        first, stride = self._first_step(worker, num_workers), max(1, num_workers)
+        self._worker, self._num_workers = worker, num_workers
+        for batch in loader.batches(first, stride):
+            self._next_step = batch.step + stride
             yield batch_as(batch, self.items, self._dtype)
 
     def _first_step(self, worker: int, num_workers: int) -> int:
@@ -90,7 +83,7 @@ class WindowsIterable(IterableDataset[Any]):
             state, epoch = {**self._loader.state_dict(), "num_workers": 0}, int(self._epoch)
             if self._loader.epochs is not None and epoch >= 0:
                 state |= {"samples": epoch * len(self._loader.windows()), "pass": epoch}
-        self._loader.load_state_dict(state)
+        self._seek(state)
         if state["num_workers"] == 0:
             return self._loader.step + worker
         if (state["worker"], state["num_workers"]) != (worker, num_workers):
@@ -104,12 +97,21 @@ class WindowsIterable(IterableDataset[Any]):
 
     def state_dict(self) -> dict[str, Any]:
         """What comes next in this process; inside a worker, what that worker does next."""
-        return dict(self._position)
+        loader, state = self._loader, self._loader.state_dict()
+        if self._next_step is not None:
+            ahead = self._next_step - loader.step
+            state["samples"] += ahead * loader.batch_size * loader.world_size
+        return {**state, "worker": self._worker, "num_workers": self._num_workers}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Begin the next pass there; a state of other data or another order is refused."""
+        self._resume = state = {"worker": 0, "num_workers": 0, **state}
+        self._seek(state)
+        self._worker, self._num_workers = state["worker"], state["num_workers"]
+
+    def _seek(self, state: dict[str, Any]) -> None:
         self._loader.load_state_dict(state)
-        self._resume = self._position = {"worker": 0, "num_workers": 0, **state}
+        self._next_step = None
 
     def __getstate__(self) -> dict[str, Any]:
         refuse_inside_accelerate(self.ranks.world_size)  # on the way to a spawned worker
