@@ -172,8 +172,7 @@ class BatchLoader:
             raise StopIteration
         began = time.perf_counter()
         if self._batches is None or not self._batches.alive():
-            steps = self._maker.run(self.step, self._num_steps())
-            self._batches = Prefetcher(steps, self.prefetch)
+            self._batches = Prefetcher(self.batches(self.step), self.prefetch)
         try:
             batch: Batch = next(self._batches)
         except StopIteration:
@@ -194,11 +193,11 @@ class BatchLoader:
     def batch(self, step: int) -> Batch:
         """The batch of any step (of this pass), without moving the loader."""
         self._check_step(step)
-        return next(self._maker.run(step, step + 1))
+        return next(self.batches(step))
 
     def batches(self, first: int, stride: int = 1) -> Iterator[Batch]:
         """Those of steps first, first + stride, ... of this pass, without moving the loader."""
-        return self._maker.run(first, None if self.epochs is None else len(self), stride)
+        return self._maker.run(first, self._num_steps(), stride)
 
     def close(self) -> None:
         """End the prefetching thread; iterating again starts a new one."""
