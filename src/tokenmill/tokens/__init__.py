@@ -10,5 +10,6 @@ sentencepiece.py    SentencePiece `.model`
 bytes_and_chars.py  `bytes`: one id a byte; `chars`: one id a character, learned from the input
 gigatoken.py        the fast encoder for byte-level BPE, with its memory bounded
 cuts.py             where a text may be cut without changing its ids
+training/           words, merges and files of a tokenizer that is trained here
 vocabulary.py       the spelling of every id; ids back to text; the hash that names a tokenizer
 """

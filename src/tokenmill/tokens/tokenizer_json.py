@@ -147,7 +147,7 @@ def _from_text(text: str) -> bytes:
 
 
 def _from_byte_level(text: str) -> bytes:
-    letters = _byte_letters()
+    letters = byte_letters()
     try:
         return bytes(letters[letter] for letter in text)
     except KeyError:
@@ -155,8 +155,11 @@ def _from_byte_level(text: str) -> bytes:
 
 
 @functools.cache
-def _byte_letters() -> dict[str, int]:
-    """GPT-2's way to write a byte as a letter: printable ones as they are, others from U+0100."""
+def byte_letters() -> dict[str, int]:
+    """GPT-2's way to write a byte as a letter: printable ones as they are, others from U+0100.
+
+    They come in the order of GPT-2's ids.
+    """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     letters = {chr(byte): byte for byte in printable}
