@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tokenmill.batches.document_masks import DocumentMarks, mark_pieces
+from tokenmill.batches.rows.banned_places import BannedPlaces, banned_in_pieces
 from tokenmill.batches.rows.gather_pieces import PieceReader, doubled_begin
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.row_order import RowPieces
@@ -23,11 +24,13 @@ class PiecePlaces(NamedTuple):
     starts: np.ndarray
     """The first token of each row."""
     pieces: RowPieces
+    banned: BannedPlaces | None
 
     def steps(self, low: int, high: int) -> "PiecePlaces":
         rows = self.sources.shape[1]
         pieces = self.pieces.between(low * rows, min(high, len(self.sources)) * rows)
-        return PiecePlaces(self.sources[low:high], self.starts[low:high], pieces)
+        banned = self.banned and self.banned.steps(low, high)
+        return PiecePlaces(self.sources[low:high], self.starts[low:high], pieces, banned)
 
     def row_pieces(self, step: int) -> tuple[RowPieces, int]:
         """The pieces of all rows, and the first row of one of the steps."""
@@ -63,11 +66,14 @@ class DocumentRows:
 
     def locate(self, samples: np.ndarray) -> PiecePlaces:
         """The pieces of the row of each sample; (steps, rows) of samples."""
-        sources, pieces = self._order.locate_pieces(samples.reshape(-1))
+        sources, index = self._order.source_of(samples.reshape(-1))
+        pieces = self._order.pieces_of(sources, index)
         for number, data in enumerate(self._datasets):
             data.expect(pieces.starts[sources[pieces.rows] == number])
         starts = pieces.starts[pieces.firsts[:-1]]
-        return PiecePlaces(sources.reshape(samples.shape), starts.reshape(samples.shape), pieces)
+        sources, starts = sources.reshape(samples.shape), starts.reshape(samples.shape)
+        banned = banned_in_pieces(self._order, sources, index, pieces)
+        return PiecePlaces(sources, starts, pieces, banned)
 
     def take(self, places: PiecePlaces) -> tuple[np.ndarray, Sequence[DocumentMarks]]:
         """The tokens of each row of each batch, and where documents are in them."""
