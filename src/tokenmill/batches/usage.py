@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.dataset import TokenDataset
+from tokenmill.order.edited.edited_source import EditedSource, plain_order
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.source_order import SourceOrder
@@ -20,6 +21,7 @@ TARGETS_AT_ONCE = 1 << 26
 MOST_SAMPLES = 1 << 18
 STARTS_AT_ONCE = 1 << 20
 Places = npt.NDArray[np.int64]
+Source = SourceOrder | RowOrder | EditedSource
 
 
 class ShardUsage(NamedTuple):
@@ -59,16 +61,19 @@ def usage_of(
         used = np.diff(_targets_before(edges, source, count)).tolist()
         can_be = np.diff(_can_be_targets_before(edges, source)).tolist()
         shards = tuple(map(ShardUsage, (shard.file for shard in data.shards), can_be, used))
-        epochs = count / source.samples_per_epoch
-        found.append(SourceUsage(name, count, epochs, sum(used), shards))
+        found.append(SourceUsage(name, count, source.epochs_until(count), sum(used), shards))
     return found
 
 
 # All that follows answers for some edges on the axis: how many targets are before each?
 
 
-def _targets_before(edges: Places, source: SourceOrder | RowOrder, num_samples: int) -> Places:
+def _targets_before(edges: Places, source: Source, num_samples: int) -> Places:
     """In the first samples of a source."""
+    if isinstance(source, EditedSource):
+        order, stop = source.before_changes
+        plain = min(stop, num_samples)
+        return _targets_before(edges, order, plain) + _located(edges, source, plain, num_samples)
     if source.name == "random":  # nothing is known of an epoch before it is drawn
         return _located(edges, source, 0, num_samples)
     per_epoch = source.samples_per_epoch
@@ -96,33 +101,39 @@ def _in_an_epoch(edges: Places, source: SourceOrder | RowOrder, epoch: int) -> P
     return np.clip(edges - first, 0, windows.count * windows.block_size)
 
 
-def _can_be_targets_before(edges: Places, source: SourceOrder | RowOrder) -> Places:
+def _can_be_targets_before(edges: Places, source: Source) -> Places:
     """All but the first token of the axis; in rows without a begin token, of each document."""
-    if isinstance(source, SourceOrder):
+    order = plain_order(source)
+    if isinstance(order, SourceOrder):
         return np.maximum(edges - 1, 0)
-    if source.pieces.begin:
+    if order.pieces.begin:
         return edges.copy()
-    starts, before = source.documents.starts, np.zeros_like(edges)
+    starts, before = order.documents.starts, np.zeros_like(edges)
     for low in range(0, len(starts), STARTS_AT_ONCE):
         before += np.searchsorted(np.sort(starts[low : low + STARTS_AT_ONCE]), edges)
     return edges - before
 
 
-def _located(edges: Places, source: SourceOrder | RowOrder, first: int, stop: int) -> Places:
+def _located(edges: Places, source: Source, first: int, stop: int) -> Places:
     """In the samples first .. stop-1 of a source, each looked at."""
-    total = np.zeros_like(edges)
-    row = source.pieces if isinstance(source, RowOrder) else source.windows
-    at_once = min(max(1, TARGETS_AT_ONCE // row.block_size), MOST_SAMPLES)
+    total, order = np.zeros_like(edges), plain_order(source)
+    at_once = min(max(1, TARGETS_AT_ONCE // order.block_size), MOST_SAMPLES)
     for low in range(first, stop, at_once):
         samples = np.arange(low, min(low + at_once, stop), dtype=np.int64)
-        if isinstance(source, RowOrder):
+        if isinstance(order, RowOrder):
+            assert not isinstance(source, SourceOrder)
             pieces = source.locate(samples)
             begins = pieces.starts + ~pieces.begins  # its first token is a target after a begin
             ends = pieces.starts + pieces.lengths - pieces.begins
+            samples = samples[pieces.rows]
         else:
+            assert not isinstance(source, RowOrder)
             begins = source.starts(samples) + 1
-            ends = begins + source.windows.block_size
+            ends = begins + order.block_size
         total += _beyond(edges, begins) - _beyond(edges, ends)
+        if isinstance(source, EditedSource):
+            _, begins, ends = source.banned_parts(samples, begins, ends)
+            total -= _beyond(edges, begins) - _beyond(edges, ends)
     return total
 
 

@@ -5,7 +5,7 @@ such rows always has its document fields.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from tokenmill.batches.document_masks import DocumentMarks, mark_pieces
 from tokenmill.batches.rows.banned_places import BannedPlaces, banned_in_pieces
 from tokenmill.batches.rows.gather_pieces import PieceReader, doubled_begin
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.row_order import RowPieces
+from tokenmill.order.edited.edited_source import plain_order
+from tokenmill.order.row_order import RowOrder, RowPieces
 from tokenmill.order.sample_order import SampleOrder
 
 
@@ -55,8 +56,9 @@ class DocumentRows:
             for data in datasets
         ]
         self._stored_dtype = stored.pop() if len(stored) == 1 else dtype
+        plain = [cast("RowOrder", plain_order(rows)) for rows in order.rows_of_sources]
         self.pieces_per_row: float = max(
-            rows.pieces.count_of.sum() / rows.samples_per_epoch for rows in order.rows_of_sources
+            rows.pieces.count_of.sum() / rows.samples_per_epoch for rows in plain
         )
         """On average, for the source that has most."""
 

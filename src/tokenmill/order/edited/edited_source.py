@@ -14,7 +14,7 @@ import copy
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -87,8 +87,14 @@ class EditedSource:
 
     @property
     def samples_per_epoch(self) -> int:
-        """Of the first whole epoch after the last change; others may have more or fewer."""
-        return max(1, self.num_samples(self._segments[-1].epoch + 1))
+        """Of the epoch of the last change, had it been there from the start; others may differ."""
+        return max(1, self._left(len(self._segments) - 1).num_kept(self._segments[-1].epoch))
+
+    @property
+    def before_changes(self) -> tuple[Order, int]:
+        """The order before the first change, and the index up to which it holds."""
+        indices = [segment.index for segment in self._segments[1:]]
+        return self._segments[0].order, min(indices, default=1 << 62)
 
     # Epochs
 
@@ -109,6 +115,12 @@ class EditedSource:
         """How many samples an epoch has."""
         return self.first_of_epoch(epoch + 1) - self.first_of_epoch(epoch)
 
+    def epochs_until(self, index: int) -> float:
+        """How many epochs there are before a sample."""
+        epoch = int(self.epoch_of(np.array(index)))
+        first, following = self.first_of_epoch(epoch), self.first_of_epoch(epoch + 1)
+        return epoch + (index - first) / (following - first)
+
     # Tokens
 
     def starts(self, index: np.ndarray) -> np.ndarray:
@@ -122,6 +134,8 @@ class EditedSource:
 
     def locate(self, index: np.ndarray) -> RowPieces:
         """The pieces in the row of each sample of a 1-D array, without those that are banned."""
+        if not index.size:
+            return cast("RowOrder", self.order).locate(index)
         parts, places = [], []
         for left, here, positions, epoch in self._places(index):
             assert isinstance(left, RowsLeft)
@@ -129,13 +143,13 @@ class EditedSource:
             places.append(here)
         return parts[0] if len(parts) == 1 else join_rows(parts, places)
 
-    def banned_parts(self, index: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> Parts:
-        """The tokens that are banned, of runs of tokens in the rows of these samples."""
+    def banned_parts(self, index: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> Parts:
+        """The tokens of start .. stop-1, in the rows of these samples, that are banned."""
         found = [(np.empty(0, np.int64),) * 3]
         for number, here in self._by_segment(index):
             banned = self._left(number).banned
             here = here[banned.near(starts[here], self.order.block_size + 1)]
-            which, lows, highs = banned.inside(starts[here], starts[here] + lengths[here])
+            which, lows, highs = banned.inside(starts[here], stops[here])
             found.append((here[which], lows, highs))
         which, lows, highs = (np.concatenate(table) for table in zip(*found, strict=True))
         order = np.argsort(which, kind="stable")
@@ -269,6 +283,11 @@ class EditedSource:
         self._firsts = np.array([segment.index for segment in self._segments], np.int64)
         if self._left(len(self._segments) - 1).is_empty:
             raise ValueError("the ban leaves nothing of the source to be trained on")
+
+
+def plain_order(source: Order | EditedSource) -> Order:
+    """The order of a source without its bans."""
+    return source.order if isinstance(source, EditedSource) else source
 
 
 def _left_of(order: Order, banned: BannedTokens) -> Left:
