@@ -47,8 +47,8 @@ from tokenmill.preparation.workspace.trained_folder import (
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.bytes_and_chars import BytesTokenizer
+from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.tiktoken_file import END_OF_TEXT
-from tokenmill.tokens.tokenizer_json import KNOWN_PATTERNS
 from tokenmill.tokens.training.merges import learn_merges
 from tokenmill.tokens.training.trained_files import TrainedTokenizer
 
@@ -143,7 +143,7 @@ def train_tokenizer(
 
 def check_vocabulary(vocab_size: int, pattern: str, special: Sequence[str]) -> int:
     """How many merges there may be; what cannot be a vocabulary is refused."""
-    one_of("pattern", pattern, KNOWN_PATTERNS)
+    one_of("pattern", pattern, ONE_EXPRESSION)
     if isinstance(special, str):
         raise TypeError(f"special is {special!r}; give a list of tokens: [{special!r}]")
     for number, text in enumerate(special):

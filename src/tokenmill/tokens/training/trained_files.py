@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tokenmill.tokens.tokenizer_json import KNOWN_PATTERNS, byte_letters
+from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
+from tokenmill.tokens.tokenizer_json import byte_letters
 from tokenmill.tokens.training.merges import BYTE_ORDER, Merge
 
 
@@ -83,7 +84,7 @@ def _pre_tokenizer(pattern: str) -> dict[str, Any]:
     """ByteLevel has the pattern of GPT-2 built in; any other is a step of its own."""
     if pattern == "gpt2":
         return _byte_level(use_regex=True)
-    regex = {"Regex": KNOWN_PATTERNS[pattern]}
+    regex = {"Regex": ONE_EXPRESSION[pattern]}
     split = {"type": "Split", "pattern": regex, "behavior": "Isolated", "invert": False}
     return {"type": "Sequence", "pretokenizers": [split, _byte_level(use_regex=False)]}
 

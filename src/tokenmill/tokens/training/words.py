@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tokenmill.base.suggest import one_of
 from tokenmill.errors import MissingExtraError
-from tokenmill.tokens.tokenizer_json import KNOWN_PATTERNS
+from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
 
 END = 0xFF  # between two documents: no byte of UTF-8
 _BLOCK = 1 << 20  # bytes that are cut at a time: what fits a cache
@@ -41,10 +41,10 @@ class WordCounter:
     """Counts the words of texts, for a split pattern by name."""
 
     def __init__(self, pattern: str) -> None:
-        one_of("pattern", pattern, KNOWN_PATTERNS)
+        one_of("pattern", pattern, ONE_EXPRESSION)
         self.words: Counter[str] = Counter()
         self._runs: Counter[bytes] = Counter()
-        self._split = _compile(KNOWN_PATTERNS[pattern]).findall
+        self._split = _compile(ONE_EXPRESSION[pattern]).findall
 
     def add(self, text: bytes) -> None:
         """Count whole documents, with END between them."""
