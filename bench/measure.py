@@ -2,7 +2,6 @@
 
 import os
 import platform
-import resource
 import subprocess
 import sys
 import threading
@@ -16,8 +15,6 @@ class Run:
     """One run of one command."""
 
     seconds: float
-    cpu_seconds: float
-    """Of all its processes together, those that were waited for."""
     peak_mb: float
     """Memory of its own, all its processes together (RssAnon); mapped files do not count."""
     output: str
@@ -25,7 +22,7 @@ class Run:
 
 def run(command: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> Run:
     """Run a command to its end; a failure is an error that shows the last lines it printed."""
-    started, cpu_before = time.perf_counter(), _cpu_of_children()
+    started = time.perf_counter()
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -42,12 +39,7 @@ def run(command: list[str], *, cwd: Path | None = None, env: dict[str, str] | No
     watcher.join()
     if process.returncode:
         raise RuntimeError(f"{command[:3]} failed with {process.returncode}:\n{output[-2000:]}")
-    return Run(seconds, _cpu_of_children() - cpu_before, watcher.peak / 1e6, output)
-
-
-def _cpu_of_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return Run(seconds, watcher.peak / 1e6, output)
 
 
 class _Watcher(threading.Thread):

@@ -189,10 +189,10 @@ class TestDocuments:
             patch.setattr("tokenmill.tokenfiles.document_index.BLOCK", block)
             scanned = ScannedDocuments(lambda a, b: array[a:b], len(ids), 0, comes)
 
-            bounds = zip(*scanned.ranges(np.arange(len(documents))), strict=True)
+            bounds = [scanned.range(i) for i in range(len(documents))]
             owners = [scanned.at(position) for position in range(len(ids))]
             with pytest.raises(IndexError):
-                scanned.ranges(np.array([len(documents)]))
+                scanned.range(len(documents))
 
         assert [ids[start:stop] for start, stop in bounds] == documents
         assert owners == [i for i, document in enumerate(documents) for _ in document]

@@ -1,6 +1,7 @@
 """Small runs for the tests of training: a text, a model that fits in a second, the command."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,15 @@ def command(settings: dict[str, Any], *more: str, **environ: str) -> subprocess.
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def environ_of_ranks(count: int = 2) -> list[dict[str, str]]:
+    """What torchrun sets for each of some ranks."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    common = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    return [{**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
 
 
 def losses(run_dir: Path) -> list[tuple[int, float]]:

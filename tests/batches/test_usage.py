@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from batches.numbered import numbered
 
-from tokenmill import BatchLoader, Mixture
+import tokenmill
+from tokenmill import Add, BatchLoader, Mixture, Reweight, Skip
 from tokenmill.batches import usage
 from tokenmill.order.blocks import Blocks
 
@@ -81,7 +82,25 @@ def test_usage_of_a_mixture_equals_counting(in_shards):
         assert used(loader, step) == counted(of_all_ranks, step)
         web_use, code_use = loader.usage(step)
         assert web_use.samples + code_use.samples == 6 * step
-        assert web_use.used == BLOCK * web_use.samples
+        assert sum(shard.used for shard in web_use.shards) == BLOCK * web_use.samples
+        assert [each[:3] for each in loader.usage(step, shards=False)] == [
+            web_use[:3],
+            code_use[:3],
+        ]
+
+
+@pytest.mark.parametrize("options", [{}, {"rows": "packed"}, {"phase": True}])
+def test_usage_after_edits_equals_counting(in_shards, options):
+    web = in_shards(tokens(200), LENGTHS, end_of_text_id=END)
+    code = tokenmill.from_array(tokens(70, seed=1), end_of_text_id=END)
+    loader = BatchLoader(web, batch_size=2, block_size=BLOCK, **options)
+    loader.edit(Skip(steps=(3, 9)))
+    loader.edit(Add("code", code, weights={"data": 1, "code": 1}), at=11)
+    loader.edit(Skip(steps=(20, 90)), at=20)
+    loader.edit(Reweight({"data": 3, "code": 1}), at=30)
+
+    for step in (0, 2, 3, 4, 12, 20, 21, 35, 60):
+        assert used(loader, step) == counted(loader, step)
 
 
 def test_usage_is_of_what_was_taken_so_far_and_moves_nothing(in_shards):
@@ -132,7 +151,7 @@ def test_whole_epochs_of_a_trillion_tokens_are_not_enumerated(monkeypatch):
     edges = np.arange(0, 10**12 + 1, 10**10)
     monkeypatch.setattr(usage, "MOST_SAMPLES", 1 << 10)
 
-    found = np.diff(usage._targets_before(edges, source, 5 * windows.count + 10_000))
+    found = np.diff(usage._targets_before(edges, source, 0, 5 * windows.count + 10_000))
 
     assert found.sum() == 1024 * (5 * windows.count + 10_000)
     assert abs(found - 5 * 10**10).max() <= 5 + 5 * 1024 + 10_000 * 1024

@@ -45,8 +45,9 @@ KNOWN = {
         seed order phase row format dtype tokenizer end_of_text_id json quiet""",
     "verify": """full subset format dtype tokenizer end_of_text_id json quiet""",
     "doctor": """sample format dtype tokenizer end_of_text_id json quiet""",
-    "report": """out sample format dtype tokenizer end_of_text_id json quiet""",
+    "report": """out run sample format dtype tokenizer end_of_text_id json quiet""",
     "view": """port no_browser format dtype tokenizer end_of_text_id json quiet""",
+    "edits": """reweight skip ban ban_tokens source cap then add weights at note json quiet""",
     "when": """run document text source limit json quiet""",
     "sample": """prompt max_new_tokens temperature top_k seed num_samples device json quiet""",
 }

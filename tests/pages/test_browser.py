@@ -9,11 +9,15 @@ import struct
 import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pages.conftest import SCRIPT
 
+from tokenmill import Add, BatchLoader, Skip, from_array
 from tokenmill.pages.report import report
 from tokenmill.train.curve import draw
+from tokenmill.train.history.edits_file import entries_of
+from tokenmill.train.history.trained_part import trained_part
 from tokenmill.train.run_page import make_run_page
 
 BROWSER, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
@@ -166,6 +170,17 @@ def test_every_curve_has_an_axis(browser, folder, tmp_path):
             assert colours[0] == colours[1]
 
 
+def edited_run():
+    """What the page of a run says about its data, after two edits."""
+    web, code = (from_array(np.arange(n, dtype=np.uint16)) for n in (9000, 5000))
+    loader = BatchLoader(web, batch_size=8, block_size=16)
+    loader.edit(Skip(steps=(40, 60)))
+    loader.edit(Add("code", code, weights={"data": 3, "code": 1}), at=200, note=SCRIPT.decode())
+    loader.load_state_dict({**loader.state_dict(), "samples": 3200}, sources={"code": code})
+    entries = entries_of(loader.edits, [], step=400, batch_size=8)
+    return trained_part(loader, loader.usage(), entries)
+
+
 def test_the_page_of_a_run_can_be_read_on_a_phone(browser, tmp_path):
     train = [(step, 9 / step + 0.2 * (step % 3)) for step in range(1, 400)]
     losses = {"training": train, "val": train[::40]}
@@ -173,7 +188,7 @@ def test_the_page_of_a_run_can_be_read_on_a_phone(browser, tmp_path):
     rows = [{"step": 399, "sample": SCRIPT.decode() + "words " * 80}]
     picture = draw("a-long-name-of-a-model", train, train[::40], named)
     page = make_run_page(
-        "a model", picture, losses | named, rows, {"max_iters": 400, "x": "y" * 99}
+        "a model", picture, losses | named, rows, {"max_iters": 400, "x": "y" * 99}, edited_run()
     )
     path = tmp_path / "run.html"
     path.write_text(page)
@@ -188,6 +203,8 @@ def test_the_page_of_a_run_can_be_read_on_a_phone(browser, tmp_path):
             assert names[:5] == [*losses, *named]
             numbers = find(browser, "td.n")
             assert {cell.size["height"] for cell in numbers[:12]} == {numbers[0].size["height"]}
+            assert len(find(browser, "polygon")) == 2
+            assert [each.text for each in find(browser, ".edit-number")] == ["1", "2"]
             assert browser.title == "a model - tokenmill run"  # the sample is text, and not run
     assert console(browser) == []
 

@@ -51,7 +51,6 @@ def test_the_public_names_are_these():
         "open",
         "prepare",
         "pretokenize",
-        "train_tokenizer",
         "verify",
     ]
     for name in tokenmill.__all__:

@@ -5,7 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from tokenmill.train.curve import draw, ticks
+from tokenmill.base.markup import ticks
+from tokenmill.train.curve import draw
 from tokenmill.train.metrics import JsonLines, points
 
 SVG = "{http://www.w3.org/2000/svg}"

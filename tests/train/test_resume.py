@@ -5,12 +5,11 @@ import random
 import select
 import shutil
 import signal
-import socket
 
 import numpy as np
 import pytest
 import torch
-from train_runs import TINY, command, losses, text, val_losses
+from train_runs import TINY, command, environ_of_ranks, losses, text, val_losses
 
 from tokenmill.errors import OrderMismatchError, SettingsMismatchError
 from tokenmill.tokens.load_tokenizer import load
@@ -78,17 +77,10 @@ def test_a_run_of_one_rank_resumes_on_two_with_the_same_data(whole, tmp_path):
     # The first 20 steps on one rank, on its schedule of 60.
     train({**settings, "max_iters": 20, "decay_iters": STEPS}, quiet=True)
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
     two = [
-        command(
-            {**settings, "decay_iters": STEPS}, "--resume",
-            RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank),
-            MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
-        )
-        for rank in range(2)
-    ]  # fmt: skip
+        command({**settings, "decay_iters": STEPS}, "--resume", **environ)
+        for environ in environ_of_ranks(2)
+    ]
     wait_for_step(run_dir, two[0], 30)
     two[1].send_signal(signal.SIGTERM)  # to one rank only
     codes = [process.wait(120) for process in two]

@@ -10,6 +10,7 @@ from train_runs import TINY, text
 import tokenmill
 from tokenmill.cli import main
 from tokenmill.train import train
+from tokenmill.train.history.run_loader import open_run
 
 SETTINGS = {**TINY, "max_iters": 30, "checkpoint_interval": 5, "keep_checkpoints": 20}
 
@@ -139,6 +140,19 @@ def test_data_that_was_moved_is_found_by_its_fingerprint(run, tmp_path, capsys):
 
     assert end.value.code == 0
     assert "document 7 of data" in capsys.readouterr().out
+
+
+def test_a_report_shows_how_the_run_used_each_shard(run, tmp_path):
+    page = tmp_path / "report.html"
+    with pytest.raises(SystemExit) as end:
+        main(["report", str(run / "data"), "--run", str(run / "run"), "-o", str(page), "-q"])
+
+    (use,) = open_run(run / "run").loader.usage()
+    assert end.value.code == 0
+    assert use.samples == 31 * SETTINGS["batch_size"]
+    assert "Use of the shards" in page.read_text()
+    for shard in use.shards:
+        assert f"{shard.file}: {shard.epochs:.4g} times" in page.read_text()
 
 
 def test_it_needs_no_torch(run):

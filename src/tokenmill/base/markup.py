@@ -5,7 +5,7 @@ no template into which text is put; every child of `tag` that is not `Html` is e
 would not print (controls, marks that turn the direction of text) is written out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -51,6 +51,22 @@ def tag(element: str, /, *children: object, **attributes: Any) -> Html:
 def number(value: float) -> str:
     """A coordinate: short, and the same on every machine."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def ticks(low: float, high: float, *, whole: bool = False) -> list[float]:
+    """Some 6 round numbers that cover low .. high.
+
+    >>> ticks(2.1, 10.9)
+    [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]
+    """
+    about, span = 6, max(high - low, 1.0 if whole else 1e-9)
+    if span < 1e-6:
+        low, high, span = low - 0.5, high + 0.5, 1.0
+    power = 10.0 ** int(f"{span / about:e}".partition("e")[2])
+    unit = next(m * power for m in (1, 2, 5, 10) if m * power * about >= span * 0.999)
+    unit = max(unit, 1.0) if whole else unit
+    first, last = int(low // unit), -int(-high // unit)
+    return [round(k * unit, 10) for k in range(first, max(last, first + 1) + 1)]
 
 
 @dataclass(frozen=True)
@@ -106,3 +122,42 @@ class Plot:
     def svg(self, *parts: object, label: str, **attributes: Any) -> Html:
         box = f"0 0 {self.width} {self.height}"
         return tag("svg", *parts, viewBox=box, role="img", aria_label=label, **attributes)
+
+
+MOST_COLUMNS = 150
+
+
+def column_chart(
+    plot: Plot, parts: Sequence[tuple[str, float]], *, unit: str, label: str, **attributes: Any
+) -> Html:
+    """Columns side by side; more parts than fit are drawn as means of neighbours.
+
+    Colours come from a style sheet: classes `bar`, `axis` and those of the plot.
+    """
+    size = -(-len(parts) // MOST_COLUMNS) or 1
+    groups = [parts[i : i + size] for i in range(0, len(parts), size)]
+    grid = ticks(0, max((value for _, value in parts), default=0) or 1)
+    low, step = plot.y(0), plot.x(1 / max(1, len(groups))) - plot.x(0)
+    gap = min(2, step / 4)
+    columns = []
+    for place, group in enumerate(groups):
+        mean = sum(value for _, value in group) / len(group)
+        x, y = plot.x(place / len(groups)), plot.y(mean / grid[-1])
+        box = {"x": number(x + gap / 2), "width": number(step - gap)}
+        words = tag("title", _column_words(group, unit))
+        columns.append(tag("rect", words, y=number(y), height=number(low - y), class_="bar", **box))
+    return plot.svg(
+        plot.grid((tick / grid[-1], f"{tick:g}") for tick in grid),
+        *columns,
+        tag("line", x1=number(plot.x(0)), x2=number(plot.x(1)), y1=low, y2=low, class_="axis"),
+        label=label,
+        **attributes,
+    )
+
+
+def _column_words(group: Sequence[tuple[str, float]], unit: str) -> str:
+    (first, value), (last, _) = group[0], group[-1]
+    if len(group) == 1:
+        return f"{first}: {value:.4g} {unit}"
+    values = [value for _, value in group]
+    return f"{first} to {last}: {min(values):.4g} to {max(values):.4g} {unit}"

@@ -8,7 +8,6 @@ folder; and so are those of groups that would take more than `MOST_FRAMES`.
 
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.blocks import Blocks, ShardBlocks
-from tokenmill.order.edited.edited_source import EditedSource, plain_order
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.simple_orders import Sequential
 from tokenmill.order.source_order import SourceOrder
@@ -33,11 +32,8 @@ def frames_in_use(order: SourceOrder, item_size: int) -> int | None:
     return needed if needed <= MOST_FRAMES else None
 
 
-def frame_runs_of(
-    data: TokenDataset, source: SourceOrder | RowOrder | EditedSource
-) -> FrameRuns | None:
+def frame_runs_of(data: TokenDataset, order: SourceOrder | RowOrder) -> FrameRuns | None:
     """The frames of a compressed dataset, if this order is read from them."""
-    order = plain_order(source)
     if isinstance(order, RowOrder):
         return None
     count = frames_in_use(order, data.dtype.itemsize)

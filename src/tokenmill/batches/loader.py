@@ -354,12 +354,12 @@ class BatchLoader:
             "left_out": self._left_out(),
         }
 
-    def usage(self, step: int | None = None) -> list[SourceUsage]:
-        """How often each source and each shard was used before a step, by default the next one."""
+    def usage(self, step: int | None = None, *, shards: bool = True) -> list[SourceUsage]:
+        """How often each source, and each shard, was used before a step: by default the next."""
         step = self.step if step is None else step
         check_below("step", step, 1 << 62)
         samples = self._maker.share.first_sample(step)
-        return usage_of(self.names, self.datasets, self._order, samples)
+        return usage_of(self.names, self.datasets, self._order, samples, shards=shards)
 
     def _left_out(self) -> dict[str, int] | None:
         stop = self._passes.stop_of(self._pass)

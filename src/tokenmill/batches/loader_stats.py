@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.order.edited.edited_source import plain_order
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.source_order import SourceOrder
@@ -23,10 +22,10 @@ def stats_of_sources(names: Sequence[str], order: SampleOrder, samples: int) -> 
         sources[name] = {
             "samples": count,
             "tokens": count * order.block_size,
-            "epochs": each.epochs_until(place),
+            "epochs": place / each.samples_per_epoch,
         }
-        if isinstance(order_of_rows := plain_order(each), RowOrder):
-            sources[name] |= stats_of_rows(order_of_rows)
+        if isinstance(each, RowOrder):
+            sources[name] |= stats_of_rows(each)
     return sources
 
 
@@ -52,7 +51,7 @@ def left_out(order: SampleOrder, first: int, stop: int, epochs: Any) -> dict[str
         _, pieces = order.locate_pieces(np.arange(first, stop))
         return {"samples": samples, "tokens": int((pieces.lengths - 1).sum())}
     tokens, source = samples * order.block_size, order.sources[0]
-    if len(order.sources) == 1 and isinstance(source, SourceOrder):
+    if isinstance(epochs, int) and isinstance(source, SourceOrder):
         tokens += source.windows.slack * epochs
     return {"samples": samples, "tokens": tokens}
 
@@ -64,8 +63,8 @@ def report_end(
     after = ", and the tokens after the last whole window of each epoch"
     log.log(
         logging.WARNING if left["samples"] else logging.INFO,
-        "epochs=%s ended at step %d; left out: %d tokens (%d samples that do not fill a "
-        "step of %d%s)",
-        *(epochs, num_steps, left["tokens"], left["samples"], share.samples_per_step),
+        "%s ended at step %d; left out: %d tokens (%d samples that do not fill a step of %d%s)",
+        "the order" if epochs is None else f"epochs={epochs}",
+        *(num_steps, left["tokens"], left["samples"], share.samples_per_step),
         "" if order.rows_of_sources or len(order.sources) > 1 else after,
     )

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.edited.edited_source import EditedSource, plain_order
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.source_order import SourceOrder
@@ -21,7 +20,6 @@ TARGETS_AT_ONCE = 1 << 26
 MOST_SAMPLES = 1 << 18
 STARTS_AT_ONCE = 1 << 20
 Places = npt.NDArray[np.int64]
-Source = SourceOrder | RowOrder | EditedSource
 
 
 class ShardUsage(NamedTuple):
@@ -45,45 +43,66 @@ class SourceUsage(NamedTuple):
     source: str
     samples: int
     epochs: float
-    used: int
-    """Targets that were served."""
     shards: tuple[ShardUsage, ...]
 
 
 def usage_of(
-    names: Sequence[str], datasets: Sequence[TokenDataset], order: SampleOrder, samples: int
+    names: Sequence[str],
+    datasets: Sequence[TokenDataset],
+    order: SampleOrder,
+    samples: int,
+    *,
+    shards: bool = True,
 ) -> list[SourceUsage]:
-    """The use of every source among the first `samples` samples."""
+    """The use of every source among the first `samples` samples, with or without its shards."""
     found = []
-    counts = order.counts_before(samples)
-    for name, data, source, count in zip(names, datasets, order.sources, counts, strict=True):
-        edges = data.shard_starts
-        used = np.diff(_targets_before(edges, source, count)).tolist()
-        can_be = np.diff(_can_be_targets_before(edges, source)).tolist()
-        shards = tuple(map(ShardUsage, (shard.file for shard in data.shards), can_be, used))
-        found.append(SourceUsage(name, count, source.epochs_until(count), sum(used), shards))
+    ranges = order.served_ranges(samples)
+    for name, data, source, served in zip(names, datasets, order.sources, ranges, strict=True):
+        count = sum(stop - first for first, stop in served)
+        of_shards = _usage_of_shards(data, source, served) if shards else ()
+        found.append(SourceUsage(name, count, count / source.samples_per_epoch, of_shards))
     return found
+
+
+def _usage_of_shards(
+    data: TokenDataset, source: SourceOrder | RowOrder, served: Sequence[tuple[int, int]]
+) -> tuple[ShardUsage, ...]:
+    edges = data.shard_starts
+    used = sum((_targets_before(edges, source, *range_) for range_ in served), np.zeros_like(edges))
+    can_be = _can_be_targets_before(edges, source)
+    files = (shard.file for shard in data.shards)
+    return tuple(map(ShardUsage, files, np.diff(can_be).tolist(), np.diff(used).tolist()))
 
 
 # All that follows answers for some edges on the axis: how many targets are before each?
 
 
-def _targets_before(edges: Places, source: Source, num_samples: int) -> Places:
-    """In the first samples of a source."""
-    if isinstance(source, EditedSource):
-        order, stop = source.before_changes
-        plain = min(stop, num_samples)
-        return _targets_before(edges, order, plain) + _located(edges, source, plain, num_samples)
+def _targets_before(edges: Places, source: SourceOrder | RowOrder, first: int, stop: int) -> Places:
+    """In the samples first .. stop-1 of a source."""
     if source.name == "random":  # nothing is known of an epoch before it is drawn
-        return _located(edges, source, 0, num_samples)
+        return _located(edges, source, first, stop)
     per_epoch = source.samples_per_epoch
-    epochs, rest = divmod(num_samples, per_epoch)
-    first = epochs * per_epoch
-    whole = _in_whole_epochs(edges, source, range(epochs))
-    if rest <= per_epoch // 2:
-        return whole + _located(edges, source, first, first + rest)
-    this = _in_an_epoch(edges, source, epochs)
-    return whole + this - _located(edges, source, first + rest, first + per_epoch)
+    low, high = -(-first // per_epoch), stop // per_epoch  # whole epochs
+    if low > high:
+        return _in_part_of_epoch(edges, source, first, stop)
+    return (
+        _in_part_of_epoch(edges, source, first, low * per_epoch)
+        + _in_whole_epochs(edges, source, range(low, high))
+        + _in_part_of_epoch(edges, source, high * per_epoch, stop)
+    )
+
+
+def _in_part_of_epoch(
+    edges: Places, source: SourceOrder | RowOrder, first: int, stop: int
+) -> Places:
+    """In samples of one epoch; if they are most of it, all but those before and after them."""
+    per_epoch = source.samples_per_epoch
+    if 2 * (stop - first) <= per_epoch:
+        return _located(edges, source, first, stop)
+    epoch = first // per_epoch
+    before = _located(edges, source, epoch * per_epoch, first)
+    after = _located(edges, source, stop, (epoch + 1) * per_epoch)
+    return _in_an_epoch(edges, source, epoch) - before - after
 
 
 def _in_whole_epochs(edges: Places, source: SourceOrder | RowOrder, epochs: range) -> Places:
@@ -101,39 +120,33 @@ def _in_an_epoch(edges: Places, source: SourceOrder | RowOrder, epoch: int) -> P
     return np.clip(edges - first, 0, windows.count * windows.block_size)
 
 
-def _can_be_targets_before(edges: Places, source: Source) -> Places:
+def _can_be_targets_before(edges: Places, source: SourceOrder | RowOrder) -> Places:
     """All but the first token of the axis; in rows without a begin token, of each document."""
-    order = plain_order(source)
-    if isinstance(order, SourceOrder):
+    if isinstance(source, SourceOrder):
         return np.maximum(edges - 1, 0)
-    if order.pieces.begin:
+    if source.pieces.begin:
         return edges.copy()
-    starts, before = order.documents.starts, np.zeros_like(edges)
+    starts, before = source.documents.starts, np.zeros_like(edges)
     for low in range(0, len(starts), STARTS_AT_ONCE):
         before += np.searchsorted(np.sort(starts[low : low + STARTS_AT_ONCE]), edges)
     return edges - before
 
 
-def _located(edges: Places, source: Source, first: int, stop: int) -> Places:
+def _located(edges: Places, source: SourceOrder | RowOrder, first: int, stop: int) -> Places:
     """In the samples first .. stop-1 of a source, each looked at."""
-    total, order = np.zeros_like(edges), plain_order(source)
-    at_once = min(max(1, TARGETS_AT_ONCE // order.block_size), MOST_SAMPLES)
+    total = np.zeros_like(edges)
+    row = source.pieces if isinstance(source, RowOrder) else source.windows
+    at_once = min(max(1, TARGETS_AT_ONCE // row.block_size), MOST_SAMPLES)
     for low in range(first, stop, at_once):
         samples = np.arange(low, min(low + at_once, stop), dtype=np.int64)
-        if isinstance(order, RowOrder):
-            assert not isinstance(source, SourceOrder)
+        if isinstance(source, RowOrder):
             pieces = source.locate(samples)
             begins = pieces.starts + ~pieces.begins  # its first token is a target after a begin
             ends = pieces.starts + pieces.lengths - pieces.begins
-            samples = samples[pieces.rows]
         else:
-            assert not isinstance(source, RowOrder)
             begins = source.starts(samples) + 1
-            ends = begins + order.block_size
+            ends = begins + source.windows.block_size
         total += _beyond(edges, begins) - _beyond(edges, ends)
-        if isinstance(source, EditedSource):
-            _, begins, ends = source.banned_parts(samples, begins, ends)
-            total -= _beyond(edges, begins) - _beyond(edges, ends)
     return total
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from tokenmill.base.human import human_count, plural
 from tokenmill.base.markup import Html, join, tag, text
 from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.batches.usage import SourceUsage
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.look.inspect import inspect, shown_setting
@@ -43,10 +44,13 @@ EQUAL_TOKENS = 12  # shown of a document that is there several times
 
 
 @takes_keywords_of(open_dataset, but=("split",))
-def report(path: str, *, sample: int = BUDGET, **open_options: Any) -> str:
+def report(
+    path: str, *, sample: int = BUDGET, usage: SourceUsage | None = None, **open_options: Any
+) -> str:
     """The page about the token data at `path`; other keywords are those of `tokenmill.open`.
 
-    `sample` is how many tokens of each split are looked at.
+    `sample` is how many tokens of each split are looked at. `usage` is how a run has used the data
+    (`loader.usage()`).
     """
     opened = open_for_looking(path, open_options)
     splits, tokenizer = opened.splits, opened.tokenizer
@@ -64,6 +68,7 @@ def report(path: str, *, sample: int = BUDGET, **open_options: Any) -> str:
         _pair(_top_tokens(splits, tokenizer, counts), _vocabulary(known, counts)),
         _pair(_splits(known), _compression(splits, tokenizer, manifest)),
         _pair(_accounts(known), _repeated(splits, known, tokenizer)) if manifest else None,
+        None if usage is None else _usage(usage),
         _samples(splits, tokenizer),
         tag("footer", _footer(known, counts, health)),
     )
@@ -286,6 +291,17 @@ def _why_repeated(
         shown = preview(show_ids(ids, tokenizer, end_of_text_id=data.end_of_text_id))
         rows.append((times, stop - start, tag("span", shown, class_="preview")))
     yield table(("times", "tokens", "begins"), rows)
+
+
+def _usage(usage: SourceUsage) -> Html:
+    """How often each shard was used: flat, but for the epoch that is under way."""
+    used = [shard.epochs for shard in usage.shards]
+    words = (
+        f"{usage.samples:,} samples of {usage.source}, {usage.epochs:.3g} epochs. The tokens of a "
+        f"shard were a target {min(used):.4g} to {max(used):.4g} times."
+    )
+    parts = [(shard.file, shard.epochs) for shard in usage.shards]
+    return _section("Use of the shards", plots.columns(parts, "times"), note(words))
 
 
 def _samples(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:

@@ -92,20 +92,19 @@ class Preparation:
         return Decision(by_hash=True, documents=self.documents, first_run=self.first)
 
     def run(self, name: str) -> list[Receipt]:
-        """The receipts of a stage in the order of its tasks; none where it is not needed."""
+        """The receipts of a stage in the order of its tasks; none where it is not needed.
+
+        Tasks that were done before are known by their receipts, and not run.
+        """
         stage = next(stage for stage in STAGES if stage.name == name)
         if not stage.needed(self.plan):
             return []
-        num_tasks = NUM_TASKS[stage.per](self)
-        if stage.task is unpack_file and isinstance(self.executor, LocalExecutor) and num_tasks:
+        if not (num_tasks := NUM_TASKS[stage.per](self)):
+            return []
+        if stage.task is unpack_file and isinstance(self.executor, LocalExecutor):
             self.unpacking = Unpacking(self.plan, self.out_dir, self.executor.workers)
             return []
-        return self.run_tasks(stage, num_tasks, stage.shared(self))
-
-    def run_tasks(self, stage: "Stage", num_tasks: int, shared: tuple[Any, ...]) -> list[Receipt]:
-        """Run all tasks of a stage; those done before are known by their receipts, and not run."""
-        if not num_tasks:
-            return []
+        shared = stage.shared(self)
         receipts: list[Receipt] = [{}] * num_tasks
         unpacking = self.unpacking if stage.per == UNIT else None
         numbers = list[int]()
@@ -124,7 +123,7 @@ class Preparation:
         units.clear()
         try:
             for at, receipt in self.progress.follow(
-                stage.name,
+                name,
                 results,
                 total=total,
                 measure=measure,

@@ -18,6 +18,7 @@ import torch
 
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.batches.batch import Batch
+from tokenmill.batches.edits.edit_values import Edit
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run.ordered_data import LoaderKeywords
 from tokenmill.errors import MismatchError
@@ -126,6 +127,12 @@ class TorchLoader:
         """Resume from a state, also one of other ranks or batch sizes."""
         self._coming = None
         self.loader.load_state_dict(state)
+        self._state = self.loader.state_dict()
+
+    def edit(self, *edits: Edit, at: int | None = None, note: str | None = None) -> None:
+        """Change the order from step `at` on, by default the next one, as `BatchLoader.edit`."""
+        self.close()  # a batch that is on its way may be another one now
+        self.loader.edit(*edits, at=at, note=note)
         self._state = self.loader.state_dict()
 
     def set_epoch(self, epoch: int) -> None:

@@ -42,6 +42,24 @@ def sum_over_ranks(values: Tensor) -> Tensor:
     return values
 
 
+def texts_of_ranks(text: str) -> list[str]:
+    """What each rank says, in the order of the ranks; the same list on all of them."""
+    if not distributed.is_initialized():
+        return [text]
+    mine, data = (
+        distributed.get_rank(),
+        torch.frombuffer(bytearray(text.encode() + b"\0"), dtype=torch.uint8),
+    )
+    lengths = torch.zeros(distributed.get_world_size(), dtype=torch.int64)
+    lengths[mine] = len(data)
+    sum_over_ranks(lengths)
+    table = torch.zeros(len(lengths), int(lengths.max()), dtype=torch.uint8)
+    table[mine, : len(data)] = data
+    sum_over_ranks(table)
+    rows = zip(table.numpy(), lengths.tolist(), strict=True)
+    return [row[: length - 1].tobytes().decode() for row, length in rows]
+
+
 def barrier() -> None:
     """Wait until every rank is here."""
     if distributed.is_initialized():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tokenmill.base.markup import Html, Plot, number, tag
+from tokenmill.base.markup import Html, Plot, number, tag, ticks
 
 PLOT = Plot(720, 400, left=64, right=24, top=66, bottom=52, label_gap=(10, 22))
 MOST_POINTS = 1500  # a curve is 720 pixels wide; more points only make the file larger
@@ -85,22 +85,6 @@ def _legend(curves: Mapping[str, tuple[str, Points]]) -> list[Html]:
         shown = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "\u2026"
         parts.append(tag("text", f"{shown} {points[-1][1]:.3f}", x=x + 36, y=y))
     return parts
-
-
-def ticks(low: float, high: float, *, whole: bool = False) -> list[float]:
-    """Some 6 round numbers that cover low .. high.
-
-    >>> ticks(2.1, 10.9)
-    [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]
-    """
-    about, span = 6, max(high - low, 1.0 if whole else 1e-9)
-    if span < 1e-6:
-        low, high, span = low - 0.5, high + 0.5, 1.0
-    power = 10.0 ** int(f"{span / about:e}".partition("e")[2])
-    unit = next(m * power for m in (1, 2, 5, 10) if m * power * about >= span * 0.999)
-    unit = max(unit, 1.0) if whole else unit
-    first, last = int(low // unit), -int(-high // unit)
-    return [round(k * unit, 10) for k in range(first, max(last, first + 1) + 1)]
 
 
 def _thin(points: Points) -> Points:

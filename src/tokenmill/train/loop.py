@@ -31,6 +31,9 @@ from tokenmill.torch.world import Ranks
 from tokenmill.train import checkpoint
 from tokenmill.train.collectives import barrier, sum_over_ranks
 from tokenmill.train.config import TrainConfig
+from tokenmill.train.history.run_loader import left_out_of
+from tokenmill.train.history.take_edits import RunEdits
+from tokenmill.train.history.trained_part import trained_part
 from tokenmill.train.metrics import RunRecord
 from tokenmill.train.model import GPT, ModelConfig, generate, learning_rate_at, make_optimizer
 from tokenmill.train.run_data import TrainingData
@@ -68,6 +71,9 @@ class Trainer:
         self.is_main = ranks.rank == 0
         self.step = 0
         self._skipped = config.skipped
+        self._has_ended = False  # a cap of a source may end the order
+        self.left_out: list[int] = []
+        """Steps of the data that were not trained on."""
         self.loss = math.nan
         self.val_losses: dict[str, float] = {}
         self.waited = self.worked = 0.0
@@ -106,12 +112,14 @@ class Trainer:
             augment=config.augment,
             check_ids=config.fim_ids is None,  # `vocab_size` is checked, and may be larger
         )
+        self.edits = RunEdits(config.run_dir, self.loader, is_main=self.is_main, say=progress.say)
         self.validations = {
             name: Validation(name, data, config) for name in data.held_out if config.eval_interval
         }
 
     def run(self, stop: StopRequest) -> TrainResult:
-        """Train to max_iters, or until a signal: then save and raise `Stopped`."""
+        """Train to max_iters or the end of the data, or until a signal: save, raise `Stopped`."""
+        self.edits.start()
         self.record = RunRecord(self.config, is_main=self.is_main, from_step=self.step)
         wrapped = self._wrap()
         if self.step == 0:
@@ -120,14 +128,17 @@ class Trainer:
         self._meter = self.progress.begin("step", self.config.max_iters)
         self._meter.skip(self.step)
         try:
-            while self.step < self.config.max_iters:
+            last = self.step >= self.config.max_iters
+            while not last:
                 asked = self._train_step(wrapped, stop)
-                last = self.step >= self.config.max_iters
+                last = self.step >= self.config.max_iters or self._has_ended
                 if self.step % self.config.log_interval == 0 or last or asked:
                     self._log()
                 if self._is_due(self.config.eval_interval) or (last and self.config.eval_interval):
                     self._evaluate()
                 if self._is_due(self.config.checkpoint_interval) or last or asked:
+                    if not (last or asked):  # else the next start takes them
+                        self.edits.take()
                     self._save()
                 if asked and not last:
                     raise Stopped(
@@ -161,6 +172,9 @@ class Trainer:
         """One optimizer step; whether any rank was asked to stop."""
         began = time.perf_counter()
         data_step, batch = self._next_batch()
+        if batch is None:
+            self._has_ended = True
+            return False
         waited = time.perf_counter() - began
 
         # One exchange of two numbers a step: the ranks agree on what they divide by and on
@@ -191,13 +205,14 @@ class Trainer:
         self._window_waited += waited
         return bool(asked > 0)
 
-    def _next_batch(self) -> tuple[int, TorchBatch]:
-        """The next batch that is not to be skipped, and its place in the order of the data."""
+    def _next_batch(self) -> tuple[int, TorchBatch | None]:
+        """The place of the next batch in the order of the data, and the batch; None at its end."""
         while True:
             data_step = self.loader.state_dict()["samples"] // self.config.batch_size
-            batch = next(self.loader)
-            if data_step not in self._skipped:
+            batch = next(self.loader, None)
+            if batch is None or data_step not in self._skipped:
                 return data_step, batch
+            self.left_out.append(data_step)
 
     def _sum_of_losses(self, model: nn.Module, batch: TorchBatch) -> Tensor:
         setting, kind = self.config.precision, self.device.type
@@ -342,11 +357,14 @@ class Trainer:
                     "vocab_size": self.data.vocab_size,
                     "data": {name: part and part.fingerprint for name, part in splits.items()},
                     "loader": self.loader.state_dict(),
+                    "left_out": self.left_out,
+                    "edit_requests": self.edits.taken,
                     "rng": {"seed": self.config.seed, "step": self.step},
                 },
                 keep=self.config.keep_checkpoints,
             )
-            self.record.draw()
+            loader = self.loader.loader
+            self.record.draw(trained_part(loader, loader.usage(), self.edits.entries))
         barrier()
 
     def restore(self, saved: checkpoint.Checkpoint) -> None:
@@ -355,3 +373,5 @@ class Trainer:
         self.model.load_state_dict(saved.model)
         self.optimizer.load_state_dict(saved.optimizer)
         self.step = saved.step
+        self.left_out = left_out_of(saved.state, self.config)
+        self.edits.taken = saved.state.get("edit_requests", 0)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.base.atomic import sync_open_file, write_atomically
+from tokenmill.base.markup import Html
 from tokenmill.errors import FormatError, MissingExtraError
 from tokenmill.train.config import TrainConfig
 from tokenmill.train.curve import draw
@@ -88,6 +89,7 @@ class RunRecord:
     def __init__(self, config: TrainConfig, *, is_main: bool, from_step: int) -> None:
         """Start, or continue after `from_step`."""
         self.config, run_dir = config, config.run_dir
+        self._trained_on: Html | None = None
         self._loggers: list[JsonLines | TensorBoard | WeightsAndBiases] = []
         if not is_main:
             return
@@ -103,8 +105,12 @@ class RunRecord:
         for logger in self._loggers:
             logger.log(values, step)
 
-    def draw(self) -> None:
-        """The curve so far, as loss.svg, and all losses in run.html."""
+    def draw(self, trained_on: Html | None = None) -> None:
+        """The curve so far, as loss.svg, and all losses in run.html.
+
+        The part of the page on what was `trained_on` is kept until another one is given.
+        """
+        self._trained_on = trained_on or self._trained_on
         if not self._loggers:
             return
         folder, title = self.config.run_dir, self.config.model_name
@@ -116,7 +122,8 @@ class RunRecord:
             if NAMED_LOSS.fullmatch(name)
         }
         picture, losses = draw(title, train, val, named), {"training": train, "val": val, **named}
-        page = make_run_page(title, picture, losses, rows, self.config.to_json())
+        settings = self.config.to_json()
+        page = make_run_page(title, picture, losses, rows, settings, self._trained_on)
         for name, text in (("loss.svg", picture), ("run.html", page)):
             write_atomically(folder / name, text.encode(), durable=False)
 

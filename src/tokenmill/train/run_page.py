@@ -1,7 +1,8 @@
 """run.html: one page about a run, for a browser on a desk or a phone; it needs nothing else.
 
-The losses on every validation set, the curve, the last sample, the settings. It is written again
-at every evaluation; what it shows is in metrics.jsonl and config.json.
+The losses on every validation set, the curve, what was trained on and when, the last sample, the
+settings. It is written again at every evaluation; what it shows is in metrics.jsonl, edits.jsonl
+and config.json.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.train.curve import Points
+from tokenmill.train.history.trained_part import STYLE as TRAINED_STYLE
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = """
@@ -31,8 +33,12 @@ def make_run_page(
     losses: Mapping[str, Points],
     rows: Sequence[Mapping[str, Any]],
     settings: Mapping[str, Any],
+    trained_on: Html | None = None,
 ) -> str:
-    """The page; `picture` is the curve as SVG, `losses` are (step, loss) by what they are of."""
+    """The page; `picture` is the curve as SVG, `losses` are (step, loss) by what they are of.
+
+    `trained_on` is the part about the data (history/trained_part.py).
+    """
     last = rows[-1]["step"] if rows else 0
     sample = next((row["sample"] for row in reversed(rows) if "sample" in row), None)
     body = join(
@@ -40,6 +46,7 @@ def make_run_page(
         tag("p", f"Step {last:,} of {settings.get('max_iters', 0):,}"),
         tag("figure", Html(picture)),
         _losses(losses),
+        trained_on,
         join(tag("h2", "Sample"), tag("pre", sample)) if sample else None,
         tag("details", tag("summary", "Settings"), _settings(settings)),
     )
@@ -48,7 +55,7 @@ def make_run_page(
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", http_equiv="Content-Security-Policy", content=Html(POLICY)),
         tag("title", f"{title} - tokenmill run"),
-        tag("style", Html(STYLE)),
+        tag("style", Html(STYLE + TRAINED_STYLE)),
     )
     return f"<!doctype html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"
 

@@ -10,7 +10,6 @@ import numpy as np
 from tokenmill.batches.document_masks import DocumentMarks, mark_documents
 from tokenmill.batches.frames_in_use import frame_runs_of
 from tokenmill.batches.gather import RowReader
-from tokenmill.batches.rows.banned_places import BannedPlaces, banned_in_windows
 from tokenmill.batches.rows.window_documents import RowBegins, WindowDocuments
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import TokenmillError
@@ -26,14 +25,12 @@ class WindowPlaces(NamedTuple):
     offsets: np.ndarray
     begins: RowBegins | None
     """What is known about documents in them before their tokens are."""
-    banned: BannedPlaces | None
 
     def steps(self, low: int, high: int) -> "WindowPlaces":
         sources, starts, shards, offsets = (table[low:high] for table in self[:4])
         num_rows = starts.shape[1]
         begins = self.begins and self.begins.between(low * num_rows, high * num_rows)
-        banned = self.banned and self.banned.steps(low, high)
-        return WindowPlaces(sources, starts, shards, offsets, begins, banned)
+        return WindowPlaces(sources, starts, shards, offsets, begins)
 
     def row_pieces(self, step: int) -> None:
         """Windows are not made of pieces."""
@@ -79,8 +76,7 @@ class WindowRows:
 
     def locate(self, samples: np.ndarray) -> WindowPlaces:
         """Where the window of each sample begins, in a file; (steps, rows) of samples."""
-        sources, index = self._order.source_of(samples)
-        starts = self._order.starts_of(sources, index)
+        sources, starts = self._order.locate(samples)
         for number, data in enumerate(self._datasets):
             data.expect(starts[sources == number], self._order.block_size + 1)
         shards, offsets = self._shards_of(sources, starts)
@@ -88,8 +84,7 @@ class WindowRows:
         if self._documents is not None:
             with suppress(TokenmillError):  # raised again at the step that needs what is wrong
                 begins = self._documents.locate(sources, starts)
-        banned = banned_in_windows(self._order, sources, index, starts)
-        return WindowPlaces(sources, starts, shards, offsets, begins, banned)
+        return WindowPlaces(sources, starts, shards, offsets, begins)
 
     def take(self, places: WindowPlaces) -> tuple[np.ndarray, Sequence[DocumentMarks | None]]:
         """The tokens of each row of each batch and, if asked for, where documents are in them."""

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from tokenmill.base.human import human_count
-from tokenmill.base.markup import Html, Plot, join, number, tag
+from tokenmill.base.markup import Html, Plot, column_chart, join, number, tag
 from tokenmill.pages.elements.html import note
 
 MARGINS = {"left": 56, "right": 16, "top": 12, "bottom": 40}
@@ -140,6 +140,16 @@ def bars(rows: Sequence[tuple[Html, float, str]]) -> Html:
         drawing = _flat(100, _bar(0, 100 * value / top, "bar"), class_="flat")
         lines.append(tag("tr", tag("th", label), tag("td", drawing), tag("td", words)))
     return tag("div", tag("table", tag("tbody", *lines), class_="bars"), class_="scroll")
+
+
+def columns(parts: Sequence[tuple[str, float]], unit: str) -> Html:
+    """Columns side by side: (name, value); drawn twice, as the histogram is."""
+    wide, phone = (replace(plot, height=230, bottom=16, right=16) for plot in (WIDE, PHONE))
+    label = "A column for each of them"
+    return join(
+        column_chart(wide, parts, unit=unit, label=label, class_="on-wide"),
+        column_chart(phone, parts, unit=unit, label=label, class_="on-narrow"),
+    )
 
 
 def meter(share: float, words: str) -> Html:

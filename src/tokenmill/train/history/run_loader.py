@@ -4,6 +4,7 @@ Its steps are those of the data, counted from 0 and of all ranks together: step 
 `--skip_steps 12` leaves out.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,7 +50,15 @@ def open_run(run_dir: Path, path: str | None = None) -> Run:
         folder.name: read_state(folder)["loader"]["samples"] for folder in all_checkpoints(run_dir)
     }
     steps = {name: count // config.batch_size for name, count in samples.items()}
-    return Run(loader, steps, config.skipped)
+    return Run(loader, steps, frozenset(left_out_of(state, config)))
+
+
+def left_out_of(state: Mapping[str, Any], config: TrainConfig) -> list[int]:
+    """The steps of the data that a run did not train on, up to a checkpoint."""
+    if "left_out" in state:
+        return list(state["left_out"])
+    end = state["loader"]["samples"] // config.batch_size
+    return sorted(step for step in config.skipped if step < end)
 
 
 def _open(config: TrainConfig, path: str | None) -> TokenDataset:

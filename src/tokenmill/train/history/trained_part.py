@@ -1,0 +1,85 @@
+"""The part of a run's page that says what was trained on and when: sources, edits, shards."""
+
+from collections.abc import Iterable, Sequence
+
+from tokenmill.base.markup import Html, Plot, column_chart, join, tag
+from tokenmill.batches.loader import BatchLoader
+from tokenmill.batches.usage import SourceUsage
+from tokenmill.train.history.edits_file import Entry
+from tokenmill.train.history.sources_plot import STYLE as SOURCES_STYLE
+from tokenmill.train.history.sources_plot import draw_sources
+
+STRETCHES = 80  # of steps, in the picture of the sources; each of so many samples at least:
+STRETCH_SAMPLES = 128
+SHARDS = Plot(720, 200, left=64, right=24, top=14, bottom=14, label_gap=(10, 16))
+STYLE = (
+    SOURCES_STYLE
+    + """
+  .bar { fill: #4f7fc4; } .axis, .grid { stroke: #8886; } .grid { stroke-dasharray: 2 4; }
+"""
+)
+
+
+def trained_part(
+    loader: BatchLoader, usage: Sequence[SourceUsage], entries: Sequence[Entry]
+) -> Html:
+    """What a run has trained on up to the present step of its loader; `usage` is up to there."""
+    edits = [entry for entry in entries if "refused" not in entry]
+    at = [int(edit["at"]) // _samples_per_step(loader) for edit in edits]
+    return join(
+        tag("h2", "What it was trained on"),
+        tag("figure", _picture(loader, at)) if loader.step else None,
+        _sources(usage),
+        _edits(edits),
+        tag("h2", "Use of the shards"),
+        *(_shards(source) for source in usage),
+    )
+
+
+def _samples_per_step(loader: BatchLoader) -> int:
+    return loader.batch_size * loader.world_size
+
+
+def _picture(loader: BatchLoader, edits: Sequence[int]) -> Html:
+    end = loader.step
+    count = max(1, min(STRETCHES, end * _samples_per_step(loader) // STRETCH_SAMPLES, end))
+    even = {end * i // count for i in range(count + 1)}
+    steps = sorted(even | {step for step in edits if step < end})
+    counts: dict[str, list[int]] = {name: [] for name in loader.names}
+    for step in steps:
+        for source in loader.usage(step, shards=False):
+            counts[source.source].append(source.samples)
+    return draw_sources(steps, counts, [step for step in edits if step <= end])
+
+
+def _sources(usage: Sequence[SourceUsage]) -> Html:
+    rows = ((u.source, f"{u.samples:,}", f"{u.epochs:.3g}") for u in usage)
+    return _table(("source", "samples", "epochs"), rows)
+
+
+def _edits(edits: Sequence[Entry]) -> Html | None:
+    if not edits:
+        return None
+    rows = (
+        (f"{number}. {edit['changed']}", edit.get("note", ""), edit["taken"])
+        for number, edit in enumerate(edits, 1)
+    )
+    return join(tag("h2", "Edits"), _table(("what changed", "note", "taken"), rows))
+
+
+def _shards(source: SourceUsage) -> Html:
+    used = [shard.epochs for shard in source.shards]
+    words = (
+        f"{source.source}: how often the tokens of each of its {len(used):,} shards were a target, "
+        f"{min(used):.3g} to {max(used):.3g} times"
+    )
+    parts = [(shard.file, shard.epochs) for shard in source.shards]
+    label = f"Use of the shards of {source.source}"
+    chart = column_chart(SHARDS, parts, unit="times", label=label)
+    return tag("figure", tag("figcaption", words), chart)
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Html:
+    head = tag("tr", *(tag("th", name) for name in names))
+    lines = (tag("tr", *(tag("td", cell) for cell in row)) for row in rows)
+    return tag("table", tag("thead", head), tag("tbody", *lines))

@@ -1,0 +1,320 @@
+"""Edits of a run: asked for between runs and while it trains, taken by all ranks, on record."""
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from train_runs import ROOT, TINY, command, environ_of_ranks, losses, text
+
+import tokenmill
+from tokenmill import Add, BatchLoader, Reweight, Skip
+from tokenmill.cli import main
+from tokenmill.errors import TokenmillError
+from tokenmill.train import train
+from tokenmill.train.history.edits_file import read_entries
+from tokenmill.train.history.run_loader import open_run
+
+SETTINGS = {
+    **TINY,
+    "max_iters": 20,
+    "decay_iters": 60,
+    "checkpoint_interval": 5,
+    "keep_checkpoints": 100,
+    "eval_interval": 0,
+    "learning_rate": 0.001,
+}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """Two datasets, and a run of 20 steps on the first one."""
+    folder = tmp_path_factory.mktemp("edits")
+    for name, word in (("web", "mill"), ("crawl", "river")):
+        lines = text(900).replace("mill", word).splitlines()
+        (folder / f"{name}.jsonl").write_text(
+            "".join(json.dumps({"text": t}) + "\n" for t in lines)
+        )
+        tokenmill.prepare(
+            folder / f"{name}.jsonl",
+            folder / name,
+            tokenizer="bytes",
+            dedup="none",
+            tokens_per_shard=8000,
+        )
+    train(settings_in(folder), quiet=True)
+    return folder
+
+
+def settings_in(folder, out_dir=None, **more):
+    where = {"dataset_dir": str(folder / "web"), "out_dir": str(out_dir or folder)}
+    return {**SETTINGS, **where, "model_name": "run", **more}
+
+
+@pytest.fixture
+def run(base, tmp_path):
+    """A copy of that run, to be edited."""
+    shutil.copytree(base / "run", tmp_path / "run")
+    return tmp_path / "run"
+
+
+def edits(run, *words):
+    """`tokenmill edits RUN ...`: its exit code."""
+    with pytest.raises(SystemExit) as end:
+        main(["edits", str(run), *words])
+    return end.value.code
+
+
+def plain_loader(base, *edited):
+    """What such a run serves, by a loader that was edited in Python."""
+    loader = BatchLoader(
+        tokenmill.open(base / "web"), batch_size=8, block_size=32, seed=SETTINGS.get("seed", 1337)
+    )
+    for step, edit in edited:
+        loader.edit(edit, at=step)
+    return loader
+
+
+def same_order(run, loader, steps=range(0, 60, 3)):
+    served = open_run(run).loader
+    return all(
+        np.array_equal(served.batch(step).tokens, loader.batch(step).tokens) for step in steps
+    )
+
+
+def test_edits_between_runs_hold_from_the_next_step_on(base, run, capsys):
+    half = {"data": 0.5, "crawl": 0.5}
+    add = ["--add", f"crawl={base / 'crawl'}", "--weights", "data=0.5,crawl=0.5"]
+    assert edits(run, *add, "--note", "asked for by Ada") == 0
+    assert edits(run, "--skip", "24-26") == 0
+    capsys.readouterr()
+    assert edits(run) == 0
+    assert capsys.readouterr().out.count("waits for the next checkpoint or start") == 2
+
+    train(settings_in(base, run.parent, max_iters=40), resume=True, quiet=True)
+
+    crawl = Add("crawl", tokenmill.open(base / "crawl"), weights=half)
+    assert same_order(run, plain_loader(base, (20, crawl), (24, Skip(steps=(24, 27)))))
+    assert losses(run)[:20] == losses(base / "run")
+    first, second = read_entries(run)
+    assert (first["kind"], first["step"], first["at"]) == ("add", 20, 160)
+    assert first["note"] == "asked for by Ada"
+    assert second["changed"] == (
+        "from step 24 on, what was planned for the samples 192 to 215 is passed over"
+    )
+    assert edits(run) == 0
+    shown = capsys.readouterr().out
+    assert "another source, crawl" in shown
+    assert "note: asked for by Ada" in shown
+    assert "waits" not in shown
+
+
+def test_an_edit_is_taken_once_however_often_a_run_is_killed_and_resumed(base, run):
+    assert edits(run, "--skip", "22-23") == 0
+    settings = settings_in(base, run.parent)
+
+    train({**settings, "max_iters": 24}, resume=True, quiet=True)
+    for steps in (26, 28):
+        train({**settings, "max_iters": steps}, resume=True, quiet=True)
+
+    assert len(open_run(run).loader.edits) == 1
+    assert len(read_entries(run)) == 1
+    assert same_order(run, plain_loader(base, (22, Skip(steps=(22, 24)))))
+
+    # From a checkpoint before it was taken: it is taken again.
+    (run / "checkpoints" / "latest").write_text("step_00000015\n")
+    train({**settings, "max_iters": 21}, resume=True, quiet=True)
+    assert [entry["step"] for entry in read_entries(run)] == [15]
+    assert same_order(run, plain_loader(base, (22, Skip(steps=(22, 24)))))
+
+
+class Asks:
+    """A stop request that stops nothing, and asks the run for edits after some steps."""
+
+    def __init__(self, run, lines):
+        self.run, self.lines, self.steps = run, lines, 0
+
+    @property
+    def asked(self):
+        self.steps += 1
+        for line in self.lines.pop(self.steps, []):
+            with (self.run / "edit_requests.jsonl").open("a") as file:
+                file.write(f"{line}\n")
+
+
+def test_edits_while_it_trains_are_taken_at_a_checkpoint_and_wrong_ones_set_aside(
+    base, run, monkeypatch, capsys
+):
+    from contextlib import contextmanager
+
+    from tokenmill.train import start
+
+    wrong = [
+        '{"kind": "reweight", "weights": {"web": 1}}',
+        '{"kind": "skip", "steps": [3, 5], "note": "too late"}',
+        '{"kind": "skip", "stops": [30, 35]}',
+        "not JSON",
+        '{"kind": "add", "name": "x", "data": "/not/there", "weights": {"data": 1, "x": 1}}',
+    ]
+    right = ['{"kind": "skip", "steps": [30, 35]}', ""]
+    asks = Asks(run, {3: wrong, 8: right})
+
+    @contextmanager
+    def listen():
+        yield asks
+
+    monkeypatch.setattr(start, "listen_for_stop", listen)
+    train(settings_in(base, run.parent, max_iters=40), resume=True)
+
+    *refused, taken = read_entries(run)
+    assert [entry["step"] for entry in refused] == [25] * 5
+    assert [entry["request"] for entry in refused] == wrong
+    assert (taken["step"], taken["samples"]) == (30, [240, 280])
+    for entry, words in zip(
+        refused, ("one source", "past", "stops", "not the JSON", "/not/there"), strict=True
+    ):
+        assert words in entry["refused"], entry
+    said = capsys.readouterr().err
+    assert said.count("is refused:") == 5
+    assert "Edit: from step 30 on" in said
+    assert same_order(run, plain_loader(base, (30, Skip(steps=(30, 35)))))
+
+
+def test_a_wrong_request_refuses_the_start(base, run):
+    (run / "edit_requests.jsonl").write_text('{"kind": "cap", "epochs": {"wiki": 2}}\n')
+
+    with pytest.raises(TokenmillError, match=r"edit_requests\.jsonl, line 1 is refused: .*wiki"):
+        train(settings_in(base, run.parent, max_iters=30), resume=True, quiet=True)
+
+    (run / "edit_requests.jsonl").write_text("")
+    assert train(settings_in(base, run.parent, max_iters=22), resume=True, quiet=True).step == 22
+
+
+def test_a_run_ends_where_its_data_ends(base, run):
+    per_epoch = len(plain_loader(base).windows())
+    assert edits(run, "--cap", "data=1", "--then", "end") == 0
+
+    result = train(settings_in(base, run.parent, max_iters=10_000), resume=True, quiet=True)
+
+    assert result.step == per_epoch // SETTINGS["batch_size"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--reweight", "web=1"], "one source"),
+        (["--skip", "3-4"], "past"),
+        (["--skip", "x"], "--skip is 'x'; expected a number, or two: 120-129"),
+        (["--reweight", "web"], "--reweight is 'web'"),
+        (["--cap", "data=lots"], "'lots' is not a number"),
+        (["--add", "a=/not/there", "--weights", "a=1,data=1"], "/not/there"),
+        (["--add", "a=/not/there"], "--add needs the weights of all sources"),
+        (["--weights", "a=1"], "--weights goes with --add"),
+        (["--source", "data"], "--source goes with --ban"),
+        (["--ban", "nothing.txt"], "expected numbers of documents such as 17,20-29"),
+    ],
+)
+def test_the_command_refuses_what_the_run_would_refuse(run, capsys, words, message):
+    assert edits(run, *words) != 0
+    assert message in capsys.readouterr().err
+    assert not (run / "edit_requests.jsonl").exists()
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path, capsys):
+    assert edits(tmp_path / "none") != 0
+    assert "not the folder of a run" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def wait_for(condition, process):
+    """Return when the condition holds (by looking), or when the process has ended."""
+    while process.poll() is None and not condition():
+        select.select([], [], [], 0.02)
+
+
+def test_stopped_edited_and_resumed_on_two_ranks_with_one_more_edit_while_they_train(base, run):
+    """Of the two sources one is stopped, the other one is all that is trained on after it."""
+    assert edits(run, "--add", f"crawl={base / 'crawl'}", "--weights", "data=1,crawl=1") == 0
+    assert edits(run, "--reweight", "data=0,crawl=1", "--at", "30", "--note", "data is bad") == 0
+
+    settings = settings_in(base, run.parent, max_iters=100_000)
+    two = [command(settings, "--resume", **environ) for environ in environ_of_ranks(2)]
+    wait_for(lambda: len(losses(run)) >= 35, two[0])
+    edits(run, "--skip", "99000-99009", "--note", "while it trains")
+    wait_for(lambda: len(read_entries(run)) == 3, two[0])
+    two[1].send_signal(signal.SIGTERM)
+    errors = [process.communicate(timeout=120)[1] for process in two]
+
+    assert [process.returncode for process in two] == [75, 75], errors
+    crawl = Add("crawl", tokenmill.open(base / "crawl"), weights={"data": 1, "crawl": 1})
+    only = Reweight({"data": 0, "crawl": 1})
+    assert same_order(run, plain_loader(base, (20, crawl), (30, only)), range(60))
+    loader = open_run(run).loader
+    assert loader.usage(20, shards=False)[1].samples == 0
+    assert loader.usage(30, shards=False)[0] == loader.usage(shards=False)[0]
+    assert [entry["kind"] for entry in read_entries(run)] == ["add", "reweight", "skip"]
+    page = (run / "run.html").read_text()
+    assert "another source, crawl" in page
+    assert "data is bad" in page
+    assert page.count('class="edit"') == 2  # lines in the picture, at the steps 20 and 30
+
+
+DIFFERENT = """
+import os, sys
+from pathlib import Path
+import numpy as np, torch
+from tokenmill import from_array
+from tokenmill.torch import TorchLoader
+from tokenmill.train.collectives import process_group
+from tokenmill.train.history.take_edits import RunEdits
+
+folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
+os.chdir(folder / f"rank{rank}")  # a relative path is another one on each rank
+with process_group(torch.device("cpu")):
+    loader = TorchLoader(from_array(np.arange(5000)), batch_size=2, block_size=8)
+    edits = RunEdits(folder, loader, is_main=rank == 0, say=print)
+    edits.start()
+    with (folder / "edit_requests.jsonl").open("a") as file:
+        if rank == 0:
+            weights = '"weights": {"data": 1, "x": 1}'
+            file.write('{"kind": "add", "name": "x", "data": "only.npy", %s}\\n' % weights)
+            file.write('{"kind": "add", "name": "x", "data": "both.npy", %s}\\n' % weights)
+            file.write('{"kind": "skip", "steps": [5, 7]}\\n')
+    edits.take()
+    assert loader.loader.names == ("data",)
+    assert [edit["kind"] for edit in loader.loader.edits] == ["skip"]
+    other = TorchLoader(from_array(np.arange(5000 + rank)), batch_size=2, block_size=8)
+    try:
+        RunEdits(folder, other, is_main=rank == 0, say=print).start()
+    except Exception as error:
+        print(error)
+"""
+
+
+def test_an_edit_that_is_not_the_same_on_all_ranks_is_kept_by_none(tmp_path):
+    for rank in range(2):
+        (tmp_path / f"rank{rank}").mkdir()
+        np.save(tmp_path / f"rank{rank}" / "both.npy", np.arange(900 + rank))
+    np.save(tmp_path / "rank0" / "only.npy", np.arange(900))
+    two = [
+        subprocess.Popen(
+            [sys.executable, "-c", DIFFERENT, str(tmp_path)],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for environ in environ_of_ranks(2)
+    ]
+    outs = [process.communicate(timeout=120) for process in two]
+
+    assert [process.returncode for process in two] == [0, 0], outs
+    said = outs[0][0]
+    assert "line 1 is refused: rank 1: " in said
+    assert "line 2 is refused: rank 0 has order " in said
+    assert "the ranks would not train on the same data: rank 0 has order" in said
