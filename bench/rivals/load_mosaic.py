@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import without_torchvision  # noqa: F401
 from load_timing import endless, report
 from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 

@@ -31,9 +31,9 @@ from tokenmill.storage.address import SHOWN
 from tokenmill.tokenfiles.data_fingerprint import fingerprint
 from tokenmill.tokenfiles.length_index import LengthIndex, blocks_of_ends, documents_by_length
 from tokenmill.tokenfiles.packed_reader import PackedReader
+from tokenmill.tokenfiles.remote.store_reader import StoreReader
 from tokenmill.tokenfiles.shard_cache import ShardCache
 from tokenmill.tokenfiles.shard_reader import BACKENDS, ArrayReader, ShardReader
-from tokenmill.tokenfiles.store_reader import StoreReader
 from tokenmill.tokenfiles.token_axis import Shard, TokenAxis
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile, TokenFiles
 
@@ -105,7 +105,7 @@ def open(
     if addresses := remote_addresses(path):
         cache = ShardCache(cache_dir, cache_bytes)
         found = detect_remote(addresses, split, format=format, ask=ask, cache=cache)
-        reader = StoreReader(found.files, cache, backend=backend)
+        reader = StoreReader(found.files, cache, backend=backend, verify=verify)
     else:
         cache = ShardCache(cache_dir, cache_bytes)
         found = detect(path, split, format=format, ask=replace(ask, cache=cache))

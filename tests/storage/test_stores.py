@@ -181,6 +181,7 @@ FORMATS = {
     "litpkds": {},
     "llmc": {},
     "mds": {},
+    "mds_zstd": {},
     "megatron": {},
     "modalities": {"dtype": "uint16"},
     "nanogpt": {"dtype": "uint16"},

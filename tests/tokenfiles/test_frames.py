@@ -121,7 +121,7 @@ def test_a_flipped_bit_never_gives_other_content(byte, bit):
 def test_the_damaged_frame_is_named_and_the_others_are_read():
     frames = frames_of(PACKED, len(CONTENT))
     damaged = bytearray(PACKED)
-    damaged[int(frames._starts[1]) + 1000] ^= 0xFF
+    damaged[int(frames.starts[1]) + 1000] ^= 0xFF
     frames = frames_of(bytes(damaged), len(CONTENT))
 
     with pytest.raises(CorruptShardError, match=r"frame 1 of x\.zst \(of 3; bytes .* is damaged"):
@@ -130,7 +130,7 @@ def test_the_damaged_frame_is_named_and_the_others_are_read():
 
 
 def test_frames_that_changed_places_are_noticed():
-    starts = frames_of(PACKED, len(CONTENT))._starts.tolist()
+    starts = frames_of(PACKED, len(CONTENT)).starts.tolist()
     first, second = PACKED[: starts[1]], PACKED[starts[1] : starts[2]]
     table = bytearray(PACKED[starts[3] :])
     sizes = np.frombuffer(table, "<u4", 9, TABLE_HEAD).reshape(3, 3)

@@ -28,6 +28,7 @@ from tokenmill.order.step_share import StepShare
 
 POSITIONS_AT_ONCE = 1 << 16
 TOKENS_AT_ONCE = 1 << 19
+ROWS_ANNOUNCED = 1024  # after so many, what comes is announced again: to files in a store
 _A_MOMENT = 2e-3  # seconds
 _NO_STEP = range(-1, 0)
 _EPOCHS_AT_ONCE = 32  # a tiny dataset has many epochs in few steps, and each has keys of its own
@@ -68,7 +69,11 @@ class BatchMaker:
     def _batches(self, steps: range, samples: np.ndarray, places: Any) -> Iterator[Batch]:
         """The batches of some steps, one step a row of `samples`."""
         i, together = 0, 1  # the next step to make, and how many at once
+        announced, all_here = 0, False
         while i < len(steps):
+            if not all_here and i >= announced:
+                all_here = self.rows.expect(places.steps(i, len(steps)))
+                announced = i + max(1, ROWS_ANNOUNCED // samples.shape[1])
             these = places.steps(i, i + together)
             began = time.perf_counter()
             try:
@@ -90,6 +95,7 @@ class BatchMaker:
 
     def batch_of(self, samples: np.ndarray, places: Any) -> Batch:
         """These samples, located as one step, as a batch of no step."""
+        self.rows.expect(places)
         stored, marks = self.rows.take(places)
         return next(self._made(_NO_STEP, samples[None], places, stored, marks))
 

@@ -1,4 +1,4 @@
-"""How many frames of compressed shards an order needs at a time, if it can be read in frames.
+"""How an order reads files: how many frames of compressed shards it needs at a time, how far apart.
 
 `sequential` reads one place after another; `blocks` stays in the blocks of a group until all their
 windows are served. The frames of these are unpacked where they are and kept in memory, and nothing
@@ -13,6 +13,7 @@ from tokenmill.order.simple_orders import Sequential
 from tokenmill.order.source_order import SourceOrder
 from tokenmill.tokenfiles.frames import FRAME_BYTES
 from tokenmill.tokenfiles.packed_reader import FrameRuns
+from tokenmill.tokenfiles.remote.file_choice import Spread
 
 FRAMES_IN_ORDER = 64
 MOST_FRAMES = 1024  # 1 GiB
@@ -41,3 +42,11 @@ def frame_runs_of(data: TokenDataset, order: SourceOrder | RowOrder) -> FrameRun
         data.warn_if_cache_is_small()
         return None
     return data.frame_runs(count)
+
+
+def spread_of(order: SourceOrder | RowOrder) -> Spread:
+    """How an order reads the files of a dataset, for those that are in a store."""
+    arrangement = None if isinstance(order, RowOrder) else order.arrangement
+    if isinstance(arrangement, (Sequential, ShardBlocks)):
+        return Spread.NEIGHBOURS
+    return Spread.SOME if isinstance(arrangement, Blocks) else Spread.EVERYWHERE

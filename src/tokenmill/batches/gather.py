@@ -96,7 +96,7 @@ class RowReader:
         """
         if not len(offsets):
             return np.empty((0, self.length), self.data.dtype)
-        if self._runs.backend == "pread" or not self.data.are_here(shards):
+        if self._runs.backend == "pread" or not self.data.are_here(shards, offsets, self.length):
             rows = self._read(shards.tolist(), offsets.tolist())
         elif len(self._runs.shard_starts) == 2:
             rows = self._index(offsets)

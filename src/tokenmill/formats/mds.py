@@ -191,11 +191,7 @@ def _samples(
     if is_packed(root, entry):
         zipped = entry.object("zip_data")
         path = root.sized(zipped.file("basename"), zipped.count("bytes"))
-        if ask.cache is None:
-            raise FormatError(
-                f"{path} is compressed ({entry.fields.get('compression')}): not read from a store",
-                hint="fetch the folder to a disk; from there it opens",
-            )
+        assert ask.cache is not None
         wanted = as_cached(path, zipped.count("bytes"), raw, entry)
         file = Lazy(open_unpacked, (ask.cache, wanted))
         return Samples(str(path), count, column, dtype_code, file)

@@ -35,7 +35,8 @@ from tokenmill.shards.entries import EndsEntry, FileEntry, ShardEntry, SplitEntr
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, PREPARATION_FOLDER, Manifest
 from tokenmill.storage import check_address, is_remote, join
 from tokenmill.tokenfiles.frames import open_frames
-from tokenmill.tokenfiles.shard_cache import RemoteFile, ShardCache
+from tokenmill.tokenfiles.remote.remote_file import RemoteFile
+from tokenmill.tokenfiles.shard_cache import ShardCache
 from tokenmill.tokenfiles.token_file import (
     FRAMED,
     Lazy,

@@ -15,9 +15,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, Any
 
 from tokenmill.storage import store_requests
+from tokenmill.storage.request_threads import CONNECTIONS
 from tokenmill.storage.store_requests import StoreFailure
 
-AT_ONCE = 32
 _SIZE = 8
 _helpers: dict[int, "Helper"] = {}
 _starting = threading.Lock()
@@ -103,7 +103,7 @@ def serve() -> None:
         with lock:
             _write(answers, (number, result, error))
 
-    with ThreadPoolExecutor(AT_ONCE) as threads:
+    with ThreadPoolExecutor(CONNECTIONS) as threads:
         while (request := _read(sys.stdin.buffer)) is not None:
             threads.submit(answer, *request)
 

@@ -71,7 +71,7 @@ def list_records(address: str) -> list[ObjectRecord]:
 
     def checked() -> list[ObjectRecord]:
         records: list[ObjectRecord] = ask("list_all", address, False)
-        if not _is_encrypted(address) and records != ask("list_all", address, True):
+        if not is_encrypted(address) and records != ask("list_all", address, True):
             raise Transient("two lists of the same objects differ")
         return records
 
@@ -95,8 +95,8 @@ def _refuse_to_list(address: str) -> None:
         )
 
 
-def _is_encrypted(address: str) -> bool:
-    # TLS makes sure that what arrives is what was sent.
+def is_encrypted(address: str) -> bool:
+    """Whether TLS makes sure that what arrives is what was sent."""
     return endpoint_of(split(address)).startswith("https://")
 
 
@@ -111,11 +111,7 @@ def get_checked(
     does not do it twice in one place.
     """
     data: bytes = ask("get", address, start, stop, known.etag).data
-    sure = hashed or _is_encrypted(address)
-    if len(data) == known.size:
-        sure = _is_md5_of(known.etag, data) or (sure and not _may_be_md5(address, known.etag))
-    if not sure and data != _get_in_pieces(address, start, stop, known):
-        raise Transient("two reads of the same bytes differ")
+    _confirm(address, data, start, known, hashed)
     return data
 
 
@@ -133,11 +129,17 @@ def get_part(
             f"{address} has {part.size:,} bytes, not {size:,} as its dataset says",
             hint="the object was replaced; open the dataset again",
         )
-    known = ObjectStat(size, part.etag, 0)
-    sure = hashed or _is_encrypted(address)
-    if not sure and part.data != _get_in_pieces(address, start, stop, known):
-        raise Transient("two reads of the same bytes differ")
+    _confirm(address, part.data, start, ObjectStat(size, part.etag, 0), hashed)
     return part.data, part.etag
+
+
+def _confirm(address: str, data: bytes, start: int, known: ObjectStat, hashed: bool) -> None:
+    """Raise Transient unless all bytes are known to be those of the object."""
+    sure = hashed or is_encrypted(address)
+    if len(data) == known.size:
+        sure = _is_md5_of(known.etag, data) or (sure and not _may_be_md5(address, known.etag))
+    if not sure and data != _get_in_pieces(address, start, start + len(data), known):
+        raise Transient("two reads of the same bytes differ")
 
 
 def _is_md5_of(etag: str, data: bytes) -> bool:
@@ -231,14 +233,14 @@ def upload(path: Path, address: str, condition: str = "") -> ObjectStat | None:
             return None
         send = (str(path.absolute()),)
         call(lambda: ask("put_file", address, *send, timeout=UPLOAD_TIMEOUT), "write", address)
-        found, sure = stat(address), _is_encrypted(address)
+        found, sure = stat(address), is_encrypted(address)
     else:
         data = path.read_bytes()
         if not put(address, data, condition):
             return None
         found = stat(address)
         sure = _is_md5_of(found.etag, data)
-        sure = sure or (_is_encrypted(address) and not _may_be_md5(address, found.etag))
+        sure = sure or (is_encrypted(address) and not _may_be_md5(address, found.etag))
     if found.size != size or not sure:
         compare_content(path, address)
     return found

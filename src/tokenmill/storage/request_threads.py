@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, ParamSpec, TypeVar
 
-CONNECTIONS = 32
+CONNECTIONS = 64
 """Requests under way at once, in a process."""
 NOW = 0.0
 """The deadline of what somebody waits for."""

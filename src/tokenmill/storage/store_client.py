@@ -63,10 +63,15 @@ def _repeat(operation: Callable[[], Result], what: str, address: str) -> Result:
         if failure.code in _EXPIRED and not refreshed:
             refreshed = True
             store_requests.forget_stores()
-        elif not _may_pass(failure) or attempt >= RETRY.attempts:
+        elif not _may_pass(failure) or attempt >= _most_attempts(failure):
             raise _error(what, address, failure, attempt)
         elif ended.wait(RETRY.wait(attempt)):
             raise Stopped(f"cannot {what} {address}: Python ends", hint=RESUME_HINT)
+
+
+def _most_attempts(failure: StoreFailure) -> int:
+    """Twice as many where the store asks for patience: obstore does not show its Retry-After."""
+    return RETRY.attempts * (2 if failure.status in (429, 503) else 1)
 
 
 def _may_pass(failure: StoreFailure) -> bool:

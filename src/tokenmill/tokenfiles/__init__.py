@@ -7,8 +7,7 @@ Nothing here knows a format: `formats/` describes files as `TokenFile`, this roo
  frames.py            compressed bytes in frames that can be read one by one
  shard_cache.py       shards in a bucket, and compressed ones, in a folder of bounded size
  packed_reader.py     compressed files: unpacked into that folder, or frame by frame in place
- store_reader.py      by range where little is needed at once, else through that cache
- range_ahead.py       ranges that are needed soon, many at once
+ remote/              files in a store: rows by range, whole files through that cache
  token_axis.py        many files as one axis: by position, by slice, by document
  document_index.py    where documents end: from an index, or by scanning for an id
  length_sort.py       documents sorted by length, in bounded memory

@@ -128,16 +128,20 @@ class Frames:
         self.name, self.num_bytes = name, num_bytes
         self._read_at = read_at
         self._entries = self._read_table(packed_bytes)
-        self._starts = np.concatenate([[0], self._entries["packed"].cumsum(dtype=np.int64)])
+        self.starts = np.concatenate([[0], self._entries["packed"].cumsum(dtype=np.int64)])
+        """The first byte of each frame in the file, and where the last one ends."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __getitem__(self, number: int) -> bytes:
         """The content of a frame."""
-        start, stop = self._starts[number : number + 2].tolist()
+        start, stop = self.starts[number : number + 2].tolist()
+        return self.unpack(number, self._read_at(start, stop - start))
+
+    def unpack(self, number: int, packed: bytes) -> bytes:
+        """The content of a frame, from its bytes in the file."""
         size = int(self._entries["content"][number])
-        packed = self._read_at(start, stop - start)
         try:
             claimed = zstd_library().get_frame_info(packed).decompressed_size
             if claimed != size:
@@ -183,7 +187,7 @@ class Frames:
         return entries
 
     def _damaged(self, number: int, what: str) -> CorruptShardError:
-        start, stop = self._starts[number : number + 2].tolist()
+        start, stop = self.starts[number : number + 2].tolist()
         return CorruptShardError(
             f"frame {number} of {self.name} (of {len(self)}; bytes {start:,} to {stop:,} of the "
             f"file) is damaged: {what}",

@@ -15,7 +15,8 @@ from functools import partial
 import numpy as np
 
 from tokenmill.tokenfiles.frames import FRAME_BYTES, Frames, open_frames
-from tokenmill.tokenfiles.shard_cache import ShardCache, tokens_of
+from tokenmill.tokenfiles.remote.remote_file import tokens_of
+from tokenmill.tokenfiles.shard_cache import ShardCache
 from tokenmill.tokenfiles.shard_reader import MAX_OPEN, Descriptor, RecentlyUsed, ShardReader
 from tokenmill.tokenfiles.token_file import FRAMED, TokenFile, TokenFiles
 

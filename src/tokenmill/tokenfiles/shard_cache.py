@@ -15,17 +15,13 @@ does not, each fetches it, and the last rename wins with the same bytes.
 import contextlib
 import errno
 import os
-import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
-
-import numpy as np
-import xxhash
+from typing import BinaryIO
 
 from tokenmill.base.atomic import temporary_beside, write_atomically
 from tokenmill.base.hashing import hash_open
@@ -33,37 +29,26 @@ from tokenmill.base.lock import wait_for_others
 from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
 from tokenmill.storage import is_remote
 from tokenmill.tokenfiles.frames import unpacked_stream
-from tokenmill.tokenfiles.shard_reader import MAX_OPEN, Descriptor, ShardReader
-from tokenmill.tokenfiles.token_file import Packed, TokenFile, TokenFiles
+from tokenmill.tokenfiles.remote.remote_file import RemoteFile
+from tokenmill.tokenfiles.remote.stored_blocks import Held, StoredBlocks
 
 CACHE_BYTES = 16 << 30
 ABANDONED = 3600.0
 """Seconds without a write after which a partly fetched file is waste."""
-AHEAD = 2
-"""Shards that are fetched ahead of the one that is opened, when nobody says which come next."""
 FETCHES = 4
 """Files that are fetched at once in the background."""
+NOW, LATER = 0.0, 1e9
+"""Deadlines of what somebody waits for, and of what is fetched ahead."""
 _BLOCK = 4 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
+Lend = Callable[[], AbstractContextManager[Held]]
+"""Gives the blocks of a file that are in memory already, while it is fetched."""
 
-class RemoteFile(NamedTuple):
-    """An object or a compressed file, and how its bytes are known to be the right ones."""
 
-    address: str
-    size: int
-    digest: str
-    """Their hash (xxh3-128); empty where nobody states one."""
-    etag: str = ""
-    """What the store called this version of the object, where there is no hash."""
-    packed: Packed | None = None
-    """Where it is compressed there. Size and hash are those of its content."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in the cache before its bytes are known."""
-        return self.digest or xxhash.xxh3_128_hexdigest("\0".join(map(str, self)).encode())
+def _nothing() -> AbstractContextManager[Held]:
+    return nullcontext({})
 
 
 class ShardCache:
@@ -86,7 +71,7 @@ class ShardCache:
         self._lock = threading.Lock()
         self._being_fetched: set[RemoteFile] = set()
 
-    def open(self, file: RemoteFile) -> int:
+    def open(self, file: RemoteFile, lend: Lend = _nothing, deadline: float = NOW) -> int:
         """A descriptor of a file with the bytes of the object; the caller closes it."""
         if self._pid != os.getpid():
             self._forget()
@@ -96,13 +81,14 @@ class ShardCache:
                 f"{self.max_bytes:,}; pass cache_bytes={4 * file.size} or more"
             )
         with self._explain_bad_folder(file):
-            for _ in range(2):
+            for blocks in (lend, _nothing):
                 if (descriptor := self._find(file)) is not None:
                     return descriptor
                 with wait_for_others(self.folder / f"{file.name}.lock"):
                     descriptor = self._find(file)
                     if descriptor is None:
-                        descriptor = self._fetch(file)
+                        with blocks() as held:
+                            descriptor = self._fetch(file, held, deadline)
                 if descriptor is not None:
                     return descriptor
         raise CorruptShardError(
@@ -116,25 +102,38 @@ class ShardCache:
         digest = self._digest(file)
         return bool(digest) and (self.folder / f"{digest}.bin").exists()
 
-    def fetch_ahead(self, wanted: Iterable[RemoteFile]) -> None:
+    def names(self) -> set[str]:
+        """The hashes of all files in the cache."""
+        try:
+            return {name.removesuffix(".bin") for name in os.listdir(self.folder)}
+        except FileNotFoundError:
+            return set()
+
+    def keep(self, files: Sequence[RemoteFile]) -> None:
+        """These are needed next, in this order: they are removed last, the first one at the end."""
+        now = time.time_ns()
+        for number, file in enumerate(files):
+            when = now - 1000 * number  # nanoseconds
+            with contextlib.suppress(OSError):
+                os.utime(self.folder / f"{self._digest(file)}.bin", ns=(when, when))
+
+    def fetch_ahead(self, wanted: Iterable[tuple[RemoteFile, Lend]]) -> None:
         """Begin to fetch files that will be asked for; errors come then."""
         if self._pid != os.getpid():
             self._forget()
-        for file in wanted:
-            if (self.folder / f"{self._digest(file)}.bin").exists():
-                continue
+        for file, lend in wanted:
             with self._lock:
-                if file in self._being_fetched:
+                if file in self._being_fetched or self.has(file):
                     continue
                 self._being_fetched.add(file)
                 if self._threads is None:
                     self._threads = ThreadPoolExecutor(FETCHES, "tokenmill-fetch")
-                self._threads.submit(self._fetch_now, file)
+                self._threads.submit(self._fetch_now, file, lend)
 
-    def _fetch_now(self, file: RemoteFile) -> None:
+    def _fetch_now(self, file: RemoteFile, lend: Lend) -> None:
         try:
             with contextlib.suppress(TokenmillError, OSError, ValueError):
-                os.close(self.open(file))
+                os.close(self.open(file, lend, LATER))
         finally:
             with self._lock:
                 self._being_fetched.discard(file)
@@ -167,7 +166,7 @@ class ShardCache:
             os.utime(descriptor)  # used just now
         return descriptor
 
-    def _fetch(self, wanted: RemoteFile) -> int | None:
+    def _fetch(self, wanted: RemoteFile, held: Held, deadline: float) -> int | None:
         """Fetch or unpack the file; None when its bytes are not those of the manifest."""
         size = wanted.size
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -178,11 +177,9 @@ class ShardCache:
             descriptor = os.open(temporary, flags, 0o600)
             os.truncate(descriptor, size)  # seen by whoever else makes room
         try:
-            with (
-                _open_source(wanted) as source,
-                open(descriptor, "wb", closefd=False) as file,
-            ):
-                shutil.copyfileobj(source, file, _BLOCK)
+            with open(descriptor, "wb", closefd=False) as file:
+                for block in _content(wanted, held, deadline):
+                    file.write(block)
             digest = hash_open(descriptor)
             if os.fstat(descriptor).st_size != size or digest != (wanted.digest or digest):
                 os.close(descriptor)
@@ -227,11 +224,11 @@ class ShardCache:
                 with contextlib.suppress(FileNotFoundError):
                     if entry.is_file(follow_symlinks=False):
                         stat = entry.stat(follow_symlinks=False)
-                        files.append((stat.st_mtime, stat.st_size, entry.path))
+                        files.append((stat.st_mtime_ns, stat.st_size, entry.path))
         total = sum(length for _, length, _ in files)
         for used, length, path in sorted(files):
             if path.endswith(".tmp"):
-                removable = time.time() - used > ABANDONED
+                removable = time.time() - used / 1e9 > ABANDONED
             else:
                 removable = path.endswith(".bin") and total + size > self.max_bytes
             if not removable:
@@ -241,83 +238,17 @@ class ShardCache:
             total -= length
 
 
-class CachedReader(ShardReader):
-    """A reader of files in a bucket: their paths are addresses. Each is cached when touched."""
-
-    is_remote = True
-
-    def __init__(
-        self, files: Sequence[TokenFile], cache: ShardCache, *, backend: str = "mmap"
-    ) -> None:
-        # A file that was evicted uses the disk while it is open, so what is open is bounded too.
-        files = TokenFiles.of(files)
-        largest = int(files.numbers("file_bytes").max(initial=0)) or 1
-        max_open = max(1, min(MAX_OPEN, cache.max_bytes // (2 * largest)))
-        super().__init__(files, backend=backend, max_open=max_open)
-        self.cache = cache
-        self._knows_what_comes = False
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return partial(CachedReader, self.files, self.cache, backend=self.backend), ()
-
-    def of(self, files: Sequence[TokenFile]) -> "CachedReader":
-        return CachedReader(files, self.cache, backend=self.backend)
-
-    def sampler(self) -> ShardReader:
-        return RangeReader(self.files, backend="pread", max_open=1)
-
-    def expect(self, shards: Sequence[int], rows: np.ndarray | None = None) -> None:
-        """Fetch as many of these as there is room for."""
-        self._knows_what_comes = True
-        self._fetch_ahead(shards)
-
-    def _fetch_ahead(self, shards: Sequence[int]) -> None:
-        room, wanted = self.cache.max_bytes // 2, []
-        for i in shards:
-            room -= self.files[i].file_bytes
-            if room < 0:
-                break
-            wanted.append(self._wanted(i))
-        self.cache.fetch_ahead(wanted)
-
-    def _open(self, i: int) -> Descriptor:
-        descriptor = Descriptor(self.cache.open(self._wanted(i)))
-        if not self._knows_what_comes:
-            self._fetch_ahead(range(i + 1, min(i + 1 + AHEAD, len(self.files))))
-        return descriptor
-
-    def _wanted(self, i: int) -> RemoteFile:
-        return tokens_of(self.files[i])
+def _content(wanted: RemoteFile, held: Held, deadline: float) -> Iterator[bytes]:
+    """The bytes that are wanted, in order; unpacked if they are compressed there."""
+    if is_remote(wanted.address) and StoredBlocks.are_in(wanted):
+        yield from StoredBlocks(wanted).all(held, deadline)
+        return
+    with _open_stream(wanted) as stream:
+        while block := stream.read(_BLOCK):
+            yield block
 
 
-class RangeReader(ShardReader):
-    """A reader that asks the store for exactly the bytes it is asked for, and keeps nothing."""
-
-    is_remote = True
-
-    def _pread(self, i: int, byte: int, out: np.ndarray) -> None:
-        from tokenmill.storage import objects
-
-        file = self.files[i]
-        known = objects.stat(file.path)
-        if (known.size, known.etag) != (file.file_bytes, file.etag or known.etag):
-            raise DownloadError(
-                f"{file.path} was replaced since the dataset was opened", hint="open it again"
-            )
-        data = objects.read(file.path, byte, byte + out.nbytes, known)
-        memoryview(out.data).cast("B")[:] = data
-
-
-def tokens_of(file: TokenFile) -> RemoteFile:
-    """The tokens of a file, as the cache is to hold them."""
-    digest = "" if file.packed is None else file.packed.content_xxh3_128
-    if file.hashes is not None:
-        digest = file.hashes.tokens
-    return RemoteFile(file.path, file.file_bytes, digest, file.etag, file.packed)
-
-
-def _open_source(wanted: RemoteFile) -> BinaryIO:
-    """The bytes that are wanted, from their start; unpacked if they are compressed there."""
+def _open_stream(wanted: RemoteFile) -> BinaryIO:
     raw: BinaryIO
     if is_remote(wanted.address):
         from tokenmill.storage.object_file import ObjectFile

@@ -94,8 +94,6 @@ class Descriptor:
 class ShardReader:
     """The tokens of many files, opened when touched."""
 
-    is_remote = False
-
     def __init__(
         self,
         files: Iterable[TokenFile],
@@ -133,13 +131,6 @@ class ShardReader:
         A page fault brings more than is asked for, and the map would stay.
         """
         return ShardReader(self.files, backend="pread", max_open=1)
-
-    def expect(self, shards: Sequence[int], rows: np.ndarray | None = None) -> None:
-        """These will be touched soon, in this order. Files on a disk need no preparation."""
-
-    def are_here(self, shards: set[int]) -> bool:
-        """Whether these files can be mapped at once, without a request to a store."""
-        return True
 
     def array(self, i: int) -> np.ndarray:
         """The tokens of file i: a read-only view of its map, or a copy where it cannot be one."""

@@ -18,6 +18,8 @@ from tokenmill.tokenfiles.document_index import (
     unknown_documents,
 )
 from tokenmill.tokenfiles.packed_reader import FrameRuns, PackedReader
+from tokenmill.tokenfiles.remote.file_choice import Spread
+from tokenmill.tokenfiles.remote.store_reader import StoreReader
 from tokenmill.tokenfiles.shard_reader import ShardReader
 from tokenmill.tokenfiles.token_file import TokenFile, TokenFiles
 
@@ -142,19 +144,39 @@ class TokenAxis:
             return None
         return FrameRuns(reader, self.shard_starts, max_open)
 
-    def expect(self, positions: np.ndarray, length: int = 0) -> None:
-        """Rows of `length` tokens from these positions on will be asked for soon, in this order."""
-        if not self._reader.is_remote:
-            return
-        shards = np.searchsorted(self.shard_starts, positions, side="right") - 1
-        offsets = positions - self.shard_starts[shards]
-        counts = np.minimum(length, self.shard_starts[shards + 1] - positions)
-        rows = np.stack([shards, offsets, counts], axis=1) if length else None
-        self._reader.expect(list(dict.fromkeys(shards.tolist())), rows)
+    def expect(
+        self, positions: np.ndarray, length: int = 0, spread: Spread = Spread.NEIGHBOURS
+    ) -> bool:
+        """Rows of `length` tokens from these positions on will be asked for soon, in this order.
 
-    def are_here(self, shards: np.ndarray) -> bool:
-        """Whether these shards can be mapped at once, without a request to a store."""
-        return not self._reader.is_remote or self._reader.are_here(set(shards.tolist()))
+        False where some of them are still to be fetched from a store; who knows what comes after
+        them says so then, from time to time.
+        """
+        reader = self._reader
+        if not isinstance(reader, StoreReader) or not len(positions):
+            return True
+        shards = np.searchsorted(self.shard_starts, positions, side="right") - 1
+        rows = self._rows_in_shards(shards, positions, length) if length else None
+        return reader.expect(shards, rows, spread)
+
+    def _rows_in_shards(self, shards: np.ndarray, starts: np.ndarray, length: int) -> np.ndarray:
+        """Shard, first token and number of tokens of each row; two of a row over an edge."""
+        counts = np.minimum(length, self.shard_starts[shards + 1] - starts)
+        rows = np.stack([shards, starts - self.shard_starts[shards], counts], axis=1)
+        over = np.flatnonzero((counts < length) & (shards + 2 < len(self.shard_starts)))
+        sizes = np.diff(self.shard_starts)[shards[over] + 1]
+        rests = np.minimum(length - counts[over], sizes)
+        second = np.stack([shards[over] + 1, np.zeros(len(over), np.int64), rests], axis=1)
+        return np.insert(rows, over + 1, second, axis=0)
+
+    def are_here(self, shards: np.ndarray, offsets: np.ndarray, length: int) -> bool:
+        """Whether rows of these shards can be mapped at once, without a request to a store."""
+        reader = self._reader
+        if not isinstance(reader, StoreReader):
+            return True
+        stops = self.shard_starts[shards] + offsets + length
+        last = np.searchsorted(self.shard_starts, stops, side="left") - 1
+        return reader.are_here({*shards.tolist(), *last.tolist()})
 
     def tokens(self, start: int, stop: int) -> np.ndarray:
         """The same as `data[start:stop]`; a range that is not inside the data is an IndexError."""

@@ -64,10 +64,17 @@ class DocumentRows:
     def locate(self, samples: np.ndarray) -> PiecePlaces:
         """The pieces of the row of each sample; (steps, rows) of samples."""
         sources, pieces = self._order.locate_pieces(samples.reshape(-1))
-        for number, data in enumerate(self._datasets):
-            data.expect(pieces.starts[sources[pieces.rows] == number])
         starts = pieces.starts[pieces.firsts[:-1]]
         return PiecePlaces(sources.reshape(samples.shape), starts.reshape(samples.shape), pieces)
+
+    def expect(self, places: PiecePlaces) -> bool:
+        """These will be taken soon; whether all are here (TokenAxis.expect)."""
+        sources, pieces = places.sources.reshape(-1), places.pieces
+        answers = [
+            data.expect(pieces.starts[sources[pieces.rows] == number])
+            for number, data in enumerate(self._datasets)
+        ]
+        return all(answers)
 
     def take(self, places: PiecePlaces) -> tuple[np.ndarray, Sequence[DocumentMarks]]:
         """The tokens of each row of each batch, and where documents are in them."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tokenmill.batches.document_masks import DocumentMarks, mark_documents
-from tokenmill.batches.frames_in_use import frame_runs_of
+from tokenmill.batches.frames_in_use import frame_runs_of, spread_of
 from tokenmill.batches.gather import RowReader
 from tokenmill.batches.rows.window_documents import RowBegins, WindowDocuments
 from tokenmill.dataset import TokenDataset
@@ -77,14 +77,23 @@ class WindowRows:
     def locate(self, samples: np.ndarray) -> WindowPlaces:
         """Where the window of each sample begins, in a file; (steps, rows) of samples."""
         sources, starts = self._order.locate(samples)
-        for number, data in enumerate(self._datasets):
-            data.expect(starts[sources == number], self._order.block_size + 1)
         shards, offsets = self._shards_of(sources, starts)
         begins = None
         if self._documents is not None:
             with suppress(TokenmillError):  # raised again at the step that needs what is wrong
                 begins = self._documents.locate(sources, starts)
         return WindowPlaces(sources, starts, shards, offsets, begins)
+
+    def expect(self, places: WindowPlaces) -> bool:
+        """These will be taken soon; whether all are here (TokenAxis.expect)."""
+        length = self._order.block_size + 1
+        answers = [
+            data.expect(places.starts[places.sources == number], length, spread_of(source))
+            for number, (data, source) in enumerate(
+                zip(self._datasets, self._order.sources, strict=True)
+            )
+        ]
+        return all(answers)
 
     def take(self, places: WindowPlaces) -> tuple[np.ndarray, Sequence[DocumentMarks | None]]:
         """The tokens of each row of each batch and, if asked for, where documents are in them."""

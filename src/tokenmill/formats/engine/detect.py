@@ -105,7 +105,7 @@ def detect_remote(
         if format is not None:
             raise NotADatasetError(f"there is no {address_of(addresses[0], FILE_NAME)}")
     paths = [path for item in addresses for path in _expand_address(item)]
-    mirror = make_mirror(paths, cache)
+    mirror, ask = make_mirror(paths, cache), replace(ask, cache=cache)
     with mirror.errors_with_addresses():
         local = [mirror.path(path) for path in paths]
         is_one = len(addresses) == 1 == len(local)

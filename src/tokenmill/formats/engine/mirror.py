@@ -26,7 +26,8 @@ from tokenmill.base.atomic import write_atomically
 from tokenmill.base.hashing import regular
 from tokenmill.errors import NotADatasetError, TokenmillError
 from tokenmill.storage.address import WRITABLE, is_remote, split
-from tokenmill.tokenfiles.shard_cache import RemoteFile, ShardCache
+from tokenmill.tokenfiles.remote.remote_file import RemoteFile
+from tokenmill.tokenfiles.shard_cache import ShardCache
 from tokenmill.tokenfiles.token_file import TokenFile
 
 HEAD_BYTES = 128 << 10
@@ -98,14 +99,21 @@ def make_mirror(addresses: Sequence[str], cache: ShardCache) -> Mirror:
 
 def open_whole(path: Path) -> BinaryIO:
     """A file with all its bytes, also where `path` is in a mirror."""
-    if (found := _NAME.fullmatch(str(path))) is None:
+    if (found := object_at(path)) is None:
         return open(path, "rb", buffering=0, opener=regular)
+    wanted, cache = found
+    if wanted.size <= HEAD_BYTES:
+        return path.open("rb", buffering=0)
+    return os.fdopen(cache.open(wanted), "rb", buffering=0)
+
+
+def object_at(path: Path) -> tuple[RemoteFile, ShardCache] | None:
+    """The object that a file of a mirror shows, and the cache for it; None for other files."""
+    if (found := _NAME.fullmatch(str(path))) is None:
+        return None
     mirror = _load(found[1])
     size, etag = mirror.objects[found[2]]
-    if size <= HEAD_BYTES:
-        return path.open("rb", buffering=0)
-    wanted = RemoteFile(f"{mirror.bucket}/{found[2]}", size, "", etag)
-    return os.fdopen(mirror.cache.open(wanted), "rb", buffering=0)
+    return RemoteFile(f"{mirror.bucket}/{found[2]}", size, "", etag), mirror.cache
 
 
 @functools.lru_cache(maxsize=8)

@@ -21,8 +21,10 @@ from tokenmill.base.hashing import BLOCK_BYTES, Hasher, hash_file
 from tokenmill.base.strict_json import Reader
 from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
+from tokenmill.formats.engine.mirror import object_at
 from tokenmill.formats.engine.writing import INDEX, write_file
-from tokenmill.tokenfiles.shard_cache import RemoteFile, ShardCache
+from tokenmill.tokenfiles.remote.remote_file import RemoteFile
+from tokenmill.tokenfiles.shard_cache import ShardCache
 from tokenmill.tokenfiles.token_file import Packed
 
 CODECS = ("zstd", "gz", "bz2")
@@ -57,10 +59,13 @@ def as_cached(path: Path, packed_bytes: int, raw: Reader, entry: Reader) -> Remo
         raise _unknown_codec(path, codec)
     hashes = raw.fields.get("hashes")
     digest = str(hashes.get("xxh3_128", "")) if isinstance(hashes, dict) else ""
-    found = path.stat()
-    version = f"{found.st_size}-{found.st_mtime_ns}-{found.st_ino}"
     packed = Packed(packed_bytes, codec, content_xxh3_128=digest)
-    return RemoteFile(str(path), raw.count("bytes"), digest, version, packed)
+    if (shown := object_at(path)) is not None:
+        where, version = shown[0].address, shown[0].etag
+    else:
+        found = path.stat()
+        where, version = str(path), f"{found.st_size}-{found.st_mtime_ns}-{found.st_ino}"
+    return RemoteFile(where, raw.count("bytes"), digest, version, packed)
 
 
 def open_unpacked(cache: ShardCache, wanted: RemoteFile) -> BinaryIO:
