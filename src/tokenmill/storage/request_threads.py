@@ -15,6 +15,8 @@ from typing import Any, ParamSpec, TypeVar
 
 CONNECTIONS = 64
 """Requests under way at once, in a process."""
+FILES_AT_ONCE = 4
+"""Files that are fetched ahead at once, in a process."""
 NOW = 0.0
 """The deadline of what somebody waits for."""
 
@@ -72,20 +74,31 @@ class RequestThreads:
             self._idle.release()
 
 
-_of_process: dict[int, RequestThreads] = {}
+_of_process: dict[tuple[int, str], RequestThreads] = {}
 
 
 def request_threads() -> RequestThreads:
-    """Those of this process; a fork makes its own."""
+    """Those of this process that send requests; a fork makes its own."""
+    return _threads("requests", CONNECTIONS)
+
+
+def file_threads() -> RequestThreads:
+    """Those of this process that fetch files ahead, by requests."""
+    return _threads("files", FILES_AT_ONCE)
+
+
+def _threads(kind: str, size: int) -> RequestThreads:
     pid = os.getpid()
-    found = _of_process.get(pid)
+    found = _of_process.get((pid, kind))
     if found is None:
-        _of_process.clear()
-        found = _of_process.setdefault(pid, RequestThreads())
+        for key in [key for key in list(_of_process) if key[0] != pid]:
+            _of_process.pop(key, None)
+        found = _of_process.setdefault((pid, kind), RequestThreads(size))
     return found
 
 
 @atexit.register
 def _end() -> None:
-    if (found := _of_process.get(os.getpid())) is not None:
-        found.end()
+    for kind in ("files", "requests"):
+        if (found := _of_process.get((os.getpid(), kind))) is not None:
+            found.end()

@@ -18,8 +18,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,6 +28,7 @@ from tokenmill.base.hashing import hash_open
 from tokenmill.base.lock import wait_for_others
 from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
 from tokenmill.storage import is_remote
+from tokenmill.storage.request_threads import NOW, file_threads
 from tokenmill.tokenfiles.frames import unpacked_stream
 from tokenmill.tokenfiles.remote.remote_file import RemoteFile
 from tokenmill.tokenfiles.remote.stored_blocks import Held, StoredBlocks
@@ -35,10 +36,8 @@ from tokenmill.tokenfiles.remote.stored_blocks import Held, StoredBlocks
 CACHE_BYTES = 16 << 30
 ABANDONED = 3600.0
 """Seconds without a write after which a partly fetched file is waste."""
-FETCHES = 4
-"""Files that are fetched at once in the background."""
-NOW, LATER = 0.0, 1e9
-"""Deadlines of what somebody waits for, and of what is fetched ahead."""
+LATER = 1e9
+"""The deadline of what is fetched ahead."""
 _BLOCK = 4 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -67,7 +66,6 @@ class ShardCache:
     def _forget(self) -> None:
         self._pid = os.getpid()
         self._checked: set[tuple[str, int]] = set()
-        self._threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._being_fetched: set[RemoteFile] = set()
 
@@ -126,9 +124,7 @@ class ShardCache:
                 if file in self._being_fetched or self.has(file):
                     continue
                 self._being_fetched.add(file)
-                if self._threads is None:
-                    self._threads = ThreadPoolExecutor(FETCHES, "tokenmill-fetch")
-                self._threads.submit(self._fetch_now, file, lend)
+                file_threads().submit(partial(self._fetch_now, file, lend))
 
     def _fetch_now(self, file: RemoteFile, lend: Lend) -> None:
         try:
