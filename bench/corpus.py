@@ -1,7 +1,9 @@
 """Text to measure with: any corpus, made as large as needed without repeating a line."""
 
+import random
 import sysconfig
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 import orjson
@@ -13,20 +15,44 @@ def documents(corpus: Path | None) -> list[bytes]:
     """The documents of a corpus file, or the modules of Python's own standard library."""
     if corpus is not None:
         return [doc for doc in corpus.read_bytes().split(SEPARATOR) if doc.strip()]
-    library = Path(sysconfig.get_path("stdlib"))
+    return source_code(0)
+
+
+def source_code(megabytes: int = 30) -> list[bytes]:
+    """The modules of Python's own standard library, and of other packages up to this size."""
+    library, packages = (Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
     modules = sorted(p for p in library.rglob("*.py") if "site-packages" not in p.parts)
-    return [text for path in modules if _is_utf8(text := path.read_bytes())]
+    found = [text for path in modules if _is_text(text := path.read_bytes())]
+    size = sum(map(len, found))
+    for path in sorted(packages.rglob("*.py")):
+        if size >= megabytes * 1_000_000:
+            break
+        if _is_text(text := path.read_bytes()):
+            found.append(text)
+            size += len(text)
+    return found
+
+
+def mix(corpus: Path | None) -> list[bytes]:
+    """A web-like mix: 20 MB of the corpus and 30 MB of source code, in one fixed order."""
+    prose, size = list[bytes](), 0
+    for doc in documents(corpus):
+        if size < 20_000_000:
+            prose.append(doc)
+            size += len(doc)
+    mixed = prose + source_code()
+    random.Random(0).shuffle(mixed)
+    return mixed
 
 
 def write_text(docs: list[bytes], path: Path, megabytes: int) -> int:
     """Write copies until there are so many megabytes; in each copy every line differs."""
     with open(path, "wb") as file:
-        copy = 0
-        while file.tell() < megabytes * 1_000_000:
-            for doc in docs:
-                file.write(_numbered(doc, copy))
-                file.write(SEPARATOR)
-            copy += 1
+        for copy, doc in ((copy, doc) for copy in count() for doc in docs):
+            if file.tell() >= megabytes * 1_000_000:
+                break
+            file.write(_numbered(doc, copy))
+            file.write(SEPARATOR)
         return file.tell()
 
 
@@ -49,9 +75,9 @@ def _numbered(doc: bytes, copy: int) -> bytes:
     return doc if copy == 0 else doc.replace(b"\n", b" %d\n" % copy)
 
 
-def _is_utf8(text: bytes) -> bool:
+def _is_text(text: bytes) -> bool:
     try:
         text.decode()
     except UnicodeDecodeError:
         return False
-    return True
+    return bool(text.strip()) and SEPARATOR not in text

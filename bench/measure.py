@@ -2,6 +2,7 @@
 
 import os
 import platform
+import resource
 import subprocess
 import sys
 import threading
@@ -15,6 +16,8 @@ class Run:
     """One run of one command."""
 
     seconds: float
+    cpu_seconds: float
+    """Of all its processes together, those that were waited for."""
     peak_mb: float
     """Memory of its own, all its processes together (RssAnon); mapped files do not count."""
     output: str
@@ -22,7 +25,7 @@ class Run:
 
 def run(command: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> Run:
     """Run a command to its end; a failure is an error that shows the last lines it printed."""
-    started = time.perf_counter()
+    started, cpu_before = time.perf_counter(), _cpu_of_children()
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -39,7 +42,12 @@ def run(command: list[str], *, cwd: Path | None = None, env: dict[str, str] | No
     watcher.join()
     if process.returncode:
         raise RuntimeError(f"{command[:3]} failed with {process.returncode}:\n{output[-2000:]}")
-    return Run(seconds, watcher.peak / 1e6, output)
+    return Run(seconds, _cpu_of_children() - cpu_before, watcher.peak / 1e6, output)
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class _Watcher(threading.Thread):

@@ -85,7 +85,11 @@ def against_gigatoken(folder: Path, text: Path, size: int, rounds: int) -> dict[
 
 
 def against_peers(
-    folder: Path, jsonl: Path, size: int, options: argparse.Namespace
+    folder: Path,
+    jsonl: Path,
+    size: int,
+    options: argparse.Namespace,
+    names: tuple[str, ...] = ("datatrove", "dolma", "nanogpt"),
 ) -> dict[str, object]:
     """Each peer once (they take minutes), ours before and after each."""
     tokenizer = folder / "tokenizer.json"
@@ -106,7 +110,8 @@ def against_peers(
     }  # fmt: skip
     flags = ["--no_normalize", "--no_dedup"]
     found: dict[str, object] = {}
-    for name, command in arguments.items():
+    for name in names:
+        command = arguments[name]
         python = environments.python_of(name, options.venvs)
         if python is None:
             found[name] = "skipped: its environment could not be made"

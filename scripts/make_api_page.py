@@ -38,6 +38,9 @@ EXAMPLES = {
         assert tokenizer.decode(ids) == b"two words"
         assert tokenizer.bytes_of_ids()[ids[1]] == b" words"
     """,
+    "tokenmill.train_tokenizer": """
+        trained = tokenmill.train_tokenizer("corpus/*.jsonl", "tok", vocab_size=1000)
+        print(trained.vocab_size, trained.special_ids)  # then: prepare(..., tokenizer="tok")""",
     "tokenmill.open": """
         data = tokenmill.open("data/corpus")  # the train split
         val = tokenmill.open("data/corpus", split="val")

@@ -189,10 +189,10 @@ class TestDocuments:
             patch.setattr("tokenmill.tokenfiles.document_index.BLOCK", block)
             scanned = ScannedDocuments(lambda a, b: array[a:b], len(ids), 0, comes)
 
-            bounds = [scanned.range(i) for i in range(len(documents))]
+            bounds = zip(*scanned.ranges(np.arange(len(documents))), strict=True)
             owners = [scanned.at(position) for position in range(len(ids))]
             with pytest.raises(IndexError):
-                scanned.range(len(documents))
+                scanned.ranges(np.array([len(documents)]))
 
         assert [ids[start:stop] for start, stop in bounds] == documents
         assert owners == [i for i, document in enumerate(documents) for _ in document]

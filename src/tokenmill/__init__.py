@@ -10,7 +10,7 @@ files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py
  base/           what every room may use: atomic files, locks, retry, signals, progress
  storage/        local paths and object stores with one interface
  text/           files become documents: find, cut into units, read, clean, deduplicate
- tokens/         documents become ids: the tokenizer protocol, one file a kind
+ tokens/         documents become ids: the tokenizer protocol, one file a kind; training one
  shards/         our format: manifest, writer, layout, card, verify
  tokenfiles/     the engine under every format: maps, cache, document index, fingerprints
  formats/        one class a format in one file: claims, reads, writes; ours is one of them
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from tokenmill.preparation.budget.estimate import estimate
     from tokenmill.preparation.prepare import prepare
     from tokenmill.preparation.pretokenize import pretokenize
+    from tokenmill.preparation.train_tokenizer import train_tokenizer
     from tokenmill.tokens.load_tokenizer import load as load_tokenizer
 
 __all__ = [
@@ -115,6 +116,7 @@ __all__ = [
     "open",
     "prepare",
     "pretokenize",
+    "train_tokenizer",
     "verify",
 ]
 
@@ -144,6 +146,7 @@ _HOME_OF = {
     "open": "tokenmill.dataset",
     "prepare": "tokenmill.preparation.prepare",
     "pretokenize": "tokenmill.preparation.pretokenize",
+    "train_tokenizer": "tokenmill.preparation.train_tokenizer",
     "verify": "tokenmill.look.check",
 }
 _NAME_THERE = {"load_tokenizer": "load"}  # in a module that says the rest

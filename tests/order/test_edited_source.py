@@ -39,6 +39,13 @@ def banned(*ranges, lengths=()):
     return BannedTokens(starts, stops, (firsts[touched], np.diff(ends, prepend=0)[touched]))
 
 
+def edited_source(order, changes):
+    source = EditedSource(order)
+    for change in changes:
+        source = source.changed(*change)
+    return source
+
+
 def tokens_of(bans):
     return {t for ban in bans for a, b in zip(ban.starts, ban.stops, strict=True)
             for t in range(a, b)}  # fmt: skip
@@ -122,7 +129,7 @@ def test_windows_of_an_edited_source(order, num_tokens, block_size, phase, times
     count = 90
     expected = walk(base, changes, count, window_at)
 
-    edited = EditedSource(base, changes)
+    edited = edited_source(base, changes)
 
     index = np.arange(count)
     epochs = edited.epoch_of(index).tolist()
@@ -179,7 +186,7 @@ def test_rows_of_an_edited_source(kind, order, lengths, block_size, begin, times
     count = 60
     expected = walk(made(lengths), changes, count, row_at)
 
-    edited = EditedSource(made(lengths), changes)
+    edited = edited_source(made(lengths), changes)
 
     index = np.arange(count)
     pieces = edited.locate(index)
@@ -214,11 +221,11 @@ def check_visits(edited, changes, expected, lengths, document, begin):
 @pytest.mark.parametrize("phase", [False, True])
 def test_parts_of_rows_that_are_banned(phase):
     first, second = banned((3, 9), (20, 21)), banned((9, 30), (70, 75))
-    edited = EditedSource(windows_of(100, 8, "shuffle", phase), [(4, first), (15, second)])
+    edited = edited_source(windows_of(100, 8, "shuffle", phase), [(4, first), (15, second)])
     index = np.arange(60)
     starts = edited.starts(index)
 
-    which, lows, highs = edited.banned_parts(index, starts, np.full(60, 9))
+    which, lows, highs = edited.banned_parts(index, starts, starts + 9)
 
     found = {(i, t) for i, a, b in zip(which, lows, highs, strict=True) for t in range(a, b)}
     assert found == {
@@ -233,7 +240,7 @@ def test_parts_of_rows_that_are_banned(phase):
 def test_a_draw_with_nothing_but_banned_targets_is_drawn_again():
     plain = windows_of(400, 6, "random", phase=False)
     ban = banned((100, 300), (310, 317))
-    edited = EditedSource(plain, [(50, ban)])
+    edited = edited_source(plain, [(50, ban)])
     index = np.arange(5000)
 
     before, after = plain.starts(index), edited.starts(index)
@@ -257,7 +264,7 @@ def test_a_draw_with_nothing_but_banned_targets_is_drawn_again():
 @pytest.mark.parametrize("phase", [False, True])
 def test_a_ban_that_leaves_nothing_is_refused(order, phase):
     with pytest.raises(ValueError, match="leaves nothing"):
-        EditedSource(
+        edited_source(
             windows_of(100, 8, order, phase), [(0, banned((0, 40))), (7, banned((40, 100)))]
         )
 
@@ -265,7 +272,7 @@ def test_a_ban_that_leaves_nothing_is_refused(order, phase):
 def test_rows_of_which_nothing_is_left_are_refused():
     lengths = [4, 1, 20]
     with pytest.raises(ValueError, match="leaves nothing"):
-        EditedSource(
+        edited_source(
             rows_of(lengths, 6, "packed", "shuffle", False),
             [(3, banned((0, 25), lengths=lengths))],
         )
@@ -274,7 +281,7 @@ def test_rows_of_which_nothing_is_left_are_refused():
 def test_data_that_has_grown_may_be_all_that_is_left():
     grown = windows_of(100, 8, "shuffle", False)
 
-    edited = EditedSource(windows_of(50, 8, "shuffle", False), [(2, grown), (4, banned((0, 50)))])
+    edited = edited_source(windows_of(50, 8, "shuffle", False), [(2, grown), (4, banned((0, 50)))])
 
     assert edited.epoch_of(np.arange(6)).tolist() == [0, 0, 0, 0, 1, 1]
     assert edited.starts(np.arange(4, 50)).min() >= 48
@@ -282,7 +289,7 @@ def test_data_that_has_grown_may_be_all_that_is_left():
 
 def test_a_million_epochs_of_one_window_are_found_at_once():
     """One window of many is left, and only that one is looked for."""
-    edited = EditedSource(windows_of(10_001, 10, "shuffle", False), [(5, banned((0, 9_991)))])
+    edited = edited_source(windows_of(10_001, 10, "shuffle", False), [(5, banned((0, 9_991)))])
 
     index = np.arange(10**6, 10**6 + 40)
     assert np.array_equal(edited.epoch_of(index), index - edited.num_samples(0) + 1)

@@ -247,13 +247,14 @@ def test_a_failing_library_names_the_file_too(tmp_path):
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "a.txt").write_text("unheard-of\n")
 
-    with pytest.raises(PrepareError, match=r"a\.txt: Exception: WordLevel error") as failed:
+    with pytest.raises(
+        PrepareError, match=r"a\.txt: tokenizers cannot.*: WordLevel error"
+    ) as failed:
         prepare(
             tmp_path / "a.txt", tmp_path / "out", tokenizer=str(tmp_path / "tokenizer.json"),
             workers=1,
         )  # fmt: skip
     assert failed.value.source == "a.txt"
-    assert "please report it" in failed.value.hint
 
 
 def test_progress_in_lines(tmp_path, monkeypatch):

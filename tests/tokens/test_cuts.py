@@ -8,21 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokens.patterns import PATTERNS
+from tokens.texts import TEXTS
 
 from tokenmill.tokens.cuts import AT_CHARACTERS, AT_SPACES_AND_COMMAS, last_cut
-from tokenmill.tokens.tokenizer_json import KNOWN_PATTERNS
-
-# White space of every kind, letters of every kind, marks, numbers, signs, all around spaces.
-ALPHABET = (
-    " \t\n\r\x0b\x0c\x1c\x1f\x85\u00a0\u1680\u2000\u200b\u2028\u202f\u205f\u3000\ufeff"
-    "aZsStTmMdDlLvVeErR''\u2019019/.,-_(<|\\"
-    "\u00df\u0130\u01c5\u02b0\u0301\u0308\u00bd\u0661\u2167\u216b"
-    "\u5000\u6c34\u8fff\u4e2d\u9000\u3042\uff0c\uff0c\u3001\u3002\uac00\U00020000\U0001f33e\U0001f3fd"
-)
-TEXTS = st.one_of(
-    st.text(st.sampled_from(ALPHABET), max_size=24),
-    st.text(st.one_of(st.sampled_from(" \n\uff0c"), st.characters(exclude_categories=["Cs"]))),
-)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -91,9 +79,3 @@ def test_last_cut_is_the_last_of_all_cuts_in_between(text, start, length, repeat
     between = [m.end() for m in AT_SPACES_AND_COMMAS.finditer(data) if start < m.end() < stop]
 
     assert last_cut(AT_SPACES_AND_COMMAS, data, start, stop) == (between[-1] if between else None)
-
-
-def test_published_split_patterns_are_recognised_as_they_are_written():
-    assert KNOWN_PATTERNS["llama3"] == PATTERNS["llama3"]
-    assert KNOWN_PATTERNS["qwen2"] == PATTERNS["qwen2"]
-    assert KNOWN_PATTERNS["o200k"] == PATTERNS["o200k"]

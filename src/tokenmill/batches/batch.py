@@ -16,6 +16,7 @@ class Batch:
     """What one rank trains on in one step, in memory of its own; unpacks as `inputs, targets`.
 
     Of rows with padding it unpacks as `inputs, labels`: nothing is to be learned from padding.
+    Banned targets are -100 in both.
     """
 
     tokens: np.ndarray
@@ -36,6 +37,8 @@ class Batch:
     """The labels, where an augmentation gives others than the tokens say."""
     labels_are_inputs: bool = False
     """Whether labels are the inputs' own tokens, not the next ones (`MaskTokens`)."""
+    banned: np.ndarray | None = None
+    """(batch_size, block_size + 1) bool: the tokens that a Ban forbids to train on; None: none."""
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return iter((self.inputs, self.labels if self.masks_targets else self.targets))
@@ -60,8 +63,14 @@ class Batch:
 
     @property
     def targets(self) -> np.ndarray:
-        """(batch_size, block_size): what it predicts, each one token later."""
+        """(batch_size, block_size): what it predicts, each one token later.
+
+        Banned targets are -100, in an array of int64 where the dtype has no numbers below 0.
+        """
         targets = self.tokens[:, 1:]
+        if self.banned is not None:
+            targets = targets.astype(targets.dtype if targets.dtype.kind == "i" else np.int64)
+            targets[self.banned[:, 1:]] = IGNORED
         if self.augmented_labels is None:
             return targets
         counted = self.augmented_labels != IGNORED
@@ -73,8 +82,8 @@ class Batch:
         if self.augmented_labels is not None:
             return self.augmented_labels
         labels = self.targets.astype(np.int64)
-        if self.marks is not None:
-            labels[~self.marks.loss_mask] = IGNORED
+        if self.loss_mask is not None:
+            labels[~self.loss_mask] = IGNORED
         return labels
 
     @property
@@ -97,11 +106,16 @@ class Batch:
 
     @property
     def loss_mask(self) -> np.ndarray | None:
-        """(batch_size, block_size) bool: False where a target begins a document or is padding."""
+        """(batch_size, block_size) bool: False where a target begins a document, is padding, or is
+        banned."""
         if self.augmented_labels is not None:
             counted: np.ndarray = self.augmented_labels != IGNORED
             return counted
-        return None if self.marks is None else self.marks.loss_mask
+        known = None if self.marks is None else self.marks.loss_mask
+        if self.banned is None:
+            return known
+        allowed: np.ndarray = ~self.banned[:, 1:]
+        return allowed if known is None else known & allowed
 
     @property
     def cu_seqlens(self) -> np.ndarray | None:

@@ -113,6 +113,8 @@ class BatchMaker:
             tokens = tokens.astype(self.dtype, copy=False)
             pieces = places.row_pieces(i)
             batch = Batch(tokens, step, samples[i], starts[i], sources[i], mark, pieces)
+            if places.banned is not None:
+                batch.banned = places.banned.flags(i, tokens.shape)
             yield batch if augment is None else augment(batch)
 
 
@@ -148,8 +150,7 @@ class WindowSource:
     def __getitems__(self, indices: Sequence[SupportsIndex]) -> list[np.ndarray]:
         """The tokens of several samples, gathered at once (what torch's DataLoader calls)."""
         batch = self.batch(indices)
-        if batch.augmented_labels is not None and batch.pieces is None:
-            raise labels_apart()
+        refuse_labels_apart(batch, is_padded=batch.pieces is not None)
         return list(batch.tokens)
 
     def batch(self, indices: Sequence[SupportsIndex]) -> Batch:
@@ -183,13 +184,19 @@ class WindowSource:
     _getitems = __getitems__  # what Grain calls
 
 
-def labels_apart() -> ValueError:
-    """The error for rows of tokens alone, where an augmentation gives labels beside them."""
-    return ValueError(
-        "one row of tokens cannot hold the labels that augment gives beside them (MaskTokens, "
-        "ReplaceTokens, or padding after DropTokens); use batches: BatchLoader or "
-        "tokenmill.torch, with items of two parts"
-    )
+def refuse_labels_apart(batch: Batch, *, is_padded: bool = False) -> None:
+    """Refuse to give rows of tokens alone, where labels are not what the tokens say."""
+    if batch.banned is not None:
+        raise ValueError(
+            "one row of tokens cannot say which of them are banned as targets; use batches: "
+            "BatchLoader, loader.windows().batch([i]), or tokenmill.torch with items of two parts"
+        )
+    if batch.augmented_labels is not None and not is_padded:
+        raise ValueError(
+            "one row of tokens cannot hold the labels that augment gives beside them (MaskTokens, "
+            "ReplaceTokens, or padding after DropTokens); use batches: BatchLoader or "
+            "tokenmill.torch, with items of two parts"
+        )
 
 
 @functools.cache

@@ -8,6 +8,7 @@ folder; and so are those of groups that would take more than `MOST_FRAMES`.
 
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.blocks import Blocks, ShardBlocks
+from tokenmill.order.edited.edited_source import EditedSource, plain_order
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.simple_orders import Sequential
 from tokenmill.order.source_order import SourceOrder
@@ -33,8 +34,11 @@ def frames_in_use(order: SourceOrder, item_size: int) -> int | None:
     return needed if needed <= MOST_FRAMES else None
 
 
-def frame_runs_of(data: TokenDataset, order: SourceOrder | RowOrder) -> FrameRuns | None:
+def frame_runs_of(
+    data: TokenDataset, source: SourceOrder | RowOrder | EditedSource
+) -> FrameRuns | None:
     """The frames of a compressed dataset, if this order is read from them."""
+    order = plain_order(source)
     if isinstance(order, RowOrder):
         return None
     count = frames_in_use(order, data.dtype.itemsize)
@@ -44,8 +48,9 @@ def frame_runs_of(data: TokenDataset, order: SourceOrder | RowOrder) -> FrameRun
     return data.frame_runs(count)
 
 
-def spread_of(order: SourceOrder | RowOrder) -> Spread:
+def spread_of(source: SourceOrder | RowOrder | EditedSource) -> Spread:
     """How an order reads the files of a dataset, for those that are in a store."""
+    order = plain_order(source)
     arrangement = None if isinstance(order, RowOrder) else order.arrangement
     if isinstance(arrangement, (Sequential, ShardBlocks)):
         return Spread.NEIGHBOURS

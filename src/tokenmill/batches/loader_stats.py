@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.order.edited.edited_source import plain_order
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.source_order import SourceOrder
@@ -22,10 +23,10 @@ def stats_of_sources(names: Sequence[str], order: SampleOrder, samples: int) -> 
         sources[name] = {
             "samples": count,
             "tokens": count * order.block_size,
-            "epochs": place / each.samples_per_epoch,
+            "epochs": each.epochs_until(place),
         }
-        if isinstance(each, RowOrder):
-            sources[name] |= stats_of_rows(each)
+        if isinstance(order_of_rows := plain_order(each), RowOrder):
+            sources[name] |= stats_of_rows(order_of_rows)
     return sources
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.dataset import TokenDataset
+from tokenmill.order.edited.edited_source import EditedSource, plain_order
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.source_order import SourceOrder
@@ -20,6 +21,7 @@ TARGETS_AT_ONCE = 1 << 26
 MOST_SAMPLES = 1 << 18
 STARTS_AT_ONCE = 1 << 20
 Places = npt.NDArray[np.int64]
+Source = SourceOrder | RowOrder | EditedSource
 
 
 class ShardUsage(NamedTuple):
@@ -60,12 +62,12 @@ def usage_of(
     for name, data, source, served in zip(names, datasets, order.sources, ranges, strict=True):
         count = sum(stop - first for first, stop in served)
         of_shards = _usage_of_shards(data, source, served) if shards else ()
-        found.append(SourceUsage(name, count, count / source.samples_per_epoch, of_shards))
+        found.append(SourceUsage(name, count, source.epochs_until(count), of_shards))
     return found
 
 
 def _usage_of_shards(
-    data: TokenDataset, source: SourceOrder | RowOrder, served: Sequence[tuple[int, int]]
+    data: TokenDataset, source: Source, served: Sequence[tuple[int, int]]
 ) -> tuple[ShardUsage, ...]:
     edges = data.shard_starts
     used = sum((_targets_before(edges, source, *range_) for range_ in served), np.zeros_like(edges))
@@ -77,8 +79,13 @@ def _usage_of_shards(
 # All that follows answers for some edges on the axis: how many targets are before each?
 
 
-def _targets_before(edges: Places, source: SourceOrder | RowOrder, first: int, stop: int) -> Places:
+def _targets_before(edges: Places, source: Source, first: int, stop: int) -> Places:
     """In the samples first .. stop-1 of a source."""
+    if isinstance(source, EditedSource):
+        order, end = source.before_changes
+        middle = min(max(first, end), stop)
+        before = _targets_before(edges, order, min(first, middle), middle)
+        return before + _located(edges, source, middle, stop)
     if source.name == "random":  # nothing is known of an epoch before it is drawn
         return _located(edges, source, first, stop)
     per_epoch = source.samples_per_epoch
@@ -120,33 +127,39 @@ def _in_an_epoch(edges: Places, source: SourceOrder | RowOrder, epoch: int) -> P
     return np.clip(edges - first, 0, windows.count * windows.block_size)
 
 
-def _can_be_targets_before(edges: Places, source: SourceOrder | RowOrder) -> Places:
+def _can_be_targets_before(edges: Places, source: Source) -> Places:
     """All but the first token of the axis; in rows without a begin token, of each document."""
-    if isinstance(source, SourceOrder):
+    order = plain_order(source)
+    if isinstance(order, SourceOrder):
         return np.maximum(edges - 1, 0)
-    if source.pieces.begin:
+    if order.pieces.begin:
         return edges.copy()
-    starts, before = source.documents.starts, np.zeros_like(edges)
+    starts, before = order.documents.starts, np.zeros_like(edges)
     for low in range(0, len(starts), STARTS_AT_ONCE):
         before += np.searchsorted(np.sort(starts[low : low + STARTS_AT_ONCE]), edges)
     return edges - before
 
 
-def _located(edges: Places, source: SourceOrder | RowOrder, first: int, stop: int) -> Places:
+def _located(edges: Places, source: Source, first: int, stop: int) -> Places:
     """In the samples first .. stop-1 of a source, each looked at."""
-    total = np.zeros_like(edges)
-    row = source.pieces if isinstance(source, RowOrder) else source.windows
-    at_once = min(max(1, TARGETS_AT_ONCE // row.block_size), MOST_SAMPLES)
+    total, order = np.zeros_like(edges), plain_order(source)
+    at_once = min(max(1, TARGETS_AT_ONCE // order.block_size), MOST_SAMPLES)
     for low in range(first, stop, at_once):
         samples = np.arange(low, min(low + at_once, stop), dtype=np.int64)
-        if isinstance(source, RowOrder):
+        if isinstance(order, RowOrder):
+            assert not isinstance(source, SourceOrder)
             pieces = source.locate(samples)
             begins = pieces.starts + ~pieces.begins  # its first token is a target after a begin
             ends = pieces.starts + pieces.lengths - pieces.begins
+            samples = samples[pieces.rows]
         else:
+            assert not isinstance(source, RowOrder)
             begins = source.starts(samples) + 1
-            ends = begins + source.windows.block_size
+            ends = begins + order.block_size
         total += _beyond(edges, begins) - _beyond(edges, ends)
+        if isinstance(source, EditedSource):
+            _, begins, ends = source.banned_parts(samples, begins, ends)
+            total -= _beyond(edges, begins) - _beyond(edges, ends)
     return total
 
 

@@ -5,6 +5,7 @@ outcome.py    what a command prints: results, notes, or JSON; `--json` and `--qu
 hints.py      hints of the library, which are Python, as flags of a command
 make/         prepare (and its jobs), pretokenize, download, upload, convert
 look/         inspect, show, verify, doctor, report, view
+tokenizers/   tokenizer train
 train.py      train a small GPT
 train_slurm.py  the same as a Slurm job
 edits.py      the edits of a run, and asking for one
@@ -43,6 +44,9 @@ COMMANDS = {
         "report": "Write one HTML page about a dataset",
         "view": "Browse a dataset in a local page",
     },
+    "Tokenizers": {
+        "tokenizer": "Train a tokenizer on text files",
+    },
     "Train": {
         "train": "Train a small GPT on token data",
         "edits": "Print the edits of a run, or ask for one while it trains",
@@ -50,7 +54,12 @@ COMMANDS = {
         "sample": "Generate text with a trained model",
     },
 }
-ROOMS = {"Make a dataset": "cli.make", "Look at a dataset": "cli.look", "Train": "cli"}
+ROOMS = {
+    "Make a dataset": "cli.make",
+    "Look at a dataset": "cli.look",
+    "Tokenizers": "cli.tokenizers",
+    "Train": "cli",
+}
 
 
 class Commands(click.Group):
@@ -151,6 +160,8 @@ def _explain(misuse: click.ClickException) -> str:
 
 def _as_typed(text: str, typed: list[str]) -> str:
     """An error in the words of the command that was given."""
-    name = next((word for word in typed if not word.startswith("-")), "")
-    command = tokenmill.get_command(click.Context(tokenmill), name)
+    names = [word for word in typed if not word.startswith("-")]
+    command: click.Command | None = tokenmill
+    while isinstance(command, click.Group):
+        command = command.get_command(click.Context(command), names.pop(0) if names else "")
     return text if command is None else as_flags(text, command, typed)

@@ -13,6 +13,7 @@ Of one length they come by the length of their document, and then in the order o
 Only the histogram of lengths is needed for this, however many documents there are.
 """
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -44,13 +45,20 @@ def find_documents(
     """The numbers of the documents of these starts and lengths, all of which must exist."""
     edges = np.concatenate([[0], np.cumsum(documents.counts)])
     classes = np.searchsorted(documents.lengths, length)
-    by_class = np.argsort(classes, kind="stable")
-    found, firsts = np.unique(classes[by_class], return_index=True)
     number = np.empty(len(start), np.int64)
-    for c, here in zip(found.tolist(), np.split(by_class, firsts[1:]), strict=False):
+    for c, here in groups_of(classes):
         low, high = int(edges[c]), int(edges[c + 1])
         number[here] = low + np.searchsorted(documents.starts[low:high], start[here])
     return number
+
+
+def groups_of(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each key of a 1-D array, ascending, and where it is."""
+    if len(keys) and keys.min() == keys.max():  # the usual case, without sorting
+        return iter([(int(keys[0]), np.arange(len(keys)))])
+    order = np.argsort(keys, kind="stable")
+    found, firsts = np.unique(keys[order], return_index=True)
+    return zip(found.tolist(), np.split(order, firsts[1:]), strict=False)
 
 
 class DocumentPieces:

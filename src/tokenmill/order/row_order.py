@@ -146,6 +146,10 @@ class RowOrder:
         epochs: np.ndarray = samples // self.samples_per_epoch
         return epochs
 
+    def epochs_until(self, index: int) -> float:
+        """How many epochs there are before a sample."""
+        return index / self.samples_per_epoch
+
     def first_of_epoch(self, epoch: int) -> int:
         """The first sample of an epoch."""
         return epoch * self.samples_per_epoch

@@ -16,6 +16,8 @@ import numpy as np
 from tokenmill.base.suggest import one_of
 from tokenmill.order.blocks import Blocks
 from tokenmill.order.document_pieces import DocumentsByLength
+from tokenmill.order.edited.banned_tokens import Parts
+from tokenmill.order.edited.edited_source import EditedSource
 from tokenmill.order.edited.skips import Skips
 from tokenmill.order.mixture_order import MixtureOrder, MixtureStage
 from tokenmill.order.permutation import round_keys
@@ -54,8 +56,8 @@ class SampleOrder:
         self._augment = augment
         self.stages = None if stages is None else tuple(stages)
         self._arrangement = order
-        self._windows: list[SourceOrder] = []
-        self._rows: list[RowOrder] = []
+        self._windows: list[SourceOrder | EditedSource] = []
+        self._rows: list[RowOrder | EditedSource] = []
         seeds = [seed] if stages is None else [self.seed_of(i) for i in range(len(num_tokens))]
         for i, (n, source_seed) in enumerate(zip(num_tokens, seeds, strict=True)):
             if documents is None:
@@ -103,7 +105,8 @@ class SampleOrder:
         """Take the order of a state that was saved when `blocks` had other sizes, or leave all."""
         before = self._windows
         if self.sources[0].name == "blocks" and state.get("order") == FORMER_BLOCKS.name:
-            self._windows = [replace(each, arrangement=FORMER_BLOCKS) for each in before]
+            plain = [each for each in before if isinstance(each, SourceOrder)]
+            self._windows = [replace(each, arrangement=FORMER_BLOCKS) for each in plain]
         try:
             yield
         except BaseException:
@@ -111,11 +114,11 @@ class SampleOrder:
             raise
 
     @property
-    def sources(self) -> Sequence[SourceOrder | RowOrder]:
+    def sources(self) -> Sequence[SourceOrder | RowOrder | EditedSource]:
         return self._rows or self._windows
 
     @property
-    def rows_of_sources(self) -> Sequence[RowOrder]:
+    def rows_of_sources(self) -> Sequence[RowOrder | EditedSource]:
         """The sources of an order of packed or single documents; of windows, none."""
         return self._rows
 
@@ -129,21 +132,50 @@ class SampleOrder:
     def locate(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The source and the first token of each window, both in the shape of `samples`."""
         source, index = self.source_of(samples)
+        return source, self.starts_of(source, index)
+
+    def starts_of(self, source: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """The first token of each window, from what `source_of` says."""
         if self._mixture is None:
-            return source, self._windows[0].starts(index)
-        starts = np.empty(samples.shape, np.int64)
+            return self._windows[0].starts(index)
+        starts = np.empty(index.shape, np.int64)
         for s in np.unique(source).tolist():
             starts[source == s] = self._windows[s].starts(index[source == s])
-        return source, starts
+        return starts
 
     def locate_pieces(self, samples: np.ndarray) -> tuple[np.ndarray, RowPieces]:
         """The source and the pieces of each row, for a 1-D array of samples."""
         source, index = self.source_of(samples)
+        return source, self.pieces_of(source, index)
+
+    def pieces_of(self, source: np.ndarray, index: np.ndarray) -> RowPieces:
+        """The pieces of each row, from what `source_of` says of a 1-D array."""
         if self._mixture is None:
-            return source, self._rows[0].locate(index)
+            return self._rows[0].locate(index)
         places = [np.flatnonzero(source == s) for s in range(len(self._rows))]
         parts = [rows.locate(index[where]) for rows, where in zip(self._rows, places, strict=True)]
-        return source, join_rows(parts, places)
+        return join_rows(parts, places)
+
+    def banned_parts(
+        self, source: np.ndarray, index: np.ndarray, starts: np.ndarray, stops: np.ndarray
+    ) -> Parts | None:
+        """The banned tokens among start .. stop-1 in the rows of these samples, row by row.
+
+        None if no source was edited.
+        """
+        edited = [
+            (s, each) for s, each in enumerate(self.sources) if isinstance(each, EditedSource)
+        ]
+        if not edited:
+            return None
+        found = []
+        for s, each in edited:
+            here = np.flatnonzero(source == s)
+            which, lows, highs = each.banned_parts(index[here], starts[here], stops[here])
+            found.append((here[which], lows, highs))
+        which, lows, highs = (np.concatenate(table) for table in zip(*found, strict=True))
+        order = np.argsort(which, kind="stable")
+        return which[order], lows[order], highs[order]
 
     def epoch_of(self, samples: np.ndarray) -> np.ndarray:
         """The epoch of its own source that each sample belongs to."""

@@ -7,9 +7,11 @@ inputs.py       which texts are read
 val_inputs.py   which of them are held out as validation sets
 input_notes.py  what they look like, and what cleaning does to them
 plan.py         inputs, settings and units, written down before the work begins
+words/          which words there are, and how often: for training a tokenizer
 stages/         the stages themselves
 workspace/      the folder of a preparation, and where its result goes
 budget/         memory, disk, and what to expect
 jobs.py         a preparation as numbered jobs, for Slurm and others
 pretokenize.py  one text file becomes one .npy: a preparation with another output
+train_tokenizer.py  text files become a tokenizer: likewise
 """

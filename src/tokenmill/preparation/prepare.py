@@ -55,6 +55,7 @@ from tokenmill.preparation.stages.join import load_joined
 from tokenmill.preparation.val_inputs import ValInput, check_splits, held_out_inputs
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
 from tokenmill.preparation.workspace.target import Target, open_target
+from tokenmill.preparation.workspace.work_folder import Receipt
 from tokenmill.text.inputs.units import cut_into_units, group_small_files, worth_unpacking
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 
@@ -155,20 +156,28 @@ def start(
         target.workspace,
         settings,
         tuple(sources),
-        tuple(group_small_files(cut_into_units(sources, unit_bytes), sources, unit_bytes)),
+        (),
         memory.chunk_bytes,
         target.previous_hash,
         target.destination,
         bool(held_out) or bool(recorded_held_out(target.previous)),
         target.folder_for(settings, sources),
     )
-    if (unpacked := worth_unpacking(sources)) and has_room_for_text(plan):
-        units = cut_into_units(sources, unit_bytes, unpacked=unpacked)
-        plan = replace(plan, units=tuple(group_small_files(units, sources, unit_bytes)))
+    plan = cut_inputs(plan, unit_bytes)
     check_space(plan)
     tokenizer = target.tokenizer(given)
     plan = begin(plan, tokenizer, restart=target.replaces, say=progress.say)
     return plan, decide_limits(plan, memory, tokenizer)
+
+
+def cut_inputs(plan: Plan, unit_bytes: int) -> Plan:
+    """The plan with its units; large compressed files are cut too if there is room to unpack."""
+    sources = plan.sources
+    unpacked = worth_unpacking(sources)
+    if unpacked and not has_room_for_text(plan):
+        unpacked = []
+    units = cut_into_units(sources, unit_bytes, unpacked=unpacked)
+    return replace(plan, units=tuple(group_small_files(units, sources, unit_bytes)))
 
 
 def run_stages(
@@ -180,7 +189,24 @@ def run_stages(
     as well: with their executor, a stage that other jobs have not finished ends the run.
     """
     this = Preparation(plan, target.previous, executor, progress)
-    run = this.run
+    units = find_documents(this)
+    decision, decided = choose_split(
+        this.first_decision,
+        this.run("decide"),
+        plan.settings.val_fraction,
+        by_hash=target.splits_by_hash,  # each document of a dataset keeps its split
+    )
+    this.layout = make_layout(plan, decision, decided, first=this.first)
+    shards = this.run("assemble")
+    return PreparationOutcome.of(plan, units, load_joined(this.out_dir), decision, decided, shards)
+
+
+def find_documents(this: Preparation) -> list[Receipt]:
+    """The stages up to where all documents are encoded and repeated ones are known.
+
+    What comes back are the receipts of the units.
+    """
+    run, plan = this.run, this.plan
     run("unpack")
 
     if found := run("characters"):
@@ -199,16 +225,7 @@ def run_stages(
         this.documents = Searched.plan("documents", runs, this.held_out_runs)
         for name in ("merge-documents", "document-duplicates", "document-answers"):
             run(name)
-
-    decision, decided = choose_split(
-        this.first_decision,
-        run("decide"),
-        plan.settings.val_fraction,
-        by_hash=target.splits_by_hash,  # each document of a dataset keeps its split
-    )
-    this.layout = make_layout(plan, decision, decided, first=this.first)
-    shards = run("assemble")
-    return PreparationOutcome.of(plan, units, load_joined(this.out_dir), decision, decided, shards)
+    return units
 
 
 def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:

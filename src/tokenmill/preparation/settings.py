@@ -48,8 +48,8 @@ class Settings:
     """Token written before every document, by its spelling or its id; `auto` for the one that the
     tokenizer file is known to have."""
     token_pattern: str | None = None
-    """Splitting pattern of a .tiktoken file, by name (gpt2, cl100k...), where the name of the file
-    does not say it."""
+    """Splitting pattern of a .tiktoken file, by name (gpt2, cl100k...) or as a regular expression,
+    where the file is not a published one."""
     dtype: Literal["uint16", "uint32"] | None = None
     """Width of an id on disk; by default the smaller one that holds the vocabulary."""
 

@@ -92,19 +92,20 @@ class Preparation:
         return Decision(by_hash=True, documents=self.documents, first_run=self.first)
 
     def run(self, name: str) -> list[Receipt]:
-        """The receipts of a stage in the order of its tasks; none where it is not needed.
-
-        Tasks that were done before are known by their receipts, and not run.
-        """
+        """The receipts of a stage in the order of its tasks; none where it is not needed."""
         stage = next(stage for stage in STAGES if stage.name == name)
         if not stage.needed(self.plan):
             return []
-        if not (num_tasks := NUM_TASKS[stage.per](self)):
-            return []
-        if stage.task is unpack_file and isinstance(self.executor, LocalExecutor):
+        num_tasks = NUM_TASKS[stage.per](self)
+        if stage.task is unpack_file and isinstance(self.executor, LocalExecutor) and num_tasks:
             self.unpacking = Unpacking(self.plan, self.out_dir, self.executor.workers)
             return []
-        shared = stage.shared(self)
+        return self.run_tasks(stage, num_tasks, stage.shared(self))
+
+    def run_tasks(self, stage: "Stage", num_tasks: int, shared: tuple[Any, ...]) -> list[Receipt]:
+        """Run all tasks of a stage; those done before are known by their receipts, and not run."""
+        if not num_tasks:
+            return []
         receipts: list[Receipt] = [{}] * num_tasks
         unpacking = self.unpacking if stage.per == UNIT else None
         numbers = list[int]()
@@ -123,7 +124,7 @@ class Preparation:
         units.clear()
         try:
             for at, receipt in self.progress.follow(
-                name,
+                stage.name,
                 results,
                 total=total,
                 measure=measure,

@@ -13,7 +13,7 @@ belongs to exactly one.
 import functools
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import xxhash
@@ -28,13 +28,16 @@ BLOCK = 1 << 22  # tokens a scan looks at in one go: 8 MB of uint16
 class Documents(ABC):
     """Where documents end."""
 
-    def range(self, document: int) -> tuple[int, int]:
-        """First token, and the one after the last, of a document."""
-        return self._end(document - 1), self._end(document)
+    def ranges(self, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First token, and the one after the last, of each document."""
+        return self._ends(documents - 1), self._ends(documents)
+
+    def _end(self, document: int) -> int:
+        return int(self._ends(np.array([document]))[0])
 
     @abstractmethod
-    def _end(self, document: int) -> int:
-        """Where a document ends; 0 for the one before the first."""
+    def _ends(self, documents: np.ndarray) -> np.ndarray:
+        """Where each document ends; 0 for the one before the first."""
 
 
 class IndexedDocuments(Documents):
@@ -120,14 +123,15 @@ class IndexedDocuments(Documents):
         before = int(np.searchsorted(self._tables[i], inside, side="right"))
         return int(self._documents_before[i]) + before
 
-    def _end(self, document: int) -> int:
-        if document < 0:
-            return 0
+    def _ends(self, documents: np.ndarray) -> np.ndarray:
         before = self._documents_before
-        if document >= before[-1]:
-            return int(self._starts[-1])
-        i = int(np.searchsorted(before, document, side="right")) - 1
-        return int(self._starts[i]) + int(self._tables[i][document - int(before[i])])
+        ends = np.where(documents < 0, 0, self._starts[-1])
+        listed = np.flatnonzero((documents >= 0) & (documents < before[-1]))
+        files = np.searchsorted(before, documents[listed], side="right") - 1
+        for i, which in _groups(files):
+            here = listed[which]
+            ends[here] = self._starts[i] + self._tables[i][documents[here] - before[i]]
+        return ends
 
     @functools.cached_property
     def _documents_before(self) -> np.ndarray:
@@ -195,20 +199,23 @@ class ScannedDocuments(Documents):
             self._count_next_block()
         return self._before_block[block] + len(self.ends(block * BLOCK, position))
 
-    def _end(self, document: int) -> int:
-        if document < 0:
-            return 0
-        while self._before_block[-1] <= document and self._count_next_block():
+    def _ends(self, documents: np.ndarray) -> np.ndarray:
+        last = int(documents.max(initial=-1))
+        while self._before_block[-1] <= last and self._count_next_block():
             pass
         total = self._before_block[-1]
-        if document >= total:
+        if last >= total:
             tail = self._num_tokens > 0 and self._end(total - 1) < self._num_tokens
-            if document == total and tail:
-                return self._num_tokens
-            raise IndexError(f"document {document} of a dataset of {total + tail} documents")
-        block = int(np.searchsorted(self._before_block, document, side="right")) - 1
-        ends = self.ends(block * BLOCK, min((block + 1) * BLOCK, self._num_tokens))
-        return int(ends[document - self._before_block[block]])
+            if last >= total + tail:
+                raise IndexError(f"document {last} of a dataset of {total + tail} documents")
+        ends = np.where(documents < 0, 0, self._num_tokens)
+        listed = np.flatnonzero((documents >= 0) & (documents < total))
+        blocks = np.searchsorted(self._before_block, documents[listed], side="right") - 1
+        for block, which in _groups(blocks):
+            here, low = listed[which], block * BLOCK
+            found = self.ends(low, min(low + BLOCK, self._num_tokens))
+            ends[here] = found[documents[here] - self._before_block[block]]
+        return ends
 
     def _count_next_block(self) -> bool:
         """False when all blocks have been counted."""
@@ -218,6 +225,13 @@ class ScannedDocuments(Documents):
         ends = self.ends(low, min(low + BLOCK, self._num_tokens))
         self._before_block.append(self._before_block[-1] + len(ends))
         return True
+
+
+def _groups(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each key that occurs, and where."""
+    order = np.argsort(keys, kind="stable")
+    found, firsts = np.unique(keys[order], return_index=True)
+    return zip(found.tolist(), np.split(order, firsts[1:]), strict=False)
 
 
 def _check_sorted(table: np.ndarray, path: str) -> None:

@@ -228,10 +228,16 @@ class TokenAxis:
 
     def document_range(self, i: int) -> tuple[int, int]:
         """First token of document i, and the one after its last."""
+        starts, stops = self.document_ranges(np.array([i]))
+        return int(starts[0]), int(stops[0])
+
+    def document_ranges(self, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same for many documents at once: first tokens, and those after the last ones."""
         count = self.num_documents
-        if i < 0 or (count is not None and i >= count):
-            raise IndexError(f"document {i} of a dataset of {count} documents")
-        return self._index().range(i)
+        wrong = documents[(documents < 0) | (documents >= (1 << 62 if count is None else count))]
+        if len(wrong):
+            raise IndexError(f"document {wrong[0]} of a dataset of {count} documents")
+        return self._index().ranges(documents)
 
     def document_at(self, position: int) -> int:
         """The document that holds the token at this position."""

@@ -8,7 +8,8 @@ begin_token.py      which id begins a document, where one is asked for
 tokenizer_json.py   what a `tokenizer.json` says about itself: its form, spellings and cuts
 sentencepiece.py    SentencePiece `.model`
 bytes_and_chars.py  `bytes`: one id a byte; `chars`: one id a character, learned from the input
-gigatoken.py        the fast encoder for byte-level BPE, with its memory bounded
+encoders/           who turns a text into ids: gigatoken wherever its ids are the right ones
 cuts.py             where a text may be cut without changing its ids
+training/           words, merges and files of a tokenizer that is trained here
 vocabulary.py       the spelling of every id; ids back to text; the hash that names a tokenizer
 """

@@ -10,6 +10,7 @@ of the embedding.
 """
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import BadInputError
-from tokenmill.tokens.cuts import AT_CHARACTERS
+from tokenmill.tokens.cuts import AT_CHARACTERS, AT_SPACES_AND_COMMAS
 from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
 from tokenmill.tokens.vocabulary import PROBE, SpelledTokenizer, Vocabulary, fingerprint
 
@@ -34,7 +35,13 @@ class BytesTokenizer(SpelledTokenizer):
     end_of_text_id: int = 256
     end_of_text: str | None = None
     """None: 256 has no spelling in a text, so no text can be mistaken for it."""
-    cuts = AT_CHARACTERS  # any byte would do; characters keep the parts valid UTF-8
+    whole_words: bool = False
+    """Cut only where the patterns of gpt2 and others cut, too: for counting words."""
+
+    @property
+    def cuts(self) -> re.Pattern[bytes]:
+        # For the ids any byte would do; characters keep the parts valid UTF-8.
+        return AT_SPACES_AND_COMMAS if self.whole_words else AT_CHARACTERS
 
     @functools.cached_property
     def _vocabulary(self) -> Vocabulary:
@@ -44,7 +51,8 @@ class BytesTokenizer(SpelledTokenizer):
         return np.frombuffer(b"".join(texts), np.uint8).astype(np.uint32), ends_of(texts)
 
     def state(self) -> dict[str, Any]:
-        return {"kind": "bytes", "name": self.name, "fingerprint": self.fingerprint}
+        state = {"kind": "bytes", "name": self.name, "fingerprint": self.fingerprint}
+        return {**state, "whole_words": True} if self.whole_words else state
 
 
 def chars_of(texts: Iterable[bytes]) -> set[str]:

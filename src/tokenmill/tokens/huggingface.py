@@ -1,9 +1,9 @@
 """`tokenizer.json`, the file of the Hugging Face `tokenizers` package.
 
-Byte-level BPE of a form that gigatoken has exactly is encoded by gigatoken, anything else by the
-`tokenizers` package itself, 20 to 100 times slower. Which of the two is decided once, when the
-file is loaded: both encode a probe, and a single other id rules gigatoken out. The choice is
-stored in the state.
+Byte-level BPE and SentencePiece's BPE, of a form that gigatoken has exactly, are encoded by
+gigatoken, anything else by the `tokenizers` package itself, 20 to 100 times slower. Which of the
+two is decided once, when the file is loaded: both encode texts of many scripts, and a single other
+id rules gigatoken out. The choice is stored in the state.
 
 What text means here:
 - nothing is added: the templates of BOS and EOS tokens are not applied;
@@ -15,26 +15,41 @@ What text means here:
 import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.errors import FormatError, MissingExtraError
+from tokenmill.errors import (
+    FormatError,
+    MissingExtraError,
+    PrepareError,
+    TokenizerMismatchError,
+)
 from tokenmill.tokens.cuts import last_cut
-from tokenmill.tokens.gigatoken import Encoder
+from tokenmill.tokens.encoders.fast_forms import fast_form
+from tokenmill.tokens.encoders.gigatoken import (
+    PIECE_BYTES,
+    Encoder,
+    build_gigatoken,
+    encode_in_pieces,
+)
+from tokenmill.tokens.encoders.library_failures import failures_of
+from tokenmill.tokens.encoders.number_runs import in_pairs
+from tokenmill.tokens.encoders.same_ids import PROBES, EncodeBatch, first_difference, in_context
+from tokenmill.tokens.encoders.sentencepiece_form import fast_pieces
 from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
 from tokenmill.tokens.tokenizer_json import (
     bytes_of_spelling,
     cuts_of,
-    has_fast_form,
+    is_plain_byte_level,
     parse,
     spellings_of,
 )
-from tokenmill.tokens.vocabulary import PROBE, SpelledTokenizer, Vocabulary
+from tokenmill.tokens.vocabulary import SpelledTokenizer, Vocabulary
 
 # How published tokenizers spell the end of a document.
 END_OF_TEXT_NAMES = (
@@ -57,8 +72,8 @@ class HuggingFaceTokenizer(SpelledTokenizer):
     """`gigatoken` or `tokenizers`."""
 
     @functools.cached_property
-    def _fast(self) -> Encoder:
-        return Encoder(functools.partial(_build_fast, self.content, self.end_of_text_id))
+    def _fast(self) -> EncodeBatch:
+        return _fast_encoder(_with_special_end(self.content, self.end_of_text_id), self.name)
 
     @functools.cached_property
     def _tree(self) -> dict[str, Any]:
@@ -91,37 +106,51 @@ class HuggingFaceTokenizer(SpelledTokenizer):
     @property
     def memory_per_byte(self) -> int:
         """The package `tokenizers` was measured at 130 to 160."""
-        return 0 if self.backend == "gigatoken" else 200
+        if self.backend != "gigatoken":
+            return 200
+        return PIECE_BYTES if self._tree["model"].get("byte_fallback") else 0
 
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         if self.backend == "gigatoken":
-            return self._fast.encode_batch(texts)
-        # In pieces: `tokenizers` takes 160 bytes of memory for a byte that it gets at once.
-        pieces, last = [], []  # `last`: which piece is the last of each text
-        for text in texts:
-            start = 0
-            while (
-                len(text) - start > 2 * PIECE
-                and self.cuts is not None
-                and (cut := last_cut(self.cuts, text, start, start + PIECE))
-            ):
-                pieces.append(text[start:cut])
-                start = cut
-            pieces.append(text[start:])
-            last.append(len(pieces) - 1)
-        ids, ends = encode_slowly(self._slow, decode_texts(pieces, self.name))
-        return ids, ends[np.array(last, np.int64)]
+            return self._fast(texts)
+        return encode_in_pieces(self._encode_slowly, texts, self._pieces)
+
+    def _encode_slowly(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
+        with failures_of("tokenizers", f"encode a text with {self.name}", kind=PrepareError):
+            return encode_slowly(self._slow, decode_texts(texts, self.name))
+
+    def _pieces(self, text: bytes) -> Iterator[bytes]:
+        """`tokenizers` takes 160 bytes of memory for each byte that it gets at once."""
+        start = 0
+        while (
+            len(text) - start > 2 * PIECE
+            and self.cuts is not None
+            and (cut := last_cut(self.cuts, text, start, start + PIECE))
+        ):
+            yield text[start:cut]
+            start = cut
+        yield text[start:]
+
+    def reference(self) -> "HuggingFaceTokenizer | None":
+        """The same tokenizer, encoded by `tokenizers`; None if it is this one."""
+        return self._with_backend("tokenizers") if self.backend == "gigatoken" else None
+
+    def _with_backend(self, backend: str) -> "HuggingFaceTokenizer":
+        other = replace(self, backend=backend)
+        built = vars(self)  # what takes long to build is shared
+        vars(other).update({n: built[n] for n in ("_tree", "_vocabulary", "_fast") if n in built})
+        return other
 
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """The text of these ids, special tokens spelled out."""
-        if has_fast_form(self._tree):
+        if is_plain_byte_level(self._tree):
             return self._vocabulary.decode(ids)
         known = self._vocabulary.check(ids).tolist()
         text: str = self._slow.decode(known, skip_special_tokens=False)
         return text.encode()
 
     def _bytes_of(self, spelling: bytes) -> bytes:
-        if has_fast_form(self._tree):
+        if is_plain_byte_level(self._tree):
             return spelling
         return bytes_of_spelling(self._tree, spelling.decode("utf-8", "surrogatepass"))
 
@@ -132,6 +161,7 @@ class HuggingFaceTokenizer(SpelledTokenizer):
             "backend": self.backend,
             "end_of_text_id": self.end_of_text_id,
             "end_of_text": self.end_of_text,
+            "special_ids": self.special_ids,
             "json": self.content,
             "fingerprint": self.fingerprint,
         }
@@ -144,9 +174,8 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> HuggingFaceTokeni
     except UnicodeDecodeError as error:
         raise FormatError(f"{path} is not a tokenizer.json: {error}") from None
     number, text = _end_of_text(parse(content, str(path)), end_of_text, str(path))
-    slow = _build_slow(content, number, str(path))
-    backend = "gigatoken" if _fast_is_exact(content, number, slow) else "tokenizers"
-    return HuggingFaceTokenizer(path.name, content, number, text, backend)
+    found = HuggingFaceTokenizer(path.name, content, number, text, "tokenizers")
+    return found._with_backend(_choose_backend(found))
 
 
 def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
@@ -155,7 +184,15 @@ def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
     if backend not in ("gigatoken", "tokenizers"):
         raise FormatError(f"the stored tokenizer is encoded by {backend!r}, which is not known")
     end = (int(state["end_of_text_id"]), state["end_of_text"])
-    return HuggingFaceTokenizer(str(state["name"]), str(state["json"]), *end, backend)
+    found = HuggingFaceTokenizer(str(state["name"]), str(state["json"]), *end, backend)
+    if found.end_of_text_id not in found._vocabulary.spellings:
+        raise FormatError(f"the end-of-text id {found.end_of_text_id} is not in the vocabulary")
+    if state.get("special_ids", found.special_ids) != found.special_ids:  # older ones name none
+        raise TokenizerMismatchError(
+            "the special tokens of the stored tokenizer are not those of its file",
+            hint="its text would become other ids; the state was edited: fetch it again",
+        )
+    return found
 
 
 def encode_slowly(tokenizer: Any, strings: Sequence[str]) -> tuple[Ids, Ends]:
@@ -196,31 +233,27 @@ def _end_of_text(
     )
 
 
-def _fast_is_exact(content: str, end_of_text_id: int, slow: Any) -> bool:
-    """Whether gigatoken has this form and gives the ids of `tokenizers` on every probe."""
-    tree = json.loads(content)
-    if not has_fast_form(tree):
-        return False
-    added = [str(token["content"]) for token in tree.get("added_tokens") or []]
-    probes = [PROBE.decode(), *added, *_WIDE_PROBES]
-    probes += [f"word{token}word {token} {token}" for token in added]
+def _choose_backend(tokenizer: HuggingFaceTokenizer) -> str:
+    """gigatoken if it has this form and gives the ids of `tokenizers` for every probe."""
+    added = [str(token["content"]) for token in tokenizer._tree.get("added_tokens") or []]
     try:
-        fast = Encoder(functools.partial(_build_fast, content, end_of_text_id))
-        ids, ends = fast.encode_batch([probe.encode() for probe in probes])
-    except (ValueError, RuntimeError, OSError):
-        return False  # a form that gigatoken does not have; the slow way is the exact one
-    slow_ids, slow_ends = encode_slowly(slow, probes)
-    return np.array_equal(ids, slow_ids) and np.array_equal(ends, slow_ends)
+        differs = first_difference(
+            tokenizer._fast, tokenizer._encode_slowly, PROBES + in_context(added)
+        )
+    except (FormatError, PrepareError):
+        differs = 0  # a form that gigatoken does not have; the slow way is the exact one
+    return "gigatoken" if differs is None else "tokenizers"
 
 
-_WIDE_PROBES = [
-    " ".join(map(chr, range(0x21, 0x3000, 5))),
-    "".join(map(chr, range(0x20, 0xD7FF, 11))),
-    "".join(map(chr, range(0x10000, 0x20000, 37))),
-    "".join(f"{a}{b}{c}" for a in "a1.\n \t" for b in "  \n\r\u3000'" for c in "Zs9\n /-"),
-    "I'll I'LL don't DON'T we've WE'VE he'd 's'S'T'Re'vE'M'lL",
-    "0 12 123 1234 12345 123456789 1,000.00 \u0661\u0662\u0663\u0664 \u00bd\u2167",
-]
+def _fast_encoder(tree: dict[str, Any], where: str) -> EncodeBatch:
+    """gigatoken on this file; FormatError for a form that it does not have."""
+    form = fast_form(tree)
+    if form is None:
+        raise FormatError(f"gigatoken has no form of {where}")
+    if form.is_sentencepiece:
+        return fast_pieces(form.tree, where)
+    encode = Encoder(functools.partial(build_gigatoken, form.tree, where)).encode_batch
+    return in_pairs(encode) if form.in_pairs else encode
 
 
 def _with_special_end(content: str, end_of_text_id: int) -> dict[str, Any]:
@@ -232,25 +265,14 @@ def _with_special_end(content: str, end_of_text_id: int) -> dict[str, Any]:
     return tree
 
 
-def _build_fast(content: str, end_of_text_id: int) -> Any:
-    """gigatoken without the special tokens, so that their spellings in a text stay text."""
-    from gigatoken.gigatoken_rs import load_hf_json
-
-    tree = _with_special_end(content, end_of_text_id)
-    tree["added_tokens"] = [t for t in tree.get("added_tokens") or [] if not t.get("special")]
-    return load_hf_json(json.dumps(tree))
-
-
 def _build_slow(content: str, end_of_text_id: int, where: str) -> Any:
     try:
         from tokenizers import Tokenizer
     except ImportError:
         raise MissingExtraError(where, package="tokenizers", extra="tokenizers") from None
-    try:
+    with failures_of("tokenizers", f"read {where}"):
         tokenizer = Tokenizer.from_str(json.dumps(_with_special_end(content, end_of_text_id)))
-    except Exception as error:  # the package raises bare Exceptions
-        raise FormatError(f"{where} is not a tokenizer.json: {error}") from None
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    tokenizer.encode_special_tokens = True
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        tokenizer.encode_special_tokens = True
     return tokenizer

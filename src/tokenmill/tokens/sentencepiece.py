@@ -1,4 +1,5 @@
-"""SentencePiece `.model` files, through the sentencepiece package (one core, a few MB/s).
+"""SentencePiece `.model` files: BPE with byte fallback through gigatoken, where its ids are those
+of the sentencepiece package; others, such as unigram models, through that package, a few MB/s.
 
 Encoding follows the model's own normalisation, so decoding gives back the normalised text, not
 always the same bytes. Begin and end pieces are never added, and their spellings in a text are
@@ -9,16 +10,22 @@ import base64
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.errors import FormatError, MissingExtraError
+from tokenmill.errors import FormatError, MissingExtraError, PrepareError
+from tokenmill.tokens.encoders.gigatoken import PIECE_BYTES
+from tokenmill.tokens.encoders.library_failures import failures_of
+from tokenmill.tokens.encoders.same_ids import PROBES, EncodeBatch, first_difference, in_context
+from tokenmill.tokens.encoders.sentencepiece_form import as_tokenizer_json, fast_pieces
 from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
 from tokenmill.tokens.vocabulary import SpelledTokenizer, Vocabulary, bytes_of_piece
+
+MOST_PIECES = 200  # that are looked for in a text as they are
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,17 @@ class SentencePieceTokenizer(SpelledTokenizer):
     model: bytes = field(repr=False)
     end_of_text_id: int
     end_of_text: str | None = None
-    memory_per_byte = 30  # measured at 20
+    backend: str = "sentencepiece"
+    """`gigatoken` or `sentencepiece`."""
+
+    @property
+    def memory_per_byte(self) -> int:
+        """The package `sentencepiece` was measured at 20."""
+        return PIECE_BYTES if self.backend == "gigatoken" else 30
+
+    @functools.cached_property
+    def _fast(self) -> EncodeBatch:
+        return fast_pieces(as_tokenizer_json(self.model, self._processor, self.name), self.name)
 
     @functools.cached_property
     def _processor(self) -> Any:
@@ -52,10 +69,18 @@ class SentencePieceTokenizer(SpelledTokenizer):
         return {self._processor.id_to_piece(number): number for number in control}
 
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
+        return self._fast(texts) if self.backend == "gigatoken" else self._encode_slowly(texts)
+
+    def _encode_slowly(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         strings = decode_texts(texts, self.name)
-        lists = self._processor.encode(strings, out_type=int, num_threads=1) if strings else []
+        with failures_of("sentencepiece", f"encode a text with {self.name}", kind=PrepareError):
+            lists = self._processor.encode(strings, out_type=int, num_threads=1) if strings else []
         total = sum(map(len, lists))
         return np.fromiter(itertools.chain.from_iterable(lists), np.uint32, total), ends_of(lists)
+
+    def reference(self) -> "SentencePieceTokenizer | None":
+        """The same tokenizer, encoded by `sentencepiece`; None if it is this one."""
+        return replace(self, backend="sentencepiece") if self.backend == "gigatoken" else None
 
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """The normalised text; control pieces decode to nothing."""
@@ -70,6 +95,7 @@ class SentencePieceTokenizer(SpelledTokenizer):
         return {
             "kind": "sentencepiece",
             "name": self.name,
+            "backend": self.backend,
             "model": base64.b64encode(self.model).decode("ascii"),
             "end_of_text_id": self.end_of_text_id,
             "end_of_text": self.end_of_text,
@@ -97,14 +123,32 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> SentencePieceToke
         number = end_of_text
     if not 0 <= number < size:
         raise ValueError(f"end_of_text={number} is not an id of {path} ({size:,} ids)")
-    return SentencePieceTokenizer(path.name, model, number, processor.id_to_piece(number))
+    found = SentencePieceTokenizer(path.name, model, number, processor.id_to_piece(number))
+    try:
+        differs = first_difference(found._fast, found._encode_slowly, _probes(found))
+    except (FormatError, PrepareError):
+        return found  # a form that gigatoken does not have
+    return found if differs is not None else replace(found, backend="gigatoken")
+
+
+def _probes(tokenizer: SentencePieceTokenizer) -> list[bytes]:
+    """Also with pieces that are never text, and pieces that are taken whole."""
+    pieces = tokenizer._vocabulary.spellings.values()
+    strange = [p.decode() for p in pieces if p.startswith((b"<", b"[")) or not p.strip()]
+    return PROBES + in_context([*tokenizer.special_ids, *strange[:MOST_PIECES]])
 
 
 def from_state(state: dict[str, Any]) -> SentencePieceTokenizer:
     """The tokenizer of a stored state."""
     model = base64.b64decode(state["model"], validate=True)
+    backend = str(state.get("backend", "sentencepiece"))
+    if backend not in ("gigatoken", "sentencepiece"):
+        raise FormatError(f"the stored tokenizer is encoded by {backend!r}, which is not known")
     end = (int(state["end_of_text_id"]), state["end_of_text"])
-    return SentencePieceTokenizer(str(state["name"]), model, *end)
+    found = SentencePieceTokenizer(str(state["name"]), model, *end, backend)
+    if not 0 <= found.end_of_text_id < found.vocab_size:
+        raise FormatError(f"the end-of-text id {found.end_of_text_id} is not in the vocabulary")
+    return found
 
 
 def _processor(model: bytes, where: str) -> Any:
@@ -115,10 +159,8 @@ def _processor(model: bytes, where: str) -> Any:
             f"the SentencePiece model {where}", package="sentencepiece", extra="sentencepiece"
         ) from None
     processor = SentencePieceProcessor()
-    try:
+    with failures_of("sentencepiece", f"read {where}, which is not a SentencePiece model"):
         loaded = processor.LoadFromSerializedProto(model)
-    except RuntimeError as error:
-        raise FormatError(f"{where} is not a SentencePiece model: {error}") from None
     if not loaded:
         raise FormatError(f"{where} is not a SentencePiece model")
     return processor

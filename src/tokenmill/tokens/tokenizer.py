@@ -60,6 +60,10 @@ class Tokenizer(Protocol):
     def encode(self, text: str | bytes) -> Ids:
         """The ids of one text."""
 
+    def reference(self) -> "Tokenizer | None":
+        """The same tokenizer through the package that its file is from, where that is another
+        encoder: `prepare` compares the ids of both on a sample of the input."""
+
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """The text of these ids; an id outside the vocabulary is a ValueError."""
 

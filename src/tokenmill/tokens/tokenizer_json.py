@@ -7,24 +7,9 @@ from typing import Any
 
 from tokenmill.errors import FormatError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
+from tokenmill.tokens.encoders.fast_forms import byte_level_splits, steps_of
+from tokenmill.tokens.encoders.split_patterns import pattern_of_splits
 from tokenmill.tokens.vocabulary import bytes_of_piece, check_ids
-
-# Split patterns as published files write them; for each of them the argument of cuts.py holds.
-_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-_CASED = r"[^\r\n\p{L}\p{N}]?"
-_LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|" + _CASED + r"\p{L}+"
-_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-_SUFFIX = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-KNOWN_PATTERNS = {
-    "gpt2": _GPT2,
-    "llama3": _LETTERS + r"|\p{N}{1,3}" + _REST,
-    "qwen2": _LETTERS + r"|\p{N}" + _REST,
-    "o200k": (
-        f"{_CASED}{_UPPER}*{_LOWER}+{_SUFFIX}{_CASED}{_UPPER}+{_LOWER}*{_SUFFIX}"
-        r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-    ),
-}
 
 # Options of BPE that change ids.
 _OPTIONS = ("dropout", "byte_fallback", "continuing_subword_prefix", "end_of_word_suffix")
@@ -39,46 +24,46 @@ def parse(content: str, where: str) -> dict[str, Any]:
     model = tree.get("model") if isinstance(tree, dict) else None
     if not isinstance(tree, dict) or not isinstance(model, dict) or "vocab" not in model:
         raise FormatError(f"{where} is JSON, but not a tokenizer.json: it has no model.vocab")
+    _check_prefix(model, where)
     return tree
 
 
-def has_fast_form(tree: dict[str, Any]) -> bool:
-    """Byte-level BPE without options that gigatoken might not know."""
-    return tree.get("normalizer") is None and _is_byte_level(tree)
+def _check_prefix(model: dict[str, Any], where: str) -> None:
+    """Refuse merges without the prefix that the file says they have: `tokenizers` would abort."""
+    prefix, merges = model.get("continuing_subword_prefix"), model.get("merges")
+    if not isinstance(prefix, str) or not prefix or not isinstance(merges, list):
+        return
+    for merge in merges:
+        right = merge.split(" ")[-1] if isinstance(merge, str) else merge[-1:]
+        right = right[0] if isinstance(right, list) and right else right
+        if not (isinstance(right, str) and right.startswith(prefix)):
+            raise FormatError(
+                f"{where}: the merge {merge!r:.60} does not continue with {prefix!r:.60}, its "
+                "continuing_subword_prefix"
+            )
+
+
+def is_plain_byte_level(tree: dict[str, Any]) -> bool:
+    """Byte-level BPE, with one split of the text as it is: ids are spelled as bytes of the text.
+
+    Frozen: a file's fingerprint depends on how its ids are spelled.
+    """
+    is_plain = tree.get("normalizer") is None and _is_byte_level(tree)
+    return is_plain and len(byte_level_splits(tree) or ()) <= 1
 
 
 def _is_byte_level(tree: dict[str, Any]) -> bool:
     model = tree["model"]
-    plain = model.get("type") == "BPE" and not any(map(model.get, _OPTIONS))
-    return plain and split_pattern(tree) is not None
-
-
-def split_pattern(tree: dict[str, Any]) -> str | None:
-    """The pattern that splits a text before byte-level BPE; None for any other form."""
-    step = tree.get("pre_tokenizer")
-    if not isinstance(step, dict):
-        return None
-    steps: Any = step.get("pretokenizers") if step.get("type") == "Sequence" else [step]
-    last = steps[-1] if isinstance(steps, list) and steps else {}
-    if last.get("type") != "ByteLevel" or last.get("add_prefix_space", True):
-        return None
-    if len(steps) == 1:
-        return _GPT2 if last.get("use_regex", True) else None
-    first = steps[0]
-    plain = (
-        len(steps) == 2
-        and first.get("type") == "Split"
-        and first.get("behavior") == "Isolated"
-        and not first.get("invert")
-        and not last.get("use_regex", True)
-        and isinstance(first.get("pattern"), dict)
-    )
-    return first["pattern"].get("Regex") if plain else None
+    if model.get("type") != "BPE" or any(map(model.get, _OPTIONS)):
+        return False
+    steps = steps_of(tree.get("pre_tokenizer"), "pretokenizers")
+    return byte_level_splits(tree) is not None and not steps[-1].get("add_prefix_space", True)
 
 
 def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
     """Safe cuts for the known patterns, unless an added token could contain one."""
-    if not _is_byte_level(tree) or split_pattern(tree) not in KNOWN_PATTERNS.values():
+    splits = byte_level_splits(tree) if _is_byte_level(tree) else None
+    if splits is None or (splits and pattern_of_splits(splits) is None):
         return None
     if not _keeps_cuts(tree.get("normalizer")):
         return None
@@ -99,16 +84,14 @@ def _keeps_cuts(normalizer: Any) -> bool:
     """
     if normalizer is None:
         return True
-    steps = normalizer.get("normalizers") if normalizer.get("type") == "Sequence" else [normalizer]
-    return isinstance(steps, list) and all(
-        isinstance(step, dict) and step.get("type") in ("Lowercase", "NFC", "NFD") for step in steps
-    )
+    steps = steps_of(normalizer, "normalizers")
+    return all(step.get("type") in ("Lowercase", "NFC", "NFD") for step in steps)
 
 
 def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
     """id -> bytes. Byte-level spellings become the bytes they mean, others their UTF-8."""
     vocab = tree["model"]["vocab"]
-    to_bytes = _from_byte_level if has_fast_form(tree) else _from_text
+    to_bytes = _from_byte_level if is_plain_byte_level(tree) else _from_text
     try:
         if isinstance(vocab, dict):
             spellings = {int(number): to_bytes(text) for text, number in vocab.items()}
@@ -124,7 +107,7 @@ def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
 
 def bytes_of_spelling(tree: dict[str, Any], spelling: str) -> bytes:
     """What a token that is spelled like this in the file adds to a text."""
-    model, steps = tree["model"], _steps(tree.get("pre_tokenizer"), "pretokenizers")
+    model, steps = tree["model"], steps_of(tree.get("pre_tokenizer"), "pretokenizers")
     if any(step.get("type") == "ByteLevel" for step in steps):
         return _from_byte_level(spelling)
     if model.get("type") == "WordPiece":
@@ -132,22 +115,12 @@ def bytes_of_spelling(tree: dict[str, Any], spelling: str) -> bytes:
     return bytes_of_piece(_from_text(spelling))
 
 
-def _steps(part: Any, key: str) -> list[dict[str, Any]]:
-    """The steps of a normalizer or pre-tokenizer, one or a sequence, of any depth."""
-    if not isinstance(part, dict):
-        return []
-    if part.get("type") != "Sequence":
-        return [part]
-    inner = part.get(key)
-    return [step for one in inner for step in _steps(one, key)] if isinstance(inner, list) else []
-
-
 def _from_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
 def _from_byte_level(text: str) -> bytes:
-    letters = _byte_letters()
+    letters = byte_letters()
     try:
         return bytes(letters[letter] for letter in text)
     except KeyError:
@@ -155,8 +128,11 @@ def _from_byte_level(text: str) -> bytes:
 
 
 @functools.cache
-def _byte_letters() -> dict[str, int]:
-    """GPT-2's way to write a byte as a letter: printable ones as they are, others from U+0100."""
+def byte_letters() -> dict[str, int]:
+    """GPT-2's way to write a byte as a letter: printable ones as they are, others from U+0100.
+
+    They come in the order of GPT-2's ids.
+    """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     letters = {chr(byte): byte for byte in printable}

@@ -119,6 +119,10 @@ class SpelledTokenizer:
         """As in `Tokenizer`."""
         raise NotImplementedError
 
+    def reference(self) -> Any:
+        """None: there is nothing to compare with."""
+        return None
+
     def encode(self, text: str | bytes) -> Ids:
         """The ids of one text, which must be UTF-8 where it is bytes."""
         data = text.encode() if isinstance(text, str) else text

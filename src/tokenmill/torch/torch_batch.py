@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tokenmill.batches.batch import IGNORED, Batch
-from tokenmill.batches.batch_maker import labels_apart
+from tokenmill.batches.batch_maker import refuse_labels_apart
 
 ITEMS = ("pair", "dict", "hugging_face", "window")
 ITEMS_OF_BATCHES = (*ITEMS, "batch")
@@ -20,19 +20,20 @@ class TorchBatch:
     """Rows of one step and rank; unpacks as `inputs, targets = batch`.
 
     Of rows with padding it unpacks as `inputs, labels`: nothing is to be learned from padding.
+    Banned targets are -100 in both.
     """
 
     inputs: Tensor
     """(B, T) int64."""
     targets: Tensor
-    """(B, T) int64: the token after each input."""
+    """(B, T) int64: the token after each input; -100 where that is banned."""
     document_ids: Tensor | None = None
     """(B, T): which document of its row a token is in; None unless `documents=True` or rows are
     made of documents. Padding is one more document."""
     positions: Tensor | None = None
     """(B, T): place in that document, counted from its first token in the row."""
     loss_mask: Tensor | None = None
-    """(B, T) bool: false where the target is the first token of a document, or padding."""
+    """(B, T) bool: false where the target is the first token of a document, padding or banned."""
     cu_seqlens: Tensor | None = None
     """Ends of documents over the whole flattened batch, int32, of fixed length."""
     max_seqlen: int | None = None
@@ -98,7 +99,8 @@ class TorchBatch:
         """
         if self.labels_are_inputs:
             return {"input_ids": self.inputs, "labels": self.labels}
-        whole = torch.cat((self.inputs, self.targets[:, -1:]), dim=1)
+        # No loss comes after the last token: where it is banned, any id will do as an input.
+        whole = torch.cat((self.inputs, self.targets[:, -1:].clamp(min=0)), dim=1)
         if self.loss_mask is None and self.augmented_labels is None:
             return {"input_ids": whole, "labels": whole}
         named = {"input_ids": whole, "labels": torch.cat((whole[:, :1], self.labels), dim=1)}
@@ -114,8 +116,12 @@ def check_items(items: str, known: Sequence[str] = ITEMS) -> None:
         raise ValueError(f"items of kind {items!r}; known are: {', '.join(known)}")
 
 
-def as_items(window: np.ndarray | Tensor, items: str, dtype: Any = None) -> Any:
+def as_items(
+    window: np.ndarray | Tensor, items: str, dtype: Any = None, banned: np.ndarray | None = None
+) -> Any:
     """Windows of T + 1 tokens as items (or, with a leading dimension, as batches) of a form.
+
+    Labels and targets of tokens that are `banned` are -100.
 
     pair           (inputs, targets)
     dict           {"input_ids", "labels"}: labels[t] is the token after input_ids[t]
@@ -125,8 +131,9 @@ def as_items(window: np.ndarray | Tensor, items: str, dtype: Any = None) -> Any:
     """
     if items in ("hugging_face", "window"):
         ids = _tensor(window, dtype)
-        return ids if items == "window" else {"input_ids": ids, "labels": ids}
+        return ids if items == "window" else {"input_ids": ids, "labels": _masked(ids, banned)}
     inputs, targets = _tensor(window[..., :-1], dtype), _tensor(window[..., 1:], dtype)
+    targets = _masked(targets, None if banned is None else banned[..., 1:])
     return (inputs, targets) if items == "pair" else {"input_ids": inputs, "labels": targets}
 
 
@@ -137,14 +144,18 @@ def batch_as(batch: Batch, items: str, dtype: Any = None) -> Any:
     """
     if items == "batch":
         return from_arrays(batch, dtype=dtype)
-    if items == "window" and batch.augmented_labels is not None:
-        raise labels_apart()
+    if items == "window":
+        refuse_labels_apart(batch)
     if items == "window" or not batch.masks_targets:
-        return as_items(batch.tokens, items, dtype)
+        return as_items(batch.tokens, items, dtype, batch.banned)
     made = from_arrays(batch, dtype=dtype)
     if items == "pair":
         return made.inputs, made.labels
     return made.as_dict() if items == "dict" else made.for_hugging_face()
+
+
+def _masked(ids: Tensor, banned: np.ndarray | None) -> Tensor:
+    return ids if banned is None else ids.masked_fill(torch.from_numpy(banned), IGNORED)
 
 
 def _tensor(ids: np.ndarray | Tensor, dtype: Any) -> Tensor:
@@ -155,11 +166,14 @@ def _tensor(ids: np.ndarray | Tensor, dtype: Any) -> Tensor:
 
 def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None) -> TorchBatch:
     """A batch of arrays as tensors: on the CPU, or on the device where its tokens are already."""
+    if batch.banned is not None and np.dtype(dtype or np.int64).kind == "u":
+        raise ValueError(f"dtype {dtype} cannot hold -100, the label of banned targets; use int64")
     halves: tuple[Any, Any] = (batch.inputs, batch.targets)
     if tokens is not None:
         halves = tokens[:, :-1], tokens[:, 1:]
-        if batch.augmented_labels is not None:
-            halves = halves[0], torch.from_numpy(batch.targets).to(tokens.device)
+        if batch.augmented_labels is not None or batch.banned is not None:
+            targets_here = torch.from_numpy(batch.targets.astype(np.int64, copy=False))
+            halves = halves[0], targets_here.to(tokens.device)
     inputs, targets = (_tensor(half, dtype) for half in halves)
     device = inputs.device
 

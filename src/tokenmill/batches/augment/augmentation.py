@@ -42,6 +42,8 @@ class Rows:
     """Places, in the flat rows, of the inputs whose own token is to be predicted, and no others."""
     moved_segments: np.ndarray | None = None
     """The segments after tokens were dropped, if some were."""
+    banned: np.ndarray | None = None
+    """(rows, block_size + 1) bool: tokens that must not become labels; moved with the tokens."""
 
     @property
     def segments(self) -> np.ndarray | None:
@@ -82,6 +84,12 @@ class Rows:
         flat = self.tokens.reshape(-1)
         self.changed.append((places, flat[places]))
         flat[places] = ids
+
+    def move_banned(self, source: np.ndarray) -> None:
+        """Tokens of the flat rows have moved: where each comes from."""
+        if self.banned is not None:
+            moved = self.banned.reshape(-1).take(source, mode="clip")
+            self.banned = moved.reshape(self.banned.shape)
 
     def _filled(self) -> np.ndarray | None:
         """How many tokens of each row are not padding; None: all in every row."""

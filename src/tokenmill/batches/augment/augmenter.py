@@ -94,7 +94,7 @@ class Augmenter:
 
     def __call__(self, batch: Batch) -> Batch:
         tokens = np.ascontiguousarray(batch.tokens)  # changed in place, as one flat array
-        rows = Rows(tokens, batch.samples, self.ids, batch.marks)
+        rows = Rows(tokens, batch.samples, self.ids, batch.marks, banned=batch.banned)
         for place, each in enumerate(self.augmentations):
             each.apply(rows, RowRandom(self.seed, place, batch.samples))
         marks, segments = batch.marks, rows.moved_segments
@@ -106,6 +106,7 @@ class Augmenter:
             marks=None if self.hides_documents else marks,
             augmented_labels=self._labels(rows, marks),
             labels_are_inputs=rows.masked is not None,
+            banned=rows.banned,
         )
 
     def _labels(self, rows: Rows, marks: DocumentMarks | None) -> np.ndarray | None:
@@ -124,6 +125,8 @@ class Augmenter:
             labels.reshape(-1)[np.flatnonzero(~marks.loss_mask)] = IGNORED
         elif segments is not None:
             labels.reshape(-1)[np.flatnonzero(segments[:, 1:] < 0)] = IGNORED
+        if rows.banned is not None:
+            labels[rows.banned[:, 1:]] = IGNORED
         return labels
 
 
@@ -135,4 +138,6 @@ def _labels_of_masks(rows: Rows, masked: np.ndarray) -> np.ndarray:
     row, column = np.divmod(masked, rows.tokens.shape[1])
     labels = np.full((len(rows.tokens), rows.tokens.shape[1] - 1), IGNORED, np.int64)
     labels[row, column] = own[masked]
+    if rows.banned is not None:
+        labels[rows.banned[:, :-1]] = IGNORED
     return labels

@@ -85,7 +85,10 @@ class FillInTheMiddle(OfFields):
         cuts = [below(random.bits(row, column, d), length + 1) for d in (_FIRST_CUT, _SECOND_CUT)]
         is_spm = is_below(high(random.bits(row, column, _KIND)), self.spm_rate)
         pieces = Pieces(starts, length, np.minimum(*cuts), np.maximum(*cuts), is_spm)
-        rows.tokens = pieces.rearrange(rows.tokens, self._sentinels())
+        source, sentinels = pieces.rearranged(rows.tokens.size)
+        rows.tokens = rows.tokens.reshape(-1).take(source).reshape(rows.tokens.shape)
+        rows.tokens.reshape(-1)[sentinels] = np.array(self._sentinels())[:, None]
+        rows.move_banned(source)
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,11 @@ class Pieces:
     second_cuts: np.ndarray
     is_spm: np.ndarray
 
-    def rearrange(self, tokens: np.ndarray, sentinels: list[int]) -> np.ndarray:
-        """The tokens with every text as <PRE> a <SUF> b <MID> c."""
+    def rearranged(self, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Every text as <PRE> a <SUF> b <MID> c: where each of so many tokens comes from.
+
+        Then the places of the sentinels, (3, texts).
+        """
         # In an SPM text a is empty, and c is the prefix with the middle.
         len_a = np.where(self.is_spm, 0, self.first_cuts)
         len_b = self.lengths - self.second_cuts
@@ -116,13 +122,10 @@ class Pieces:
         shifts[:, 2] = -1
         shifts[:, 4] = self.starts + self.second_cuts - place_b
         shifts[:, 6] = self.starts + len_a - place_c
-        rest = tokens.size - stops[-1]
+        rest = size - stops[-1]
         source = np.repeat(np.append(shifts, 0), np.append(runs, rest))
-        source += places_of(tokens.size)
-        moved = tokens.reshape(-1).take(source)
-        for place, id in zip((place_a, place_b, place_c), sentinels, strict=True):
-            moved[place - 1] = id
-        return moved.reshape(tokens.shape)
+        source += places_of(size)
+        return source, np.stack([place_a, place_b, place_c]) - 1
 
 
 def _texts(rows: Rows) -> tuple[np.ndarray, np.ndarray]:

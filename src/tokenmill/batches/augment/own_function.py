@@ -65,6 +65,8 @@ class OwnFunction:
         found = np.asarray(self.function(rows))
         self._check(found, before, fixed, rows.ids.largest)
         rows.tokens = np.ascontiguousarray(found, before.dtype)
+        if rows.banned is not None:  # the function may have moved tokens: none of these rows counts
+            rows.banned = np.broadcast_to(rows.banned.any(axis=1, keepdims=True), found.shape)
 
     def _check(
         self, found: np.ndarray, before: np.ndarray, fixed: np.ndarray, largest: int

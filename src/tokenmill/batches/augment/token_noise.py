@@ -77,6 +77,7 @@ class DropTokens(OfFields):
             table[:] = table.reshape(-1).take(source, mode="clip").reshape(table.shape)
             table.reshape(-1)[empty] = filler
         rows.moved_segments = segments
+        rows.move_banned(source)
 
 
 def _after_dropping(dropped: np.ndarray, num_rows: int, length: int) -> np.ndarray:

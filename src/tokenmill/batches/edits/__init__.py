@@ -4,6 +4,7 @@ edit_values.py      the values: Reweight, Skip, Ban, Cap, Add; checked when made
 named_files.py      what an edit names outside of the state: data that is added, files of bans
 edit_record.py      the list of edits: each with its sample, note and fingerprint
 edited_run.py       a run and its edits; those of a saved state, whose past is proven
+find_banned.py      the tokens that a ban means, in the data of its source
 apply_edits.py      what each edit does to the order
 edit_state.py       the same edits for a saved state
 """

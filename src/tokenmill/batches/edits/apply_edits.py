@@ -1,7 +1,8 @@
 """A run after its edits: one after the other, each changes the order from its sample on.
 
 All that an edit does is said here, in numbers of the order: a skip is a jump of the sample numbers,
-other weights are one more stage of the mixture, and so is a cap that is reached.
+other weights are one more stage of the mixture, and so is a cap that is reached; a ban changes the
+order of its source.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from tokenmill.batches.edits.edit_record import RecordedEdit
-from tokenmill.batches.edits.edit_values import Add, Cap, Reweight, Skip
+from tokenmill.batches.edits.edit_values import Add, Ban, Cap, Reweight, Skip
+from tokenmill.batches.edits.find_banned import ban_from
 from tokenmill.batches.mixture import parts_of, refuse_different_tokenizers
 from tokenmill.batches.run.ordered_data import OrderedData
 from tokenmill.order.edited.skips import Skips
@@ -64,8 +66,8 @@ class _Editing:
                 self._cap(cap)
             case Add() as add:
                 self._add(add)
-            case _:
-                raise NotImplementedError(record.edit.kind)
+            case Ban(source=source):
+                self._ban(record, self._number_of(source))
 
     def finished(self) -> OrderedData:
         """The run with all edits."""
@@ -79,7 +81,9 @@ class _Editing:
             order=self.run.order.edited(self.sources, stages, self.skips, end),
         )
 
-    def _number_of(self, source: str) -> int:
+    def _number_of(self, source: str | None) -> int:
+        if source is None and len(self.names) == 1:
+            return 0
         if source not in self.names:
             raise ValueError(f"source is {source!r}; it must be one of: {', '.join(self.names)}")
         return self.names.index(source)
@@ -172,6 +176,12 @@ class _Editing:
         return found
 
     # Sources
+
+    def _ban(self, record: RecordedEdit, number: int) -> None:
+        index, data = self._counts()[number], self.datasets[number]
+        self.sources[number] = ban_from(
+            self.sources[number], index, record, data, self.run.order, self.names[number]
+        )
 
     def _add(self, add: Add) -> None:
         if add.name in self.names:

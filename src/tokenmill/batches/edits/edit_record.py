@@ -30,6 +30,8 @@ class RecordedEdit:
     """Who asked for it, and why."""
     proof: Mapping[str, Any] = field(default_factory=dict)
     """Of an edit that names files: what was in them."""
+    found: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What was found out about a ban; kept, since edits are applied again with each new one."""
 
     def to_json(self) -> dict[str, Any]:
         """All of it but the fingerprint, which depends on the edits before."""

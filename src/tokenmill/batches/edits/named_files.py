@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tokenmill import dataset
 from tokenmill.batches.edits.edit_record import RecordedEdit
 from tokenmill.batches.edits.edit_values import Add, Ban
@@ -26,9 +28,10 @@ def with_files(record: RecordedEdit, sources: Mapping[str, TokenDataset]) -> Rec
         hint = f"give the data itself: load_state_dict(state, sources={{{edit.name!r}: data}})"
         what = f"the data of {edit.name!r}, {edit.data.path},"
     elif isinstance(edit, Ban) and isinstance(edit.documents, str):
-        content = Path(edit.documents).read_bytes()
+        content = _content(edit.documents)
         proof = {"file": hashlib.blake2b(content, digest_size=16).hexdigest()}
         what, hint = edit.documents, "put the file there that was used when the run was edited"
+        record.found["documents"] = _numbers(content, edit.documents)
     else:
         return record
     if record.proof and dict(record.proof) != proof:
@@ -38,6 +41,33 @@ def with_files(record: RecordedEdit, sources: Mapping[str, TokenDataset]) -> Rec
             hint=hint,
         )
     return replace(record, edit=edit, proof=proof)
+
+
+def _content(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise OrderMismatchError(
+            f"the file of banned documents {path} cannot be read: {error.strerror}",
+            hint="a state holds only its path and its hash; put the file there that was used when "
+            "the run was edited",
+        ) from error
+
+
+def _numbers(content: bytes, path: str) -> np.ndarray:
+    """The numbers of documents in a file, one in each line."""
+    try:
+        numbers = np.array(content.split(), np.int64)
+    except (ValueError, OverflowError):
+        lines = enumerate(content.splitlines(), 1)
+        number, line = next((n, line) for n, line in lines if not line.strip().isdigit())
+        raise ValueError(
+            f"line {number} of {path} is {line[:40].decode(errors='replace')!r}; a file of banned "
+            "documents has one number in each line"
+        ) from None
+    if not len(numbers) or int(numbers.min()) < 0:
+        raise ValueError(f"{path} has no numbers of documents, or one that is below 0")
+    return np.unique(numbers)
 
 
 def _opened(add: Add, sources: Mapping[str, TokenDataset]) -> TokenDataset:

@@ -5,14 +5,16 @@ such rows always has its document fields.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from tokenmill.batches.document_masks import DocumentMarks, mark_pieces
+from tokenmill.batches.rows.banned_places import BannedPlaces, banned_in_pieces
 from tokenmill.batches.rows.gather_pieces import PieceReader, doubled_begin
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.row_order import RowPieces
+from tokenmill.order.edited.edited_source import plain_order
+from tokenmill.order.row_order import RowOrder, RowPieces
 from tokenmill.order.sample_order import SampleOrder
 
 
@@ -23,11 +25,13 @@ class PiecePlaces(NamedTuple):
     starts: np.ndarray
     """The first token of each row."""
     pieces: RowPieces
+    banned: BannedPlaces | None
 
     def steps(self, low: int, high: int) -> "PiecePlaces":
         rows = self.sources.shape[1]
         pieces = self.pieces.between(low * rows, min(high, len(self.sources)) * rows)
-        return PiecePlaces(self.sources[low:high], self.starts[low:high], pieces)
+        banned = self.banned and self.banned.steps(low, high)
+        return PiecePlaces(self.sources[low:high], self.starts[low:high], pieces, banned)
 
     def row_pieces(self, step: int) -> tuple[RowPieces, int]:
         """The pieces of all rows, and the first row of one of the steps."""
@@ -52,8 +56,9 @@ class DocumentRows:
             for data in datasets
         ]
         self._stored_dtype = stored.pop() if len(stored) == 1 else dtype
+        plain = [cast("RowOrder", plain_order(rows)) for rows in order.rows_of_sources]
         self.pieces_per_row: float = max(
-            rows.pieces.count_of.sum() / rows.samples_per_epoch for rows in order.rows_of_sources
+            rows.pieces.count_of.sum() / rows.samples_per_epoch for rows in plain
         )
         """On average, for the source that has most."""
 
@@ -63,9 +68,12 @@ class DocumentRows:
 
     def locate(self, samples: np.ndarray) -> PiecePlaces:
         """The pieces of the row of each sample; (steps, rows) of samples."""
-        sources, pieces = self._order.locate_pieces(samples.reshape(-1))
+        sources, index = self._order.source_of(samples.reshape(-1))
+        pieces = self._order.pieces_of(sources, index)
         starts = pieces.starts[pieces.firsts[:-1]]
-        return PiecePlaces(sources.reshape(samples.shape), starts.reshape(samples.shape), pieces)
+        sources, starts = sources.reshape(samples.shape), starts.reshape(samples.shape)
+        banned = banned_in_pieces(self._order, sources, index, pieces)
+        return PiecePlaces(sources, starts, pieces, banned)
 
     def expect(self, places: PiecePlaces) -> bool:
         """These will be taken soon; whether all are here (TokenAxis.expect)."""

@@ -10,6 +10,7 @@ import numpy as np
 from tokenmill.batches.document_masks import DocumentMarks, mark_documents
 from tokenmill.batches.frames_in_use import frame_runs_of, spread_of
 from tokenmill.batches.gather import RowReader
+from tokenmill.batches.rows.banned_places import BannedPlaces, banned_in_windows
 from tokenmill.batches.rows.window_documents import RowBegins, WindowDocuments
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import TokenmillError
@@ -25,12 +26,14 @@ class WindowPlaces(NamedTuple):
     offsets: np.ndarray
     begins: RowBegins | None
     """What is known about documents in them before their tokens are."""
+    banned: BannedPlaces | None
 
     def steps(self, low: int, high: int) -> "WindowPlaces":
         sources, starts, shards, offsets = (table[low:high] for table in self[:4])
         num_rows = starts.shape[1]
         begins = self.begins and self.begins.between(low * num_rows, high * num_rows)
-        return WindowPlaces(sources, starts, shards, offsets, begins)
+        banned = self.banned and self.banned.steps(low, high)
+        return WindowPlaces(sources, starts, shards, offsets, begins, banned)
 
     def row_pieces(self, step: int) -> None:
         """Windows are not made of pieces."""
@@ -76,13 +79,15 @@ class WindowRows:
 
     def locate(self, samples: np.ndarray) -> WindowPlaces:
         """Where the window of each sample begins, in a file; (steps, rows) of samples."""
-        sources, starts = self._order.locate(samples)
+        sources, index = self._order.source_of(samples)
+        starts = self._order.starts_of(sources, index)
         shards, offsets = self._shards_of(sources, starts)
         begins = None
         if self._documents is not None:
             with suppress(TokenmillError):  # raised again at the step that needs what is wrong
                 begins = self._documents.locate(sources, starts)
-        return WindowPlaces(sources, starts, shards, offsets, begins)
+        banned = banned_in_windows(self._order, sources, index, starts)
+        return WindowPlaces(sources, starts, shards, offsets, begins, banned)
 
     def expect(self, places: WindowPlaces) -> bool:
         """These will be taken soon; whether all are here (TokenAxis.expect)."""

@@ -10,13 +10,15 @@ begins at a place, an epoch and a position in it, and ends where the next one be
 in memory is a few numbers a segment, and tables for the few segments and epochs asked for last.
 """
 
+import copy
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from tokenmill.order.document_pieces import groups_of
 from tokenmill.order.edited.banned_tokens import BannedTokens, Parts
 from tokenmill.order.edited.kept_positions import KeptPositions
 from tokenmill.order.edited.rows_left import RowsLeft
@@ -46,20 +48,33 @@ class Segment:
 class EditedSource:
     """What `SourceOrder` and `RowOrder` say of samples, for a source with changes."""
 
-    def __init__(self, order: Order, changes: Sequence[tuple[int, BannedTokens | Order]]) -> None:
-        """Each change holds from an index on: a ban, or the order of the grown data."""
-        self._bans = [each for _, each in changes if isinstance(each, BannedTokens)]
-        self._segments = [Segment(0, 0, 0, order, 0)]
+    def __init__(self, order: Order) -> None:
+        """A source without changes so far."""
+        self._bans: list[BannedTokens] = []
+        self._settled = [Segment(0, 0, 0, order, 0)]
+        self._grown: tuple[int, Order] | None = None
+        """The epoch with which the order of the grown data begins."""
         self._lefts: dict[int, Left] = {}
         self._kepts: dict[tuple[int, int], KeptPositions] = {}
         self._origins: dict[int, list[int]] = {}
-        self._grown: tuple[int, Order] | None = None
-        for index, change in changes:
-            self._begin_grown(index)
-            self._begin_change(index, change)
-        self._begin_grown(None)
-        self._refuse_nothing()
-        self._firsts = np.array([segment.index for segment in self._segments], np.int64)
+        self._end_segments()
+
+    def changed(self, index: int, change: BannedTokens | Order) -> "EditedSource":
+        """This source with one more change from an index on, at or after all others.
+
+        A change is a ban, or the order of the grown data.
+        """
+        source = copy.copy(self)
+        source._bans, source._settled = [*self._bans], [*self._settled]
+        known = len(source._settled)  # what is known of the segment after these is forgotten
+        source._lefts = {n: left for n, left in self._lefts.items() if n < known}
+        source._kepts = {key: kept for key, kept in self._kepts.items() if key[0] < known}
+        source._origins = {n: found for n, found in self._origins.items() if n < known}
+        if self._grown is not None and self.first_of_epoch(self._grown[0]) <= index:
+            source._settled, source._grown = [*self._segments], None
+        source._begin_segment(index, change)
+        source._end_segments()
+        return source
 
     @property
     def order(self) -> Order:
@@ -72,8 +87,14 @@ class EditedSource:
 
     @property
     def samples_per_epoch(self) -> int:
-        """Of the first whole epoch after the last change; others may have more or fewer."""
-        return max(1, self.num_samples(self._segments[-1].epoch + 1))
+        """Of the epoch of the last change, had it been there from the start; others may differ."""
+        return max(1, self._left(len(self._segments) - 1).num_kept(self._segments[-1].epoch))
+
+    @property
+    def before_changes(self) -> tuple[Order, int]:
+        """The order before the first change, and the index up to which it holds."""
+        indices = [segment.index for segment in self._segments[1:]]
+        return self._segments[0].order, min(indices, default=1 << 62)
 
     # Epochs
 
@@ -94,6 +115,12 @@ class EditedSource:
         """How many samples an epoch has."""
         return self.first_of_epoch(epoch + 1) - self.first_of_epoch(epoch)
 
+    def epochs_until(self, index: int) -> float:
+        """How many epochs there are before a sample."""
+        epoch = int(self.epoch_of(np.array(index)))
+        first, following = self.first_of_epoch(epoch), self.first_of_epoch(epoch + 1)
+        return epoch + (index - first) / (following - first)
+
     # Tokens
 
     def starts(self, index: np.ndarray) -> np.ndarray:
@@ -107,6 +134,8 @@ class EditedSource:
 
     def locate(self, index: np.ndarray) -> RowPieces:
         """The pieces in the row of each sample of a 1-D array, without those that are banned."""
+        if not index.size:
+            return cast("RowOrder", self.order).locate(index)
         parts, places = [], []
         for left, here, positions, epoch in self._places(index):
             assert isinstance(left, RowsLeft)
@@ -114,13 +143,13 @@ class EditedSource:
             places.append(here)
         return parts[0] if len(parts) == 1 else join_rows(parts, places)
 
-    def banned_parts(self, index: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> Parts:
-        """The tokens that are banned, of runs of tokens in the rows of these samples."""
+    def banned_parts(self, index: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> Parts:
+        """The tokens of start .. stop-1, in the rows of these samples, that are banned."""
         found = [(np.empty(0, np.int64),) * 3]
         for number, here in self._by_segment(index):
             banned = self._left(number).banned
             here = here[banned.near(starts[here], self.order.block_size + 1)]
-            which, lows, highs = banned.inside(starts[here], starts[here] + lengths[here])
+            which, lows, highs = banned.inside(starts[here], stops[here])
             found.append((here[which], lows, highs))
         which, lows, highs = (np.concatenate(table) for table in zip(*found, strict=True))
         order = np.argsort(which, kind="stable")
@@ -145,12 +174,12 @@ class EditedSource:
     def _by_segment(self, index: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         """Each segment that has some of these indices, and which ones."""
         numbers = np.searchsorted(self._firsts, index, side="right") - 1
-        yield from _groups(numbers)
+        return groups_of(numbers)
 
     def _places(self, index: np.ndarray) -> Iterator[tuple[Left, np.ndarray, np.ndarray, int]]:
         """For each segment and epoch: what is left in it, which of the indices, and positions."""
         for number, mine in self._by_segment(index):
-            for epoch, within in _groups(self._epochs_in(number, index[mine])):
+            for epoch, within in groups_of(self._epochs_in(number, index[mine])):
                 here = mine[within]
                 nth = index[here] - self._origin(number, epoch)
                 yield self._left(number), here, self._kept(number, epoch).nth(nth), epoch
@@ -227,56 +256,44 @@ class EditedSource:
 
     # The segments
 
-    def _begin_change(self, index: int, change: BannedTokens | Order) -> None:
-        """Begin a segment at an index that is not before the last one."""
-        self._refuse_nothing()
+    def _begin_segment(self, index: int, change: BannedTokens | Order) -> None:
+        self._segments = self._settled
         number = len(self._segments) - 1
         last = self._segments[number]
         assert index >= last.index
         epoch = int(self._epochs_in(number, np.array([index]))[0])
-        nth = index - self._origin(number, epoch)
-        position = 0
+        nth, position = index - self._origin(number, epoch), 0
         if index == last.index and epoch == last.epoch:
             position = last.position
         elif nth:
             position = int(self._kept(number, epoch).nth(np.array(nth)))
         if isinstance(change, BannedTokens):
-            following = Segment(index, epoch, position, last.order, last.num_bans + 1)
-            self._segments.append(following)
+            self._bans.append(change)
+            self._segments.append(Segment(index, epoch, position, last.order, len(self._bans)))
         else:
             self._grown = epoch + (position > 0), change
 
-    def _begin_grown(self, index: int | None) -> None:
-        """Begin the segment of the grown data, if its epoch begins up to this index, or at all."""
-        if self._grown is None:
-            return
-        epoch, order = self._grown
-        first = self.first_of_epoch(epoch)
-        if index is None or first <= index:
-            last = self._segments[-1]
-            self._segments.append(Segment(first, epoch, 0, order, last.num_bans))
-            self._grown = None
-
-    def _refuse_nothing(self) -> None:
-        if self._grown is None and self._left(len(self._segments) - 1).is_empty:
+    def _end_segments(self) -> None:
+        """Put the segment of the grown data after the others; refuse if nothing is left."""
+        self._segments = [*self._settled]
+        if self._grown is not None:
+            epoch, order = self._grown
+            first = self.first_of_epoch(epoch)
+            self._segments.append(Segment(first, epoch, 0, order, len(self._bans)))
+        self._firsts = np.array([segment.index for segment in self._segments], np.int64)
+        if self._left(len(self._segments) - 1).is_empty:
             raise ValueError("the ban leaves nothing of the source to be trained on")
+
+
+def plain_order(source: Order | EditedSource) -> Order:
+    """The order of a source without its bans."""
+    return source.order if isinstance(source, EditedSource) else source
 
 
 def _left_of(order: Order, banned: BannedTokens) -> Left:
     if isinstance(order, RowOrder):
         return RowsLeft(order, banned)
     return (DrawsLeft if order.arrangement is None else WindowsLeft)(order, banned)
-
-
-def _groups(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each value that occurs, and where."""
-    if not keys.size:
-        return
-    if int(keys.min()) == int(keys.max()):  # the usual case
-        yield int(keys[0]), np.arange(keys.size)
-        return
-    for key in np.unique(keys).tolist():
-        yield key, np.flatnonzero(keys == key)
 
 
 def _with_latest(table: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:

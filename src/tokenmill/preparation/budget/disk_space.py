@@ -47,20 +47,19 @@ def _text_bytes(plan: Plan, compression: float) -> int:
     return plan.bytes_in + int((compression - 1) * sum(source.size for source in packed))
 
 
-def check_space(plan: Plan) -> None:
+def check_space(plan: Plan, *, shards: bool = True) -> None:
     """Refuse to begin what cannot end: tokens are on disk twice while shards are assembled."""
     ours = plan.workspace.out_dir if plan.previous is None else plan.workspace.root
     there = sum(path.stat().st_size for path in ours.rglob("*") if path.is_file())
-    shards = 0.0 if plan.destination is not None else 1.0  # uploaded shards are removed here
-    if plan.settings.compress is not None:
-        shards *= BEST_OF_SHARDS
-    needed = int((1 + shards) * expected_bytes(plan)) - there
+    stay_here = shards and plan.destination is None  # uploaded shards are removed here
+    copies = 1.0 + stay_here * (1.0 if plan.settings.compress is None else BEST_OF_SHARDS)
+    needed = int(copies * expected_bytes(plan)) - there
     free = shutil.disk_usage(plan.workspace.root).free
     if needed > free:
         raise PrepareError(
             f"{plan.workspace.out_dir} has {free:,} bytes free, but about {needed:,} are needed: "
             f"the dataset of some {expected_bytes(plan):,} bytes"
-            + (", twice while it is made" if shards == 1 else ""),
+            + (", twice while it is made" if copies == 2 else ""),
             hint="free some space, or write to another disk; nothing was tokenized yet",
         )
 

@@ -1,26 +1,29 @@
-"""The fast encoder for byte-level BPE, with its memory bounded.
+"""The fast encoder, with its memory bounded: byte-level BPE, and SentencePiece's BPE.
 
 gigatoken encodes 150 to 400 MB/s on one core because it remembers the ids of every word it has
 seen. That memory has no limit of its own: 28 MB of English adds about 30 MB, but random letters
 add 6 bytes for each byte of text, 1.3 GB after 240 MB. So the encoder is thrown away and built
 again (0.1 s) when the process has grown by GROWTH_LIMIT since it was built, or after TEXT_LIMIT.
-Ids do not depend on it.
+Ids do not depend on it. SentencePiece's BPE runs at 50 to 150 MB/s; its words may be as long as a
+text, and one of 16 MB took 40 bytes of memory for each byte.
 
 Where memory ends, it ends the process: it is not written in Python. So where the address space is
 limited (`ulimit -v`), what is left of it is compared with what encoding may take, before.
 
-Not for texts that are not UTF-8.
+Not for texts that are not UTF-8: SentencePiece's BPE then ends the process.
 """
 
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tokenmill.base.human import human_bytes
-from tokenmill.errors import TokenmillError
+from tokenmill.errors import PrepareError, TokenmillError
+from tokenmill.tokens.encoders.library_failures import failures_of
 from tokenmill.tokens.tokenizer import Ends, Ids, ends_of
 
 try:
@@ -31,15 +34,16 @@ except ImportError:  # not on Windows
 GROWTH_LIMIT = 256 << 20  # bytes of resident memory
 TEXT_LIMIT = 4 << 30  # bytes of text, where resident memory can be asked for
 TEXT_LIMIT_UNSEEN = 64 << 20  # and where it cannot: worst case then 400 MB
-BUILT_BYTES, MEMORY_PER_BYTE = 48 << 20, 7  # of an encoder, and of what it remembers of a text
+BUILT_BYTES = 48 << 20  # of an encoder
+WORD_BYTES, PIECE_BYTES = 7, 50  # for each byte of a text: of byte-level BPE, of SentencePiece's
 SINGLY = 100_000  # texts of a process, at 2 us each: more are worth the 0.4 s to import awkward
 
 
 class Encoder:
     """gigatoken, built by a function when first used, and built again before it grows too large."""
 
-    def __init__(self, build: Callable[[], Any]) -> None:
-        self._build = build
+    def __init__(self, build: Callable[[], Any], *, memory_per_byte: int = WORD_BYTES) -> None:
+        self._build, self._memory_per_byte = build, memory_per_byte
         self._backend: Any = None
         self._text_seen = 0
         self._texts_singly = 0
@@ -49,16 +53,17 @@ class Encoder:
         if not texts:
             return np.empty(0, np.uint32), np.empty(0, np.int64)
         num_bytes = sum(map(len, texts))
-        check_address_space(num_bytes)
-        if self._backend is None:
-            self._backend, self._text_seen = self._build(), 0
-            self._size_when_built = resident_bytes()
-        if self._texts_singly + len(texts) <= SINGLY or len(texts) == 1:
-            self._texts_singly += len(texts)
-            found = list(map(self._backend.encode, texts))
-            ids, ends = np.concatenate(found) if len(found) > 1 else found[0], ends_of(found)
-        else:
-            ids, ends = self._encode_many(texts)
+        check_address_space(BUILT_BYTES + self._memory_per_byte * num_bytes, num_bytes)
+        with failures_of("gigatoken", "encode a text with this tokenizer", kind=PrepareError):
+            if self._backend is None:
+                self._backend, self._text_seen = self._build(), 0
+                self._size_when_built = resident_bytes()
+            if self._texts_singly + len(texts) <= SINGLY or len(texts) == 1:
+                self._texts_singly += len(texts)
+                found = list(map(self._backend.encode, texts))
+                ids, ends = np.concatenate(found) if len(found) > 1 else found[0], ends_of(found)
+            else:
+                ids, ends = self._encode_many(texts)
         self._text_seen += num_bytes
         if self._is_worn():
             self._backend = None
@@ -80,13 +85,37 @@ class Encoder:
         return size - self._size_when_built > GROWTH_LIMIT or self._text_seen >= TEXT_LIMIT
 
 
-def check_address_space(num_bytes: int) -> None:
+def build_gigatoken(tree: dict[str, Any], where: str) -> Any:
+    """gigatoken on a `tokenizer.json`, without special tokens: `</s>` in a text stays text."""
+    from gigatoken.gigatoken_rs import load_hf_json
+
+    added = [token for token in tree.get("added_tokens") or [] if not token.get("special")]
+    with failures_of("gigatoken", f"use {where}"):
+        return load_hf_json(json.dumps({**tree, "added_tokens": added}))
+
+
+def encode_in_pieces(
+    encode: Callable[[Sequence[bytes]], tuple[Ids, Ends]],
+    texts: Sequence[bytes],
+    pieces_of: Callable[[bytes], Iterable[bytes]],
+) -> tuple[Ids, Ends]:
+    """Encode the pieces that each text is cut into; the ends are those of the texts."""
+    pieces: list[bytes] = []
+    last = np.empty(len(texts), np.int64)  # which piece is the last of each text
+    for number, text in enumerate(texts):
+        pieces += pieces_of(text)
+        last[number] = len(pieces) - 1
+    ids, ends = encode(pieces)
+    return ids, ends[last]
+
+
+def check_address_space(needed: int, num_bytes: int) -> None:
     """Refuse to encode so much text where a limit might end the process in the middle of it."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1
     used = None if limit < 0 else _pages(0)
     if used is None:
         return
-    needed, left = BUILT_BYTES + MEMORY_PER_BYTE * num_bytes, limit - used
+    left = limit - used
     if left < needed:
         raise TokenmillError(
             f"the limit of address space (ulimit -v) of {human_bytes(limit)} leaves "

@@ -1,0 +1,71 @@
+"""Where banned tokens are in the rows of some steps: found for all steps at once, few of them.
+
+In windows these tokens stay in the inputs, and have no loss as targets. In rows of documents whole
+documents are gone already (order/edited/rows_left.py); what is left are parts of documents.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenmill.order.row_order import RowPieces, runs
+from tokenmill.order.sample_order import SampleOrder
+
+
+@dataclass(frozen=True)
+class BannedPlaces:
+    """Runs of banned tokens, in the flat rows of each step."""
+
+    firsts: np.ndarray
+    """The first run of each step; then the number of runs."""
+    starts: np.ndarray
+    lengths: np.ndarray
+
+    def steps(self, low: int, high: int) -> "BannedPlaces":
+        return BannedPlaces(self.firsts[low : high + 1], self.starts, self.lengths)
+
+    def flags(self, step: int, shape: tuple[int, ...]) -> np.ndarray | None:
+        """Whether each token of the (rows, T + 1) of a step is banned; None if not one is."""
+        here = slice(int(self.firsts[step]), int(self.firsts[step + 1]))
+        if here.start == here.stop:
+            return None
+        flags = np.zeros(shape, bool)
+        flags.reshape(-1)[runs(self.starts[here], self.lengths[here])[1]] = True
+        return flags
+
+
+def banned_in_windows(
+    order: SampleOrder, sources: np.ndarray, index: np.ndarray, starts: np.ndarray
+) -> BannedPlaces | None:
+    """Those of windows; all tables are (steps, rows). None if no source has a ban."""
+    length = order.block_size + 1
+    begins = starts.reshape(-1)
+    found = order.banned_parts(sources.reshape(-1), index.reshape(-1), begins, begins + length)
+    if found is None:
+        return None
+    row, low, high = found
+    return _by_step(row * length + (low - begins[row]), high - low, starts.shape, length)
+
+
+def banned_in_pieces(
+    order: SampleOrder, sources: np.ndarray, index: np.ndarray, pieces: RowPieces
+) -> BannedPlaces | None:
+    """Those of rows made of pieces; `sources` and `index` are (steps, rows)."""
+    length, row = order.block_size + 1, pieces.rows
+    stops = pieces.starts + pieces.lengths - pieces.begins
+    of_pieces = sources.reshape(-1)[row], index.reshape(-1)[row]
+    found = order.banned_parts(*of_pieces, pieces.starts, stops)
+    if found is None:
+        return None
+    piece, low, high = found
+    column = pieces.columns[piece] + pieces.begins[piece] + (low - pieces.starts[piece])
+    return _by_step(row[piece] * length + column, high - low, sources.shape, length)
+
+
+def _by_step(
+    places: np.ndarray, lengths: np.ndarray, shape: tuple[int, ...], length: int
+) -> BannedPlaces:
+    num_steps, num_rows = shape
+    step = places // (num_rows * length)
+    firsts = np.searchsorted(step, np.arange(num_steps + 1))
+    return BannedPlaces(firsts, places - step * (num_rows * length), lengths)

@@ -1,0 +1,203 @@
+"""A byte-level BPE tokenizer is trained on text files: a preparation with another output.
+
+The text is read, cleaned and deduplicated as by `prepare` (with the tokenizer `bytes`, so that what
+is encoded is the text itself). Then there are, in place of shards:
+
+    words        count the words of all documents                      words/count_words.py
+    add-words    add up what was counted                               words/count_words.py
+    merges       learn merges from the words, in one process           tokens/training/merges.py
+    files        tokenizer.json, tokenizer.tiktoken and training.json  workspace/trained_folder.py
+
+The merges are the same for any number of workers, run through or killed and started again. Memory
+holds the different words, never the text; with `max_ram` rare words may be left out, by the rule in
+words/choose_words.py.
+"""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Unpack
+
+from tokenmill.base.human import plural
+from tokenmill.base.progress import Progress
+from tokenmill.base.signals import stop_on_signals
+from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.base.suggest import one_of
+from tokenmill.errors import BadInputError
+from tokenmill.executors.local import LocalExecutor
+from tokenmill.preparation.budget.disk_space import check_space, explain_bad_disk, is_small_job
+from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
+from tokenmill.preparation.inputs import Inputs, find_inputs
+from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, list_differences, read_plan
+from tokenmill.preparation.prepare import cut_inputs, find_documents
+from tokenmill.preparation.settings import Settings, SettingsKeywords
+from tokenmill.preparation.stage_table import Preparation
+from tokenmill.preparation.words.choose_words import ChosenWords, choose_words
+from tokenmill.preparation.words.count_words import count_all_words
+from tokenmill.preparation.workspace.target import hold_workspace
+from tokenmill.preparation.workspace.trained_folder import (
+    NOT_TRAINING,
+    find_trained,
+    refuse_strange,
+    what_is_wanted,
+    write_trained,
+)
+from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace
+from tokenmill.text.inputs.open_input import Source
+from tokenmill.tokens.bytes_and_chars import BytesTokenizer
+from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
+from tokenmill.tokens.tiktoken_file import END_OF_TEXT
+from tokenmill.tokens.training.merges import learn_merges
+from tokenmill.tokens.training.trained_files import TrainedTokenizer
+
+MOST_IDS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Training:
+    """What was trained, and from what."""
+
+    vocab_size: int
+    """Ids, special ones included; fewer than asked for where no pair is left that occurs twice."""
+    special_ids: Mapping[str, int]
+    documents: int
+    """Documents whose words were counted."""
+    text_bytes: int
+    """Their text, cleaned."""
+    words: int
+    """Different ones."""
+    left_out_words: int
+    """Of these, how many did not fit into the memory."""
+    least_count: int
+    """Words that occur fewer times were left out; 1 where none was."""
+    already_there: bool = False
+    """The same was trained before, and left as it is."""
+    seconds: float = 0.0
+
+
+@takes_keywords_of(Settings, but=NOT_TRAINING)
+def train_tokenizer(
+    inputs: Inputs,
+    out_dir: str | os.PathLike[str],
+    *,
+    vocab_size: int = 32768,
+    pattern: str = "gpt2",
+    special: Sequence[str] = (END_OF_TEXT,),
+    workers: int | None = None,
+    max_ram: int | str | None = None,
+    overwrite: bool = False,
+    break_lock: bool = False,
+    progress: Progress | None = None,
+    unit_bytes: int = UNIT_BYTES,
+    **settings: Unpack[SettingsKeywords],
+) -> Training:
+    """Train a byte-level BPE tokenizer, or resume a training that was stopped.
+
+    `inputs` and `settings` are those of `prepare`. `vocab_size` counts all ids: 256 bytes, the
+    merges, and the `special` tokens, which are last. `pattern` splits a text before anything is
+    merged: gpt2, llama3, qwen2 or o200k. `prepare(..., tokenizer=out_dir)` takes the result.
+
+    The pair with the highest count is merged first; of several, the one with the smaller left id,
+    then the smaller right id.
+    """
+    started, out = time.monotonic(), Path(out_dir)
+    progress = progress or Progress()
+    num_merges = check_vocabulary(vocab_size, pattern, special)
+    memory = fit_into_memory(workers, max_ram)
+    asked = replace(
+        Settings(**settings), tokenizer="bytes", token_pattern=pattern, val_fraction=0.0
+    )
+    refuse_strange(out)
+    with (
+        stop_on_signals(),
+        explain_bad_disk(out),
+        hold_workspace(out, break_lock=break_lock) as workspace,
+    ):
+        sources = find_inputs(inputs, {}, out, workspace, asked, progress)
+        wanted = what_is_wanted(asked, sources, vocab_size, special)
+        if not overwrite and (found := find_trained(out, wanted, sources)) is not None:
+            return Training(**found, already_there=True)
+        if overwrite:
+            _clear_other_work(workspace, asked, sources)
+        plan, processes = _begin(workspace, asked, sources, memory, unit_bytes, progress)
+        if workers is None and is_small_job(plan):
+            processes = 1
+        words, counted = _count(plan, processes, memory.max_ram, progress)
+        steps = learn_merges(words.text, words.lengths, words.counts, num_merges)
+        merges = list(progress.follow("merges", steps, total=num_merges))
+        trained = TrainedTokenizer(pattern, merges, special)
+        outcome = {
+            "vocab_size": trained.vocab_size,
+            "special_ids": trained.special_ids,
+            **counted,
+            "words": len(words.counts) + words.left_out,
+            "left_out_words": words.left_out,
+            "least_count": words.least_count,
+        }
+        write_trained(out, trained, wanted, outcome)
+        workspace.remove()
+    return Training(**outcome, seconds=round(time.monotonic() - started, 3))
+
+
+def check_vocabulary(vocab_size: int, pattern: str, special: Sequence[str]) -> int:
+    """How many merges there may be; what cannot be a vocabulary is refused."""
+    one_of("pattern", pattern, ONE_EXPRESSION)
+    if isinstance(special, str):
+        raise TypeError(f"special is {special!r}; give a list of tokens: [{special!r}]")
+    for number, text in enumerate(special):
+        if not text or not text.isprintable():
+            raise ValueError(f"the special token {text!r} is not printable text; write another")
+        if text in special[:number]:
+            raise ValueError(f"the special token {text!r} is given twice; leave one out")
+    least = 256 + len(special)
+    if not least <= vocab_size <= MOST_IDS:
+        raise ValueError(
+            f"vocab_size is {vocab_size:,}, but must be {least:,} (256 bytes and "
+            f"{plural(len(special), 'special token')}) to {MOST_IDS:,}"
+        )
+    return vocab_size - least
+
+
+def _begin(
+    workspace: Workspace,
+    settings: Settings,
+    sources: Sequence[Source],
+    memory: Memory,
+    unit_bytes: int,
+    progress: Progress,
+) -> tuple[Plan, int]:
+    """The plan, written or found, and how many workers fit."""
+    plan = Plan(workspace, settings, tuple(sources), (), memory.chunk_bytes)
+    plan = cut_inputs(plan, unit_bytes)
+    check_space(plan, shards=False)
+    tokenizer = BytesTokenizer(whole_words=True)
+    plan = begin(plan, tokenizer, say=progress.say)
+    workspace.clean_temporary()
+    workspace.distrust_after_reboot()
+    return plan, decide_limits(plan, memory, tokenizer)
+
+
+def _clear_other_work(workspace: Workspace, settings: Settings, sources: Sequence[Source]) -> None:
+    """Remove the work of a training that was stopped, if it is not the one that is wanted."""
+    found = read_plan(workspace)
+    if found is not None and list_differences(settings, sources, found):
+        workspace.clear_work(keep=[STANDARD_INPUT])
+
+
+def _count(
+    plan: Plan, processes: int, max_ram: int | None, progress: Progress
+) -> tuple[ChosenWords, dict[str, Any]]:
+    """All words that fit into the memory, and how much text they are from."""
+    with LocalExecutor(processes) as executor:
+        this = Preparation(plan, None, executor, progress)
+        find_documents(this)
+        files, counted = count_all_words(this)
+    words = choose_words(files, max_ram)
+    if not len(words.counts):
+        plan.workspace.forget()
+        raise BadInputError(
+            "the inputs hold no text to learn from", hint="are these the right files?"
+        )
+    return words, counted

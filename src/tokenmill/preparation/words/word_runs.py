@@ -1,0 +1,88 @@
+"""Counted words on disk: sorted by hash, so that many files are added up a range at a time.
+
+    N.words   for all n words: hashes (16 bytes each), counts (8), lengths (4); then the words
+
+Equal words have equal hashes of 128 bits; for two others to meet see text/cleaning/dedup.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tokenmill.base.atomic import new_file
+from tokenmill.text.cleaning.dedup import HASH, hash_all, partition_bounds, sort_all
+
+Array = npt.NDArray[Any]
+
+
+class CountedWords(NamedTuple):
+    """Words, each with the number of times it occurs; `text` holds them one after another."""
+
+    hashes: Array
+    counts: Array
+    lengths: Array
+    text: Array
+    """As bytes."""
+
+    @classmethod
+    def of(cls, words: Mapping[bytes, int]) -> Self:
+        """Sort counted words by their hashes."""
+        hashes, order, _ = sort_all(hash_all(words), np.arange(len(words)))
+        keys = list(words)
+        counts = np.fromiter(words.values(), np.uint64, len(words))
+        lengths = np.fromiter(map(len, keys), np.uint32, len(keys))
+        text = np.frombuffer(b"".join(keys[at] for at in order.tolist()), np.uint8)
+        return cls(hashes, counts[order], lengths[order], text)
+
+    @classmethod
+    def read(cls, path: Path, num_words: int) -> Self:
+        """A file of so many words, mapped."""
+        data = np.memmap(path, np.uint8, mode="r")
+        stops = np.cumsum([16 * num_words, 8 * num_words, 4 * num_words])
+        hashes, counts, lengths, text = np.split(data, stops)
+        return cls(hashes.view(HASH), counts.view("<u8"), lengths.view("<u4"), text)
+
+    def write(self, path: Path) -> None:
+        with new_file(path) as file:
+            file.write(np.ascontiguousarray(self.hashes).data)
+            file.write(self.counts.astype("<u8").data)
+            file.write(self.lengths.astype("<u4").data)
+            file.write(np.ascontiguousarray(self.text).data)
+
+    def between(self, low: int, high: int) -> Self:
+        """The words whose hashes begin with values from `low` up to `high`."""
+        begins = np.ascontiguousarray(self.hashes["high"])
+        first = int(np.searchsorted(begins, np.uint64(low)))
+        last = len(begins) if high >> 64 else int(np.searchsorted(begins, np.uint64(high)))
+        start = int(self.lengths[:first].sum(dtype=np.int64))
+        stop = start + int(self.lengths[first:last].sum(dtype=np.int64))
+        hashes, counts, lengths = (array[first:last] for array in self[:3])
+        return type(self)(hashes, counts, lengths, self.text[start:stop])
+
+    def take(self, places: Array) -> Self:
+        """The words at these places, in this order."""
+        lengths = self.lengths[places].astype(np.int64)
+        ends = np.cumsum(self.lengths, dtype=np.int64)
+        begins = (ends - self.lengths)[places]
+        # For every byte of the result, its place in the text.
+        shift = np.repeat(begins - (np.cumsum(lengths) - lengths), lengths)
+        text = self.text[shift + np.arange(len(shift))]
+        return type(self)(self.hashes[places], self.counts[places], self.lengths[places], text)
+
+
+def add_up(runs: Iterable[CountedWords]) -> CountedWords:
+    """Every word of these runs once, with the sum of its counts."""
+    joined = CountedWords(*map(np.concatenate, zip(*runs, strict=True)))
+    hashes, order, _ = sort_all(joined.hashes, np.arange(len(joined.hashes)))
+    first = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)])
+    words = joined.take(order[first])
+    counts = joined.counts[order]
+    return words._replace(counts=np.add.reduceat(counts, first) if len(first) else counts)
+
+
+def partition_of(run: CountedWords, partition: int, num_partitions: int) -> CountedWords:
+    """The part of a run that belongs to one of so many partitions."""
+    return run.between(*partition_bounds(partition, num_partitions))

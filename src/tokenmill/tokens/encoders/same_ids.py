@@ -1,0 +1,87 @@
+"""The texts on which two encoders are compared, and the first one on which they differ.
+
+Encoders differ where scripts, white space, numbers and normal forms meet, not in the middle of a
+sentence: so the texts are such places. `prepare` compares again, on a sample of its own input.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+from unicodedata import ucd_3_2_0
+
+import numpy as np
+
+from tokenmill.tokens.tokenizer import Ends, Ids
+from tokenmill.tokens.vocabulary import PROBE
+
+EncodeBatch = Callable[[Sequence[bytes]], tuple[Ids, Ends]]
+
+_SCRIPTS = (
+    "It's the miller's; WE'LL grind 1,234 sacks (or 5.6e-7) -- isn't that \u201cmore\u201d?\u2026",
+    "def f(x: int) -> str:\n    if x>=0xFF:\n\t\treturn f'{x:03d}'  # \u2713\n\n\n    \n}\r\n\r\n",
+    '<p class="a-b_c">&nbsp;</p>\n\\begin{x}$a^{2}\\neq b_{i,j}$\\\\ {"k": [null, -1.5e+3]}',
+    "\u6c34\u8f66\u78e8\u574a\uff0c\u4e00\u4e5d\u4e8c\u4e09\u5e743\u6708\u3002\u6c34\u8eca\u3067",
+    "\u7c89\u3092\u3072\u304f\u30c6\u30b9\u30c8\ubb3c\ub808\ubc29\uc544 \ub9e4\uc77c\u3001A\uff21",
+    "\u062a\u0639\u0645\u0644 \u0627\u0644\u0645\u0637\u062d\u0646\u0629 \u0643\u064f\u0644\u0651",
+    "\u064a\u0648\u0645\u061b \u0661\u0662\u0663\u0664\u0665\u060c \u05d8\u05d7\u05e0\u05d4 \ufdfa",
+    "\u091a\u0915\u094d\u0915\u0940 \u0939\u0930 \u0926\u093f\u0928 \u091a\u0932\u0924\u0940\u0964",
+    "\u0967\u0968\u0969\u096a \u0e42\u0e23\u0e07\u0e2a\u0e35 \u1019\u103c\u1014\u103a\u1019\u102c",
+    "\U0001f33e\U0001f468\U0001f3fd\u200d\U0001f33e\u2764\ufe0f\U0001f1e9\U0001f1ea1\ufe0f\u20e3 x",
+    # Broken or unusual normal forms, case, marks that are not seen, controls.
+    "e\u0301 \u00e9 \u212b \u1e9b\u0323 \u1100\u1161\u11a8\uac01 \ufb01 \u2460 \u3314 \uff76",
+    "o\u0308\u0323 \u0130I\u0131i\u0307 \u01c5 \u017f \u03c2 \u1fb3 \ufeffx\u00ad\u200b\x07\x7f",
+)
+
+
+def _characters(points: Iterable[int]) -> list[str]:
+    """Characters that every library knows: each has its own version of Unicode."""
+    return [chr(p) for p in points if ucd_3_2_0.category(chr(p)) != "Cn"]
+
+
+_BLANKS = " \n\r\t\u00a0\u2003\u3000"
+
+PROBES: list[bytes] = [
+    text.encode()
+    for text in (
+        PROBE.decode(),
+        *_SCRIPTS,
+        " ".join(_characters(range(0x21, 0x3000, 5))),
+        "".join(_characters(range(0x20, 0xD7FF, 11))),
+        "".join(_characters(range(0x10000, 0x20000, 37))),
+        "".join(map(chr, range(0x1F300, 0x1F650, 7))),
+        "".join(f"{a}{b}{c}" for a in "a1.\n \t" for b in "  \n\r\u3000'" for c in "Zs9\n /-"),
+        "I'll I'LL don't DON'T we've WE'VE he'd 's'S'T'Re'vE'M'lL 'tis \u2019s '\u017f",
+        "0 12 123 1234 12345 123456789 1,000.00 \u0661\u0662\u0663\u0664 \u00bd\u2167a1b22c333",
+        # The spellings of SentencePiece, and of tokens that end or begin a text.
+        "\u2581 \u2581\u2581a a\u2581b <0x0A><0xFF> <unk> <s> </s> <pad> [UNK] [CLS] ##ing",
+        "".join("x" + " " * n for n in range(1, 40)) + "".join("y" + "\n" * n for n in range(9)),
+        "".join("z" + "\t" * n + " " * (n % 3) for n in range(9)),
+        "",
+        "a" * 3000,
+        "ab" * 1500 + "\u6c34" * 900 + "7" * 500 + "=" * 700,
+        " " * 600,
+        # White space at both ends of a text, where patterns look ahead and prefixes are added.
+        *map("".join, product(_BLANKS[:5], repeat=3)),
+        *(f"{a}b{c}{d}" for a in _BLANKS for c in _BLANKS for d in ("", *_BLANKS[:3])),
+    )
+]
+
+
+def first_difference(one: EncodeBatch, other: EncodeBatch, texts: Sequence[bytes]) -> int | None:
+    """The number of the first text to which two encoders give other ids; None: there is none."""
+    (ids, ends), (other_ids, other_ends) = one(texts), other(texts)
+    if np.array_equal(ids, other_ids) and np.array_equal(ends, other_ends):
+        return None
+    starts, other_starts = ([0, *e[:-1].tolist()] for e in (ends, other_ends))
+    return next(
+        number
+        for number in range(len(texts))
+        if not np.array_equal(
+            ids[starts[number] : ends[number]], other_ids[other_starts[number] : other_ends[number]]
+        )
+    )
+
+
+def in_context(tokens: Sequence[str]) -> list[bytes]:
+    """Texts with tokens of a file in them, as words, inside words and after spaces."""
+    shapes = ("{0}", "word{0}word {0} {0}", " {0}\n{0}  {0}{0}", "{0} a")
+    return [shape.format(token).encode() for token in tokens for shape in shapes]
