@@ -10,6 +10,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+# Modules are compiled once, as they are where they are installed.
+_ENVIRONMENT = {name: os.environ[name] for name in os.environ if "BYTECODE" not in name}
+
 
 @dataclass(frozen=True)
 class Run:
@@ -32,7 +35,7 @@ def run(command: list[str], *, cwd: Path | None = None, env: dict[str, str] | No
         stderr=subprocess.STDOUT,
         text=True,
         cwd=cwd,
-        env={**os.environ, **(env or {})},
+        env={**_ENVIRONMENT, **(env or {})},
     )
     watcher = _Watcher(process.pid)
     watcher.start()

@@ -39,6 +39,29 @@ def test_processes_are_kept_and_ended():
         assert not Path(f"/proc/{pid}").exists()
 
 
+def test_a_task_is_asked_for_when_a_worker_is_free():
+    taken = []
+
+    def tasks():
+        for number in range(6):
+            taken.append(number)
+            yield (number,)
+
+    with LocalExecutor(2) as executor:
+        results = executor.run(odd_tasks.square, tasks())
+        first = next(results)
+        assert taken == [0, 1]
+        assert dict([first, *results]) == {n: n * n for n in range(6)}
+
+
+def test_workers_that_got_ready_run_the_tasks():
+    with LocalExecutor(2) as executor:
+        executor.get_ready(odd_tasks.who, 5)
+        ready = {worker.process.pid for worker in executor._pool}
+        assert len(ready) == 2
+        assert set(dict(executor.run(odd_tasks.who, [(n,) for n in range(9)])).values()) <= ready
+
+
 def test_one_that_dies_is_replaced(tmp_path):
     with LocalExecutor(2) as executor:
         tasks = [(str(tmp_path), n) for n in range(6)]

@@ -18,7 +18,7 @@ from tokenmill.preparation.plan import load_plan
 from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.stages.unpack import is_unpacked
 from tokenmill.text.inputs.open_input import Source
-from tokenmill.text.inputs.units import cut_into_units, worth_unpacking
+from tokenmill.text.inputs.units import choose_unit_bytes, cut_into_units, worth_unpacking
 
 zstd = importlib.import_module(
     "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
@@ -29,7 +29,7 @@ PACKERS = {
     "xz": lambda data: lzma.compress(data, preset=0),
     "zst": zstd.compress,
 }
-SETTINGS = {"tokenizer": "bytes", "val_fraction": 0.0, "unit_bytes": 800_000}
+SETTINGS = {"tokenizer": "bytes", "val_fraction": 0.0, "unit_bytes": 400_000}
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_only_files_that_are_a_large_part_are_cut(tmp_path):
     unpacked = worth_unpacking(sources)
 
     assert unpacked == [2]
-    units = cut_into_units(sources, 8000, unpacked=unpacked)
+    units = cut_into_units(sources, 4000, unpacked=unpacked)
     assert [(unit.source, unit.start, unit.stop) for unit in units] == [
         (0, 0, 100),
         (1, 0, 100),
@@ -143,3 +143,19 @@ def test_only_files_that_are_a_large_part_are_cut(tmp_path):
         (3, 0, 300),
     ]
     assert not worth_unpacking(sources[:2] * 16)
+
+
+@pytest.mark.parametrize(
+    ("size", "compression", "expected"),
+    [
+        (1, None, 8 << 20),
+        (320 << 20, None, 20 << 20),
+        (64 << 20, "gzip", 16 << 20),
+        (1 << 40, None, 32 << 20),
+    ],
+)
+def test_little_text_has_small_units_for_balance(size, compression, expected):
+    source = Source("a", "a", size, 0, "text", compression)
+
+    assert choose_unit_bytes([source], 32 << 20) == expected
+    assert choose_unit_bytes([source], 1000) == 1000

@@ -31,6 +31,9 @@ class Executor:
         """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
         raise NotImplementedError
 
+    def get_ready(self, function: TaskFunction, num_tasks: int) -> None:
+        """So many tasks will come, such as those of a function: what takes time may begin."""
+
     def close(self) -> None:
         """Let go of processes or of the cluster, if it has any."""
 

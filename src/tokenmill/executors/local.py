@@ -44,6 +44,13 @@ class LocalExecutor(Executor):
         self.workers = workers
         self._pool: list[_Worker] = []
 
+    def get_ready(self, function: TaskFunction, num_tasks: int) -> None:
+        """Start workers, which import while the caller does other things."""
+        if self.workers > 1:
+            self._pool += [_Worker() for _ in range(min(self.workers, num_tasks))]
+            for worker in self._pool:
+                worker.connection.send((function, None))
+
     def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         if self.workers == 1:
             for number, task in enumerate(tasks):

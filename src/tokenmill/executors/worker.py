@@ -22,6 +22,8 @@ def main() -> None:
             function, task = connection.recv()
         except (EOFError, ConnectionError):
             return
+        if task is None:  # the function is imported now: tasks come later
+            continue
         try:
             answer = (False, function(*task))
         except Exception as error:

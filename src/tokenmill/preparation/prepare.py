@@ -51,12 +51,18 @@ from tokenmill.preparation.stages.accounts import (
 from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
 from tokenmill.preparation.stages.duplicates import Searched
+from tokenmill.preparation.stages.encode import encode_unit
 from tokenmill.preparation.stages.join import load_joined
 from tokenmill.preparation.val_inputs import ValInput, check_splits, held_out_inputs
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.preparation.workspace.work_folder import Receipt
-from tokenmill.text.inputs.units import cut_into_units, group_small_files, worth_unpacking
+from tokenmill.text.inputs.units import (
+    choose_unit_bytes,
+    cut_into_units,
+    group_small_files,
+    worth_unpacking,
+)
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 
 
@@ -106,10 +112,6 @@ def prepare(
         plan, processes = begun
         if workers is None and is_small_job(plan):
             processes = 1
-        seen = notes_on_inputs(plan)
-        for note in seen:
-            progress.say(note)
-        changed = changed_lines(plan)
         target.workspace.clean_temporary()
         target.workspace.distrust_after_reboot()
         if engine != "local":
@@ -121,6 +123,11 @@ def prepare(
             ray_address=ray_address,
             shared=str(plan.workspace.plan_file.absolute()),
         ) as executor:
+            executor.get_ready(encode_unit, len(plan.units))
+            seen = notes_on_inputs(plan)
+            for note in seen:
+                progress.say(note)
+            changed = changed_lines(plan)
             try:
                 outcome = run_stages(plan, target, executor, progress)
             except BadInputError:
@@ -152,6 +159,7 @@ def start(
     check_splits(settings, sources, target.previous)
     if done := target.already_done(settings, sources):
         return done
+    unit_bytes = choose_unit_bytes(sources, unit_bytes)
     plan = Plan(
         target.workspace,
         settings,

@@ -25,8 +25,10 @@ _BLOCK_BYTES = 1 << 20  # unpacked at a time
 _SMALL_BYTES = 1 << 20  # a larger file is a unit of its own: errors then name it
 _MOST_FILES = 10_000  # in one unit
 _UNPACKED = 32  # times the size of a compressed file, or more, but seldom
-_UNPACKED_OF_TEXT = 8  # the same of text, rather too much: small units are the better for balance
+_UNPACKED_OF_TEXT = 4  # the same of text
 _LARGE_SHARE = 16
+_ENOUGH_UNITS = 16
+_LEAST_BYTES = 8 << 20  # of a unit; smaller ones cost more than they help
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,13 @@ class Unit:
     @property
     def sources(self) -> range:
         return range(self.source, self.source + self.num_sources)
+
+
+def choose_unit_bytes(sources: Sequence[Source], most: int) -> int:
+    """At most so much, but less for little text: sixteen units or so keep all workers busy."""
+    packed = sum(source.size for source in sources if source.compression)
+    text = sum(source.size for source in sources) + (_UNPACKED_OF_TEXT - 1) * packed
+    return min(most, max(_LEAST_BYTES, text // _ENOUGH_UNITS))
 
 
 def cut_into_units(
