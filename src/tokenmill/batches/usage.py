@@ -47,6 +47,11 @@ class SourceUsage(NamedTuple):
     epochs: float
     shards: tuple[ShardUsage, ...]
 
+    @property
+    def used(self) -> int:
+        """Targets that were served, of all shards."""
+        return sum(shard.used for shard in self.shards)
+
 
 def usage_of(
     names: Sequence[str],
