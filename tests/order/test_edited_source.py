@@ -225,7 +225,7 @@ def test_parts_of_rows_that_are_banned(phase):
     index = np.arange(60)
     starts = edited.starts(index)
 
-    which, lows, highs = edited.banned_parts(index, starts, starts + 9)
+    which, lows, highs = edited.banned_parts(index, starts, 9)
 
     found = {(i, t) for i, a, b in zip(which, lows, highs, strict=True) for t in range(a, b)}
     assert found == {

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,6 +10,39 @@ from tokenmill.batches.document_masks import DocumentMarks
 from tokenmill.order.row_order import RowPieces
 
 IGNORED = -100  # the label that cross-entropy leaves out, in torch and in Hugging Face models
+
+
+class BannedRuns(NamedTuple):
+    """Runs of banned tokens in the flat rows of a batch, so few that a loop writes them."""
+
+    starts: np.ndarray
+    stops: np.ndarray
+
+    @classmethod
+    def of(cls, flags: np.ndarray) -> "BannedRuns":
+        """Where the flags of tokens are True."""
+        edges = np.flatnonzero(np.diff(flags.reshape(-1), prepend=False, append=False))
+        return cls(edges[::2], edges[1::2])
+
+    def flags(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Whether each token is banned."""
+        flags = np.zeros(shape, bool)
+        flat = flags.reshape(-1)
+        for start, stop in zip(self.starts.tolist(), self.stops.tolist(), strict=True):
+            flat[start:stop] = True
+        return flags
+
+    def ignored_in(self, targets: np.ndarray) -> np.ndarray:
+        """A copy of the targets of all rows in which banned ones are -100."""
+        length = targets.shape[1] + 1
+        copy = targets.astype(targets.dtype if targets.dtype.kind == "i" else np.int64, order="C")
+        flat = copy.reshape(-1)
+        # Targets before a token: all tokens but the first ones of rows.
+        before = [edge - ((edge - 1) // length + 1) for edge in self]
+        runs = zip(*(edges.tolist() for edges in before), strict=True)
+        for start, stop in runs:
+            flat[start:stop] = IGNORED
+        return copy
 
 
 @dataclass(slots=True, eq=False)
@@ -37,8 +71,8 @@ class Batch:
     """The labels, where an augmentation gives others than the tokens say."""
     labels_are_inputs: bool = False
     """Whether labels are the inputs' own tokens, not the next ones (`MaskTokens`)."""
-    banned: np.ndarray | None = None
-    """(batch_size, block_size + 1) bool: the tokens that a Ban forbids to train on; None: none."""
+    banned_runs: BannedRuns | None = None
+    """Where `banned` tokens are."""
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return iter((self.inputs, self.labels if self.masks_targets else self.targets))
@@ -68,9 +102,8 @@ class Batch:
         Banned targets are -100, in an array of int64 where the dtype has no numbers below 0.
         """
         targets = self.tokens[:, 1:]
-        if self.banned is not None:
-            targets = targets.astype(targets.dtype if targets.dtype.kind == "i" else np.int64)
-            targets[self.banned[:, 1:]] = IGNORED
+        if self.banned_runs is not None:
+            targets = self.banned_runs.ignored_in(targets)
         if self.augmented_labels is None:
             return targets
         counted = self.augmented_labels != IGNORED
@@ -112,10 +145,15 @@ class Batch:
             counted: np.ndarray = self.augmented_labels != IGNORED
             return counted
         known = None if self.marks is None else self.marks.loss_mask
-        if self.banned is None:
+        if (banned := self.banned) is None:
             return known
-        allowed: np.ndarray = ~self.banned[:, 1:]
+        allowed: np.ndarray = ~banned[:, 1:]
         return allowed if known is None else known & allowed
+
+    @property
+    def banned(self) -> np.ndarray | None:
+        """(batch_size, block_size + 1) bool: the tokens that must not be trained on; None: none."""
+        return None if self.banned_runs is None else self.banned_runs.flags(self.tokens.shape)
 
     @property
     def cu_seqlens(self) -> np.ndarray | None:

@@ -114,7 +114,7 @@ class BatchMaker:
             pieces = places.row_pieces(i)
             batch = Batch(tokens, step, samples[i], starts[i], sources[i], mark, pieces)
             if places.banned is not None:
-                batch.banned = places.banned.flags(i, tokens.shape)
+                batch.banned_runs = places.banned.of_step(i)
             yield batch if augment is None else augment(batch)
 
 
@@ -186,7 +186,7 @@ class WindowSource:
 
 def refuse_labels_apart(batch: Batch, *, is_padded: bool = False) -> None:
     """Refuse to give rows of tokens alone, where labels are not what the tokens say."""
-    if batch.banned is not None:
+    if batch.banned_runs is not None:
         raise ValueError(
             "one row of tokens cannot say which of them are banned as targets; use batches: "
             "BatchLoader, loader.windows().batch([i]), or tokenmill.torch with items of two parts"

@@ -163,7 +163,7 @@ def _located(edges: Places, source: Source, first: int, stop: int) -> Places:
             ends = begins + order.block_size
         total += _beyond(edges, begins) - _beyond(edges, ends)
         if isinstance(source, EditedSource):
-            _, begins, ends = source.banned_parts(samples, begins, ends)
+            _, begins, ends = source.banned_parts(samples, begins, ends - begins)
             total -= _beyond(edges, begins) - _beyond(edges, ends)
     return total
 

@@ -54,8 +54,6 @@ def find_documents(
 
 def groups_of(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Each key of a 1-D array, ascending, and where it is."""
-    if len(keys) and keys.min() == keys.max():  # the usual case, without sorting
-        return iter([(int(keys[0]), np.arange(len(keys)))])
     order = np.argsort(keys, kind="stable")
     found, firsts = np.unique(keys[order], return_index=True)
     return zip(found.tolist(), np.split(order, firsts[1:]), strict=False)

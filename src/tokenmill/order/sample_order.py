@@ -16,7 +16,7 @@ import numpy as np
 from tokenmill.base.suggest import one_of
 from tokenmill.order.blocks import Blocks
 from tokenmill.order.document_pieces import DocumentsByLength
-from tokenmill.order.edited.banned_tokens import Parts
+from tokenmill.order.edited.banned_tokens import Parts, row_by_row
 from tokenmill.order.edited.edited_source import EditedSource
 from tokenmill.order.edited.skips import Skips
 from tokenmill.order.mixture_order import MixtureOrder, MixtureStage
@@ -157,25 +157,29 @@ class SampleOrder:
         return join_rows(parts, places)
 
     def banned_parts(
-        self, source: np.ndarray, index: np.ndarray, starts: np.ndarray, stops: np.ndarray
+        self,
+        source: np.ndarray,
+        index: np.ndarray,
+        starts: np.ndarray,
+        lengths: np.ndarray | int,
     ) -> Parts | None:
-        """The banned tokens among start .. stop-1 in the rows of these samples, row by row.
+        """The banned tokens among start .. start+length-1 in rows of these samples, row by row.
 
-        None if no source was edited.
+        All are 1-D. None if no source was edited.
         """
         edited = [
             (s, each) for s, each in enumerate(self.sources) if isinstance(each, EditedSource)
         ]
         if not edited:
             return None
-        found = []
+        if self._mixture is None:
+            return edited[0][1].banned_parts(index, starts, lengths)
+        lengths, found = np.broadcast_to(lengths, starts.shape), []
         for s, each in edited:
             here = np.flatnonzero(source == s)
-            which, lows, highs = each.banned_parts(index[here], starts[here], stops[here])
+            which, lows, highs = each.banned_parts(index[here], starts[here], lengths[here])
             found.append((here[which], lows, highs))
-        which, lows, highs = (np.concatenate(table) for table in zip(*found, strict=True))
-        order = np.argsort(which, kind="stable")
-        return which[order], lows[order], highs[order]
+        return row_by_row(found)
 
     def epoch_of(self, samples: np.ndarray) -> np.ndarray:
         """The epoch of its own source that each sample belongs to."""

@@ -87,15 +87,16 @@ class SourceOrder:
             return samples.astype(np.int64)
         first, last = int(samples.min()) // windows.count, int(samples.max()) // windows.count
         if first == last:  # the usual case, without a mask
-            return self._starts_in(samples - first * windows.count, first)
+            return self.starts_in(samples - first * windows.count, first)
         epochs, positions = np.divmod(samples, windows.count)
         starts = np.empty(samples.shape, np.int64)
         for epoch in np.unique(epochs).tolist():
             here = epochs == epoch
-            starts[here] = self._starts_in(positions[here], epoch)
+            starts[here] = self.starts_in(positions[here], epoch)
         return starts
 
-    def _starts_in(self, positions: np.ndarray, epoch: int) -> np.ndarray:
+    def starts_in(self, positions: np.ndarray, epoch: int) -> np.ndarray:
+        """The first token of the window at each position of an epoch; not for `random`."""
         windows = self.windows
         assert self.arrangement is not None
         window = self.arrangement.window_at(positions, windows.count, windows.seed, epoch)

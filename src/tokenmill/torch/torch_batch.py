@@ -166,12 +166,12 @@ def _tensor(ids: np.ndarray | Tensor, dtype: Any) -> Tensor:
 
 def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None) -> TorchBatch:
     """A batch of arrays as tensors: on the CPU, or on the device where its tokens are already."""
-    if batch.banned is not None and np.dtype(dtype or np.int64).kind == "u":
+    if batch.banned_runs is not None and np.dtype(dtype or np.int64).kind == "u":
         raise ValueError(f"dtype {dtype} cannot hold -100, the label of banned targets; use int64")
     halves: tuple[Any, Any] = (batch.inputs, batch.targets)
     if tokens is not None:
         halves = tokens[:, :-1], tokens[:, 1:]
-        if batch.augmented_labels is not None or batch.banned is not None:
+        if batch.augmented_labels is not None or batch.banned_runs is not None:
             targets_here = torch.from_numpy(batch.targets.astype(np.int64, copy=False))
             halves = halves[0], targets_here.to(tokens.device)
     inputs, targets = (_tensor(half, dtype) for half in halves)

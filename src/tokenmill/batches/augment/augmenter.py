@@ -16,7 +16,7 @@ from tokenmill.batches.augment.augmentation import MASKS, Augmentation, Rows
 from tokenmill.batches.augment.known_ids import NO_IDS, IdRules, KnownIds
 from tokenmill.batches.augment.own_function import OwnFunction
 from tokenmill.batches.augment.row_random import RowRandom
-from tokenmill.batches.batch import IGNORED, Batch
+from tokenmill.batches.batch import IGNORED, BannedRuns, Batch
 from tokenmill.batches.document_masks import DocumentMarks, mark_segments
 from tokenmill.dataset import TokenDataset
 
@@ -106,7 +106,7 @@ class Augmenter:
             marks=None if self.hides_documents else marks,
             augmented_labels=self._labels(rows, marks),
             labels_are_inputs=rows.masked is not None,
-            banned=rows.banned,
+            banned_runs=None if rows.banned is None else BannedRuns.of(rows.banned),
         )
 
     def _labels(self, rows: Rows, marks: DocumentMarks | None) -> np.ndarray | None:

@@ -67,7 +67,9 @@ def _numbers(content: bytes, path: str) -> np.ndarray:
         ) from None
     if not len(numbers) or int(numbers.min()) < 0:
         raise ValueError(f"{path} has no numbers of documents, or one that is below 0")
-    return np.unique(numbers)
+    numbers.sort()
+    distinct: np.ndarray = numbers[np.diff(numbers, prepend=-1) > 0]
+    return distinct
 
 
 def _opened(add: Add, sources: Mapping[str, TokenDataset]) -> TokenDataset:

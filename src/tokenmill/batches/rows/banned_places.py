@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmill.order.row_order import RowPieces, runs
+from tokenmill.batches.batch import BannedRuns
+from tokenmill.order.row_order import RowPieces
 from tokenmill.order.sample_order import SampleOrder
 
 
@@ -19,19 +20,17 @@ class BannedPlaces:
     firsts: np.ndarray
     """The first run of each step; then the number of runs."""
     starts: np.ndarray
-    lengths: np.ndarray
+    stops: np.ndarray
 
     def steps(self, low: int, high: int) -> "BannedPlaces":
-        return BannedPlaces(self.firsts[low : high + 1], self.starts, self.lengths)
+        return BannedPlaces(self.firsts[low : high + 1], self.starts, self.stops)
 
-    def flags(self, step: int, shape: tuple[int, ...]) -> np.ndarray | None:
-        """Whether each token of the (rows, T + 1) of a step is banned; None if not one is."""
-        here = slice(int(self.firsts[step]), int(self.firsts[step + 1]))
-        if here.start == here.stop:
+    def of_step(self, step: int) -> BannedRuns | None:
+        """Those of one step; None if it has none."""
+        first, stop = self.firsts[step], self.firsts[step + 1]
+        if first == stop:
             return None
-        flags = np.zeros(shape, bool)
-        flags.reshape(-1)[runs(self.starts[here], self.lengths[here])[1]] = True
-        return flags
+        return BannedRuns(self.starts[first:stop], self.stops[first:stop])
 
 
 def banned_in_windows(
@@ -40,7 +39,7 @@ def banned_in_windows(
     """Those of windows; all tables are (steps, rows). None if no source has a ban."""
     length = order.block_size + 1
     begins = starts.reshape(-1)
-    found = order.banned_parts(sources.reshape(-1), index.reshape(-1), begins, begins + length)
+    found = order.banned_parts(sources.reshape(-1), index.reshape(-1), begins, length)
     if found is None:
         return None
     row, low, high = found
@@ -52,9 +51,8 @@ def banned_in_pieces(
 ) -> BannedPlaces | None:
     """Those of rows made of pieces; `sources` and `index` are (steps, rows)."""
     length, row = order.block_size + 1, pieces.rows
-    stops = pieces.starts + pieces.lengths - pieces.begins
     of_pieces = sources.reshape(-1)[row], index.reshape(-1)[row]
-    found = order.banned_parts(*of_pieces, pieces.starts, stops)
+    found = order.banned_parts(*of_pieces, pieces.starts, pieces.lengths - pieces.begins)
     if found is None:
         return None
     piece, low, high = found
@@ -68,4 +66,5 @@ def _by_step(
     num_steps, num_rows = shape
     step = places // (num_rows * length)
     firsts = np.searchsorted(step, np.arange(num_steps + 1))
-    return BannedPlaces(firsts, places - step * (num_rows * length), lengths)
+    starts = places - step * (num_rows * length)
+    return BannedPlaces(firsts, starts, starts + lengths)

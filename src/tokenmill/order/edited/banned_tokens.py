@@ -9,12 +9,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tokenmill.order.edited.long_table import LongTable
 from tokenmill.order.row_order import runs
 
-_REGIONS_PER_RANGE = 8
+_REGIONS_PER_RANGE, _LEAST_REGIONS = 8, 1 << 16  # so that few rows have to be searched for
 
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Parts of some ranges: the number of the range, the first token and the one after the last."""
+
+
+def row_by_row(parts: Sequence[Parts]) -> Parts:
+    """Several tables as one, in the order of the numbers."""
+    which, lows, highs = (np.concatenate(table) for table in zip(*parts, strict=True))
+    order = np.argsort(which, kind="stable")
+    return which[order], lows[order], highs[order]
 
 
 class TokenRanges:
@@ -30,6 +38,7 @@ class TokenRanges:
         np.greater(firsts[1:], ends[:-1], out=begins[1:-1])
         self.starts: np.ndarray = firsts[begins[:-1]]
         self.stops: np.ndarray = ends[begins[1:]]
+        self._starts, self._stops = LongTable(self.starts), LongTable(self.stops)
         self._near: dict[int, tuple[int, np.ndarray]] = {}
 
     def __len__(self) -> int:
@@ -41,7 +50,7 @@ class TokenRanges:
 
     def hold(self, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
         """Whether all tokens start .. stop-1, one at least, are in a range."""
-        last = np.searchsorted(self.starts, starts, side="right") - 1
+        last = self._starts.searchsorted(starts, "right") - 1
         held: np.ndarray = np.append(self.stops, -1)[last] >= stops
         return held
 
@@ -70,20 +79,21 @@ class TokenRanges:
 
     def outside(self, starts: np.ndarray, stops: np.ndarray) -> Parts:
         """The parts of start .. stop-1 that are in no range."""
-        least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-        gaps = TokenRanges(np.append(least, self.stops), np.append(self.starts, most))
+        most = np.iinfo(np.int64).max
+        gaps = TokenRanges(np.append(0, self.stops), np.append(self.starts, most))
         return gaps.inside(starts, stops)
 
     def _between(self, starts: np.ndarray, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The first range with a token of start .. stop-1, and how many there are."""
-        first = np.searchsorted(self.stops, starts, side="right")
-        after = np.searchsorted(self.starts, stops, side="left")
+        first = self._stops.searchsorted(starts, "right")
+        after = self._starts.searchsorted(stops, "left")
         return first, np.where(starts < stops, np.maximum(after - first, 0), 0)
 
     def _regions(self, length: int) -> tuple[int, np.ndarray]:
         """Regions of 2^shift tokens: whether a row that begins there may have one of a range."""
         end = int(self.stops[-1]) if len(self) else 0
-        shift = max(length // 2, end // (_REGIONS_PER_RANGE * max(1, len(self)))).bit_length()
+        num_regions = max(_LEAST_REGIONS, _REGIONS_PER_RANGE * len(self))
+        shift = max(length // 2, end // num_regions).bit_length()
         flags = np.zeros((end >> shift) + 2, bool)  # the last one is for all after it
         first = np.maximum(self.starts - length + 1, 0) >> shift
         flags[runs(first, ((self.stops - 1) >> shift) - first + 1)[1]] = True

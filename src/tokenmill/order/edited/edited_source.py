@@ -12,14 +12,15 @@ in memory is a few numbers a segment, and tables for the few segments and epochs
 
 import copy
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from tokenmill.order.document_pieces import groups_of
-from tokenmill.order.edited.banned_tokens import BannedTokens, Parts
+from tokenmill.order.edited.banned_tokens import BannedTokens, Parts, row_by_row
 from tokenmill.order.edited.kept_positions import KeptPositions
 from tokenmill.order.edited.rows_left import RowsLeft
 from tokenmill.order.edited.windows_left import DrawsLeft, WindowsLeft
@@ -27,6 +28,8 @@ from tokenmill.order.row_order import RowOrder, RowPieces, join_rows
 from tokenmill.order.source_order import SourceOrder
 
 Order = SourceOrder | RowOrder
+Here = np.ndarray | slice
+"""Which of some samples: their numbers, or all of them."""
 Left = WindowsLeft | DrawsLeft | RowsLeft
 _AT_A_TIME = 4  # segments and epochs whose tables are kept
 
@@ -134,26 +137,28 @@ class EditedSource:
 
     def locate(self, index: np.ndarray) -> RowPieces:
         """The pieces in the row of each sample of a 1-D array, without those that are banned."""
-        if not index.size:
-            return cast("RowOrder", self.order).locate(index)
         parts, places = [], []
         for left, here, positions, epoch in self._places(index):
             assert isinstance(left, RowsLeft)
             parts.append(left.locate(positions, epoch))
             places.append(here)
-        return parts[0] if len(parts) == 1 else join_rows(parts, places)
+        if not parts:
+            return cast("RowOrder", self.order).locate(index)
+        return parts[0] if len(parts) == 1 else join_rows(parts, cast("list[np.ndarray]", places))
 
-    def banned_parts(self, index: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> Parts:
-        """The tokens of start .. stop-1, in the rows of these samples, that are banned."""
+    def banned_parts(
+        self, index: np.ndarray, starts: np.ndarray, lengths: np.ndarray | int
+    ) -> Parts:
+        """The banned tokens among start .. start+length-1 in the rows of these samples; 1-D."""
+        lengths = np.broadcast_to(lengths, starts.shape)
         found = [(np.empty(0, np.int64),) * 3]
         for number, here in self._by_segment(index):
             banned = self._left(number).banned
-            here = here[banned.near(starts[here], self.order.block_size + 1)]
-            which, lows, highs = banned.inside(starts[here], stops[here])
-            found.append((here[which], lows, highs))
-        which, lows, highs = (np.concatenate(table) for table in zip(*found, strict=True))
-        order = np.argsort(which, kind="stable")
-        return which[order], lows[order], highs[order]
+            near = np.flatnonzero(banned.near(starts[here], self.order.block_size + 1))
+            rows = near if isinstance(here, slice) else here[near]
+            which, lows, highs = banned.inside(starts[rows], starts[rows] + lengths[rows])
+            found.append((rows[which], lows, highs))
+        return row_by_row(found)
 
     def samples_targeting(self, *where: Any) -> np.ndarray:
         """The samples of an epoch with a target among some tokens that is not banned, ascending.
@@ -171,24 +176,21 @@ class EditedSource:
 
     # From an index to its place
 
-    def _by_segment(self, index: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    def _by_segment(self, index: np.ndarray) -> Iterator[tuple[int, Here]]:
         """Each segment that has some of these indices, and which ones."""
-        numbers = np.searchsorted(self._firsts, index, side="right") - 1
-        return groups_of(numbers)
+        return _groups(index, lambda some: np.searchsorted(self._firsts, some, side="right") - 1)
 
-    def _places(self, index: np.ndarray) -> Iterator[tuple[Left, np.ndarray, np.ndarray, int]]:
+    def _places(self, index: np.ndarray) -> Iterator[tuple[Left, Here, np.ndarray, int]]:
         """For each segment and epoch: what is left in it, which of the indices, and positions."""
         for number, mine in self._by_segment(index):
-            for epoch, within in groups_of(self._epochs_in(number, index[mine])):
-                here = mine[within]
+            for epoch, within in _groups(index[mine], partial(self._epochs_in, number)):
+                here = within if isinstance(mine, slice) else mine[within]
                 nth = index[here] - self._origin(number, epoch)
                 yield self._left(number), here, self._kept(number, epoch).nth(nth), epoch
 
     def _epochs_in(self, number: int, index: np.ndarray) -> np.ndarray:
         """The epoch of each index of a segment."""
         first, left = self._segments[number].epoch, self._left(number)
-        if not index.size:
-            return index
         if left.is_steady:
             count, origin = left.num_kept(first), self._origin(number, first)
             epochs: np.ndarray = first + (index - origin) // count
@@ -288,6 +290,18 @@ class EditedSource:
 def plain_order(source: Order | EditedSource) -> Order:
     """The order of a source without its bans."""
     return source.order if isinstance(source, EditedSource) else source
+
+
+def _groups(
+    index: np.ndarray, key: Callable[[np.ndarray], np.ndarray]
+) -> Iterator[tuple[int, Here]]:
+    """The indices by a key that rises with them: each key, and which of them have it."""
+    if not index.size:
+        return iter(())
+    first, last = key(np.array([index.min(), index.max()])).tolist()
+    if first == last:  # the usual case, at no cost
+        return iter([(first, slice(None))])
+    return groups_of(key(index))
 
 
 def _left_of(order: Order, banned: BannedTokens) -> Left:

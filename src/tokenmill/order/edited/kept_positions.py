@@ -31,7 +31,15 @@ class KeptPositions:
         if self.lists_kept:
             kept: np.ndarray = self.listed[number]
             return kept
-        return number + np.searchsorted(self._kept_before, number, side="right")
+        if not number.size:
+            return number
+        # Numbers are mostly neighbours: few of those passed over are between them.
+        ends = np.array([number.min(), number.max()])
+        low, high = np.searchsorted(self._kept_before, ends, side="right").tolist()
+        positions: np.ndarray = number + low
+        if low < high:
+            positions += np.searchsorted(self._kept_before[low:high], number, side="right")
+        return positions
 
     def number_of(self, position: np.ndarray) -> np.ndarray:
         """How many positions before each are kept: the inverse of `nth` for one that is kept."""

@@ -22,7 +22,7 @@ class RowsLeft:
     order: RowOrder
     banned: BannedTokens
 
-    @property
+    @functools.cached_property
     def is_steady(self) -> bool:
         """Whether every epoch has the same number."""
         order = self.order
@@ -35,6 +35,14 @@ class RowsLeft:
         return len(self._banned_pieces) == int(self.order.pieces.count_of.sum())
 
     def num_kept(self, epoch: int) -> int:
+        return self._num_kept if self.is_steady else self._count(epoch)
+
+    @functools.cached_property
+    def _num_kept(self) -> int:
+        """In every epoch, if that is steady."""
+        return self._count(0)
+
+    def _count(self, epoch: int) -> int:
         return self.order.samples_per_epoch - len(self._passed_over(epoch))
 
     def kept(self, epoch: int) -> KeptPositions:
@@ -68,8 +76,10 @@ class RowsLeft:
 
     def _passed_over(self, epoch: int) -> np.ndarray:
         """The rows all of whose pieces are banned."""
-        rows = self.order.row_of(self._banned_pieces, epoch)
-        rows, counts = np.unique(rows, return_counts=True)
+        rows = np.sort(self.order.row_of(self._banned_pieces, epoch))
+        firsts = np.flatnonzero(np.diff(rows, prepend=-1))
+        counts = np.diff(firsts, append=len(rows))
+        rows = rows[firsts]
         only: np.ndarray = rows[counts == self.order.num_pieces(rows)]
         return only
 

@@ -24,7 +24,7 @@ class WindowsLeft:
     order: SourceOrder
     banned: BannedTokens
 
-    @property
+    @functools.cached_property
     def is_steady(self) -> bool:
         """Whether every epoch has the same number."""
         windows = self.order.windows
@@ -39,6 +39,14 @@ class WindowsLeft:
         return bool(self.banned.hold(*targets)[0])
 
     def num_kept(self, epoch: int) -> int:
+        return self._num_kept if self.is_steady else self._count(epoch)
+
+    @functools.cached_property
+    def _num_kept(self) -> int:
+        """In every epoch, if that is steady."""
+        return self._count(0)
+
+    def _count(self, epoch: int) -> int:
         first, stop = self._passed_over(epoch)
         return self.order.samples_per_epoch - int((stop - first).sum())
 
@@ -54,7 +62,7 @@ class WindowsLeft:
 
     def starts(self, positions: np.ndarray, epoch: int) -> np.ndarray:
         """The first token of the window at each position."""
-        return self.order.starts(epoch * self.order.samples_per_epoch + positions)
+        return self.order.starts_in(positions, epoch)
 
     def targeting(self, start: int, stop: int, epoch: int) -> np.ndarray:
         """The positions with a target among the tokens start .. stop-1 that are not banned."""
