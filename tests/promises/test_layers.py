@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "preparation": {"text", "tokens", "shards", "executors"},
     "conversion": {"tokenfiles", "shards", "formats", "dataset", "tokens"},
     "hub": {"shards", "formats", "dataset"},
-    "look": {"tokenfiles", "shards", "formats", "dataset", "batches", "hub"},
+    "look": {"text", "tokens", "tokenfiles", "shards", "formats", "dataset", "batches", "hub"},
     "pages": {"look", "tokenfiles", "shards", "formats", "dataset", "batches", "order"},
 }
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}

@@ -5,7 +5,7 @@ outcome.py    what a command prints: results, notes, or JSON; `--json` and `--qu
 hints.py      hints of the library, which are Python, as flags of a command
 make/         prepare (and its jobs), pretokenize, download, upload, convert
 look/         inspect, show, verify, doctor, report, view
-tokenizers/   tokenizer train
+tokenizers/   tokenizer train, show, compare
 train.py      train a small GPT
 train_slurm.py  the same as a Slurm job
 edits.py      the edits of a run, and asking for one
@@ -45,7 +45,7 @@ COMMANDS = {
         "view": "Browse a dataset in a local page",
     },
     "Tokenizers": {
-        "tokenizer": "Train a tokenizer on text files",
+        "tokenizer": "Train a tokenizer on text files, show one, compare two",
     },
     "Train": {
         "train": "Train a small GPT on token data",

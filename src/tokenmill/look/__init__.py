@@ -8,5 +8,6 @@ shown_tokens.py  each id as the bytes it stands for, made visible
 find_text.py     where a text occurs
 trained_on.py    the steps and checkpoints that trained on a document
 check.py         sizes, structure and hashes, of any format
+tokenizers/      what is in a tokenizer; two of them on the same text
 doctor/          the traps of token files, each by its name
 """

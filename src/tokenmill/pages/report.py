@@ -4,8 +4,6 @@ Style, script and plots are inside; the policy in its head allows exactly these 
 nothing from elsewhere. No clock and no path is in it: the same data gives the same bytes.
 """
 
-import base64
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,10 +27,9 @@ from tokenmill.pages.elements.html import (
     facts,
     inline,
     note,
-    packaged_file,
+    offline_page,
     preview,
     table,
-    whole_page,
 )
 from tokenmill.pages.elements.open_splits import open_for_looking
 from tokenmill.shards.manifest import FILE_NAME, Manifest
@@ -72,29 +69,7 @@ def report(
         _samples(splits, tokenizer),
         tag("footer", _footer(known, counts, health)),
     )
-    return _document(name, body)
-
-
-def _document(name: str, body: Html) -> str:
-    style, script = (packaged_file(file).decode() for file in ("style.css", "script.js"))
-    icon = base64.b64encode(packaged_file("icon.svg")).decode()
-    policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    head = join(
-        tag("meta", http_equiv="Content-Security-Policy", content=Html(policy)),
-        tag("link", rel="icon", href=f"data:image/svg+xml;base64,{icon}"),
-        tag("style", Html(style)),
-    )
-    inspector = tag("output", id="inspector", hidden=True)
-    scripts = tag("script", Html(script))
-    page = tag("body", tag("main", body), inspector, scripts, class_="report")
-    return whole_page(f"{name} - tokenmill report", head, page)
-
-
-def _hash(inside: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()}'"
+    return offline_page(f"{name} - tokenmill report", body)
 
 
 def _lead(known: dict[str, Any]) -> Html:

@@ -2,6 +2,8 @@
 
 import click
 
+from tokenmill.cli.tokenizers.tokenizer_compare import compare
+from tokenmill.cli.tokenizers.tokenizer_show import show
 from tokenmill.cli.tokenizers.tokenizer_train import train
 
 
@@ -10,4 +12,5 @@ def command() -> None:
     """Train a tokenizer, show what is in one, or compare two on your text."""
 
 
-command.add_command(train)
+for part in (train, show, compare):
+    command.add_command(part)

@@ -3,6 +3,8 @@
 Of a token are shown its edges, spaces as dots, arrows for newlines, id and bytes on hover.
 """
 
+import base64
+import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -56,6 +58,29 @@ def whole_page(title: str, head: Html, body: Html) -> str:
     )
     page = tag("html", tag("head", usual, head), body, lang="en")
     return f"<!doctype html>\n{page}\n"
+
+
+def offline_page(title: str, body: Html) -> str:
+    """One file with its style, script and icon inside; its policy allows nothing from elsewhere."""
+    style, script = (packaged_file(file).decode() for file in ("style.css", "script.js"))
+    icon = base64.b64encode(packaged_file("icon.svg")).decode()
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    head = join(
+        tag("meta", http_equiv="Content-Security-Policy", content=Html(policy)),
+        tag("link", rel="icon", href=f"data:image/svg+xml;base64,{icon}"),
+        tag("style", Html(style)),
+    )
+    inspector = tag("output", id="inspector", hidden=True)
+    scripts = tag("script", Html(script))
+    page = tag("body", tag("main", body), inspector, scripts, class_="report")
+    return whole_page(title, head, page)
+
+
+def _hash(inside: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()}'"
 
 
 def cards(*entries: tuple[object, object]) -> Html:

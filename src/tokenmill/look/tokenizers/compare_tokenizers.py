@@ -1,0 +1,218 @@
+"""Two tokenizers on the same text: how far a token reaches, in which scripts, and how fast.
+
+The text is taken as it is in the files, without cleaning; of large inputs an evenly spaced sample
+is read. By script, pieces are encoded by themselves, so that the sum over all scripts can differ
+from the whole by the tokens at the cuts. Speed is that of one process, warmed up.
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tokenmill.errors import BadInputError
+from tokenmill.look.tokenizers.text_scripts import ScriptCutter
+from tokenmill.look.tokenizers.tokenizer_facts import facts_of
+from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.sources import find_sources
+from tokenmill.text.inputs.units import cut_into_units
+from tokenmill.text.reading.chunks import ReadRules
+from tokenmill.text.reading.read import read_unit
+from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS, last_cut
+from tokenmill.tokens.load_tokenizer import load
+from tokenmill.tokens.tokenizer import Tokenizer
+
+SAMPLE = 8 << 20
+PIECE = 256 << 10  # bytes read in one place
+MOST_FILES = 1024  # that are read
+WARM_UP = b"Words, numbers 123 and signs: what is built when it is first used is built."
+
+
+@dataclass(frozen=True)
+class ScriptFigures:
+    """The text of one script, and the tokens that both make of it."""
+
+    script: str
+    text_bytes: int
+    words: int
+    tokens: tuple[int, int]
+
+    @property
+    def fertility(self) -> tuple[float, float]:
+        """Tokens a word."""
+        first, second = (count / max(1, self.words) for count in self.tokens)
+        return first, second
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One of the two."""
+
+    name: str
+    family: str
+    engine: str
+    vocab_size: int
+    tokens: int
+    bytes_per_token: float
+    tokens_per_word: float
+    used_ids: int
+    """Different ids that the text became."""
+    bytes_per_second: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `tokenizer compare` found."""
+
+    files: int
+    bytes_in: int
+    documents: int
+    text_bytes: int
+    """Of the sample; all of the text where the inputs are small."""
+    words: int
+    tokenizers: tuple[Compared, Compared]
+    scripts: tuple[ScriptFigures, ...]
+    """Those of the text, the largest first."""
+    shared_tokens: int
+    """Spellings that are in both vocabularies."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def compare_tokenizers(
+    first: str,
+    second: str,
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    sample: int = SAMPLE,
+    text_field: str = "text",
+    separator: str | None = None,
+) -> Comparison:
+    """Encode the same text with both; names and paths are those that `prepare` takes."""
+    if sample < 1:
+        raise ValueError(f"sample is {sample}; it must be at least 1 byte")
+    names, pair = (first, second), (load(first), load(second))
+    sources = find_sources([inputs] if isinstance(inputs, str | os.PathLike) else inputs)
+    rules = ReadRules(text_field=text_field, separator=separator, long_line=PIECE)
+    batches = list(_sampled(sources, rules, sample))
+    if not any(map(len, batches)):
+        raise BadInputError("the inputs hold no text to compare on")
+    by_script = _ByScript(pair)
+    for texts in batches:
+        by_script.add(texts)
+    text_bytes = sum(len(text) for texts in batches for text in texts)
+    words = by_script.words.total()
+    vocabularies = [set(filter(None, tokenizer.bytes_of_ids())) for tokenizer in pair]
+    compared = [
+        _measure(name, tokenizer, batches, text_bytes, words)
+        for name, tokenizer in zip(names, pair, strict=True)
+    ]
+    return Comparison(
+        len(sources),
+        sum(source.size for source in sources),
+        sum(map(len, batches)),
+        text_bytes,
+        words,
+        (compared[0], compared[1]),
+        by_script.figures(),
+        len(vocabularies[0] & vocabularies[1]),
+    )
+
+
+class _ByScript:
+    """Bytes, words and tokens of each script."""
+
+    def __init__(self, pair: tuple[Tokenizer, Tokenizer]) -> None:
+        self.pair = pair
+        self.words: Counter[str] = Counter()
+        self.text_bytes: Counter[str] = Counter()
+        self.tokens = (Counter[str](), Counter[str]())
+        self._cutter = ScriptCutter()
+
+    def add(self, texts: list[bytes]) -> None:
+        cut = self._cutter.cut(texts)
+        self.words.update(cut.words)
+        for script, piece in zip(cut.scripts, cut.pieces, strict=True):
+            self.text_bytes[script] += len(piece)
+        for tokenizer, counts in zip(self.pair, self.tokens, strict=True):
+            lengths = np.diff(tokenizer.encode_batch(cut.pieces)[1], prepend=0).tolist()
+            for script, length in zip(cut.scripts, lengths, strict=True):
+                counts[script] += length
+
+    def figures(self) -> tuple[ScriptFigures, ...]:
+        order = sorted(self.text_bytes, key=lambda name: (-self.text_bytes[name], name))
+        first, second = self.tokens
+        return tuple(
+            ScriptFigures(at, self.text_bytes[at], self.words[at], (first[at], second[at]))
+            for at in order
+        )
+
+
+def _measure(
+    name: str, tokenizer: Tokenizer, batches: list[list[bytes]], text_bytes: int, words: int
+) -> Compared:
+    tokenizer.encode_batch([WARM_UP])
+    used = np.zeros(tokenizer.vocab_size, bool)
+    num_tokens, seconds = 0, 0.0
+    for texts in batches:
+        started = time.perf_counter()
+        ids, _ = tokenizer.encode_batch(texts)
+        seconds += time.perf_counter() - started
+        used[ids] = True
+        num_tokens += len(ids)
+    facts = facts_of(tokenizer)
+    return Compared(
+        name,
+        facts.family,
+        facts.engine,
+        facts.vocab_size,
+        num_tokens,
+        text_bytes / max(1, num_tokens),
+        num_tokens / max(1, words),
+        int(used.sum()),
+        text_bytes / max(seconds, 1e-9),
+    )
+
+
+def _sampled(sources: Sequence[Source], rules: ReadRules, sample: int) -> Iterator[list[bytes]]:
+    """Texts of about `sample` bytes in all, some at a time.
+
+    A file has a share by its size, but small ones have a quarter of an equal share at least, so
+    that a script that is only in one of them is not missed.
+    """
+    sources = sources[:: -(-len(sources) // MOST_FILES)]
+    total, least = sum(source.size for source in sources), sample // len(sources) // 4
+    for source in sources:
+        share = max(least, sample * source.size // max(1, total), 1)
+        units = cut_into_units([source], PIECE)
+        num_units = min(len(units), -(-share // PIECE))
+        for unit in units[:: len(units) // num_units][:num_units]:
+            left = share // num_units
+            for chunk in read_unit(
+                source, unit, rules, cuts=AT_SPACES_AND_COMMAS, chunk_bytes=PIECE
+            ):
+                texts = _up_to(left, chunk.texts)
+                yield texts
+                left -= sum(map(len, texts))
+                if left <= 0:
+                    break
+
+
+def _up_to(most: int, texts: Sequence[bytes]) -> list[bytes]:
+    """The first texts, of so many bytes at most; the last one may be cut, if possible at a word."""
+    found = []
+    for text in filter(None, texts):
+        if len(text) > most:
+            cut = last_cut(AT_SPACES_AND_COMMAS, text, 0, most)
+            text = text[:cut] if cut else text[:most].decode(errors="ignore").encode()
+        found.append(text)
+        most -= len(text)
+        if most <= 0 or not text:
+            break
+    return [text for text in found if text]

@@ -1,0 +1,83 @@
+"""What a tokenizer is: its family, who encodes, how many ids, which are special, how it splits."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from tokenmill.tokens.tokenizer import Tokenizer
+from tokenmill.tokens.tokenizer_json import KNOWN_PATTERNS
+
+FAMILIES = {
+    "bytes": "one id a byte",
+    "chars": "one id a character",
+    "ranks": "byte-level BPE (rank file)",
+    "sentencepiece": "SentencePiece model",
+}
+ENGINES = {"bytes": "numpy", "chars": "numpy", "ranks": "gigatoken"}
+
+
+@dataclass(frozen=True)
+class TokenizerFacts:
+    """What `tokenizer show` prints."""
+
+    name: str
+    family: str
+    engine: str
+    """The library that encodes."""
+    vocab_size: int
+    end_of_text_id: int
+    special_ids: dict[str, int]
+    pattern: str | None
+    """The split pattern by name, or as it is written; None where the family has none."""
+    regex: str | None
+    """The pattern of that name as a regular expression, where the file has it."""
+    longest_token: int
+    """Bytes."""
+    fingerprint: str
+
+
+def facts_of(tokenizer: Tokenizer) -> TokenizerFacts:
+    """Look into a tokenizer."""
+    state = tokenizer.state()
+    kind = str(state["kind"])
+    tree = orjson.loads(state["json"]) if kind == "tokenizer.json" else {}
+    regexes = list(_split_regexes(tree.get("pre_tokenizer")))
+    regex = " then ".join(regexes) or None
+    names = {text: name for name, text in KNOWN_PATTERNS.items()}
+    return TokenizerFacts(
+        tokenizer.name,
+        FAMILIES.get(kind) or _family(tree),
+        getattr(tokenizer, "backend", ENGINES.get(kind, kind)),
+        tokenizer.vocab_size,
+        tokenizer.end_of_text_id,
+        dict(sorted(tokenizer.special_ids.items(), key=lambda item: item[1])),
+        state.get("pattern") or names.get(regex or "", regex),
+        regex,
+        max(map(len, tokenizer.bytes_of_ids()), default=0),
+        tokenizer.fingerprint,
+    )
+
+
+def _family(tree: dict[str, Any]) -> str:
+    """Of a `tokenizer.json`: its model, and what that works on."""
+    model = tree["model"]
+    kind = model.get("type") or "BPE"
+    if kind == "BPE" and model.get("byte_fallback"):
+        return "BPE with byte fallback, as SentencePiece has it"
+    if kind == "BPE" and "ByteLevel" in orjson.dumps(tree.get("pre_tokenizer")).decode():
+        return "byte-level BPE"
+    return str(kind)
+
+
+def _split_regexes(step: Any) -> Iterator[str]:
+    """The patterns that split a text, in turn."""
+    if not isinstance(step, dict):
+        return
+    for inner in step.get("pretokenizers") or ():
+        yield from _split_regexes(inner)
+    if step.get("type") == "Split" and isinstance(step.get("pattern"), dict):
+        yield from (str(text) for text in step["pattern"].values())
+    if step.get("type") == "ByteLevel" and step.get("use_regex", True):
+        yield KNOWN_PATTERNS["gpt2"]
