@@ -22,6 +22,7 @@ from tokenmill.errors import BadInputError, LockedError, SettingsMismatchError
 from tokenmill.preparation.budget.memory_budget import PER_DRIVER
 from tokenmill.preparation.words import choose_words
 from tokenmill.preparation.words.word_runs import CountedWords, add_up, partition_of
+from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.tiktoken_file import parse_ranks
 from tokenmill.tokens.vocabulary import PROBE
@@ -132,7 +133,7 @@ def test_killed_and_started_again(rows, trained, tmp_path, stage, number):
     assert hashes_of_files(out) == hashes_of_files(trained)
 
 
-@pytest.mark.parametrize("pattern", ["gpt2", "llama3", "qwen2", "o200k"])
+@pytest.mark.parametrize("pattern", ONE_EXPRESSION)
 def test_tokenizers_and_tiktoken_and_prepare_give_the_same_ids(rows, tmp_path, pattern):
     from tokenizers import Tokenizer
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokens.patterns import PATTERNS
 from tokens.plain_bpe import plain_merges, tokens_of
 
-from tokenmill.tokens.tokenizer_json import KNOWN_PATTERNS
+from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.training.merges import BYTE_ORDER, learn_merges
 from tokenmill.tokens.training.words import WordCounter
 
@@ -68,8 +68,8 @@ def test_vocabularies_and_words_beyond_16_bits():
     assert found == plain_merges(words, 70_000)
 
 
-@pytest.mark.parametrize("pattern", KNOWN_PATTERNS)
-@settings(max_examples=150, deadline=None)
+@pytest.mark.parametrize("pattern", ONE_EXPRESSION)
+@settings(max_examples=100, deadline=None)
 @given(documents=st.lists(TEXTS, max_size=4))
 def test_words_are_those_of_the_pattern(pattern, documents):
     counter = WordCounter(pattern)
@@ -81,7 +81,7 @@ def test_words_are_those_of_the_pattern(pattern, documents):
     )
 
 
-@pytest.mark.parametrize("pattern", KNOWN_PATTERNS)
+@pytest.mark.parametrize("pattern", ONE_EXPRESSION)
 def test_words_of_texts_longer_than_a_block(pattern):
     """A run without any place to cut is carried from block to block."""
     manual = "\n".join(pydoc_data.topics.topics.values())
@@ -107,7 +107,7 @@ def test_the_package_tokenizers_learns_the_same_merges(pattern):
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
     documents = list(pydoc_data.topics.topics.values())
-    split = pre_tokenizers.Split(Regex(KNOWN_PATTERNS[pattern]), "isolated")
+    split = pre_tokenizers.Split(Regex(ONE_EXPRESSION[pattern]), "isolated")
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     theirs = Tokenizer(models.BPE())
     theirs.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])

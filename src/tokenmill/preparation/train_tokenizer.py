@@ -97,7 +97,8 @@ def train_tokenizer(
 
     `inputs` and `settings` are those of `prepare`. `vocab_size` counts all ids: 256 bytes, the
     merges, and the `special` tokens, which are last. `pattern` splits a text before anything is
-    merged: gpt2, llama3, qwen2 or o200k. `prepare(..., tokenizer=out_dir)` takes the result.
+    merged: gpt2, o200k, llama3, qwen2, qwen3.5, nemotron or nanochat.
+    `prepare(..., tokenizer=out_dir)` takes the result.
 
     The pair with the highest count is merged first; of several, the one with the smaller left id,
     then the smaller right id.

@@ -33,7 +33,7 @@ OUTPUT, VOCABULARY, RUNNING = ({"section": at} for at in ("Output", "Vocabulary"
 @value(
     "--pattern",
     "NAME",
-    "What splits a text into words: gpt2, llama3, qwen2 or o200k",
+    "What splits a text: gpt2, o200k, llama3, qwen2, qwen3.5, nemotron or nanochat",
     default="gpt2",
     **VOCABULARY,
 )

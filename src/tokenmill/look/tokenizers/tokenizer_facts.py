@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
+from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION, PATTERNS
 from tokenmill.tokens.tokenizer import Tokenizer
-from tokenmill.tokens.tokenizer_json import KNOWN_PATTERNS
 
 FAMILIES = {
     "bytes": "one id a byte",
@@ -15,7 +15,6 @@ FAMILIES = {
     "ranks": "byte-level BPE (rank file)",
     "sentencepiece": "SentencePiece model",
 }
-ENGINES = {"bytes": "numpy", "chars": "numpy", "ranks": "gigatoken"}
 
 
 @dataclass(frozen=True)
@@ -43,17 +42,17 @@ def facts_of(tokenizer: Tokenizer) -> TokenizerFacts:
     state = tokenizer.state()
     kind = str(state["kind"])
     tree = orjson.loads(state["json"]) if kind == "tokenizer.json" else {}
-    regexes = list(_split_regexes(tree.get("pre_tokenizer")))
-    regex = " then ".join(regexes) or None
-    names = {text: name for name, text in KNOWN_PATTERNS.items()}
+    splits = tuple(_split_regexes(tree.get("pre_tokenizer")))
+    regex = " then ".join(splits) or None
+    name = next((name for name, known in PATTERNS.items() if splits in known.splits), regex)
     return TokenizerFacts(
         tokenizer.name,
         FAMILIES.get(kind) or _family(tree),
-        getattr(tokenizer, "backend", ENGINES.get(kind, kind)),
+        getattr(tokenizer, "backend", "numpy"),
         tokenizer.vocab_size,
         tokenizer.end_of_text_id,
         dict(sorted(tokenizer.special_ids.items(), key=lambda item: item[1])),
-        state.get("pattern") or names.get(regex or "", regex),
+        state.get("pattern") or name,
         regex,
         max(map(len, tokenizer.bytes_of_ids()), default=0),
         tokenizer.fingerprint,
@@ -80,4 +79,4 @@ def _split_regexes(step: Any) -> Iterator[str]:
     if step.get("type") == "Split" and isinstance(step.get("pattern"), dict):
         yield from (str(text) for text in step["pattern"].values())
     if step.get("type") == "ByteLevel" and step.get("use_regex", True):
-        yield KNOWN_PATTERNS["gpt2"]
+        yield ONE_EXPRESSION["gpt2"]
