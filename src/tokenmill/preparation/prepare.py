@@ -37,6 +37,7 @@ from tokenmill.errors import BadInputError
 from tokenmill.executors.executor import Executor, check_engine, open_engine
 from tokenmill.preparation.budget.disk_space import check_space, has_room_for_text, is_small_job
 from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
+from tokenmill.preparation.compare_encoders import choose_encoder
 from tokenmill.preparation.input_notes import changed_lines, notes_on_inputs
 from tokenmill.preparation.inputs import Inputs, find_inputs
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer
@@ -174,6 +175,9 @@ def start(
     plan = cut_inputs(plan, unit_bytes)
     check_space(plan)
     tokenizer = target.tokenizer(given)
+    if tokenizer is not None:
+        rules, normalize = settings.read_rules, settings.normalize
+        tokenizer = choose_encoder(tokenizer, sources, rules, normalize=normalize, say=progress.say)
     plan = begin(plan, tokenizer, restart=target.replaces, say=progress.say)
     return plan, decide_limits(plan, memory, tokenizer)
 

@@ -39,6 +39,7 @@ from tokenmill.errors import (
 )
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.budget.disk_space import check_space, explain_bad_disk
+from tokenmill.preparation.compare_encoders import choose_encoder
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, choose_dtype
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.encode import encode_unit
@@ -116,7 +117,13 @@ def pretokenize(
     progress = progress or Progress()
     sources = _find_texts([paths] if isinstance(paths, str | os.PathLike) else paths)
     with _own_hints():
-        chosen = _choose_tokenizer(tokenizer, sources)
+        chosen = choose_encoder(
+            _choose_tokenizer(tokenizer, sources),
+            sources,
+            ReadRules(long_line=PIECE),
+            normalize=False,
+            say=progress.say,
+        )
         kind = choose_dtype(chosen, dtype)
         wanted = [TextArray(source, chosen, kind, separator) for source in sources]
         kept = [None if force else array.find_kept() for array in wanted]

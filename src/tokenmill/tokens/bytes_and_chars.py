@@ -33,6 +33,7 @@ class BytesTokenizer(SpelledTokenizer):
     name: str = "bytes"
     vocab_size: int = 257
     end_of_text_id: int = 256
+    backend = "tokenmill"
     end_of_text: str | None = None
     """None: 256 has no spelling in a text, so no text can be mistaken for it."""
     whole_words: bool = False
@@ -71,6 +72,7 @@ class CharsTokenizer(SpelledTokenizer):
     """Sorted, each once; the place of a character is its id."""
     name: str = "chars"
     end_of_text: str | None = None
+    backend = "tokenmill"
     cuts = AT_CHARACTERS
 
     def __post_init__(self) -> None:

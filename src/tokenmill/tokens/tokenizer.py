@@ -60,6 +60,10 @@ class Tokenizer(Protocol):
     def encode(self, text: str | bytes) -> Ids:
         """The ids of one text."""
 
+    @property
+    def backend(self) -> str:
+        """The library that encodes; `tokenmill` itself for bytes and characters."""
+
     def reference(self) -> "Tokenizer | None":
         """The same tokenizer through the package that its file is from, where that is another
         encoder: `prepare` compares the ids of both on a sample of the input."""
