@@ -2,7 +2,7 @@
 
   address.py          what an address looks like
   store_settings.py   endpoint and credentials, from each cloud's usual variables
-  store_requests.py   the seven requests that are sent, by the library obstore
+  store_requests.py   the eight requests that are sent, by the library obstore
   forked_requests.py  the same from a forked process, through a helper
   request_threads.py  how many requests are under way at once, the most urgent first
   store_client.py     what is repeated, and what errors say

@@ -174,12 +174,24 @@ def read_all(address: str, *, at_most: int) -> bytes | None:
 
 
 def read_with_etag(address: str, *, at_most: int) -> tuple[bytes, str] | None:
-    """A small object and the ETag that names this version of it."""
-    if (known := find(address)) is None:
-        return None
-    if known.size > at_most:
-        raise DownloadError(f"{address} has {known.size:,} bytes; at most {at_most:,} are expected")
-    return read(address, 0, known.size, known), known.etag
+    """A small object and the ETag that names this version of it; by one request."""
+
+    def get() -> tuple[bytes, str] | None:
+        try:
+            part = ask("get_all", address, at_most)
+        except StoreFailure as failure:
+            if failure.kind == "missing":
+                return None
+            raise
+        if part.size > at_most:
+            raise DownloadError(
+                f"{address} has {part.size:,} bytes; at most {at_most:,} are expected"
+            )
+        if part.data:
+            _confirm(address, part.data, 0, ObjectStat(part.size, part.etag, 0), False)
+        return part.data, part.etag
+
+    return call(get, "read", address) if split(address).key else None
 
 
 def put(address: str, data: bytes, condition: str = "") -> bool:

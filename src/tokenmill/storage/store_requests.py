@@ -1,4 +1,4 @@
-"""The seven requests that are sent to a store, each once, by obstore.
+"""The eight requests that are sent to a store, each once, by obstore.
 
 What goes wrong is a `StoreFailure`: small, without secrets, and able to travel between processes.
 `store_client.py` decides what to repeat.
@@ -74,6 +74,20 @@ def get(address: str, timeout: float, start: int, stop: int, etag: str) -> Part:
         if len(data) != stop - start:
             raise StoreFailure("failed", text=f"{stop - start - len(data):,} bytes are missing")
         meta = _record(found.meta)
+        return Part(data, meta.size, meta.etag)
+
+    return _ask(address, timeout, read)
+
+
+def get_all(address: str, timeout: float, at_most: int) -> Part:
+    """A whole object; of one that is larger than that, only what it is."""
+
+    def read(api: Any, store: Any, key: str) -> Part:
+        found = api.get(store, key)
+        meta = _record(found.meta)
+        data = bytes(found.bytes()) if meta.size <= at_most else b""
+        if meta.size <= at_most and len(data) != meta.size:
+            raise StoreFailure("failed", text=f"{meta.size - len(data):,} bytes are missing")
         return Part(data, meta.size, meta.etag)
 
     return _ask(address, timeout, read)
