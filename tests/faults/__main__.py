@@ -3,6 +3,7 @@
  forks.py        commands of ours in forked children, traced by strace
  operations.py   the commands that are disturbed, and what they must come to
  kills.py        killed at system calls, or at any time
+ killed_readers.py  readers of a dataset in a store, killed
  calls.py        every system call fails once, with each error
  flips.py        every byte of a dataset is changed
  mutate.py       ways to damage a file
@@ -71,8 +72,18 @@ def attacks(tally: Tally, scratch: Path, given: argparse.Namespace) -> None:
     attack_view(tally, scratch, given.cases or (40 if given.short else 2000))
 
 
+def stores(tally: Tally, scratch: Path, given: argparse.Namespace) -> None:
+    from faults.killed_readers import CASES, STORES, kill_readers
+
+    if given.short:
+        kill_readers(tally, scratch, ["moto"], [CASES[0], CASES[3]], 1)
+    else:
+        kill_readers(tally, scratch, list(STORES), CASES, given.cases or 8)
+
+
 PARTS: dict[str, Callable[[Tally, Path, argparse.Namespace], None]] = {
     "kills": kills, "calls": calls, "flips": flips, "fuzz": fuzz, "attacks": attacks,
+    "stores": stores,
 }  # fmt: skip
 
 

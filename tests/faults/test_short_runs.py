@@ -26,6 +26,7 @@ def run(*arguments):
         "flips",
         "fuzz",
         "attacks",
+        "stores",
     ],
 )
 def test_a_short_run_finds_nothing(part):

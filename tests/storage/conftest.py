@@ -79,7 +79,8 @@ def endpoint(moto_port, monkeypatch):
     """Call with an address to go through there; without, straight to the server."""
 
     def through(address=f"http://127.0.0.1:{moto_port}"):
-        use(_running["moto"], monkeypatch, address.rpartition(":")[2])
+        use(_running["moto"], monkeypatch)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
 
     through()
     return through
@@ -89,6 +90,12 @@ def endpoint(moto_port, monkeypatch):
 def bucket(endpoint):
     """The address of a new, empty bucket."""
     return new_bucket(_running["moto"])
+
+
+@pytest.fixture(scope="session")
+def tls(tmp_path_factory):
+    """A TLS context for a proxy, and the authority that a client has to trust."""
+    return servers.certificate(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@
 """
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ class Proxy:
     faults: Callable[[Request], str | None] = lambda request: None
     port: int = 0
     requests: list[Request] = field(default_factory=list)
+    tls: ssl.SSLContext | None = None
 
     def __enter__(self) -> "Proxy":
         ready = threading.Event()
@@ -52,12 +54,12 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'http' if self.tls is None else 'https'}://127.0.0.1:{self.port}"
 
     def _serve(self, ready: threading.Event) -> None:
         async def main() -> None:
             self._stop = asyncio.Event()
-            server = await asyncio.start_server(self._client, "127.0.0.1", 0)
+            server = await asyncio.start_server(self._client, "127.0.0.1", 0, ssl=self.tls)
             self.port = server.sockets[0].getsockname()[1]
             ready.set()
             await self._stop.wait()

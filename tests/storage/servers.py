@@ -10,7 +10,9 @@ import datetime
 import hashlib
 import hmac
 import os
+import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -44,8 +46,8 @@ class Server:
     def scheme(self):
         return {"azurite": "az", "gcs": "gs"}.get(self.kind, "s3")
 
-    def variables(self, port=None):
-        root = f"http://127.0.0.1:{port or self.port}"
+    def variables(self, port=None, scheme="http"):
+        root = f"{scheme}://127.0.0.1:{port or self.port}"
         if self.kind == "gcs":
             return {"STORAGE_EMULATOR_HOST": root}
         if self.kind == "azurite":
@@ -78,6 +80,23 @@ class Server:
             asked = urllib.request.Request(f"{root}/{path}", b"", headers, method="PUT")
             urllib.request.urlopen(asked).close()
         return f"{self.scheme}://{name}"
+
+
+def certificate(folder):
+    """A TLS context for 127.0.0.1, and the file of the authority that signed for it."""
+    names = folder / "names"
+    names.write_text("subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
+    for command in (
+        "req -x509 -newkey rsa:2048 -nodes -days 9 -subj /CN=test -keyout ca.key -out ca.pem",
+        "req -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout key.pem -out request.pem",
+        "x509 -req -in request.pem -CA ca.pem -CAkey ca.key -days 9 -extfile names -out cert.pem",
+    ):
+        if shutil.which("openssl") is None:
+            pytest.skip("openssl is not installed: no certificate can be made")
+        subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context, folder / "ca.pem"
 
 
 def sign_azure(container):

@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 import xxhash
+from small_corpus import files_of
 from storage.proxy import Proxy
 
 import tokenmill
@@ -154,7 +155,7 @@ def test_a_shard_that_is_damaged_in_the_store_is_never_used(dataset, bucket, tmp
     theirs = tokenmill.open(copy, cache_dir=tmp_path)
 
     np.testing.assert_array_equal(theirs[:100], tokenmill.open(folder)[:100])
-    with pytest.raises(CorruptShardError, match=r"shard_00001\.bin was fetched twice"):
+    with pytest.raises(CorruptShardError, match=r"shard_00001\.bin was brought here three times"):
         theirs[2_000_000:2_000_010]
 
 
@@ -238,3 +239,115 @@ def test_a_dataset_whose_shards_are_tables(corpus, bucket, tmp_path, monkeypatch
     theirs = tokenmill.open(address, cache_dir=tmp_path)
     assert {file.path.split("/")[-3][:2] for file in theirs.files} == {"v-"}
     assert bytes(theirs[:100].astype(np.uint8)) == (tmp_path / "b.txt").read_bytes()[:100]
+
+
+@pytest.fixture
+def over_tls(dataset, moto_port, endpoint, tls, monkeypatch):
+    """The same bucket through a proxy with TLS."""
+    context, authority = tls
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    with Proxy(moto_port, tls=context) as proxy:
+        endpoint(proxy.address)
+        yield proxy
+        endpoint()
+
+
+def ranges(proxy, part):
+    """The ranges that were asked for, by object."""
+    found = {}
+    for request in proxy.requests:
+        asked = dict(request.headers).get(b"range", b"").decode().removeprefix("bytes=")
+        if request.method == "GET" and asked and part in request.path:
+            first, last = map(int, asked.split("-"))
+            found.setdefault(request.path, []).append((first, last + 1))
+    return found
+
+
+def test_where_tls_protects_them_rows_come_alone_if_a_block_would_be_wasted(
+    dataset, bucket, over_tls, tmp_path
+):
+    address, folder = dataset
+    address = copy_of(address, bucket)
+    over_tls.requests.clear()
+
+    data = tokenmill.open(address, cache_dir=tmp_path, cache_bytes=1_000_000)
+    found = batches(data, 10)
+    asked = [one for each in ranges(over_tls, "copy/train/shard_").values() for one in each]
+
+    np.testing.assert_array_equal(found, batches(tokenmill.open(folder), 10))
+    assert {stop - start for start, stop in asked} == {2 * 513}
+    assert not any(path.suffix == ".bin" for path in tmp_path.iterdir())
+
+
+def test_whoever_asks_for_verify_gets_blocks_that_were_compared(
+    dataset, bucket, over_tls, tmp_path
+):
+    address, folder = dataset
+    address = copy_of(address, bucket)
+    over_tls.requests.clear()
+    options = {"cache_dir": tmp_path, "cache_bytes": 1_000_000, "verify": True}
+
+    found = batches(tokenmill.open(address, **options), 4)
+    asked = [one for each in ranges(over_tls, "copy/train/shard_").values() for one in each]
+
+    np.testing.assert_array_equal(found, batches(tokenmill.open(folder), 4))
+    assert all(start % MIB == 0 for start, _ in asked)
+
+
+@pytest.mark.parametrize("kind", ["plain", "packed"])
+@pytest.mark.parametrize("order", ["shuffle", "blocks", "sequential"])
+def test_no_block_of_a_file_is_fetched_twice(
+    dataset, bucket, moto_port, endpoint, tmp_path, order, kind
+):
+    """Neither before its file nor with it; an epoch, with a cache that holds the dataset."""
+    address, folder = dataset
+    if kind == "packed":
+        tokenmill.convert(folder, tmp_path / "packed", compress="zstd:1")
+        address = f"{bucket}/copy"
+        for name, content in files_of(tmp_path / "packed").items():
+            objects.put(f"{address}/{name}", content)
+    else:
+        address = copy_of(address, bucket)
+    with Proxy(moto_port) as proxy:
+        endpoint(proxy.address)
+        found = batches(tokenmill.open(address, cache_dir=tmp_path / "cache"), order=order)
+        endpoint()
+
+    np.testing.assert_array_equal(found, batches(tokenmill.open(folder), order=order))
+    for asked in ranges(proxy, "copy/train/shard_").values():
+        asked.sort()
+        assert all(stop <= start for (_, stop), (start, _) in itertools.pairwise(asked))
+
+
+def test_the_first_batch_of_a_compressed_dataset_comes_in_frames(
+    dataset, bucket, moto_port, endpoint, tmp_path
+):
+    _, folder = dataset
+    tokenmill.convert(folder, tmp_path / "packed", compress="zstd:1")
+    for name, content in files_of(tmp_path / "packed").items():
+        objects.put(f"{bucket}/copy/{name}", content)
+    # A cache that holds no file: nothing but frames can be used.
+    options = {"cache_dir": tmp_path / "cache", "cache_bytes": 1_000_000}
+    with Proxy(moto_port) as proxy:
+        endpoint(proxy.address)
+        data = tokenmill.open(f"{bucket}/copy", **options)
+        found = batches(data, 3)
+        endpoint()
+
+    np.testing.assert_array_equal(found, batches(tokenmill.open(folder), 3))
+    asked = [one for each in ranges(proxy, "copy/train/shard_").values() for one in each]
+    assert max(stop - start for start, stop in asked) < MIB
+
+
+def test_a_damaged_frame_in_a_store_is_never_used(dataset, bucket, tmp_path):
+    _, folder = dataset
+    tokenmill.convert(folder, tmp_path / "packed", compress="zstd:1")
+    for name, content in files_of(tmp_path / "packed").items():
+        if name.endswith("shard_00001.bin.zst"):
+            content = content[:5000] + bytes([content[5000] ^ 1]) + content[5001:]
+        objects.put(f"{bucket}/copy/{name}", content)
+    data = tokenmill.open(f"{bucket}/copy", cache_dir=tmp_path / "cache")
+
+    np.testing.assert_array_equal(data[:100], tokenmill.open(folder)[:100])
+    with pytest.raises(CorruptShardError, match=r"frame 0 of .*shard_00001\.bin\.zst"):
+        data[2_000_000:2_000_010]

@@ -12,13 +12,12 @@ Several processes that want the same file wait for the first of them, where `flo
 does not, each fetches it, and the last rename wins with the same bytes.
 """
 
-import contextlib
 import errno
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -42,12 +41,12 @@ _BLOCK = 4 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
-Lend = Callable[[], AbstractContextManager[Held]]
-"""Gives the blocks of a file that are in memory already, while it is fetched."""
+Lend = Callable[[], AbstractContextManager[Held | None]]
+"""Gives what is in memory of a file already, while it is fetched."""
 
 
-def _nothing() -> AbstractContextManager[Held]:
-    return nullcontext({})
+def _nothing() -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 class ShardCache:
@@ -79,19 +78,21 @@ class ShardCache:
                 f"{self.max_bytes:,}; pass cache_bytes={4 * file.size} or more"
             )
         with self._explain_bad_folder(file):
-            for blocks in (lend, _nothing):
+            for last in (False, False, True):
                 if (descriptor := self._find(file)) is not None:
                     return descriptor
                 with wait_for_others(self.folder / f"{file.name}.lock"):
                     descriptor = self._find(file)
                     if descriptor is None:
-                        with blocks() as held:
+                        damaged = () if last or not is_remote(file.address) else CorruptShardError
+                        with lend() as held, suppress(damaged):
                             descriptor = self._fetch(file, held, deadline)
+                lend = _nothing  # of what may be damaged
                 if descriptor is not None:
                     return descriptor
         raise CorruptShardError(
-            f"{file.address} was {'fetched' if is_remote(file.address) else 'unpacked'} twice, and "
-            f"is not what its manifest says (xxh3-128 {file.digest})",
+            f"{file.address} was brought here three times, "
+            f"and is not what its manifest says (xxh3-128 {file.digest})",
             hint="the file was replaced or damaged; bring the right one there again",
         )
 
@@ -112,7 +113,7 @@ class ShardCache:
         now = time.time_ns()
         for number, file in enumerate(files):
             when = now - 1000 * number  # nanoseconds
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.utime(self.folder / f"{self._digest(file)}.bin", ns=(when, when))
 
     def fetch_ahead(self, wanted: Iterable[tuple[RemoteFile, Lend]]) -> None:
@@ -128,7 +129,7 @@ class ShardCache:
 
     def _fetch_now(self, file: RemoteFile, lend: Lend) -> None:
         try:
-            with contextlib.suppress(TokenmillError, OSError, ValueError):
+            with suppress(TokenmillError, OSError, ValueError):
                 os.close(self.open(file, lend, LATER))
         finally:
             with self._lock:
@@ -158,11 +159,11 @@ class ShardCache:
                 path.unlink(missing_ok=True)
                 return None
             self._checked.add(known)
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.utime(descriptor)  # used just now
         return descriptor
 
-    def _fetch(self, wanted: RemoteFile, held: Held, deadline: float) -> int | None:
+    def _fetch(self, wanted: RemoteFile, held: Held | None, deadline: float) -> int | None:
         """Fetch or unpack the file; None when its bytes are not those of the manifest."""
         size = wanted.size
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -193,7 +194,7 @@ class ShardCache:
         os.lseek(descriptor, 0, os.SEEK_SET)
         return descriptor
 
-    @contextlib.contextmanager
+    @contextmanager
     def _explain_bad_folder(self, wanted: RemoteFile) -> Iterator[None]:
         """Say what to do about a cache folder that is full or may not be written."""
         try:
@@ -217,7 +218,7 @@ class ShardCache:
         files = []
         with os.scandir(self.folder) as entries:
             for entry in entries:
-                with contextlib.suppress(FileNotFoundError):
+                with suppress(FileNotFoundError):
                     if entry.is_file(follow_symlinks=False):
                         stat = entry.stat(follow_symlinks=False)
                         files.append((stat.st_mtime_ns, stat.st_size, entry.path))
@@ -229,15 +230,16 @@ class ShardCache:
                 removable = path.endswith(".bin") and total + size > self.max_bytes
             if not removable:
                 continue
-            with contextlib.suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):
                 os.unlink(path)
             total -= length
 
 
-def _content(wanted: RemoteFile, held: Held, deadline: float) -> Iterator[bytes]:
+def _content(wanted: RemoteFile, held: Held | None, deadline: float) -> Iterator[bytes]:
     """The bytes that are wanted, in order; unpacked if they are compressed there."""
     if is_remote(wanted.address) and StoredBlocks.are_in(wanted):
-        yield from StoredBlocks(wanted).all(held, deadline)
+        stored, blocks = held or (StoredBlocks(wanted), {})
+        yield from stored.all(blocks, deadline)
         return
     with _open_stream(wanted) as stream:
         while block := stream.read(_BLOCK):

@@ -120,13 +120,13 @@ class PiecesAhead:
         self._check_process()
         with self._lock:
             self._lent.add(file)
-            held = {
+            blocks = {
                 piece.start // BLOCK_BYTES: answer
                 for piece, answer in self._begun.items()
                 if piece.file == file and piece.is_block
             }
         try:
-            yield held
+            yield Held(self._stored(file), blocks)
         finally:
             with self._lock:
                 self._lent.discard(file)

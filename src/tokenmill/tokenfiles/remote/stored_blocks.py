@@ -29,8 +29,8 @@ class Arrived(NamedTuple):
     """Whether they were compared with a hash, or need not be."""
 
 
-Held = Mapping[int, "Future[Arrived]"]
-"""Blocks that are in memory or on their way."""
+Blocks = Mapping[int, "Future[Arrived]"]
+"""Blocks that are in memory or on their way, by number."""
 
 
 class StoredBlocks:
@@ -71,7 +71,7 @@ class StoredBlocks:
         self._version = self._version or etag
         return data
 
-    def all(self, held: Held, deadline: float) -> Iterator[bytes]:
+    def all(self, held: Blocks, deadline: float) -> Iterator[bytes]:
         """All blocks in order, the next ones fetched ahead; those that are held are not fetched."""
         from tokenmill.storage import store_client
 
@@ -92,7 +92,7 @@ class StoredBlocks:
             yield from found
             number += len(found)
 
-    def _runs(self, held: Held) -> list[tuple[int, int]]:
+    def _runs(self, held: Blocks) -> list[tuple[int, int]]:
         """Neighbouring blocks that are not held, as many as one request fetches."""
         runs: list[tuple[int, int]] = []
         for number in (number for number in range(len(self)) if number not in held):
@@ -125,6 +125,13 @@ class StoredBlocks:
         hashed = bool(file.digest or file.packed)
         data, _ = get_part(file.address, start, stop, file.stored_bytes, file.etag, hashed=hashed)
         return data
+
+
+class Held(NamedTuple):
+    """What is known of a file before it is fetched whole."""
+
+    stored: StoredBlocks
+    blocks: Blocks
 
 
 def _content(block: "Future[Arrived]") -> bytes:
