@@ -17,6 +17,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
@@ -42,7 +43,6 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "stores.json"
 BLOCK_SIZE, BATCH_SIZE = 1024, 64
 SHARD = 5_000_000  # tokens
-GROUP_BYTES = 270_000_000  # of blocks, for shards of this size
 LIMIT = 20  # seconds
 PEERS = ("mosaic", "litdata")
 # Dataset, order, and the cache as a share of the dataset.
@@ -164,13 +164,20 @@ def make_for_peers(folder: Path, options: argparse.Namespace) -> dict[str, Path]
 
 
 def run_peer(python: Path, peer: str, arguments: list[str]) -> dict[str, Any]:
-    """Run a script of rivals/; what its last line says."""
+    """Run a script of rivals/; what its last line says, or nothing where it has to be stopped."""
     command = [str(python), str(HERE / "rivals" / f"stores_{peer}.py"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{peer} failed:\n{done.stderr[-2000:]}")
-    lines = done.stdout.splitlines()
-    return json.loads(lines[-1]) if arguments[0] == "read" else {}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        stdout, stderr = process.communicate(timeout=300 if arguments[0] == "write" else 3 * LIMIT)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return {"rows": 0, "seconds": 3 * LIMIT, "is_whole": False}
+    if process.returncode:
+        raise RuntimeError(f"{peer} failed:\n{stderr[-2000:]}")
+    return json.loads(stdout.splitlines()[-1]) if arguments[0] == "read" else {}
 
 
 @contextlib.contextmanager
@@ -239,16 +246,17 @@ def epochs(
         if who == "tokenmill":
             result = our_epoch(name, order, cache, cache_bytes)
         else:
-            numbers = [GROUP_BYTES, BATCH_SIZE, BLOCK_SIZE, LIMIT]
+            numbers = [cache_bytes // 4, BATCH_SIZE, BLOCK_SIZE, LIMIT]
             where = [f"s3://bench/{who}-{name}", str(cache), str(cache_bytes), order]
             result = run_peer(peers[who], who, ["read", *where, *map(str, numbers)])
         requests, sent = (counts(endpoint) - before).tolist()
-        used = result["rows"] * BLOCK_SIZE * 2
+        rows = max(1, result["rows"])
+        used = rows * BLOCK_SIZE * 2
         found[f"{who}: {order}, {name}, a cache of {share:g} of it"] = shown = {
             "seconds": round(result["seconds"], 2),
             "million_tokens_a_second": round(used / 2e6 / result["seconds"], 1),
             "bytes_read_for_each_used": round(sent / used, 3),
-            "requests_a_batch": round(requests * BATCH_SIZE / result["rows"], 2),
+            "requests_a_batch": round(requests * BATCH_SIZE / rows, 2),
             "whole_epoch": result["is_whole"],
         }
         print(f"{who}: {order}, {name}, cache {share:g}: {json.dumps(shown)}", flush=True)

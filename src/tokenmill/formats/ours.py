@@ -118,6 +118,15 @@ class Ours(FolderFormat):
         manifest.write(folder)
 
 
+def is_ours(where: str | os.PathLike[str]) -> bool:
+    """Whether a manifest is in this folder or at this address."""
+    if not is_remote(where):
+        return (Path(where) / FILE_NAME).is_file()
+    from tokenmill.storage import objects
+
+    return objects.find(join(os.fspath(where), FILE_NAME)) is not None
+
+
 def load_manifest(where: str | os.PathLike[str]) -> Manifest:
     """The manifest of a dataset in a folder or at an address."""
     if not is_remote(where):

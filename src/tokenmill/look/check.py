@@ -8,7 +8,6 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tokenmill.base.signatures import takes_keywords_of
@@ -21,10 +20,10 @@ from tokenmill.errors import (
     NotADatasetError,
     TruncatedShardError,
 )
+from tokenmill.formats.ours import is_ours, load_manifest
 from tokenmill.hub.remote_files import OUR_FOLDER
 from tokenmill.look.token_sample import spread
 from tokenmill.shards.entries import STATE_FILE_NAME
-from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.shards.verify import Finding, share_of
 from tokenmill.shards.verify import verify as verify_ours
 
@@ -71,8 +70,8 @@ def verify(
     """
     if full and subset is not None:
         raise ValueError("full reads everything and subset a part; give one of them")
-    if (Path(path) / FILE_NAME).is_file():
-        return _check_ours(Path(path), full, subset, progress)
+    if is_ours(path):
+        return _check_ours(path, full, subset, progress)
     try:
         data = open_dataset(path, "all", **open_options)
     except (TruncatedShardError, CorruptShardError) as error:
@@ -85,7 +84,9 @@ def _of_error(error: FormatError, file: str, what: str, expected: str) -> Findin
     return Finding(file, what, expected, error.message, error.hint or _FETCH)
 
 
-def _check_ours(folder: Path, full: bool, subset: str | None, progress: Progress | None) -> Check:
+def _check_ours(
+    folder: str | os.PathLike[str], full: bool, subset: str | None, progress: Progress | None
+) -> Check:
     read = []
 
     def count(file: str, num_bytes: int) -> None:
@@ -93,7 +94,7 @@ def _check_ours(folder: Path, full: bool, subset: str | None, progress: Progress
         if progress is not None:
             progress(file, num_bytes)
 
-    findings = verify_ours(folder, full=full, subset=subset, progress=count)
+    findings = verify_ours(os.fspath(folder), full=full, subset=subset, progress=count)
     damaged = [f for f in findings if f.is_error]
     notes = [_UNHASHED.format(f.file) for f in findings if f.what == "unhashed"]
     if not any(f.what in ("missing", "size") or f.file == STATE_FILE_NAME for f in damaged):
@@ -103,11 +104,11 @@ def _check_ours(folder: Path, full: bool, subset: str | None, progress: Progress
             notes.append(f"the stored tokenizer is compared by its hash only: {error}")
     extra = [f.file for f in findings if f.what == "extra"]
     extra = [name for name in extra if not name.startswith(OUR_FOLDER + "/")]
-    shards = sum(len(split.shards) for split in Manifest.load(folder).splits.values())
-    return Check(str(folder), "tokenmill", damaged, extra, shards, len(read), True, notes)
+    shards = sum(len(split.shards) for split in load_manifest(folder).splits.values())
+    return Check(os.fspath(folder), "tokenmill", damaged, extra, shards, len(read), True, notes)
 
 
-def _check_tokenizer(folder: Path) -> list[Finding]:
+def _check_tokenizer(folder: str | os.PathLike[str]) -> list[Finding]:
     """Build the stored tokenizer: it must be the one that the manifest describes."""
     try:
         _ = open_dataset(folder, "all").tokenizer

@@ -16,6 +16,7 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.batches.usage import SourceUsage
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
+from tokenmill.formats.ours import is_ours, load_manifest
 from tokenmill.look.inspect import inspect, shown_setting
 from tokenmill.look.shown_tokens import show_ids
 from tokenmill.look.token_sample import BUDGET, SplitSample, spread_ranges
@@ -32,7 +33,8 @@ from tokenmill.pages.elements.html import (
     table,
 )
 from tokenmill.pages.elements.open_splits import open_for_looking
-from tokenmill.shards.manifest import FILE_NAME, Manifest
+from tokenmill.shards.manifest import Manifest
+from tokenmill.storage import is_remote
 from tokenmill.version import __version__
 
 TOP = 26
@@ -51,11 +53,11 @@ def report(
     """
     opened = open_for_looking(path, open_options)
     splits, tokenizer = opened.splits, opened.tokenizer
-    manifest = Manifest.load(path) if (Path(path) / FILE_NAME).is_file() else None
+    manifest = load_manifest(path) if is_ours(path) else None
     known = inspect(path, **opened.open_options)
     counts = report_numbers.count_ids(splits, sample)
     health = health_of(opened, sample)
-    name = Path(path).resolve().name
+    name = path.rstrip("/").rpartition("/")[2] if is_remote(path) else Path(path).resolve().name
     body = join(
         tag("h1", name),
         _lead(known),

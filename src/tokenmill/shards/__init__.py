@@ -10,5 +10,6 @@ packed.py    reads a shard and its index, compressed or not
 writer.py    writes one shard with its index, and gives its entry in the manifest
 block_hashes.py  hashes of blocks, to check a part of a shard in a store
 card.py      the README.md of a dataset; writes it and the stored tokenizer
-verify.py    compares what is on disk with the manifest
+verified_place.py  where files are that are verified: a folder, a store
+verify.py    compares what is there with the manifest
 """

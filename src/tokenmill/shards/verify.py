@@ -1,4 +1,4 @@
-"""Is what is on disk what the manifest says? Everything wrong is listed, not only the first.
+"""Is what is there what the manifest says? Everything wrong is listed, not only the first.
 
 Sizes, names and the stored tokenizer are compared at once (one `stat` a file). `full` reads every
 byte again: hashes, the index, the largest id, and that documents, and nothing else, end with the
@@ -6,11 +6,11 @@ end-of-text id and begin with the begin token, where there is one. `subset="5%"`
 part of the shards: the same part every time.
 
 Cost of `full`: one pass at the speed of the disk, or about 1 GB/s on one core from the page cache;
-memory 16 MB. A damaged manifest is raised, not listed: nothing can be compared with it.
+memory 16 MB. A dataset in a store is fetched shard by shard. A damaged manifest is raised, not
+listed: nothing can be compared with it.
 """
 
 import math
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +23,9 @@ import xxhash
 from tokenmill.base.hashing import hash_file, read_regular
 from tokenmill.errors import CorruptShardError
 from tokenmill.shards.entries import ShardEntry
-from tokenmill.shards.manifest import FILE_NAME, ITEM_SIZE, PREPARATION_FOLDER, Manifest
+from tokenmill.shards.manifest import FILE_NAME, ITEM_SIZE, Manifest
 from tokenmill.shards.packed import read_blocks, read_ends
+from tokenmill.shards.verified_place import Folder, Stored, place_of
 
 _Ends = npt.NDArray[np.uint64]
 _FETCH = "fetch this file again, or prepare the dataset again"
@@ -63,24 +64,25 @@ def verify(
 
     `progress(file, bytes)` is called after each shard that was read.
     """
-    folder = Path(folder)
-    manifest = Manifest.load(folder)
+    place = place_of(folder)
+    manifest = place.manifest()
     chosen = _choose(manifest, full, subset)
-    findings = [*_check_manifest(manifest), *_check_tokenizer(folder, manifest)]
+    findings = [*_check_manifest(manifest), *_check_tokenizer(place, manifest)]
     for split in manifest.splits.values():
         last = split.shards[-1].file if split.shards else ""
         for shard in split.shards:
             found = [
                 finding
                 for file in shard.files
-                for finding in _check_size(folder, file.file, file.num_bytes)
+                for finding in _check_size(place, file.file, file.num_bytes)
             ]
             if not found and shard.file in chosen:
-                found = _check_shard(folder, manifest, shard, ends_split=shard.file == last)
+                with place.here([file.file for file in shard.files]) as there:
+                    found = _check_shard(there, manifest, shard, ends_split=shard.file == last)
                 if progress is not None:
                     progress(shard.file, sum(file.num_bytes for file in shard.files))
             findings += found
-    return findings + _check_extra(folder, manifest)
+    return findings + _check_extra(place, manifest)
 
 
 def share_of(subset: str) -> float:
@@ -112,17 +114,18 @@ def _check_manifest(manifest: Manifest) -> list[Finding]:
     return [Finding(FILE_NAME, "unhashed", expected, "one that an older version wrote", remedy)]
 
 
-def _check_tokenizer(folder: Path, manifest: Manifest) -> list[Finding]:
+def _check_tokenizer(place: Folder | Stored, manifest: Manifest) -> list[Finding]:
     record = manifest.tokenizer.state
-    path = folder / record.file
-    if found := _check_size(folder, record.file, record.num_bytes):
+    if found := _check_size(place, record.file, record.num_bytes):
         return found
-    if found := _check_hash(record.file, record.xxh3_128, hash_file(path)):
-        return found
-    try:
-        stored = orjson.loads(read_regular(path))["fingerprint"]
-    except (ValueError, KeyError, TypeError):
-        stored = "no readable state"
+    with place.here([record.file]) as folder:
+        path = folder / record.file
+        if found := _check_hash(record.file, record.xxh3_128, hash_file(path)):
+            return found
+        try:
+            stored = orjson.loads(read_regular(path))["fingerprint"]
+        except (ValueError, KeyError, TypeError):
+            stored = "no readable state"
     if stored != manifest.tokenizer.fingerprint:
         expected = f"fingerprint {manifest.tokenizer.fingerprint}"
         return [Finding(record.file, "tokenizer", expected, str(stored), _REBUILD)]
@@ -135,12 +138,10 @@ def _check_hash(name: str, expected: str, found: str) -> list[Finding]:
     return [Finding(name, "hash", f"xxh3-128 {expected}", found, _FETCH)]
 
 
-def _check_size(folder: Path, name: str, expected: int) -> list[Finding]:
-    try:
-        found = os.stat(folder / name).st_size
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        return [Finding(name, "missing", f"a file of {expected:,} bytes", reason, _FETCH)]
+def _check_size(place: Folder | Stored, name: str, expected: int) -> list[Finding]:
+    found = place.size(name)
+    if isinstance(found, str):
+        return [Finding(name, "missing", f"a file of {expected:,} bytes", found, _FETCH)]
     if found != expected:
         return [Finding(name, "size", f"{expected:,} bytes", f"{found:,} bytes", _FETCH)]
     return []
@@ -231,16 +232,10 @@ def _read_ids(folder: Path, shard: ShardEntry, manifest: Manifest) -> tuple[str,
     return digest.hexdigest(), largest, np.concatenate(ends), np.concatenate(begins)
 
 
-def _check_extra(folder: Path, manifest: Manifest) -> list[Finding]:
+def _check_extra(place: Folder | Stored, manifest: Manifest) -> list[Finding]:
     known = {*manifest.files(), FILE_NAME, "README.md"}
-    names = []
-    for parent, folders, files in os.walk(folder):
-        if PREPARATION_FOLDER in folders:
-            folders.remove(PREPARATION_FOLDER)
-            names.append(Path(parent, PREPARATION_FOLDER).relative_to(folder).as_posix())
-        names += [Path(parent, name).relative_to(folder).as_posix() for name in files]
     remedy = "nothing reads it; delete it if it is not yours"
     return [
         Finding(name, "extra", "only files of the manifest", "this file", remedy)
-        for name in sorted(set(names) - known)
+        for name in sorted(set(place.names()) - known)
     ]

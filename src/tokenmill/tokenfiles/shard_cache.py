@@ -84,8 +84,8 @@ class ShardCache:
                 with wait_for_others(self.folder / f"{file.name}.lock"):
                     descriptor = self._find(file)
                     if descriptor is None:
-                        damaged = () if last or not is_remote(file.address) else CorruptShardError
-                        with lend() as held, suppress(damaged):
+                        repeats = is_remote(file.address) and not last
+                        with lend() as held, suppress(*[CorruptShardError] * repeats):
                             descriptor = self._fetch(file, held, deadline)
                 lend = _nothing  # of what may be damaged
                 if descriptor is not None:
