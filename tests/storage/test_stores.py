@@ -13,6 +13,7 @@ from storage.proxy import Proxy
 
 import tokenmill
 from tokenmill.errors import DownloadError, NotADatasetError
+from tokenmill.pages.report import report
 from tokenmill.storage import objects, store_client
 from tokenmill.storage.address import split
 
@@ -283,3 +284,36 @@ def test_faults_in_each_store_give_right_tokens(
         use_server(store.kind, proxy.port)
         theirs = tokenmill.open(f"{store_bucket}/data", cache_dir=tmp_path)
         np.testing.assert_array_equal(theirs[:], tokenmill.open(on_disk)[:])
+
+
+@pytest.mark.parametrize("compress", [None, "zstd:1"])
+def test_commands_that_look_at_a_dataset_look_at_one_in_a_store(
+    on_disk, bucket, tmp_path, monkeypatch, compress
+):
+    """verify by sizes and byte by byte, doctor, report, show: what they find on the disk."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = on_disk
+    if compress:
+        folder = tmp_path / "packed"
+        tokenmill.convert(on_disk, folder, compress=compress)
+    address = f"{bucket}/{folder.name}"
+    copy_to(folder, address)
+    ours, theirs = (tokenmill.verify(place, full=True) for place in (folder, address))
+
+    assert {**theirs.to_json(), "path": ""} == {**ours.to_json(), "path": ""}
+    assert theirs.shards_read == theirs.shards
+    assert report(address) == report(str(folder))
+
+    name = next(n for n in files_of(folder) if n.startswith("train/shard_00001.bin"))
+    content = files_of(folder)[name]
+    objects.put(f"{address}/{name}", content[:50] + bytes([content[50] ^ 1]) + content[51:])
+    objects.delete(f"{address}/train/shard_00002.{'ends.zst' if compress else 'ends'}")
+    objects.put(f"{address}/mine.txt", b"a note")
+
+    assert [finding.what for finding in tokenmill.verify(address).damaged] == ["missing"]
+    found = tokenmill.verify(address, full=True)
+    assert {finding.file for finding in found.damaged} == {
+        name,
+        f"train/shard_00002.{'ends.zst' if compress else 'ends'}",
+    }
+    assert found.extra == ["mine.txt"]
