@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from preparation.oracle import hashes_of_files
+from preparation.runs import start, wait_until
 
 from tokenmill.errors import BadInputError
 from tokenmill.executors.numbered import JobPart
@@ -36,7 +37,7 @@ SETTINGS = {"tokenizer": "bytes", "val_fraction": 0.0, "unit_bytes": 400_000}
 def rows():
     """Documents of several lines that hardly get smaller, a fifth of them seen before."""
     generator = random.Random(0)
-    lines = [generator.randbytes(generator.randrange(8, 60)).hex() for _ in range(30_000)]
+    lines = [generator.randbytes(generator.randrange(8, 60)).hex() for _ in range(15_000)]
     return [
         "\n".join([*lines[at : at + 20], *generator.sample(lines, 5)])
         for at in range(0, len(lines), 20)
@@ -104,6 +105,20 @@ def test_what_a_killed_run_had_unpacked_is_not_trusted(tmp_path, texts):
     assert hashes_of_files(tmp_path / "out") == hashes_of_files(tmp_path / "alone")
 
 
+def test_a_run_that_is_killed_while_it_unpacks_resumes(tmp_path, texts):
+    path, out = tmp_path / "a.jsonl.gz", tmp_path / "out"
+    path.write_bytes(PACKERS["gz"](texts["jsonl"]))
+    prepare(path, tmp_path / "alone", workers=1, **SETTINGS)
+    arguments = {"inputs": path, "out_dir": out, "workers": 2, **SETTINGS}
+
+    with start(arguments) as process:
+        wait_until(process, out, ".preparation/unpacked/0.ends", 1)
+        process.kill()
+    prepare(**arguments)
+
+    assert hashes_of_files(out) == hashes_of_files(tmp_path / "alone")
+
+
 def test_a_damaged_file_is_an_error_at_the_place(tmp_path, texts):
     path = tmp_path / "a.txt.gz"
     path.write_bytes(PACKERS["gz"](texts["txt"])[:-1000])
@@ -115,14 +130,14 @@ def test_a_damaged_file_is_an_error_at_the_place(tmp_path, texts):
 
 def test_bad_lines_have_the_numbers_they_have_in_the_text(tmp_path, texts):
     lines = texts["jsonl"].splitlines(keepends=True)
-    lines[1200] = b"not JSON\n"
+    lines[600] = b"not JSON\n"
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(PACKERS["gz"](b"".join(lines)))
 
-    with pytest.raises(BadInputError, match="gz:1201"):
+    with pytest.raises(BadInputError, match="gz:601"):
         prepare(path, tmp_path / "out", workers=2, **SETTINGS)
     summary = prepare(path, tmp_path / "out", workers=2, on_bad_input="skip", **SETTINGS)
-    assert "a.jsonl.gz:1201" in str(summary.bad_input)
+    assert "a.jsonl.gz:601" in str(summary.bad_input)
 
 
 def test_only_files_that_are_a_large_part_are_cut(tmp_path):
