@@ -7,7 +7,7 @@ import pytest
 from batches.numbered import numbered
 
 import tokenmill
-from tokenmill import Add, BatchLoader, Mixture, Reweight, Skip
+from tokenmill import Add, Ban, BatchLoader, Mixture, Reweight, Skip
 from tokenmill.batches import usage
 from tokenmill.order.blocks import Blocks
 
@@ -21,8 +21,7 @@ def counted(loader, num_steps):
     found = Counter()
     for step in range(num_steps):
         batch = loader.batch(step)
-        labels = batch.labels if batch.pieces is not None else batch.targets
-        for row, column in np.argwhere(labels >= 0).tolist():
+        for row, column in np.argwhere(batch.labels >= 0).tolist():
             place = loader.locate(step, row, column + 1)
             found[place.source, place.file] += 1
     return found
@@ -97,9 +96,11 @@ def test_usage_after_edits_equals_counting(in_shards, options):
     loader.edit(Skip(steps=(3, 9)))
     loader.edit(Add("code", code, weights={"data": 1, "code": 1}), at=11)
     loader.edit(Skip(steps=(20, 90)), at=20)
+    loader.edit(Ban(documents=[2, 3, 4, 17], source="data"), at=25)
     loader.edit(Reweight({"data": 3, "code": 1}), at=30)
+    loader.edit(Ban(tokens=(55, 90), source="data"), at=50)
 
-    for step in (0, 2, 3, 4, 12, 20, 21, 35, 60):
+    for step in (0, 2, 3, 4, 12, 20, 21, 35, 110):  # many epochs: an epoch has 11 to 33 samples
         assert used(loader, step) == counted(loader, step)
 
 
@@ -151,7 +152,9 @@ def test_whole_epochs_of_a_trillion_tokens_are_not_enumerated(monkeypatch):
     edges = np.arange(0, 10**12 + 1, 10**10)
     monkeypatch.setattr(usage, "MOST_SAMPLES", 1 << 10)
 
-    found = np.diff(usage._targets_before(edges, source, 0, 5 * windows.count + 10_000))
+    (all_of_it,) = usage._stretches(source)
+    num_samples = 5 * windows.count + 10_000
+    found = np.diff(usage._targets_before(edges, all_of_it, 0, num_samples))
 
-    assert found.sum() == 1024 * (5 * windows.count + 10_000)
+    assert found.sum() == 1024 * num_samples
     assert abs(found - 5 * 10**10).max() <= 5 + 5 * 1024 + 10_000 * 1024

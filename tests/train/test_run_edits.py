@@ -15,7 +15,7 @@ from train_runs import ROOT, TINY, command, environ_of_ranks, losses, text
 import tokenmill
 from tokenmill import Add, BatchLoader, Reweight, Skip
 from tokenmill.cli import main
-from tokenmill.errors import TokenmillError
+from tokenmill.errors import OrderMismatchError, TokenmillError
 from tokenmill.train import train
 from tokenmill.train.history.edits_file import read_entries
 from tokenmill.train.history.run_loader import open_run
@@ -112,6 +112,29 @@ def test_edits_between_runs_hold_from_the_next_step_on(base, run, capsys):
     assert "another source, crawl" in shown
     assert "note: asked for by Ada" in shown
     assert "waits" not in shown
+
+
+def test_a_banned_document_is_not_trained_on_after_the_ban(base, run, tmp_path, capsys):
+    data = tokenmill.open(base / "web")
+    (tmp_path / "forget.txt").write_text("".join(f"{n}\n" for n in range(0, data.num_documents, 2)))
+    assert edits(run, "--ban", "3,11-13", "--note", "request 12") == 0
+    assert edits(run, "--ban", str(tmp_path / "forget.txt")) == 0
+
+    train(settings_in(base, run.parent, max_iters=200), resume=True, quiet=True)
+
+    loader = open_run(run).loader
+    assert loader.epoch >= 1
+    for document in (3, 4, 11, 13):
+        assert all(visit.step < 20 for visit in loader.when(document))
+    assert max(visit.step for visit in loader.when(5)) >= 20
+    assert edits(run) == 0
+    shown = capsys.readouterr().out
+    assert "from step 20 on, documents 3, 11 to 13 are not trained on" in shown
+    assert f"the documents in {tmp_path / 'forget.txt'} are not trained on" in shown
+
+    (tmp_path / "forget.txt").write_text("1\n")
+    with pytest.raises(OrderMismatchError, match=r"forget\.txt is not what it was"):
+        train(settings_in(base, run.parent, max_iters=201), resume=True, quiet=True)
 
 
 def test_an_edit_is_taken_once_however_often_a_run_is_killed_and_resumed(base, run):

@@ -5,14 +5,16 @@ exactly once, so whole epochs cost nothing. Of the epoch that is under way the s
 located, or those still to come if they are fewer, in chunks of bounded size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tokenmill.dataset import TokenDataset
+from tokenmill.order.edited.banned_tokens import NO_TOKENS, BannedTokens
 from tokenmill.order.edited.edited_source import EditedSource, plain_order
+from tokenmill.order.mixture_order import ENDLESS
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.source_order import SourceOrder
@@ -75,105 +77,131 @@ def _usage_of_shards(
     data: TokenDataset, source: Source, served: Sequence[tuple[int, int]]
 ) -> tuple[ShardUsage, ...]:
     edges = data.shard_starts
-    used = sum((_targets_before(edges, source, *range_) for range_ in served), np.zeros_like(edges))
-    can_be = _can_be_targets_before(edges, source)
+    used = np.zeros_like(edges)
+    for stretch in _stretches(source):
+        for first, stop in served:
+            low, high = max(first, stretch.begin), min(stop, stretch.end)
+            if low < high:
+                used += _targets_before(edges, stretch, low, high)
+    can_be = _can_be_targets_before(edges, plain_order(source), NO_TOKENS)
     files = (shard.file for shard in data.shards)
     return tuple(map(ShardUsage, files, np.diff(can_be).tolist(), np.diff(used).tolist()))
+
+
+class _Stretch(NamedTuple):
+    """The samples begin .. end-1 of a source: all under one order and the same bans."""
+
+    source: Source
+    order: SourceOrder | RowOrder
+    banned: BannedTokens
+    begin: int = 0
+    end: int = ENDLESS
+
+
+def _stretches(source: Source) -> Iterator[_Stretch]:
+    if not isinstance(source, EditedSource):
+        yield _Stretch(source, source, NO_TOKENS)
+        return
+    found = source.stretches
+    ends = [*(begin for begin, _, _ in found[1:]), ENDLESS]
+    for (begin, order, banned), end in zip(found, ends, strict=True):
+        yield _Stretch(source, order, banned, begin, end)
 
 
 # All that follows answers for some edges on the axis: how many targets are before each?
 
 
-def _targets_before(edges: Places, source: Source, first: int, stop: int) -> Places:
-    """In the samples first .. stop-1 of a source."""
-    if isinstance(source, EditedSource):
-        order, end = source.before_changes
-        middle = min(max(first, end), stop)
-        before = _targets_before(edges, order, min(first, middle), middle)
-        return before + _located(edges, source, middle, stop)
-    if source.name == "random":  # nothing is known of an epoch before it is drawn
-        return _located(edges, source, first, stop)
-    per_epoch = source.samples_per_epoch
-    low, high = -(-first // per_epoch), stop // per_epoch  # whole epochs
+def _targets_before(edges: Places, these: _Stretch, first: int, stop: int) -> Places:
+    """In the samples first .. stop-1 of a source, which are in one stretch."""
+    source = these.source
+    if these.order.name == "random":  # nothing is known of an epoch before it is drawn
+        return _located(edges, these, first, stop)
+    low, high = (int(source.epoch_of(np.array(index))) for index in (first, stop))
+    low += source.first_of_epoch(low) < first  # the whole epochs are low .. high-1
     if low > high:
-        return _in_part_of_epoch(edges, source, first, stop)
+        return _in_part_of_epoch(edges, these, high, first, stop)
+    begin, end = source.first_of_epoch(low), source.first_of_epoch(high)
     return (
-        _in_part_of_epoch(edges, source, first, low * per_epoch)
-        + _in_whole_epochs(edges, source, range(low, high))
-        + _in_part_of_epoch(edges, source, high * per_epoch, stop)
+        _in_part_of_epoch(edges, these, low - 1, first, begin)
+        + _in_whole_epochs(edges, these, range(low, high))
+        + _in_part_of_epoch(edges, these, high, end, stop)
     )
 
 
-def _in_part_of_epoch(
-    edges: Places, source: SourceOrder | RowOrder, first: int, stop: int
-) -> Places:
-    """In samples of one epoch; if they are most of it, all but those before and after them."""
-    per_epoch = source.samples_per_epoch
-    if 2 * (stop - first) <= per_epoch:
-        return _located(edges, source, first, stop)
-    epoch = first // per_epoch
-    before = _located(edges, source, epoch * per_epoch, first)
-    after = _located(edges, source, stop, (epoch + 1) * per_epoch)
-    return _in_an_epoch(edges, source, epoch) - before - after
+def _in_part_of_epoch(edges: Places, these: _Stretch, epoch: int, first: int, stop: int) -> Places:
+    """In samples of one epoch; if they are most of it, in all but those before and after them."""
+    if first == stop:
+        return np.zeros_like(edges)
+    begin, end = (these.source.first_of_epoch(each) for each in (epoch, epoch + 1))
+    if 2 * (stop - first) <= end - begin or not these.begin <= begin < end <= these.end:
+        return _located(edges, these, first, stop)
+    rest = _located(edges, these, begin, first) + _located(edges, these, stop, end)
+    return _in_an_epoch(edges, these, epoch) - rest
 
 
-def _in_whole_epochs(edges: Places, source: SourceOrder | RowOrder, epochs: range) -> Places:
-    if isinstance(source, RowOrder) or not source.windows.phase:
-        return _in_an_epoch(edges, source, 0) * len(epochs)
-    return sum((_in_an_epoch(edges, source, epoch) for epoch in epochs), np.zeros_like(edges))
+def _in_whole_epochs(edges: Places, these: _Stretch, epochs: range) -> Places:
+    if isinstance(these.order, RowOrder) or not these.order.windows.phase:
+        return _in_an_epoch(edges, these, 0) * len(epochs) if epochs else np.zeros_like(edges)
+    return sum((_in_an_epoch(edges, these, epoch) for epoch in epochs), np.zeros_like(edges))
 
 
-def _in_an_epoch(edges: Places, source: SourceOrder | RowOrder, epoch: int) -> Places:
+def _in_an_epoch(edges: Places, these: _Stretch, epoch: int) -> Places:
     """In a whole epoch: the windows are one range of the axis, rows hold all documents."""
-    if isinstance(source, RowOrder):
-        return _can_be_targets_before(edges, source)
-    windows = source.windows
+    if isinstance(these.order, RowOrder):
+        return _can_be_targets_before(edges, these.order, these.banned)
+    windows = these.order.windows
     first = windows.offset(epoch) + 1
-    return np.clip(edges - first, 0, windows.count * windows.block_size)
+    stop = first + windows.count * windows.block_size
+    banned = (each.clip(first, stop) for each in (these.banned.starts, these.banned.stops))
+    return np.clip(edges, first, stop) - first - _inside(edges, *banned)
 
 
-def _can_be_targets_before(edges: Places, source: Source) -> Places:
-    """All but the first token of the axis; in rows without a begin token, of each document."""
-    order = plain_order(source)
+def _can_be_targets_before(
+    edges: Places, order: SourceOrder | RowOrder, banned: BannedTokens
+) -> Places:
+    """All but the first token of the axis; in rows without a begin token, of each document.
+
+    In rows also without those that are banned.
+    """
     if isinstance(order, SourceOrder):
         return np.maximum(edges - 1, 0)
+    not_banned = edges - _inside(edges, banned.starts, banned.stops)
     if order.pieces.begin:
-        return edges.copy()
+        return not_banned
     starts, before = order.documents.starts, np.zeros_like(edges)
     for low in range(0, len(starts), STARTS_AT_ONCE):
-        before += np.searchsorted(np.sort(starts[low : low + STARTS_AT_ONCE]), edges)
-    return edges - before
+        some = starts[low : low + STARTS_AT_ONCE].astype(np.int64)
+        before += np.searchsorted(np.sort(some[~banned.hold(some, some + 1)]), edges)
+    return not_banned - before
 
 
-def _located(edges: Places, source: Source, first: int, stop: int) -> Places:
+def _located(edges: Places, these: _Stretch, first: int, stop: int) -> Places:
     """In the samples first .. stop-1 of a source, each looked at."""
-    total, order = np.zeros_like(edges), plain_order(source)
-    at_once = min(max(1, TARGETS_AT_ONCE // order.block_size), MOST_SAMPLES)
+    total, source = np.zeros_like(edges), these.source
+    at_once = min(max(1, TARGETS_AT_ONCE // these.order.block_size), MOST_SAMPLES)
     for low in range(first, stop, at_once):
         samples = np.arange(low, min(low + at_once, stop), dtype=np.int64)
-        if isinstance(order, RowOrder):
+        if isinstance(these.order, RowOrder):
             assert not isinstance(source, SourceOrder)
             pieces = source.locate(samples)
             begins = pieces.starts + ~pieces.begins  # its first token is a target after a begin
             ends = pieces.starts + pieces.lengths - pieces.begins
-            samples = samples[pieces.rows]
         else:
             assert not isinstance(source, RowOrder)
             begins = source.starts(samples) + 1
-            ends = begins + order.block_size
-        total += _beyond(edges, begins) - _beyond(edges, ends)
-        if isinstance(source, EditedSource):
-            _, begins, ends = source.banned_parts(samples, begins, ends - begins)
-            total -= _beyond(edges, begins) - _beyond(edges, ends)
+            ends = begins + these.order.block_size
+        _, *banned = these.banned.inside(begins, ends)
+        total += _inside(edges, begins, ends) - _inside(edges, *banned)
     return total
 
 
-def _beyond(edges: Places, positions: Places) -> Places:
-    """How far each edge is beyond the positions that are before it, all added up.
+def _inside(edges: Places, begins: Places, ends: Places) -> Places:
+    """In some ranges of tokens."""
+    return _beyond(edges, begins) - _beyond(edges, ends)
 
-    Ranges that begin at some positions and end at others have this for the former, less this for
-    the latter, of their tokens before the edge.
-    """
+
+def _beyond(edges: Places, positions: Places) -> Places:
+    """How far each edge is beyond the positions that are before it, all added up."""
     positions = np.sort(positions)
     sums = np.concatenate([[0], np.cumsum(positions)])
     count = np.searchsorted(positions, edges)

@@ -94,10 +94,10 @@ class EditedSource:
         return max(1, self._left(len(self._segments) - 1).num_kept(self._segments[-1].epoch))
 
     @property
-    def before_changes(self) -> tuple[Order, int]:
-        """The order before the first change, and the index up to which it holds."""
-        indices = [segment.index for segment in self._segments[1:]]
-        return self._segments[0].order, min(indices, default=1 << 62)
+    def stretches(self) -> list[tuple[int, Order, BannedTokens]]:
+        """The index from which each order holds, with the banned tokens."""
+        numbered = enumerate(self._segments)
+        return [(each.index, each.order, self._left(number).banned) for number, each in numbered]
 
     # Epochs
 
