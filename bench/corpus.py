@@ -1,7 +1,9 @@
 """Text to measure with: any corpus, made as large as needed without repeating a line."""
 
 import random
+import re
 import sysconfig
+from collections import Counter
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import orjson
 
 SEPARATOR = b"<|endoftext|>"
+_WORD = re.compile(rb"[A-Za-z]+")
 
 
 def documents(corpus: Path | None) -> list[bytes]:
@@ -54,6 +57,42 @@ def write_text(docs: list[bytes], path: Path, megabytes: int) -> int:
             file.write(_numbered(doc, copy))
             file.write(SEPARATOR)
         return file.tell()
+
+
+def write_text_with_new_words(docs: list[bytes], path: Path, megabytes: int) -> int:
+    """The same, but words that the corpus has once are other words in each copy.
+
+    So there are more and more different words, as in real text: a letter becomes another vowel, or
+    another consonant.
+    """
+    text = SEPARATOR.join([*docs, b""])
+    words = Counter(_WORD.findall(text))
+    # Every other one is a word that is there once.
+    parts, kept = [], 0
+    for match in _WORD.finditer(text):
+        if words[match[0]] == 1:
+            parts += [text[kept : match.start()], match[0]]
+            kept = match.end()
+    parts.append(text[kept:])
+    once = b"\n".join(parts[1::2])
+    with open(path, "wb") as file:
+        copy = 0
+        while file.tell() < megabytes * 1_000_000:
+            parts[1::2] = once.translate(_other_letters(copy)).split(b"\n")
+            file.write(b"".join(parts))
+            copy += 1
+        return file.tell()
+
+
+def _other_letters(copy: int) -> bytes:
+    """A table for `bytes.translate`: letters are exchanged, in each copy in another way."""
+    generator = random.Random(copy)
+    table = bytearray(range(256))
+    for letters in (b"aeiou", b"bcdfghjklmnpqrstvwxyz") if copy else ():
+        others = bytes(generator.sample(letters, len(letters)))
+        for old, new in zip(letters, others, strict=True):
+            table[old], table[old - 32] = new, new - 32
+    return bytes(table)
 
 
 def write_jsonl(docs: list[bytes], folder: Path, megabytes: int, files: int) -> int:

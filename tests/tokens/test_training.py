@@ -13,7 +13,7 @@ from tokens.plain_bpe import plain_merges, tokens_of
 
 from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.training.merges import BYTE_ORDER, learn_merges
-from tokenmill.tokens.training.words import WordCounter
+from tokenmill.tokens.training.words import MOST_RUNS, MOST_WORDS, WordCounter
 
 COUNTS = st.integers(1, 4) | st.sampled_from([2**31, 2**33 + 1, 2**53 + 1, 2**53 + 2])
 FEW_LETTERS = st.text("ab c", min_size=1, max_size=12).map(str.encode)
@@ -34,6 +34,15 @@ def learned(words, num_merges):
     lengths = np.array([len(word) for word in words], np.int64)
     counts = np.array(list(words.values()), np.int64)
     return [tuple(merge) for merge in learn_merges(b"".join(words), lengths, counts, num_merges)]
+
+
+def counted(pattern, texts):
+    words = Counter()
+    counter = WordCounter(pattern, words.update)
+    for text in texts:
+        counter.add(text)
+    counter.finish()
+    return words
 
 
 @settings(max_examples=200, deadline=None)
@@ -72,13 +81,10 @@ def test_vocabularies_and_words_beyond_16_bits():
 @settings(max_examples=100, deadline=None)
 @given(documents=st.lists(TEXTS, max_size=4))
 def test_words_are_those_of_the_pattern(pattern, documents):
-    counter = WordCounter(pattern)
-    counter.add("\0".join(documents).encode().replace(b"\0", b"\xff"))
+    found = counted(pattern, ["\0".join(documents).encode().replace(b"\0", b"\xff")])
 
     split = regex.compile(PATTERNS[pattern])
-    assert counter.finish() == Counter(
-        word.encode() for text in documents for word in split.findall(text)
-    )
+    assert found == Counter(word.encode() for text in documents for word in split.findall(text))
 
 
 @pytest.mark.parametrize("pattern", ONE_EXPRESSION)
@@ -92,13 +98,23 @@ def test_words_of_texts_longer_than_a_block(pattern):
         russian * 30_000,
         "x" * 2_500_000,
     ]
-    counter = WordCounter(pattern)
-    for group in (documents[:2], documents[2:]):
-        counter.add(b"\xff".join(text.encode() for text in group))
+    groups = (documents[:2], documents[2:])
+    found = counted(pattern, [b"\xff".join(text.encode() for text in group) for group in groups])
 
     split = regex.compile(PATTERNS[pattern])
-    assert counter.finish() == Counter(
-        word.encode() for text in documents for word in split.findall(text)
+    assert found == Counter(word.encode() for text in documents for word in split.findall(text))
+
+
+def test_many_different_words_are_given_out_before_the_end():
+    text = " ".join(map(str, range(1_000_000))).encode()
+    given = []
+    counter = WordCounter("gpt2", given.append)
+    counter.add(text)
+    counter.finish()
+
+    assert max(map(len, given)) < 2 * MOST_WORDS + MOST_RUNS < 1_000_000
+    assert sum(map(Counter, given), Counter()) == Counter(
+        word.encode() for word in regex.findall(PATTERNS["gpt2"], text.decode())
     )
 
 
@@ -118,10 +134,9 @@ def test_the_package_tokenizers_learns_the_same_merges(pattern):
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
     theirs.train_from_iterator(documents, trainer)
-    counter = WordCounter(pattern)
-    counter.add(b"\xff".join(text.encode() for text in documents))
+    words = counted(pattern, [b"\xff".join(text.encode() for text in documents)])
 
-    found = learned(counter.finish(), 2000 - 256)
+    found = learned(words, 2000 - 256)
 
     vocabulary = sorted(theirs.get_vocab().items(), key=lambda item: item[1])
     assert len(found) == 2000 - 256

@@ -23,8 +23,8 @@ from tokenmill.tokens.training.words import END, WordCounter
 MOST_PARTS_PER_GROUP = 8  # of 16 MB of text
 GROUPS = 16  # at least, where there are enough parts: for as many workers
 DOCUMENTS_AT_ONCE = 4 << 20  # bytes
-MOST_WORDS = 1 << 19  # different ones in memory, some 80 MB
 WORDS_PER_PARTITION = 1 << 20  # some 100 MB while they are added up
+FACTS = ("documents", "text_bytes")
 Run = tuple[str, int]
 """The name of a file of counted words, and how many there are."""
 WordFile = tuple[Path, int]
@@ -35,24 +35,20 @@ WordFile = tuple[Path, int]
 def count_words(out_dir: str, group: int, size: int, decision: Decision) -> Receipt:
     """Task: leave the words of a group of so many parts, in one run or several."""
     plan, parts = load_plan(out_dir), load_joined(out_dir).parts
-    counter = WordCounter(str(plan.settings.token_pattern))
-    runs, facts = list[Run](), {"documents": 0, "text_bytes": 0}
+    runs, facts = list[Run](), dict.fromkeys(FACTS, 0)
 
-    def write_run() -> None:
-        words = counter.finish()
-        if words:
-            runs.append((f"{group}.{len(runs)}.words", len(words)))
-            CountedWords.of(words).write(plan.workspace.path("words", runs[-1][0]))
+    def write_run(words: dict[bytes, int]) -> None:
+        runs.append((f"{group}.{len(runs)}.words", len(words)))
+        CountedWords.of(words).write(plan.workspace.path("words", runs[-1][0]))
 
+    counter = WordCounter(str(plan.settings.token_pattern), write_run)
     for part in range(group * size, min((group + 1) * size, len(parts))):
         for text in _kept_text(plan, part, decision):
-            counter.add(text.tobytes())
+            counter.add(text.data)
             num_ends = int(np.count_nonzero(text == END))
             facts["documents"] += num_ends
             facts["text_bytes"] += len(text) - num_ends
-            if len(counter.words) > MOST_WORDS:
-                write_run()
-    write_run()
+    counter.finish()
     found = {"runs": runs, **facts}
     return plan.workspace.leave_receipt("words", str(group), [name for name, _ in runs], found)
 
@@ -88,7 +84,6 @@ def count_all_words(this: Preparation) -> tuple[list[WordFile], dict[str, int]]:
     return files, {what: sum(done[what] for done in groups) for what in FACTS}
 
 
-FACTS = ("documents", "text_bytes")
 WORDS = Stage("words", count_words, "group of parts")
 ADD_WORDS = Stage("add-words", add_words, "million words")
 
@@ -103,7 +98,9 @@ def _kept_text(plan: Plan, part: int, decision: Decision) -> Iterator[np.ndarray
     while first < len(lengths):
         last = max(first + 1, int(np.searchsorted(ends, start + DOCUMENTS_AT_ONCE, "right")))
         stop = int(ends[last - 1])
-        ids = tokens[start:stop][np.repeat(kept[first:last], lengths[first:last])]
+        ids = tokens[start:stop]
+        if not kept[first:last].all():
+            ids = ids[np.repeat(kept[first:last], lengths[first:last])]
         text = ids.astype(np.uint8)
         text[ids == plan.tokenizer.end_of_text_id] = END
         yield text

@@ -16,6 +16,7 @@ from tokenmill.base.atomic import new_file
 from tokenmill.text.cleaning.dedup import HASH, hash_all, partition_bounds, sort_all
 
 Array = npt.NDArray[Any]
+_AT_ONCE = 1 << 16  # words that are copied at a time
 
 
 class CountedWords(NamedTuple):
@@ -65,12 +66,16 @@ class CountedWords(NamedTuple):
     def take(self, places: Array) -> Self:
         """The words at these places, in this order."""
         lengths = self.lengths[places].astype(np.int64)
-        ends = np.cumsum(self.lengths, dtype=np.int64)
-        begins = (ends - self.lengths)[places]
-        # For every byte of the result, its place in the text.
-        shift = np.repeat(begins - (np.cumsum(lengths) - lengths), lengths)
-        text = self.text[shift + np.arange(len(shift))]
-        return type(self)(self.hashes[places], self.counts[places], self.lengths[places], text)
+        begins = (np.cumsum(self.lengths, dtype=np.int64) - self.lengths)[places]
+        texts = [np.empty(0, np.uint8)]
+        for at in range(0, len(places), _AT_ONCE):
+            some, stops = lengths[at : at + _AT_ONCE], np.cumsum(lengths[at : at + _AT_ONCE])
+            # For every byte of the result, its place in the text.
+            where = np.repeat(begins[at : at + _AT_ONCE] - (stops - some), some)
+            where += np.arange(len(where))
+            texts.append(self.text[where])
+        hashes, counts, short = (array[places] for array in self[:3])
+        return type(self)(hashes, counts, short, np.concatenate(texts))
 
 
 def add_up(runs: Iterable[CountedWords]) -> CountedWords:

@@ -6,6 +6,7 @@ on English this is four times as fast as the pattern on the whole text.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
 
 END = 0xFF  # between two documents: no byte of UTF-8
 _BLOCK = 1 << 20  # bytes that are cut at a time: what fits a cache
-_MOST_RUNS = 1 << 19  # different ones, before the pattern must see them
+MOST_RUNS, MOST_WORDS = 1 << 18, 1 << 18  # different ones in memory, some 40 MB each
 
 Flags = npt.NDArray[np.bool_]
 
@@ -38,36 +39,48 @@ _AFTER_NEWLINE = _bytes_in((0x21, 0x2E), (0x30, 0x7E), (0xE5, 0xE8))
 
 
 class WordCounter:
-    """Counts the words of texts, for a split pattern by name."""
+    """Counts the words of texts, for a split pattern by name.
 
-    def __init__(self, pattern: str) -> None:
+    `spill` is given the words whenever there are many different ones, and in the end; none of its
+    calls knows of the others, so the counts are to be added up.
+    """
+
+    def __init__(self, pattern: str, spill: Callable[[dict[bytes, int]], None]) -> None:
         one_of("pattern", pattern, ONE_EXPRESSION)
-        self.words: Counter[str] = Counter()
+        self._words: Counter[str] = Counter()
         self._runs: Counter[bytes] = Counter()
         self._split = _compile(ONE_EXPRESSION[pattern]).findall
+        self._spill = spill
 
-    def add(self, text: bytes) -> None:
+    def add(self, text: bytes | memoryview) -> None:
         """Count whole documents, with END between them."""
         rest = b""
         for start in range(0, len(text), _BLOCK):
-            data = np.frombuffer(rest + text[start : start + _BLOCK], np.uint8)
+            data = np.frombuffer(rest + bytes(text[start : start + _BLOCK]), np.uint8)
             *runs, rest = np.insert(data, find_cuts(data), END).tobytes().split(bytes([END]))
             self._runs.update(runs)
+            if len(self._runs) > MOST_RUNS:
+                self._split_runs()
         self._runs[rest] += 1
-        if len(self._runs) > _MOST_RUNS:
-            self._split_runs()
 
-    def finish(self) -> dict[bytes, int]:
-        """All words so far, which are then forgotten."""
+    def finish(self) -> None:
+        """Give out what is left."""
         self._split_runs()
-        words, self.words = self.words, Counter()
-        return {word.encode(): count for word, count in words.items()}
+        self._give_out()
 
     def _split_runs(self) -> None:
         for run, count in self._runs.items():
             for word in self._split(run.decode()):
-                self.words[word] += count
+                self._words[word] += count
         self._runs.clear()
+        if len(self._words) > MOST_WORDS:
+            self._give_out()
+
+    def _give_out(self) -> None:
+        words = {word.encode(): count for word, count in self._words.items()}
+        self._words.clear()
+        if words:
+            self._spill(words)
 
 
 def find_cuts(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.intp]:
