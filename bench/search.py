@@ -54,7 +54,7 @@ def measure(units: int, lines: int) -> float:
             values[again] = common[generator.integers(0, len(common), len(again))]
             hashed = [(values.view(HASH).reshape(-1), np.arange(lines))]
             receipts.append({"runs": write_runs(workspace, "lines", number, hashed)})
-        searched = Searched.plan("lines", receipts)
+        searched = Searched.plan("lines", [receipts])
         began = time.process_time()
         for number in range(searched.num_groups):
             searched.merge(workspace, number)

@@ -103,7 +103,8 @@ def test_help_shows_sections_values_and_defaults():
         "Input and output:", "Tokens:", "Shards:", "Cleaning:", "Reading:", "Running:", "Options:"
     ]  # fmt: skip
     flat = " ".join(text.split())
-    assert "--tokens_per_shard N Tokens in each shard [default: 10,000,000]" in flat
+    assert "--tokens_per_shard N Tokens in each shard; by default more where there would be" in flat
+    assert "over 100,000 shards [default: 10,000,000]" in flat
     assert "(`lines`, `documents`, `none`) [default: lines]" in flat
     assert "--normalize / --no_normalize" in flat
 

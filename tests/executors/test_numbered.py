@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from preparation.runs import done_tasks
 from small_corpus import files_of, write_corpus
 
 import tokenmill
@@ -149,12 +150,12 @@ def test_a_driver_killed_and_started_again(corpus, expected, tmp_path):
         f"tokenmill.prepare({str(corpus)!r}, {str(tmp_path / 'out')!r}, workers=2, **{SETTINGS!r})"
     )
     source = os.path.join(os.path.dirname(tokenmill.__file__), "..")
-    units = tmp_path / "out" / ".preparation" / "units"
+    work = tmp_path / "out" / ".preparation"
     driver = subprocess.Popen(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": source}
     )
     deadline = time.monotonic() + 60
-    while driver.poll() is None and len(list(units.glob("*.json"))) < 2:
+    while driver.poll() is None and len(done_tasks(work, "units")) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.001)
     driver.send_signal(signal.SIGKILL)

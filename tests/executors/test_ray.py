@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from preparation.runs import done_tasks
 from small_corpus import files_of, write_corpus
 
 import tokenmill
@@ -70,7 +71,7 @@ def test_a_cluster_makes_the_same_bytes_although_a_node_is_killed(cluster, tmp_p
 
     with pytest.raises(KeyboardInterrupt):
         tokenmill.prepare(tmp_path / "corpus", tmp_path / "out", progress=Stop(), **ray)
-    done = len(list((tmp_path / "out" / ".preparation" / "units").glob("*.json")))
+    done = len(done_tasks(tmp_path / "out" / ".preparation", "units"))
     killer = KillNode(cluster, nodes[0])
     tokenmill.prepare(tmp_path / "corpus", tmp_path / "out", progress=killer, **ray)
 

@@ -278,7 +278,7 @@ def _is_record(name: str) -> bool:
 
 
 def _is_receipt(name: str) -> bool:
-    return name.startswith("out/.preparation/") and name.endswith(".json") and name.count("/") == 3
+    return name.startswith("out/.preparation/receipts/")
 
 
 def _is_work(name: str) -> bool:

@@ -64,12 +64,21 @@ def run(arguments, before=(), **options):
     return process.returncode, errors
 
 
-def wait_until(process, folder, pattern, count):
-    """Return when so many files are there (True) or the process has ended (False)."""
+def wait_until(process, folder, stage, count):
+    """Return when so many tasks of a stage are done (True) or the process has ended (False)."""
     while process.poll() is None:
-        if len(list(Path(folder).glob(pattern))) >= count:
+        if len(done_tasks(folder, stage)) >= count:
             return True
     return False
+
+
+def done_tasks(folder, stage):
+    """The names of the tasks of a stage that left a receipt, by the whole lines of all logs."""
+    found = []
+    for log in Path(folder).glob(f"receipts/{stage}/*.log"):
+        lines = log.read_bytes().split(b"\n")[:-1]
+        found += [line.split()[1].decode() for line in lines if line]
+    return found
 
 
 def assert_nothing_stray(folder):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from preparation.oracle import hashes_of_files
-from preparation.runs import assert_nothing_stray, children_of, run, start, wait_until
+from preparation.runs import assert_nothing_stray, children_of, done_tasks, run, start, wait_until
 from system_faults import RENAMES, injecting, needs_strace
 
 from tokenmill.preparation.prepare import prepare
@@ -51,7 +51,7 @@ def test_killed_at_renames_one_after_another(arguments, untouched, tmp_path):
     assert_nothing_stray(out)
 
 
-@pytest.mark.parametrize(("workers", "stage"), [(1, "units/*.json"), (2, "lines/*.json")])
+@pytest.mark.parametrize(("workers", "stage"), [(1, "units"), (2, "lines")])
 def test_killed_with_its_workers(arguments, untouched, tmp_path, workers, stage):
     out = tmp_path / "out"
     process = start({"out_dir": out, "workers": workers, **arguments}, start_new_session=True)
@@ -64,7 +64,7 @@ def test_killed_with_its_workers(arguments, untouched, tmp_path, workers, stage)
 def test_workers_end_with_their_parent(arguments, untouched, tmp_path):
     out = tmp_path / "out"
     process = start({"out_dir": out, "workers": 2, **arguments})
-    assert wait_until(process, out / ".preparation", "lines/*.json", 2)
+    assert wait_until(process, out / ".preparation", "lines", 2)
     workers = children_of(process.pid)
     process.kill()
     process.communicate()
@@ -78,7 +78,7 @@ def test_workers_end_with_their_parent(arguments, untouched, tmp_path):
 def test_asked_to_stop(arguments, untouched, tmp_path, number, workers):
     out = tmp_path / "out"
     process = start({"out_dir": out, "workers": workers, **arguments})
-    assert wait_until(process, out / ".preparation", "lines/*.json", 2)
+    assert wait_until(process, out / ".preparation", "lines", 2)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 75
@@ -90,7 +90,7 @@ def test_asked_to_stop(arguments, untouched, tmp_path, number, workers):
 def test_a_killed_worker_is_replaced(arguments, untouched, tmp_path):
     out = tmp_path / "out"
     process = start({"out_dir": out, "workers": 2, **arguments})
-    assert wait_until(process, out / ".preparation", "lines/*.json", 2)
+    assert wait_until(process, out / ".preparation", "lines", 2)
     os.kill(min(children_of(process.pid)), signal.SIGKILL)
     assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 0
@@ -101,13 +101,13 @@ def test_a_worker_that_hangs_is_waited_for_until_the_run_is_stopped(arguments, u
     """How long a task may take nobody knows; but a hung one does not outlive the run."""
     out = tmp_path / "out"
     process = start({"out_dir": out, "workers": 2, **arguments})
-    assert wait_until(process, out / ".preparation", "lines/*.json", 2)
+    assert wait_until(process, out / ".preparation", "lines", 2)
     hung = min(children_of(process.pid))
     os.kill(hung, signal.SIGSTOP)
     units = len(json.loads((out / ".preparation" / "plan.json").read_bytes())["units"])
-    assert wait_until(process, out / ".preparation", "lines/*.json", units - 1)
+    assert wait_until(process, out / ".preparation", "lines", units - 1)
     assert process.poll() is None
-    assert not list((out / ".preparation").glob("units/*.json"))
+    assert not done_tasks(out / ".preparation", "units")
 
     process.send_signal(signal.SIGTERM)
 
@@ -147,7 +147,7 @@ def test_a_full_disk(arguments, untouched, tmp_path, call):
 def test_a_part_that_was_damaged_is_made_again(arguments, untouched, tmp_path):
     out = tmp_path / "out"
     process = start({"out_dir": out, "workers": 1, **arguments}, start_new_session=True)
-    assert wait_until(process, out / ".preparation", "units/*.json", 4)
+    assert wait_until(process, out / ".preparation", "units", 4)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     part = next(iter(sorted((out / ".preparation" / "units").glob("*.tokens"))))

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import tiktoken
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from preparation.runs import done_tasks
 from tokens.patterns import PATTERNS
 
 import tokenmill
@@ -78,10 +80,10 @@ class Watch(Progress):
     """Calls `after` with the bytes read so far, after each unit; keeps the receipts it saw."""
 
     def __init__(self, folder, after=lambda num_bytes: None):
-        self.units, self.after = folder / ".corpus.npy.work/.preparation/units", after
+        self.work, self.after = folder / ".corpus.npy.work/.preparation", after
 
     def receipts(self):
-        return {path.name: path.stat().st_ino for path in self.units.glob("*.json")}
+        return Counter(done_tasks(self.work, "units"))
 
     def follow(self, what, results, **total):
         self.before, num_bytes = self.receipts(), 0

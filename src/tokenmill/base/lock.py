@@ -7,7 +7,6 @@ that somebody else is at work.
 
 import fcntl
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,7 +28,7 @@ def hold_lock(
     `guards` is what errors say is being written, where it is not the folder that holds the lock's.
     """
     pid = os.getpid()
-    me: Holder = {"host": socket.gethostname(), "pid": pid, "started": process_start(pid)}
+    me: Holder = {"host": os.uname().nodename, "pid": pid, "started": process_start(pid)}
     while not _take(path, me):
         holder = _read(path)
         if holder is not None and not break_lock and _may_be_alive(holder):
@@ -110,7 +109,7 @@ def _read(path: Path) -> Holder | None:
 
 
 def _may_be_alive(holder: Holder) -> bool:
-    if holder.get("host") != socket.gethostname():
+    if holder.get("host") != os.uname().nodename:
         return True  # we cannot see processes of another machine
     return process_start(holder.get("pid")) == holder.get("started")
 

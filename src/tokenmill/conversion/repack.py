@@ -31,8 +31,8 @@ def repack(source: Path, folder: Path, compress: str | None) -> Manifest:
         for name, split in manifest.splits.items()
     }
     made = replace(manifest, splits=splits, settings=_settings(manifest.settings, compress))
-    state = manifest.tokenizer.state.file
-    write_atomically(folder / state, (source / state).read_bytes())
+    for entry in manifest.files_beside_shards:
+        write_atomically(folder / entry.file, (source / entry.file).read_bytes())
     if (source / CARD).is_file():
         card = repacked_card((source / CARD).read_text("utf-8"), manifest, made)
         write_atomically(folder / CARD, card.encode())

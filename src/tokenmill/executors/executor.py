@@ -1,7 +1,7 @@
 """What an executor is: something that runs tasks. And which there are, by name."""
 
 import importlib.util
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self
 
 from tokenmill.base.signals import RESUME_HINT
@@ -18,10 +18,13 @@ class TaskFunction(Protocol):
     __name__: str
 
     def __call__(self, *task: Any) -> Any:
-        """Run a task, or return what it left when it was run before."""
+        """Run a task."""
 
-    def find(self, *task: Any) -> Any | None:
-        """What the task left when it was run before, or None; it is never run."""
+    def missing(
+        self, tasks: Sequence[Task], whose: Callable[[int], bool] = lambda number: True
+    ) -> list[int]:
+        """Which of these tasks were not run before; what those left that `whose` chooses is looked
+        at closely."""
 
 
 class Executor:
@@ -34,6 +37,36 @@ class Executor:
     def get_ready(self, function: TaskFunction, num_tasks: int) -> None:
         """So many tasks will come, such as those of a function: what takes time may begin."""
 
+    def run_missing(
+        self, function: TaskFunction, tasks: Sequence[Task], turns: Iterable[int] | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield the same for tasks that were not run before; for the others first, with None.
+
+        `turns` gives the numbers of all tasks in the order to run them, each when it can be run.
+        """
+        missing = set(function.missing(tasks))
+        yield from done_before(missing, len(tasks))
+        order = range(len(tasks)) if turns is None else turns
+        yield from self.run_some(function, tasks, (n for n in order if n in missing))
+
+    def run_some(
+        self, function: TaskFunction, tasks: Sequence[Task], numbers: Iterable[int]
+    ) -> Iterator[tuple[int, Any]]:
+        """Run the tasks of these numbers."""
+        begun: list[int] = []
+
+        def in_turn() -> Iterator[Task]:
+            for number in numbers:
+                begun.append(number)
+                yield tasks[number]
+
+        try:
+            for at, result in self.run(function, in_turn()):
+                yield begun[at], result
+        except WorkerDiedError as died:
+            died.task = begun[died.task]
+            raise
+
     def close(self) -> None:
         """Let go of processes or of the cluster, if it has any."""
 
@@ -42,6 +75,12 @@ class Executor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def done_before(missing: Iterable[int], num_tasks: int) -> Iterator[tuple[int, None]]:
+    """The numbers of the other tasks."""
+    left = set(missing)
+    return ((number, None) for number in range(num_tasks) if number not in left)
 
 
 class WorkerDiedError(PrepareError):

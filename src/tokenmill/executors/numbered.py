@@ -7,11 +7,11 @@ parts may run the same task.
 """
 
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tokenmill.executors.executor import Executor, Task, TaskFunction, WorkerDiedError
+from tokenmill.executors.executor import Executor, Task, TaskFunction, done_before
 
 LONGEST_PAUSE = 5.0
 """Seconds between two looks at what others have done."""
@@ -72,42 +72,32 @@ class PartExecutor(Executor):
         self.executor, self.part, self.wait = executor, part, wait
         self.stages: list[StageReport] = []
 
-    def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
-        """Yield the results of all tasks, or raise NotReady after running those of this part."""
-        everything = list(tasks)
-        missing = yield from _look_up(function, everything, range(len(everything)))
-        mine = [number for number in missing if self.part is not None and self.part.has(number)]
-        try:
-            for at, result in self.executor.run(function, [everything[number] for number in mine]):
-                yield mine[at], result
-        except WorkerDiedError as died:
-            died.task = mine[died.task]
-            raise
-        left = sorted({*missing} - {*mine})
+    def run_missing(
+        self, function: TaskFunction, tasks: Sequence[Task], turns: Iterable[int] | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield what is done, and run those of this part; raise NotReady if others are missing."""
+        missing = function.missing(tasks, whose=self._is_mine)
+        yield from done_before(missing, len(tasks))
+        mine = [number for number in missing if self._is_mine(number)]
+        yield from self.executor.run_some(function, tasks, mine)
+        left = [number for number in missing if not self._is_mine(number)]
         deadline = time.monotonic() + self.wait
         while left:  # others may have been at work meanwhile
-            left = yield from _look_up(function, everything, left)
+            still = function.missing([tasks[number] for number in left], whose=lambda number: False)
+            found = done_before(still, len(left))
+            yield from ((left[at], None) for at, _ in found)
+            left = [left[at] for at in still]
             if not left or time.monotonic() >= deadline:
                 break
             time.sleep(min(LONGEST_PAUSE, 0.05 + self.wait / 1000))
         name = function.__name__
-        if everything:
-            self.stages.append(StageReport(name, len(everything), len(mine), tuple(left)))
+        if tasks:
+            self.stages.append(StageReport(name, len(tasks), len(mine), tuple(left)))
         if left:
             raise NotReady(name)
 
-
-def _look_up(
-    function: TaskFunction, tasks: list[Task], numbers: Iterable[int]
-) -> Generator[tuple[int, Any], None, list[int]]:
-    """Yield the results that are there; return the numbers of the tasks that have none yet."""
-    missing = []
-    for number in numbers:
-        if (found := function.find(*tasks[number])) is None:
-            missing.append(number)
-        else:
-            yield number, found
-    return missing
+    def _is_mine(self, number: int) -> bool:
+        return self.part is not None and self.part.has(number)
 
 
 def to_array(numbers: Iterable[int]) -> str:

@@ -8,7 +8,6 @@ No byte says the dtype, so it is asked for. Without the `.csv.gz`, documents are
 end-of-text id.
 """
 
-import gzip
 import io
 import zlib
 from array import array
@@ -38,6 +37,8 @@ class DolmaWriter(RollingWriter):
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         """The table of documents; without a time in its header: equal data gives equal bytes."""
+        import gzip  # only here and below: most programs never open such a file
+
         name = self.target.split or "tokens"
         rows = "".join(
             f"{start},{end},{number},{name},{number}\r\n"
@@ -98,6 +99,7 @@ class Dolma(FileFormat):
 def load_ends(path: str, num_tokens: int) -> np.ndarray:
     """Where documents end, from the table; its rows must cover all tokens without holes."""
     import csv  # only here: most programs never open such a file
+    import gzip
 
     ends = array("q")
     end = row = 0

@@ -28,7 +28,9 @@ CARD = "README.md"
 SAMPLE_DOCUMENTS = 100
 SAMPLE_TOKENS_PER_DOCUMENT = 4096  # a book is shown by its first pages
 # What a push of a dataset with fewer shards must remove.
-_OF_A_DATASET = re.compile(r"(?:[A-Za-z0-9._-]+/shard_\d+\.(?:bin|ends)|sample/\w+\.parquet)")
+_OF_A_DATASET = re.compile(
+    r"(?:[A-Za-z0-9._-]+/shard_\d+\.(?:bin|ends)|sample/\w+\.parquet|sources-[0-9a-f]{16}\.jsonl)"
+)
 
 
 @dataclass(frozen=True)

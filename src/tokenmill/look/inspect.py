@@ -126,7 +126,7 @@ def _made(manifest: Manifest) -> dict[str, Any]:
     return {
         "settings": dict(manifest.settings),
         "books": dict(manifest.books),
-        "sources": len(sources),
+        "sources": sum(source.num_files or 1 for source in sources),
         "source_bytes": sum(source.num_bytes for source in sources),
         "source_documents": sum(source.num_documents for source in sources),
         "first_sources": [source.name for source in sources[:5]],
@@ -211,6 +211,8 @@ def _made_lines(made: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     count = made["sources"]
     names = ", ".join(one_line(name) for name in made["first_sources"])
     more = f" and {count - 5:,} more" if count > 5 else ""
+    if any(name.endswith("/") for name in made["first_sources"]):
+        more = f", {count:,} files in all"
     rows = [("made from", f"{names}{more}: {made['source_bytes']:,} bytes")] if count else []
     rows += [("made with", f"{k}={shown_setting(v)}") for k, v in made["settings"].items()]
     return rows + [("accounts", f"{k}: {shown_setting(v)}") for k, v in made["books"].items()]

@@ -28,6 +28,7 @@ Which of these a preparation needs, and what their tasks are, is a table: stage_
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Unpack
 
@@ -37,6 +38,7 @@ from tokenmill.errors import BadInputError
 from tokenmill.executors.executor import Executor, check_engine, open_engine
 from tokenmill.preparation.budget.disk_space import check_space, has_room_for_text, is_small_job
 from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
+from tokenmill.preparation.budget.shard_count import with_shard_size
 from tokenmill.preparation.compare_encoders import choose_encoder
 from tokenmill.preparation.input_notes import changed_lines, notes_on_inputs
 from tokenmill.preparation.inputs import Inputs, find_inputs
@@ -56,8 +58,8 @@ from tokenmill.preparation.stages.encode import encode_unit
 from tokenmill.preparation.stages.join import load_joined
 from tokenmill.preparation.val_inputs import ValInput, check_splits, held_out_inputs
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
+from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.target import Target, open_target
-from tokenmill.preparation.workspace.work_folder import Receipt
 from tokenmill.text.inputs.units import (
     choose_unit_bytes,
     cut_into_units,
@@ -158,6 +160,8 @@ def start(
     settings = target.settings(given)
     sources = find_inputs(inputs, held_out, target.out_dir, target.workspace, settings, progress)
     check_splits(settings, sources, target.previous)
+    is_given = "tokens_per_shard" in given or target.previous is not None
+    settings = with_shard_size(settings, sources, is_given=is_given)
     if done := target.already_done(settings, sources):
         return done
     unit_bytes = choose_unit_bytes(sources, unit_bytes)
@@ -213,7 +217,7 @@ def run_stages(
     return PreparationOutcome.of(plan, units, load_joined(this.out_dir), decision, decided, shards)
 
 
-def find_documents(this: Preparation) -> list[Receipt]:
+def find_documents(this: Preparation) -> Sequence[Receipt]:
     """The stages up to where all documents are encoded and repeated ones are known.
 
     What comes back are the receipts of the units.
@@ -225,7 +229,7 @@ def find_documents(this: Preparation) -> list[Receipt]:
         characters = set().union(*(receipt["characters"] for receipt in found))
         keep_tokenizer(plan.workspace, CharsTokenizer.build(characters))
 
-    if runs := run("existing-lines") + run("lines"):
+    if runs := [*filter(None, (run("existing-lines"), run("lines")))]:
         this.lines = Searched.plan("lines", runs)
         for name in ("merge-lines", "line-duplicates", "line-answers"):
             run(name)
@@ -233,7 +237,7 @@ def find_documents(this: Preparation) -> list[Receipt]:
     units = run("encode")
     run("join")
 
-    if runs := run("existing-documents") + run("documents"):
+    if runs := [*filter(None, (run("existing-documents"), run("documents")))]:
         this.documents = Searched.plan("documents", runs, this.held_out_runs)
         for name in ("merge-documents", "document-duplicates", "document-answers"):
             run(name)
@@ -243,7 +247,8 @@ def find_documents(this: Preparation) -> list[Receipt]:
 def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:
     """Commit: nothing is published unless the accounts balance, and the manifest goes last."""
     check_accounts(plan, outcome)
-    manifest = commit(plan, target.previous, outcome)
+    known_sources = target.known_sources if target.previous is not None else ()
+    manifest = commit(plan, target.previous, known_sources, outcome)
     notes = target.notes(plan.settings, plan.sources) + outcome.notes(plan)
     summary = summarize(target.name, manifest, notes)
     summary.bad_input = outcome.bad_input

@@ -45,6 +45,7 @@ from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.encode import encode_unit
 from tokenmill.preparation.stages.join import join_units, load_joined
 from tokenmill.preparation.stages.write_npy import write_npy
+from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.target import hold_workspace
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import Workspace, bytes_and_tokens
@@ -273,7 +274,7 @@ def encode_text(plan: Plan, progress: Progress) -> tuple[int, int]:
     """Encode all units and join them; how many documents and characters the text has."""
     name = str(plan.workspace.out_dir)
     tasks = [(name, unit) for unit in range(len(plan.units))]
-    results = LocalExecutor(1).run(encode_unit, tasks)
+    results = _encoded(tasks)
     counts, dropped = Counter[str](), Counter[str]()
     units, finished = UnderWay(plan.workspace), list[int]()
     units.clear()
@@ -281,7 +282,7 @@ def encode_text(plan: Plan, progress: Progress) -> tuple[int, int]:
         "tokenizing",
         results,
         total=plan.bytes_in,
-        measure=bytes_and_tokens,
+        measure=lambda result: bytes_and_tokens(result[1]),
         under_way=lambda: units.bytes_read(but=finished),
     ):
         finished.append(number)
@@ -290,6 +291,12 @@ def encode_text(plan: Plan, progress: Progress) -> tuple[int, int]:
     join_units(name)
     dropped.update(load_joined(name).dropped)
     return counts["documents_in"] - dropped.total(), counts["characters"]
+
+
+def _encoded(tasks: list[tuple[str, int]]) -> Iterator[tuple[int, Receipt]]:
+    """The receipts of all units, of those that were encoded before first."""
+    for number, receipt in LocalExecutor(1).run_missing(encode_unit, tasks):
+        yield number, receipt or encode_unit.receipts([tasks[number]])[0]
 
 
 def npy_beside(path: Path) -> Path:

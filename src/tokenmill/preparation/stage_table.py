@@ -6,8 +6,9 @@ at once, on any machine; a stage begins when the one before it is complete.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tokenmill.base.atomic import keep
@@ -38,8 +39,9 @@ from tokenmill.preparation.stages.join import join_units, load_joined
 from tokenmill.preparation.stages.unit_text import find_characters, hash_lines
 from tokenmill.preparation.stages.unpack import Unpacking, files_to_unpack, unpack_file
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
+from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.under_way import UnderWay
-from tokenmill.preparation.workspace.work_folder import Receipt, TaskWithReceipt, bytes_and_tokens
+from tokenmill.preparation.workspace.work_folder import TaskWithReceipt, bytes_and_tokens
 from tokenmill.shards.manifest import Manifest
 from tokenmill.tokens.cuts import AT_CHARACTERS
 
@@ -91,7 +93,19 @@ class Preparation:
         """All documents by hash, to count what that would give."""
         return Decision(by_hash=True, documents=self.documents, first_run=self.first)
 
-    def run(self, name: str) -> list[Receipt]:
+    @cached_property
+    def _unit_bytes(self) -> list[int]:
+        """How much of the input each unit reads, about; row groups count as equally large."""
+        units, sources = self.plan.units, self.plan.sources
+        last = {unit.source: unit.stop for unit in units}
+        return [
+            sources[unit.source].size * (unit.stop - unit.start) // max(1, last[unit.source])
+            if unit.num_sources == 1
+            else sum(sources[number].size for number in unit.sources)
+            for unit in units
+        ]
+
+    def run(self, name: str) -> Sequence[Receipt]:
         """The receipts of a stage in the order of its tasks; none where it is not needed."""
         stage = next(stage for stage in STAGES if stage.name == name)
         if not stage.needed(self.plan):
@@ -102,42 +116,38 @@ class Preparation:
             return []
         return self.run_tasks(stage, num_tasks, stage.shared(self))
 
-    def run_tasks(self, stage: "Stage", num_tasks: int, shared: tuple[Any, ...]) -> list[Receipt]:
+    def run_tasks(
+        self, stage: "Stage", num_tasks: int, shared: tuple[Any, ...]
+    ) -> Sequence[Receipt]:
         """Run all tasks of a stage; those done before are known by their receipts, and not run."""
         if not num_tasks:
             return []
-        receipts: list[Receipt] = [{}] * num_tasks
+        tasks = [(self.out_dir, number, *shared) for number in range(num_tasks)]
         unpacking = self.unpacking if stage.per == UNIT else None
-        numbers = list[int]()
-
-        def tasks() -> Iterator[tuple[Any, ...]]:
-            for number in (
-                unpacking.units_in_turn(self._cuts(stage)) if unpacking else range(num_tasks)
-            ):
-                numbers.append(number)
-                yield self.out_dir, number, *shared
-
-        total = self.plan.bytes_in if stage.in_bytes else num_tasks
-        measure = bytes_and_tokens if stage.in_bytes else None
-        results = self.executor.run(stage.task, tasks())
+        turns = unpacking.units_in_turn(self._cuts(stage)) if unpacking else None
         units, finished = UnderWay(self.plan.workspace), list[int]()
         units.clear()
+
+        def measure(result: tuple[int, Receipt | None]) -> tuple[int, int]:
+            number, receipt = result
+            if receipt is None:  # it was done before
+                return self._unit_bytes[number], 0
+            return bytes_and_tokens(receipt)
+
         try:
-            for at, receipt in self.progress.follow(
+            for number, _ in self.progress.follow(
                 stage.name,
-                results,
-                total=total,
-                measure=measure,
+                self.executor.run_missing(stage.task, tasks, turns),
+                total=self.plan.bytes_in if stage.in_bytes else num_tasks,
+                measure=measure if stage.in_bytes else None,
                 under_way=lambda: units.bytes_read(but=finished) if stage.in_bytes else 0,
             ):
-                receipts[numbers[at]] = receipt
-                finished.append(numbers[at])
+                finished.append(number)
             if unpacking is not None:
                 unpacking.finish()
         except WorkerDiedError as died:
             if stage.per == UNIT:
-                number = numbers[died.task]
-                died.source, unit = self.plan.name_of(number), self.plan.units[number]
+                died.source, unit = self.plan.name_of(died.task), self.plan.units[died.task]
                 died.message += f", reading {died.source}"
                 if unit.num_sources == 1:
                     died.message += f" from {unit.start:,} to {unit.stop:,}"
@@ -151,7 +161,7 @@ class Preparation:
         finally:
             if unpacking is not None:
                 unpacking.stop()
-        return receipts
+        return stage.task.receipts(tasks)
 
     def _cuts(self, stage: "Stage") -> re.Pattern[bytes] | None:
         """Where a stage that reads units may cut documents."""

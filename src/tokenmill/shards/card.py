@@ -97,8 +97,16 @@ def _dropped(books: Mapping[str, Any]) -> list[str]:
 
 
 def _sources(sources: tuple[SourceEntry, ...]) -> str:
-    rows = [(s.name, f"{s.num_bytes:,}", f"{s.num_documents:,}") for s in sources[:MAX_SOURCES]]
-    table = _table(("file", "bytes", "documents"), rows)
+    counts = [(s.num_bytes, s.num_documents, s.num_files) for s in sources[:MAX_SOURCES]]
+    rows = [
+        (source.name, *(f"{count:,}" for count in each if count is not None))
+        for source, each in zip(sources, counts, strict=False)
+    ]
+    head: tuple[str, ...] = ("file", "bytes", "documents")
+    if any(source.num_files for source in sources):
+        rows = [(*row, "1") if len(row) == 3 else row for row in rows]
+        head = ("folder", "bytes", "documents", "files")
+    table = _table(head, rows)
     more = len(sources) - MAX_SOURCES
     return f"{table}\n\nand {more:,} more; the manifest lists all." if more > 0 else table
 

@@ -140,12 +140,14 @@ class TokenizerEntry(Entry):
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry(Entry):
-    """A file the text came from. `name` is for people: it is never opened."""
+    """A file the text came from, or a folder of many. `name` is for people: it is never opened."""
 
     name: str
     """A byte of a file name that is not UTF-8 is written out, as in `caf\\xe9.txt`."""
     num_bytes: int
     num_documents: int
+    num_files: int | None = None
+    """Of a folder: how many files came from it."""
 
     def __post_init__(self) -> None:
         readable = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -60,6 +60,8 @@ class Manifest:
     tokens_per_shard: int
     splits: Mapping[str, SplitEntry]
     sources: tuple[SourceEntry, ...] = ()
+    sources_file: FileEntry | None = None
+    """Where `sources` are folders: the file that lists all inputs."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     books: Mapping[str, Any] = field(default_factory=dict)
     has_hash: bool = field(default=True, compare=False)
@@ -77,7 +79,7 @@ class Manifest:
         version = PACKED_VERSION if self.is_packed else PLAIN_VERSION
         tree = {
             "format": FORMAT,
-            "format_version": FORMAT_VERSION if tables else version,
+            "format_version": FORMAT_VERSION if tables or self.sources_file else version,
             "dtype": self.dtype,
             "tokenizer": self.tokenizer.to_json(),
             "tokens_per_shard": self.tokens_per_shard,
@@ -86,6 +88,7 @@ class Manifest:
                 for name, split in self.splits.items()
             },
             "sources": [source.to_json() for source in self.sources],
+            **({"sources_file": self.sources_file.to_json()} if self.sources_file else {}),
             "settings": dict(self.settings),
             "books": dict(self.books),
         }
@@ -153,29 +156,39 @@ class Manifest:
         tokens_per_shard = top.count("tokens_per_shard", least=1)
         splits = top.object("splits")
         sizes = (ITEM_SIZE[dtype], tokens_per_shard)
+        found = {
+            splits.checked_name(name): _read_split(splits.object(name), *sizes)
+            for name in splits.fields
+        }
         manifest = cls(
             dtype=dtype,
             tokenizer=_read_tokenizer(top.object("tokenizer"), dtype),
             tokens_per_shard=tokens_per_shard,
-            splits={
-                splits.checked_name(name): _read_split(splits.object(name), *sizes)
-                for name in splits.fields
-            },
-            sources=tuple(_read(SourceEntry, source) for source in top.objects("sources")),
+            splits=found,
+            sources=tuple(_read_source(source) for source in top.objects("sources")),
+            sources_file=_read(FileEntry, top.object("sources_file"))
+            if "sources_file" in top.names()
+            else None,
             settings=top.free_object("settings"),
             books=top.free_object("books"),
             has_hash=has_hash,
-            has_tables=version == FORMAT_VERSION,
+            has_tables=any(_is_table(split) for split in found.values()),
         )
         top.no_more()
-        if not manifest.has_tables and any(_is_table(split) for split in manifest.splits.values()):
-            raise top.wrong("format_version", version, f"{FORMAT_VERSION}, where shards are tables")
+        if version < FORMAT_VERSION and (manifest.has_tables or manifest.sources_file):
+            needed = f"{FORMAT_VERSION}, where shards are tables or sources are folders"
+            raise top.wrong("format_version", version, needed)
         _check_no_file_comes_twice(manifest, where)
         return manifest
 
+    @property
+    def files_beside_shards(self) -> list[FileEntry]:
+        """The stored tokenizer, and the list of sources if there is one."""
+        return [self.tokenizer.state, *([self.sources_file] if self.sources_file else [])]
+
     def files(self) -> list[str]:
         """Every file that is there by the manifest, in order; the manifest itself is not one."""
-        names = [self.tokenizer.state.file]
+        names = [entry.file for entry in self.files_beside_shards]
         for split in self.splits.values():
             if isinstance(split.shards, ShardTable):
                 names += split.shards.files()
@@ -224,6 +237,11 @@ def _read_tokenizer(fields: Reader, dtype: str) -> TokenizerEntry:
     if vocab_size > 256 ** ITEM_SIZE[dtype]:
         raise fields.wrong("vocab_size", vocab_size, f"small enough for dtype {dtype}")
     return tokenizer
+
+
+def _read_source(fields: Reader) -> SourceEntry:
+    num_files = fields.count("files", least=1) if "files" in fields.names() else None
+    return _read(SourceEntry, fields, num_files=num_files)
 
 
 def _read_split(fields: Reader, item_size: int, tokens_per_shard: int) -> SplitEntry:

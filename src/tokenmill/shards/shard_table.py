@@ -34,6 +34,7 @@ ROW = np.dtype(
     ]
 )
 _COLUMNS = (ROW.names or ())[1:]
+_SUFFIXES = (".bin", ".ends")
 _NAME = re.compile(r"(.+)/shard_([0-9]{5,12})\.bin")
 
 
@@ -222,12 +223,14 @@ def find_repeated(tables: Sequence[ShardTable], names: Iterable[str]) -> str | N
 
 def _file_names(rows: np.ndarray) -> list[str]:
     """The names of shards and indexes, in turns, without their folder."""
-    columns = (rows[column].tolist() for column in ("number", "packed.bytes", "ends.packed.bytes"))
-    names = [(".bin", ".ends"), (f".bin{PACKED_SUFFIX}", f".ends{PACKED_SUFFIX}")]
+    stems = [*map("shard_{:05d}".format, rows["number"].tolist())]
+    packed = np.stack([rows["packed.bytes"] > 0, rows["ends.packed.bytes"] > 0], axis=1)
+    if not packed.any():
+        return [stem + suffix for stem in stems for suffix in _SUFFIXES]
     return [
-        f"shard_{number:05d}{suffix}"
-        for number, packed, packed_ends in zip(*columns, strict=True)
-        for suffix in (names[packed > 0][0], names[packed_ends > 0][1])
+        f"{stem}{suffix}{PACKED_SUFFIX * is_packed}"
+        for stem, both in zip(stems, packed.tolist(), strict=True)
+        for suffix, is_packed in zip(_SUFFIXES, both, strict=True)
     ]
 
 

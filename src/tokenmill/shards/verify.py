@@ -22,7 +22,7 @@ import xxhash
 
 from tokenmill.base.hashing import hash_file, read_regular
 from tokenmill.errors import CorruptShardError
-from tokenmill.shards.entries import ShardEntry
+from tokenmill.shards.entries import FileEntry, ShardEntry
 from tokenmill.shards.manifest import FILE_NAME, ITEM_SIZE, Manifest
 from tokenmill.shards.packed import read_blocks, read_ends
 from tokenmill.shards.verified_place import Folder, Stored, place_of
@@ -68,6 +68,7 @@ def verify(
     manifest = place.manifest()
     chosen = _choose(manifest, full, subset)
     findings = [*_check_manifest(manifest), *_check_tokenizer(place, manifest)]
+    findings += _check_sources(place, manifest.sources_file)
     for split in manifest.splits.values():
         last = split.shards[-1].file if split.shards else ""
         for shard in split.shards:
@@ -130,6 +131,16 @@ def _check_tokenizer(place: Folder | Stored, manifest: Manifest) -> list[Finding
         expected = f"fingerprint {manifest.tokenizer.fingerprint}"
         return [Finding(record.file, "tokenizer", expected, str(stored), _REBUILD)]
     return []
+
+
+def _check_sources(place: Folder | Stored, record: FileEntry | None) -> list[Finding]:
+    """The list of all inputs, where there is one."""
+    if record is None:
+        return []
+    if found := _check_size(place, record.file, record.num_bytes):
+        return found
+    with place.here([record.file]) as folder:
+        return _check_hash(record.file, record.xxh3_128, hash_file(folder / record.file))
 
 
 def _check_hash(name: str, expected: str, found: str) -> list[Finding]:

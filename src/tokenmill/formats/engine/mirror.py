@@ -10,7 +10,6 @@ another mirror.
 import functools
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -218,4 +217,6 @@ def _begin_head(bucket: str, key: str, size: int, etag: str) -> "Future[bytes]":
 def _remove_unused(folder: Path) -> None:
     for mark in folder.glob(f"tokenmill-objects-*/{MARK}"):
         if time.time() - mark.stat().st_mtime > UNUSED:
+            import shutil  # only here: a loader does not need it
+
             shutil.rmtree(mark.parent, ignore_errors=True)

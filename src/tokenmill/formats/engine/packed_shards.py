@@ -4,8 +4,6 @@
 folder of its own.
 """
 
-import bz2
-import gzip
 import hashlib
 import importlib
 import os
@@ -120,8 +118,12 @@ def _open(codec: str, path: Path) -> tuple[IO[bytes], type[Exception]]:
     if codec == AS_IT_IS:
         return path.open("rb"), OSError
     if codec == "gz":
+        import gzip  # only here: a loader does not need it
+
         return cast(IO[bytes], gzip.open(path, "rb")), zlib.error
     if codec == "bz2":
+        import bz2  # only here: a loader does not need it
+
         return bz2.open(path, "rb"), OSError
     if codec == "zstd":
         name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"

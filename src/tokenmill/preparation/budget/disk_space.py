@@ -2,13 +2,14 @@
 
 import errno
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.plan import Plan
+from tokenmill.text.inputs.open_input import Source
 
 # Fewer tokens than nearly any text makes: this must not refuse what would have fitted.
 BYTES_PER_TOKEN = {"bytes": 1.0, "chars": 3.0}
@@ -24,27 +25,29 @@ FAILING = (errno.EIO, errno.EROFS, errno.ESTALE)  # a disk that fails is often m
 
 def expected_bytes(plan: Plan) -> int:
     """About how large the shards will be, rather too small."""
-    text = _text_bytes(plan, COMPRESSION)
+    text = text_bytes(plan.sources, COMPRESSION)
     per_token = BYTES_PER_TOKEN.get(plan.settings.tokenizer, BYTES_PER_TOKEN_OF_OTHERS)
     return int(text / per_token) * (4 if plan.settings.dtype == "uint32" else 2)
 
 
 def has_room_for_text(plan: Plan) -> bool:
     """Whether the cleaned text fits on the disk too, by a wide margin, until it is encoded."""
-    needed = _text_bytes(plan, BEST_COMPRESSION) + 4 * expected_bytes(plan)
+    needed = text_bytes(plan.sources, BEST_COMPRESSION) + 4 * expected_bytes(plan)
     return shutil.disk_usage(plan.workspace.root).free > 2 * needed
 
 
 def is_small_job(plan: Plan) -> bool:
     """Whether one process has tokenized all text before a second one would have started."""
-    return _text_bytes(plan, BEST_COMPRESSION) < (
+    return text_bytes(plan.sources, BEST_COMPRESSION) < (
         SMALL_JOB if plan.settings.tokenizer in FAST_TOKENIZERS else SMALL_JOB_OF_OTHERS
     )
 
 
-def _text_bytes(plan: Plan, compression: float) -> int:
-    packed = [source for source in plan.sources if source.compression or source.kind == "parquet"]
-    return plan.bytes_in + int((compression - 1) * sum(source.size for source in packed))
+def text_bytes(sources: Sequence[Source], compression: float) -> int:
+    """About how much text there is, where compressed files grow by this factor."""
+    packed = [source for source in sources if source.compression or source.kind == "parquet"]
+    plain = sum(source.size for source in sources)
+    return plain + int((compression - 1) * sum(source.size for source in packed))
 
 
 def check_space(plan: Plan, *, shards: bool = True) -> None:

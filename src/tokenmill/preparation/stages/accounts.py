@@ -6,6 +6,7 @@ tables of the finished shards.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,7 +16,7 @@ from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.stages.decide import DROPPED, Decision
 from tokenmill.preparation.stages.encoded import split_of
 from tokenmill.preparation.stages.join import EncodedPart, JoinedParts
-from tokenmill.preparation.workspace.work_folder import Receipt
+from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.shards.entries import ShardEntry, SplitEntry
 from tokenmill.shards.manifest import Manifest
 from tokenmill.text.inputs.open_input import printable
@@ -41,11 +42,11 @@ class PreparationOutcome:
     def of(
         cls,
         plan: Plan,
-        units: list[Receipt],
+        units: Sequence[Receipt],
         joined: JoinedParts,
         decision: Decision,
-        decided: list[Receipt],
-        shards: list[Receipt],
+        decided: Sequence[Receipt],
+        shards: Sequence[Receipt],
     ) -> "PreparationOutcome":
         documents: Counter[int] = Counter()
         for unit, receipt in zip(plan.units, units, strict=True):
@@ -90,7 +91,7 @@ class PreparationOutcome:
 
 
 def make_accounts(
-    plan: Plan, units: list[Receipt], joined: JoinedParts, decided: list[Receipt]
+    plan: Plan, units: Sequence[Receipt], joined: JoinedParts, decided: Sequence[Receipt]
 ) -> dict[str, Any]:
     """What went in, and what became of it."""
     counts, dropped = Counter(joined.counts), Counter(joined.dropped)
@@ -127,7 +128,7 @@ def _reason(plan: Plan, part: EncodedPart) -> str:
     return HELD_OUT if split_of(plan, part) is None else IN_TRAIN
 
 
-def places_of_bad_input(plan: Plan, units: list[Receipt]) -> list[str]:
+def places_of_bad_input(plan: Plan, units: Sequence[Receipt]) -> list[str]:
     """Where the first bad inputs are, in the order of the inputs: as people look for them."""
     found: list[str] = []
     lines: Counter[int] = Counter()

@@ -12,7 +12,8 @@ from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.decide import Layout, decisions_on, load_layout
 from tokenmill.preparation.stages.encoded import OPEN, read_part
 from tokenmill.preparation.stages.join import load_joined
-from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt
+from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.shards.layout import ShardPlan, parts_between
 from tokenmill.shards.writer import ShardWriter
 

@@ -5,18 +5,19 @@ import re
 import shlex
 import urllib.parse
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tokenmill.base.atomic import new_file, sync_file, sync_folder
+from tokenmill.base.atomic import new_file, sync_file, sync_folder, write_atomically
 from tokenmill.preparation.inputs import hash_standard_input
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.accounts import PreparationOutcome
 from tokenmill.preparation.val_inputs import files_by_split
 from tokenmill.preparation.workspace.folder_contents import manifest_hash
+from tokenmill.preparation.workspace.recorded_sources import record
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
 from tokenmill.shards.card import write_tokenizer_and_card
 from tokenmill.shards.entries import SourceEntry, SplitEntry, TokenizerEntry
@@ -25,14 +26,25 @@ from tokenmill.shards.manifest import Manifest
 USUAL_FRACTION = Settings().val_fraction
 
 
-def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -> Manifest:
-    """Write tokenizer, card and manifest, the last one last."""
+def commit(
+    plan: Plan,
+    previous: Manifest | None,
+    known_sources: Sequence[SourceEntry],
+    outcome: PreparationOutcome,
+) -> Manifest:
+    """Write tokenizer, card and manifest, the last one last.
+
+    `known_sources` are all inputs of the dataset that is added to.
+    """
     out = plan.workspace.out_dir
     state = (plan.workspace.root / "tokenizer.json").read_bytes()
-    sources = tuple(
-        SourceEntry(source.name, source.size, documents)
-        for source, documents in zip(plan.sources, outcome.documents_by_source, strict=True)
-    )
+    sources = [
+        *known_sources,
+        *(
+            SourceEntry(source.name, source.size, documents)
+            for source, documents in zip(plan.sources, outcome.documents_by_source, strict=True)
+        ),
+    ]
     settings = {**plan.settings.to_json(for_manifest=True), "split": outcome.split}
     if held_out := files_by_split(plan.sources):
         settings["val_input"] = held_out
@@ -45,12 +57,14 @@ def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -
         dtype=plan.dtype.name,
         tokens_per_shard=plan.settings.tokens_per_shard,
         splits=outcome.splits,
-        sources=sources,
         settings=settings,
         books=outcome.accounts,
     )
     if previous is not None:
         manifest = _together(previous, manifest)
+    manifest, listed = record(manifest, sources, plan.folder)
+    if manifest.sources_file is not None:
+        write_atomically(out / manifest.sources_file.file, listed)
     write_tokenizer_and_card(out, manifest, state, _command(plan))
     for name, split in outcome.splits.items() if plan.destination is None else ():
         for shard in split.shards:
@@ -60,6 +74,9 @@ def commit(plan: Plan, previous: Manifest | None, outcome: PreparationOutcome) -
     with new_file(plan.workspace.published_file) as file:
         file.write(manifest_hash(manifest).encode())
     manifest.write(out)
+    for path in out.glob("sources-*.jsonl"):  # of the manifest before this one
+        if manifest.sources_file is None or path.name != manifest.sources_file.file:
+            path.unlink()
     return manifest
 
 
@@ -74,7 +91,7 @@ def _sync(path: Path) -> None:
 
 
 def _together(before: Manifest, added: Manifest) -> Manifest:
-    """The dataset that was there with the new shards, sources and counts after its own."""
+    """The dataset that was there with the new shards and counts after its own."""
     splits = dict(before.splits)
     for name, split in added.splits.items():
         splits[name] = SplitEntry.of(
@@ -91,7 +108,6 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
         before,
         tokenizer=added.tokenizer,  # the same one; `convert` may have stored it in another way
         splits=splits,
-        sources=(*before.sources, *added.sources),
         settings={
             **before.settings,
             "added": [*before.settings.get("added", ()), dict(added.settings)],

@@ -7,6 +7,7 @@ From the decisions follows the layout: which tokens go to which shard.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Searched, write_runs
 from tokenmill.preparation.stages.encoded import CONTINUES, OPEN, read_part, split_of
 from tokenmill.preparation.stages.join import load_joined
-from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt, read_once
+from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.workspace.work_folder import leaves_receipt, read_once
 from tokenmill.shards.layout import ShardPlan, Stretch, lay_out
 from tokenmill.text.cleaning.dedup import HASH, in_hashes
 
@@ -71,8 +73,8 @@ def count_decisions(out_dir: str, part: int, decision: Decision) -> Receipt:
 
 
 def choose_split(
-    decision: Decision, counted: list[Receipt], val_fraction: float, *, by_hash: bool
-) -> tuple[Decision, list[Receipt]]:
+    decision: Decision, counted: Sequence[Receipt], val_fraction: float, *, by_hash: bool
+) -> tuple[Decision, Sequence[Receipt]]:
     """Keep the split by hash if it must be (`by_hash`) or there are enough documents for it."""
     num_documents = sum(sum(part["documents"][:2]) for part in counted)
     enough = val_fraction > 0 and num_documents * val_fraction >= ENOUGH_VAL_DOCUMENTS
@@ -141,7 +143,9 @@ class Layout:
     decision: Decision
 
 
-def make_layout(plan: Plan, decision: Decision, counted: list[Receipt], *, first: int) -> Layout:
+def make_layout(
+    plan: Plan, decision: Decision, counted: Sequence[Receipt], *, first: int
+) -> Layout:
     """Prefix sums over the parts give every shard its range of an axis; kept for the tasks.
 
     `first` is the number of the first new shard.

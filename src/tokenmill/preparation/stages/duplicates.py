@@ -34,7 +34,8 @@ from tokenmill.preparation.stages.hash_runs import (
     write_places,
 )
 from tokenmill.preparation.workspace.old_dataset import old_manifest, tokens_and_ends
-from tokenmill.preparation.workspace.work_folder import Receipt, Workspace, leaves_receipt
+from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.workspace.work_folder import Workspace, leaves_receipt
 from tokenmill.shards.entries import ShardEntry
 from tokenmill.shards.manifest import Manifest
 from tokenmill.text.cleaning.dedup import (
@@ -118,13 +119,18 @@ class Searched:
 
     @classmethod
     def plan(
-        cls, stage: str, receipts: list[Receipt], held_out: list[tuple[int, int]] | None = None
+        cls,
+        stage: str,
+        receipts: Sequence[Sequence[Receipt]],
+        held_out: list[tuple[int, int]] | None = None,
     ) -> "Searched":
-        """So many partitions that each stays within its share of memory."""
-        total = sum(sum(receipt["runs"]) for receipt in receipts)
-        group = 1 if len(receipts) <= MOST_FILES else math.isqrt(len(receipts) - 1) + 1
+        """So many partitions that each stays within its share of memory; `receipts` are those of
+        the tasks that left runs, stage by stage."""
+        total = sum(sum(receipt["runs"]) for found in receipts for receipt in found)
+        num_units = sum(map(len, receipts))
+        group = 1 if num_units <= MOST_FILES else math.isqrt(num_units - 1) + 1
         partitions = max(1, -(-total // HASHES_PER_PARTITION))
-        return cls(stage, len(receipts), partitions, group, held_out)
+        return cls(stage, num_units, partitions, group, held_out)
 
     @property
     def num_groups(self) -> int:

@@ -21,8 +21,9 @@ from tokenmill.preparation.stages.encoded import (
     TextEncoder,
 )
 from tokenmill.preparation.stages.unit_text import chunks_to_encode, kept_chunks, naming_source
+from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.under_way import UnderWay
-from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt
+from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import LineDropper
 from tokenmill.text.reading.bad_input import MOST_PLACES, BadInputPlace
 from tokenmill.text.reading.chunks import Chunk, Edge

@@ -6,6 +6,7 @@ own. The list of parts, with these in their places, is the whole dataset in inpu
 """
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from tokenmill.preparation.stages.encoded import (
     TextEncoder,
     read_part,
 )
-from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt, read_once
+from tokenmill.preparation.workspace.receipt_log import Receipt, StageReceipts
+from tokenmill.preparation.workspace.work_folder import leaves_receipt, read_once
 
 EncodedPart = dict[str, Any]
 JOINED_FILE = "joined.json"
@@ -58,15 +60,17 @@ def load_joined(path: Path) -> JoinedParts:
 def join_units(out_dir: str, _number: int = 0) -> Receipt:
     """Task: leave the list of all parts. One task, since a document may run through all units."""
     plan = load_plan(out_dir)
-    units = range(len(plan.units))
-    joined = join_edges(plan, [plan.workspace.receipt_of_done("units", unit) for unit in units])
+    units = [str(unit) for unit in range(len(plan.units))]
+    logs = plan.workspace.receipts("units")
+    logs.refresh()
+    joined = join_edges(plan, StageReceipts(logs, units))
     keep(plan.workspace.root / JOINED_FILE, orjson.dumps(asdict(joined)))
     edges = [part["name"] for part in joined.parts if part["name"].endswith(".edge")]
     files = [f"../units/{name}.{kind}" for name in edges for kind in ("tokens", "rows")]
     return plan.workspace.leave_receipt("joined", "all", [f"../{JOINED_FILE}", *files], {})
 
 
-def join_edges(plan: Plan, receipts: list[Receipt]) -> JoinedParts:
+def join_edges(plan: Plan, receipts: Iterable[Receipt]) -> JoinedParts:
     """Walk over the units in order; memory is that of one edge."""
     parts: list[EncodedPart] = []
     encoder = TextEncoder(plan)

@@ -24,7 +24,8 @@ from pathlib import Path
 import numpy as np
 
 from tokenmill.preparation.plan import Plan, load_plan
-from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt
+from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
@@ -144,15 +145,14 @@ class Unpacking:
     def __init__(self, plan: Plan, out_dir: str, workers: int) -> None:
         self._plan, self._out_dir = plan, out_dir
         files = files_to_unpack(plan)
-        self._waiting = deque(range(len(files)))
+        self._waiting = deque(unpack_file.missing([(out_dir, n) for n in range(len(files))]))
         self._is_stopped = threading.Event()
         self._error: BaseException | None = None
-        for number, source in enumerate(files):
-            if unpack_file.find(out_dir, number) is None:
-                _ends_file(plan, source).unlink(missing_ok=True)  # of a run that was killed
+        for number in self._waiting:
+            _ends_file(plan, files[number]).unlink(missing_ok=True)  # of a run that was killed
         self._threads = [
             threading.Thread(target=self._work, daemon=True)
-            for _ in range(min(workers, len(files)))
+            for _ in range(min(workers, len(self._waiting)))
         ]
         for thread in self._threads:
             thread.start()

@@ -17,7 +17,8 @@ from tokenmill.preparation.stages.decide import DROPPED, Decision, decisions_on
 from tokenmill.preparation.stages.encoded import read_part
 from tokenmill.preparation.stages.join import load_joined
 from tokenmill.preparation.words.word_runs import CountedWords, add_up, partition_of
-from tokenmill.preparation.workspace.work_folder import Receipt, leaves_receipt
+from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.tokens.training.words import END, WordCounter
 
 MOST_PARTS_PER_GROUP = 8  # of 16 MB of text

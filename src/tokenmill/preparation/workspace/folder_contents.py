@@ -12,6 +12,7 @@ from tokenmill.base.hashing import regular
 from tokenmill.errors import FormatError
 from tokenmill.preparation.settings import Settings, list_other_settings
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
+from tokenmill.shards.entries import SourceEntry
 from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER, Manifest
 from tokenmill.text.inputs.open_input import Source
 
@@ -39,7 +40,7 @@ def manifest_hash(manifest: Manifest) -> str:
 
 def sizes_of_files(manifest: Manifest) -> dict[str, int]:
     """Every file that the manifest answers for, and how large it must be."""
-    sizes = {manifest.tokenizer.state.file: manifest.tokenizer.state.num_bytes}
+    sizes = {file.file: file.num_bytes for file in manifest.files_beside_shards}
     for split in manifest.splits.values():
         for shard in split.shards:
             sizes |= {file.file: file.num_bytes for file in shard.files}
@@ -92,17 +93,18 @@ def recorded_held_out(manifest: Manifest | None) -> dict[str, list[str]]:
 
 def list_differences_from(
     found: Manifest,
+    known: Sequence[SourceEntry],
     made_ns: int,
     wanted: Mapping[str, Any],
     sources: Sequence[Source],
     piped: str | None,
 ) -> list[str]:
-    """What is not as in the dataset that is there, a line each.
+    """What is not as in the dataset that is there, a line each; `known` are all its inputs.
 
     A file has changed if it is newer than the dataset; standard input, if its hash `piped` is
     another one.
     """
-    recorded = {(source.name, source.num_bytes) for source in found.sources}
+    recorded = {(source.name, source.num_bytes) for source in known}
     ours = {(source.name, source.size) for source in sources}
     lines = list_other_settings(recorded_settings(found), wanted)
     lines += [f"input {name}   {n:,} bytes is new" for name, n in sorted(ours - recorded)]
@@ -123,9 +125,11 @@ def _piped_into(manifest: Manifest) -> set[str]:
     return {run["standard_input"] for run in runs if "standard_input" in run}
 
 
-def in_already(found: Manifest, sources: Sequence[Source], piped: str | None) -> list[str]:
+def in_already(
+    found: Manifest, known: Sequence[SourceEntry], sources: Sequence[Source], piped: str | None
+) -> list[str]:
     """The sources that seem to be in the dataset: of a file it knows no more than name and size."""
-    recorded = {(source.name, source.num_bytes) for source in found.sources}
+    recorded = {(source.name, source.num_bytes) for source in known}
     return [
         source.name
         for source in sources

@@ -48,7 +48,7 @@ from tokenmill.text.inputs.open_input import Source
 
 _OUR_OBJECT = re.compile(
     r"(?:v-[0-9a-f]{16}/)?(?:[\w-]+/shard_\d+\.\S+|tokenizer_state\.json)"
-    r"|block_hashes-[0-9a-f]{16}\.xxh3"
+    r"|block_hashes-[0-9a-f]{16}\.xxh3|(?:v-[0-9a-f]{16}/)?sources-[0-9a-f]{16}\.jsonl"
 )
 
 
@@ -80,12 +80,12 @@ class RemoteTarget(Target):
         start = f"{key}/" if key else ""
         return {r.key.removeprefix(start): r.size for r in objects.list_records(self.name)}
 
-    def read_state(self, state: FileEntry) -> bytes:
-        where = join(self.name, state.file)
+    def read_file(self, file: FileEntry) -> bytes:
+        where = join(self.name, file.file)
         data = objects.read_all(where, at_most=MAX_BYTES)
-        if data is None or xxhash.xxh3_128_hexdigest(data) != state.xxh3_128:
+        if data is None or xxhash.xxh3_128_hexdigest(data) != file.xxh3_128:
             raise CorruptShardError(
-                f"{where} is not what its manifest says (xxh3-128 {state.xxh3_128})",
+                f"{where} is not what its manifest says (xxh3-128 {file.xxh3_128})",
                 hint=self.remedy,
             )
         return data
@@ -116,7 +116,8 @@ class RemoteTarget(Target):
         here = self.workspace.out_dir
         claim = Claim.of(self.workspace, self.name)
         manifest = Manifest.load(here)
-        upload_file(claim, here, manifest.tokenizer.state.file)
+        for entry in manifest.files_beside_shards:
+            upload_file(claim, here, entry.file)
         refuse_changed(self.workspace, manifest, self.name)
         upload_block_hashes(self.workspace, manifest, self.previous, self.name)
         claim.check()

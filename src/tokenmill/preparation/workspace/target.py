@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -31,8 +32,9 @@ from tokenmill.preparation.workspace.folder_contents import (
     recorded_settings,
     refuse_damaged,
 )
+from tokenmill.preparation.workspace.recorded_sources import all_sources
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.shards.entries import FileEntry
+from tokenmill.shards.entries import FileEntry, SourceEntry
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.storage import is_remote
 from tokenmill.text.inputs.open_input import Source
@@ -103,9 +105,14 @@ class Target:
         except OSError:
             return None
 
-    def read_state(self, state: FileEntry) -> bytes:
-        """The tokenizer that is stored with the dataset that is there."""
-        return read_regular(self.out_dir / state.file)
+    def read_file(self, file: FileEntry) -> bytes:
+        """A small file of the dataset that is there."""
+        return read_regular(self.out_dir / file.file)
+
+    @cached_property
+    def known_sources(self) -> Sequence[SourceEntry]:
+        """Every input of the dataset that is there."""
+        return () if self.found is None else all_sources(self.found, self.read_file)
 
     def folder_for(self, settings: Settings, sources: Sequence[Source]) -> str:
         """The folder inside the dataset that new files go to, with a slash at its end."""
@@ -152,7 +159,7 @@ class Target:
             return load_tokenizer(Settings(**given))
         record = self.previous.tokenizer
         file = f"{self.name}/{record.state.file}"
-        stored = from_bytes(self.read_state(record.state), file)
+        stored = from_bytes(self.read_file(record.state), file)
         check_stated(
             stored,
             file,
@@ -198,7 +205,8 @@ class Target:
             hash_standard_input(self.workspace, sources),
             wanted.to_json(for_manifest=True),
         )
-        if lines := list_differences_from(found, self.finished_at(), asked, sources, piped):
+        known, made = self.known_sources, self.finished_at()
+        if lines := list_differences_from(found, known, made, asked, sources, piped):
             raise other_settings(
                 f"{self.name} holds a dataset",
                 lines,
@@ -209,7 +217,8 @@ class Target:
         """The sources that seem to be in the dataset that is added to."""
         if self.previous is None:
             return []
-        return in_already(self.previous, sources, hash_standard_input(self.workspace, sources))
+        piped = hash_standard_input(self.workspace, sources)
+        return in_already(self.previous, self.known_sources, sources, piped)
 
     def _refuse_same_again(self, sources: list[Source]) -> None:
         if len(self._in_already(sources)) == len(sources):

@@ -15,7 +15,7 @@
     units/N.M.tokens     encoded documents of unit N, with N.M.rows, a table of them
     joined.json          all of these in order
     shards/              receipts of finished shards; the shards themselves are in their places
-    */N.json             the receipt of each of these: written after it, so it proves it is whole
+    receipts/STAGE/      the receipts of each of these: written after it, so it proves it is whole
 
 A task is a function of the output folder and a few small values. It writes under a name of its own,
 renames, then leaves the receipt: it can be killed anywhere, run twice, or run by two machines at
@@ -27,24 +27,30 @@ it: that is how many machines share a stage without talking to each other
 import functools
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import orjson
-import xxhash
-
-from tokenmill.base.atomic import is_temporary, keep, new_file, remove, sync_file
+from tokenmill.base.atomic import is_temporary, keep, remove, sync_file
 from tokenmill.base.hashing import hash_file
 from tokenmill.base.human import one_line
 from tokenmill.errors import PrepareError
+from tokenmill.preparation.workspace.receipt_log import (
+    FOLDER as RECEIPTS,
+)
+from tokenmill.preparation.workspace.receipt_log import (
+    Receipt,
+    ReceiptLogs,
+    StageReceipts,
+    add_receipt,
+    begin_new_log,
+)
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 
 STANDARD_INPUT = "standard-input"
 WORTH_KEEPING_BYTES = 64 << 20
 """Cleaned text, hashes and ids of a preparation of other settings that are not thrown away."""
-Receipt = dict[str, Any]
 ReceiptName = Callable[..., tuple[str, str]]
 Loaded = TypeVar("Loaded")
 Known = dict[str, tuple[int, str]]
@@ -72,28 +78,24 @@ class Workspace:
         """A file of a stage, such as `units/12.edges`."""
         return self.root / stage / name
 
+    def receipts(self, stage: str) -> ReceiptLogs:
+        """All receipts of a stage; whether the files of one are still there, `receipt` knows."""
+        return _logs_in(str(self.root / RECEIPTS / stage))
+
     def receipt(self, stage: str, name: str) -> Receipt | None:
         """The receipt of a finished task, or None when there is none that can be trusted.
 
-        A receipt has a hash of itself and names its files with size and hash: what is gone, cut
-        or changed is made again.
+        A receipt names the files of its task with size and hash: what is gone, cut or changed is
+        made again.
         """
+        found, folder = self.receipts(stage).get(name), str(self.root / stage)
         try:
-            found: Receipt = orjson.loads(self.path(stage, f"{name}.json").read_bytes())
-            if found.pop("xxh3_128") != _hash_of(found):
-                return None
-            for file, (size, _) in found["files"].items():
-                if self.path(stage, file).stat().st_size != size:
+            for file, (size, _) in found["files"].items() if found is not None else ():
+                if os.stat(f"{folder}/{file}").st_size != size:
                     return None
-        except (FileNotFoundError, orjson.JSONDecodeError, KeyError, AttributeError, TypeError):
+        except FileNotFoundError:
             return None
         return found
-
-    def receipt_of_done(self, stage: str, number: int) -> Receipt:
-        """The receipt of a task of an earlier stage."""
-        receipt = self.receipt(stage, str(number))
-        assert receipt is not None, f"{stage} {number} has no receipt"
-        return receipt
 
     def leave_receipt(
         self, stage: str, name: str, files: list[str] | Known, facts: dict[str, Any]
@@ -107,8 +109,7 @@ class Workspace:
         if shared := (self.root / "shared").exists():
             for file in files:
                 sync_file(self.path(stage, file))
-        with new_file(self.path(stage, f"{name}.json"), durable=shared) as out:
-            out.write(orjson.dumps({**receipt, "xxh3_128": _hash_of(receipt)}))
+        add_receipt(self.root / RECEIPTS / stage, name, receipt, durable=shared)
         return receipt
 
     def share(self) -> None:
@@ -131,14 +132,22 @@ class Workspace:
         is_same_boot = stamp.exists() and stamp.read_text() == _boot_id()
         if is_same_boot or (self.root / "shared").exists():
             return
-        for path in self.root.glob("*/*.json"):
-            receipt = self.receipt(path.parent.name, path.stem)
-            if receipt is None or any(
-                hash_file(path.parent / file) != known
-                for file, (_, known) in receipt["files"].items()
-            ):
-                path.unlink()
+        for folder in self.root.glob(f"{RECEIPTS}/*"):
+            logs = self.receipts(folder.name)
+            wrong = {name for name, receipt in logs.items() if not self._is_true(folder, receipt)}
+            if wrong:
+                logs.remove(wrong)
         stamp.write_text(_boot_id())
+
+    def _is_true(self, receipts: Path, receipt: Receipt) -> bool:
+        """Whether the files of a task are what its receipt says."""
+        try:
+            return all(
+                hash_file(self.path(receipts.name, file)) == known
+                for file, (_, known) in receipt["files"].items()
+            )
+        except FileNotFoundError:
+            return False
 
     def clean_temporary(self) -> None:
         """Remove what killed tasks left half written."""
@@ -170,6 +179,7 @@ class Workspace:
 
     def clear_work(self, keep: Iterable[str] = ()) -> None:
         """Remove what a preparation keeps for itself."""
+        begin_new_log()
         kept = {self.lock_file.name, self.claim_file.name, *keep}
         for path in self.root.iterdir():
             if path.name not in kept:
@@ -185,8 +195,10 @@ class Workspace:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-def _hash_of(receipt: Receipt) -> str:
-    return xxhash.xxh3_128_hexdigest(orjson.dumps(receipt))
+@functools.lru_cache(maxsize=32)
+def _logs_in(folder: str) -> ReceiptLogs:
+    """What this process knows of the receipts of a stage."""
+    return ReceiptLogs(Path(folder))
 
 
 def _boot_id() -> str:
@@ -239,7 +251,7 @@ def read_once(file: str) -> Callable[[Callable[[Path], Loaded]], ReadOnce[Loaded
 
 
 class TaskWithReceipt:
-    """A task function that is not run again where its receipt is found."""
+    """A task function that leaves a receipt, by which it is known to be done."""
 
     __name__: str
     __qualname__: str
@@ -249,12 +261,31 @@ class TaskWithReceipt:
         self._function, self._receipt = function, receipt
 
     def __call__(self, out_dir: str, *task: Any) -> Receipt:
-        """The receipt of the task, after running it if there was none."""
-        return self.find(out_dir, *task) or self._function(out_dir, *task)
+        """Run the task; its receipt."""
+        return self._function(out_dir, *task)
 
-    def find(self, out_dir: str, *task: Any) -> Receipt | None:
-        """The receipt that the task left, or None when it has to be run."""
-        return Workspace(out_dir).receipt(*self._receipt(out_dir, *task))
+    def missing(
+        self, tasks: Sequence[tuple[Any, ...]], whose: Callable[[int], bool] = lambda number: True
+    ) -> list[int]:
+        """Which of these tasks have to be run: by their receipts, and, for those that `whose`
+        chooses, by the files that these name."""
+        if not tasks:
+            return []
+        workspace, stage = Workspace(tasks[0][0]), self._receipt(*tasks[0])[0]
+        logs = workspace.receipts(stage)
+        logs.refresh()
+        return [
+            number
+            for number, task in enumerate(tasks)
+            if not logs.has(name := self._receipt(*task)[1])
+            or (whose(number) and workspace.receipt(stage, name) is None)
+        ]
+
+    def receipts(self, tasks: Sequence[tuple[Any, ...]]) -> StageReceipts:
+        """The receipts of these tasks, which are done."""
+        logs = Workspace(tasks[0][0]).receipts(self._receipt(*tasks[0])[0])
+        logs.refresh()
+        return StageReceipts(logs, [self._receipt(*task)[1] for task in tasks])
 
     def __reduce__(self) -> str:
         return self.__qualname__  # by name, as functions travel
@@ -265,8 +296,7 @@ def leaves_receipt(receipt: ReceiptName) -> Callable[[Callable[..., Receipt]], T
     return lambda function: TaskWithReceipt(function, receipt)
 
 
-def bytes_and_tokens(result: tuple[int, Receipt]) -> tuple[int, int]:
+def bytes_and_tokens(receipt: Receipt) -> tuple[int, int]:
     """Bytes read and tokens made by a task, for the progress shown."""
-    receipt = result[1]
     tokens = sum(part["tokens"] for part in receipt.get("parts", ()))
     return receipt.get("counts", {}).get("bytes_in", 0), tokens
