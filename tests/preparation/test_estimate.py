@@ -6,6 +6,7 @@ import json
 import pytest
 
 from tokenmill.base.progress import Progress
+from tokenmill.preparation.budget import estimate as module
 from tokenmill.preparation.budget.estimate import estimate
 from tokenmill.preparation.prepare import prepare
 
@@ -43,7 +44,7 @@ class Sizes(Progress):
 
 @pytest.mark.parametrize("dedup", ["lines", "documents", "none"])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.txt"])
-def test_the_room_that_is_needed_at_the_most(tmp_path, english, code, dedup, name):
+def test_the_room_that_is_needed_at_the_most(tmp_path, monkeypatch, english, code, dedup, name):
     """Looked at after each task: of a unit the text is then gone, and all ids are there."""
     texts = [*english[:20], *code[:20]]
     lines = [json.dumps({"text": text}) for text in texts]
@@ -51,6 +52,8 @@ def test_the_room_that_is_needed_at_the_most(tmp_path, english, code, dedup, nam
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
     sizes = Sizes(tmp_path / "out")
 
+    unit_bytes = len(data) // 20
+    monkeypatch.setattr(module, "UNIT_BYTES", unit_bytes)
     expected = estimate(tmp_path / name, dedup=dedup, workers=1)
     prepare(
         tmp_path / name,
@@ -58,7 +61,7 @@ def test_the_room_that_is_needed_at_the_most(tmp_path, english, code, dedup, nam
         dedup=dedup,
         workers=1,
         progress=sizes,
-        unit_bytes=len(data) // 20,
+        unit_bytes=unit_bytes,
     )
 
     text = len(data) if dedup == "lines" else 0

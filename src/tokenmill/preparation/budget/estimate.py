@@ -22,7 +22,7 @@ from tokenmill.text.cleaning.clean_chunks import CleanChunk, clean_chunk, lines_
 from tokenmill.text.cleaning.dedup import hash_all
 from tokenmill.text.cleaning.line_work import hash_selected, without_lines
 from tokenmill.text.inputs.open_input import Source
-from tokenmill.text.inputs.units import Unit, cut_into_units
+from tokenmill.text.inputs.units import Unit, choose_unit_bytes, cut_into_units, worth_unpacking
 from tokenmill.text.reading.chunks import Chunk, Edge
 from tokenmill.text.reading.read import read_unit
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer
@@ -33,6 +33,7 @@ END_BYTES = 8  # of a document in the .ends file of its shard
 STRIDE_BYTES = 256 << 10  # read so much here and there, rather than one stretch
 FEWEST, MOST = 16, 1024  # pieces read: all of a small input, 256 MB of a large one
 WHOLE_FILE_BYTES = 4 << 20  # read so much of a file that can only be read from its start
+UNPACKED_OF_TEXT = 1.1  # what cleaning removes, and what JSON adds
 
 
 @dataclass(frozen=True)
@@ -165,21 +166,26 @@ class _Sample:
     def peak(self, sources: list[Source], disk_bytes: int, itemsize: int, workers: int) -> int:
         """The most there is: when the first units are encoded, or when all shards are there.
 
-        Hashes stay to the end, twice if those of many units are merged. The text that is kept for
+        Hashes are there twice if those of many units are merged. The text that is kept for
         the second pass is removed with the end of its unit; of the units that are under way at
-        once, half is done on average.
+        once, half is done on average. Hashes, and what is unpacked, stay to the end.
         """
         documents = self.scaled(self.documents, sources)
-        copies = 1 if len(cut_into_units(sources, UNIT_BYTES)) <= MOST_FILES else 2
-        hashes = copies * ENTRY.itemsize * self.scaled(self.hashes, sources)
+        unit_bytes = choose_unit_bytes(sources, UNIT_BYTES)
+        units = cut_into_units(sources, unit_bytes, unpacked=worth_unpacking(sources))
+        copies = 1 if len(units) <= MOST_FILES else 2
+        packed = {unit.source for unit in units if unit.start and sources[unit.source].compression}
+        text_of_packed = self.scaled(self.text, [sources[number] for number in packed])
+        stays = round(UNPACKED_OF_TEXT * text_of_packed)
+        stays += copies * ENTRY.itemsize * self.scaled(self.hashes, sources)
         parts = itemsize * self.scaled(self.encoded, sources) + ROW.itemsize * documents
         if self.settings.dedup != "lines":
-            return hashes + parts + disk_bytes
+            return stays + parts + disk_bytes
         largest = max(s.size if s.compression else min(s.size, UNIT_BYTES) for s in sources)
         total = sum(source.size for source in sources)
         under_way = min(1.0, (workers + 1) / 2 * largest / max(1, total))
         text = self.scaled(self.text, sources)
-        return hashes + max(text + round(under_way * parts), parts + disk_bytes)
+        return stays + max(text + round(under_way * parts), parts + disk_bytes)
 
     def _chunks(self, source: Source, unit: Unit) -> Iterator[Chunk]:
         cuts = self.tokenizer.cuts if self.tokenizer else None
