@@ -138,6 +138,7 @@ def prepare(
         "our_mb_per_s": size / min(r.seconds for r in ours) / 1e6,
         "their_mb_per_s": size / min(r.seconds for r in theirs) / 1e6,
         "times_as_fast": statistics.median(ratios),
+        "times_less_cpu": sum(r.cpu_seconds for r in theirs) / sum(r.cpu_seconds for r in ours),
         "our_peak_mb": max(r.peak_mb for r in ours),
         "their_peak_mb": max(r.peak_mb for r in theirs),
     }

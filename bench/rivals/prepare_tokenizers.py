@@ -13,7 +13,7 @@ BATCH = 200
 
 
 def main(tokenizer: str, text: str, out: str) -> None:
-    documents = Path(text).read_text(encoding="utf-8", newline="").split("<|endoftext|>")
+    documents = Path(text).read_bytes().decode().split("<|endoftext|>")
     package = of_sentencepiece if tokenizer.endswith(".model") else of_tokenizers
     encode = package(tokenizer)
     with open(out, "wb") as file:

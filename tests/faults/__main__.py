@@ -62,7 +62,7 @@ def fuzz(tally: Tally, scratch: Path, given: argparse.Namespace) -> None:
     from faults.fuzz import fuzz as run
     from faults.readers import READERS
 
-    most = given.cases or (12 if given.short else 3100)
+    most = given.cases or (12 if given.short else 3400)
     run(tally, scratch, given.readers or list(READERS), most, given.first)
 
 

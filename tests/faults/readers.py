@@ -315,7 +315,12 @@ READERS = {
         Reader("xz", _write("a.txt.xz", lzma.compress(LINES)), _read_compressed(lzma.decompress)),
         Reader("bz2", _write("a.txt.bz2", bz2.compress(LINES)), _read_compressed(bz2.decompress)),
         Reader("zst", _write("a.txt.zst", _zstd(LINES)), _read_compressed(_unzstd)),
-        Reader("tokenizer states", tokenizer_files.make_states, tokenizer_files.read_states),
+        Reader(
+            "tokenizer states",
+            tokenizer_files.make_states,
+            tokenizer_files.read_states,
+            ("tokenizers", "sentencepiece", "tiktoken"),
+        ),
         Reader("tiktoken", tokenizer_files.rank_file, tokenizer_files.read_ranks),
         Reader(
             "tokenizer.json",
@@ -328,6 +333,18 @@ READERS = {
             tokenizer_files.make_sentencepiece,
             tokenizer_files.read_tokenizer_json,
             ("sentencepiece",),
+        ),
+        Reader(
+            "sentencepiece, on gigatoken",
+            tokenizer_files.make_bpe_model,
+            tokenizer_files.read_tokenizer_json,
+            ("sentencepiece",),
+        ),
+        Reader(
+            "tokenizer.json with byte fallback",
+            tokenizer_files.make_pieces_json,
+            tokenizer_files.read_tokenizer_json,
+            ("tokenizers",),
         ),
         Reader("checkpoint", _make_checkpoint, _read_checkpoint, ("tokenmill.train.checkpoint",)),
         Reader("loader state", _make_loader_state, _read_loader_state),

@@ -190,6 +190,15 @@ def test_a_text_that_is_not_utf8_is_refused_before_gigatoken_sees_it(tmp_path, p
         load(str(tmp_path / "a.model")).encode_batch([b"a", b"a\xe6\xb0"])
 
 
+def test_a_model_with_a_piece_that_is_no_text_is_refused(tmp_path, plain):
+    """sentencepiece reads it, and fails when the piece is asked for."""
+    piece = b"<0xF0>"
+    (tmp_path / "a.model").write_bytes(plain.replace(piece, b"<0x\xff0>"))
+
+    with pytest.raises(FormatError, match="is not a SentencePiece model: 'utf-8' codec"):
+        load(str(tmp_path / "a.model"))
+
+
 def test_the_first_text_that_differs_is_found():
     one, other = load("bytes").encode_batch, load("gpt2").encode_batch
 

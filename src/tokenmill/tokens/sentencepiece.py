@@ -161,6 +161,7 @@ def _processor(model: bytes, where: str) -> Any:
     processor = SentencePieceProcessor()
     with failures_of("sentencepiece", f"read {where}, which is not a SentencePiece model"):
         loaded = processor.LoadFromSerializedProto(model)
+        processor.id_to_piece(list(range(processor.vocab_size())))  # every piece is text
     if not loaded:
         raise FormatError(f"{where} is not a SentencePiece model")
     return processor
