@@ -174,9 +174,9 @@ def run_peer(python: Path, peer: str, arguments: list[str]) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        return {"rows": 0, "seconds": 3 * LIMIT, "is_whole": False}
+        return {"ended": f"gave no batch for {3 * LIMIT} s"}
     if process.returncode:
-        raise RuntimeError(f"{peer} failed:\n{stderr[-2000:]}")
+        return {"ended": f"failed: {stderr.strip().splitlines()[-1:]}"}
     return json.loads(stdout.splitlines()[-1]) if arguments[0] == "read" else {}
 
 
@@ -249,19 +249,24 @@ def epochs(
             numbers = [cache_bytes // 4, BATCH_SIZE, BLOCK_SIZE, LIMIT]
             where = [f"s3://bench/{who}-{name}", str(cache), str(cache_bytes), order]
             result = run_peer(peers[who], who, ["read", *where, *map(str, numbers)])
-        requests, sent = (counts(endpoint) - before).tolist()
-        rows = max(1, result["rows"])
-        used = rows * BLOCK_SIZE * 2
-        found[f"{who}: {order}, {name}, a cache of {share:g} of it"] = shown = {
-            "seconds": round(result["seconds"], 2),
-            "million_tokens_a_second": round(used / 2e6 / result["seconds"], 1),
-            "bytes_read_for_each_used": round(sent / used, 3),
-            "requests_a_batch": round(requests * BATCH_SIZE / rows, 2),
-            "whole_epoch": result["is_whole"],
-        }
+        cost = (counts(endpoint) - before).tolist()
+        shown = result if "ended" in result else summary(result, *cost)
+        found[f"{who}: {order}, {name}, a cache of {share:g} of it"] = shown
         print(f"{who}: {order}, {name}, cache {share:g}: {json.dumps(shown)}", flush=True)
         shutil.rmtree(cache, ignore_errors=True)
     return found
+
+
+def summary(result: dict[str, Any], requests: int, sent: int) -> dict[str, Any]:
+    """What an epoch took, for each token and batch."""
+    used = result["rows"] * BLOCK_SIZE * 2
+    return {
+        "seconds": round(result["seconds"], 2),
+        "million_tokens_a_second": round(used / 2e6 / result["seconds"], 1),
+        "bytes_read_for_each_used": round(sent / used, 3),
+        "requests_a_batch": round(requests * BATCH_SIZE / result["rows"], 2),
+        "whole_epoch": result["is_whole"],
+    }
 
 
 def our_epoch(name: str, order: str, cache: Path, cache_bytes: int) -> dict[str, Any]:

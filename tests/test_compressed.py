@@ -19,6 +19,7 @@ from system_faults import RENAMES, injecting, needs_strace, small_disk
 
 import tokenmill
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError, TruncatedShardError
+from tokenmill.look.doctor.examine import examine
 from tokenmill.order.blocks import Blocks
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify
@@ -201,6 +202,11 @@ def test_inspect_says_what_compression_saves(both):
     assert {k: v for k, v in packed.items() if k not in different} == {
         k: v for k, v in plain.items() if k not in different
     }
+
+
+def test_the_doctor_says_of_compressed_shards_what_it_says_of_plain_ones(both):
+    plain, packed = (examine(both / name).to_json() for name in ("plain", "packed"))
+    assert {**packed, "path": ""} == {**plain, "path": ""}
 
 
 def test_a_damaged_file_in_the_cache_is_unpacked_again(both, tmp_path):

@@ -79,6 +79,10 @@ def test_a_cluster_makes_the_same_bytes_although_a_node_is_killed(cluster, tmp_p
     assert killer.node is None
     assert files_of(tmp_path / "out") == files_of(tmp_path / "expected")
 
+    for name, where in (("here", {"workers": 1, **SETTINGS}), ("there", ray)):
+        tokenmill.prepare(tmp_path / "corpus", tmp_path / name, compress="zstd:1", **where)
+    assert files_of(tmp_path / "there") == files_of(tmp_path / "here")
+
     (tmp_path / "bad.jsonl").write_text('{"text": "fine"}\n{"text": broken\n')
     with pytest.raises(BadInputError, match=r"bad\.jsonl") as caught:
         tokenmill.prepare(tmp_path / "bad.jsonl", tmp_path / "bad", **ray)

@@ -9,6 +9,8 @@ from hub.conftest import QUICK, TOKEN
 from hub.test_download import get, visible
 from look.build import documents, encoded, ours
 
+import tokenmill
+from tokenmill import verify
 from tokenmill.cli import main
 from tokenmill.errors import FormatError, NotADatasetError, UploadError
 from tokenmill.hub import upload
@@ -57,6 +59,21 @@ def test_what_goes_up_comes_down_the_same(hub, dataset, tmp_path):
         *("sample/train.parquet", "sample/val.parquet", "sample/val_code.parquet"),
     }
     assert done.commit == hub.refs[REPO, "main"]
+
+
+def test_a_compressed_dataset_goes_up_and_comes_down_the_same(hub, dataset, tmp_path):
+    packed = tmp_path / "packed"
+    tokenmill.convert(dataset, packed, compress="zstd:1")
+    push(packed)
+
+    get(tmp_path / "back", REPO)
+
+    sent = {name: data for name, data in visible(packed).items() if name != "README.md"}
+    back = visible(tmp_path / "back")
+    assert {name: back[name] for name in sent} == sent
+    assert verify(tmp_path / "back", full=True).damaged == []
+    ours, theirs = (tokenmill.open(each, "all") for each in (dataset, tmp_path / "back"))
+    assert theirs.fingerprint == ours.fingerprint
 
 
 def test_only_files_of_the_dataset_go_up(hub, dataset):
