@@ -219,3 +219,226 @@ def test_an_edit_takes_at_most_a_kilobyte_of_the_state():
         loader.edit(Skip(steps=(3, 5)), note="x" * 1000)
     with pytest.raises(ValueError, match="write the numbers into a file"):
         loader.edit(Ban(documents=range(0, 1000, 2)))
+
+
+# Cap, and mixtures that end
+
+
+def test_a_capped_source_is_shared_out_to_the_others():
+    loader = mixed((1, 1))
+    loader.edit(Cap({"code": 2}))
+    batches = [next(loader) for _ in range(30)]
+    sources = np.concatenate([batch.sources for batch in batches])
+    starts = np.concatenate([batch.starts for batch in batches])
+
+    assert (sources == 1).sum() == 2 * 11
+    assert np.bincount(starts[sources == 1] // BLOCK).tolist() == [2] * 11
+    assert np.flatnonzero(sources == 1)[-1] < 64
+    assert loader.when(tokens=(1, 2), source="code", epochs=[0, 1, 2, 3]) == loader.when(
+        tokens=(1, 2), source="code", epochs=[0, 1]
+    )
+
+
+def test_a_cap_can_end_the_order_and_can_be_lifted_where_it_ends():
+    loader = mixed((1, 1))
+    loader.edit(Cap({"code": 2}, then="end"))
+    sources = np.concatenate([batch.sources for batch in loader])
+
+    assert len(loader) == len(sources) // 8
+    assert (sources == 1).sum() <= 2 * 11 <= (sources == 1).sum() + 8
+    assert list(loader) == []
+    fresh = mixed((1, 1))
+    fresh.edit(Cap({"code": 2}, then="end"))
+    fresh.edit(Cap({"code": None}), at=2)
+    with pytest.raises(TypeError, match="endless"):
+        len(fresh)
+
+
+def test_a_cap_that_was_reached_before_holds_at_once():
+    loader = mixed((1, 1))
+    served(loader, 8)
+    loader.edit(Cap({"code": 1}))
+
+    assert set(next(loader).sources) == {0}
+
+
+def test_caps_of_all_sources_end_the_order():
+    loader = mixed((1, 1))
+    loader.edit(Cap({"code": 2, "web": 1}))
+    samples = np.concatenate([batch.sources for batch in loader])
+
+    assert len(samples) == (2 * 11 + 50) // 8 * 8
+
+
+def test_a_mixture_ends_when_a_source_has_had_its_epochs():
+    loader = mixed((1, 1), epochs={"code": 1})
+    first = np.concatenate([batch.sources for batch in loader])
+    again = np.concatenate([batch.sources for batch in loader])
+
+    assert 11 - 8 < (first == 1).sum() <= 11
+    assert len(again) > 0
+    assert loader.stats()["left_out"]["samples"] < 8
+    with pytest.raises(ValueError, match="source is 'wiki'"):
+        mixed(epochs={"wiki": 1})
+    with pytest.raises(ValueError, match="of which no sample ever comes"):
+        mixed((1, 0), epochs={"code": 1})
+
+
+# Add
+
+
+def test_a_source_is_added_to_a_mixture_and_to_a_single_dataset():
+    new = numbered(20 * BLOCK + 1, first=5000)
+    for loader, weights in (
+        (mixed(), {"web": 1, "code": 1, "new": 2}),
+        (single(), {"data": 1, "new": 1}),
+    ):
+        before = served(loader, 3)
+        loader.edit(Add("new", new, weights=weights))
+        batches = [next(loader) for _ in range(32)]
+        sources = np.concatenate([batch.sources for batch in batches])
+        tokens = np.concatenate([batch.tokens for batch in batches])
+
+        assert (sources == len(weights) - 1).sum() == 128
+        assert (tokens[sources == len(weights) - 1] >= 5000).all()
+        assert loader.names[-1] == "new"
+        resumed = mixed() if len(weights) == 3 else single()
+        assert np.array_equal(served(resumed, 3), before)
+        resumed.load_state_dict(loader.state_dict(), sources={"new": new})
+        assert np.array_equal(served(resumed, 9), served(loader, 9))
+        with pytest.raises(ValueError, match="there is one already"):
+            loader.edit(Add("new", new, weights={**weights, "new": 3}))
+
+
+def test_added_data_is_opened_where_it_was_and_must_be_the_same(tmp_path):
+    path = tmp_path / "new.npy"
+    np.save(path, np.arange(5000, 5081, dtype=np.uint32))
+    loader = single()
+    loader.edit(Add("new", path, weights={"data": 1, "new": 1}))
+    state = json.loads(json.dumps(loader.state_dict()))
+    resumed = single()
+    resumed.load_state_dict(state)
+
+    assert np.array_equal(served(resumed, 9), served(loader, 9))
+    np.save(path, np.arange(6000, 6081, dtype=np.uint32))
+    with pytest.raises(OrderMismatchError, match="differs from sample 0 on"):
+        single().load_state_dict(state)
+    path.unlink()
+    with pytest.raises(OrderMismatchError, match="cannot be opened"):
+        single().load_state_dict(state)
+
+
+# A mixture at resume
+
+
+def schedule(*stages):
+    times = [(at, {"web": web, "code": code}) for at, (web, code) in stages]
+    mixture = Mixture({"web": WEB, "code": CODE}, schedule=times)
+    return BatchLoader(mixture, batch_size=8, block_size=BLOCK)
+
+
+def test_a_mixture_that_agrees_up_to_the_saved_sample_is_accepted():
+    loader = schedule((0, (3, 1)), (40, (1, 1)))
+    served(loader, 7)
+    state = loader.state_dict()
+    for other, expected in (
+        (schedule((0, (3, 1)), (40, (1, 1)), (80, (0, 1))), [None, None, None, {1}]),
+        (schedule((0, (3, 1)), (40, (1, 1)), (56, (1, 0))), [{0}, {0}, {0}, {0}]),
+    ):
+        other.load_state_dict(state)
+        kinds = [set(next(other).sources) for _ in range(4)]
+
+        assert all(wanted in (None, kind) for wanted, kind in zip(expected, kinds, strict=True))
+        assert [each["kind"] for each in other.edits] == ["reweight"]
+        again = schedule((0, (3, 1)), (40, (1, 1)))
+        again.load_state_dict(other.state_dict())
+        assert np.array_equal(served(again, 9), served(other, 9))
+
+
+def test_a_mixture_with_another_past_is_refused_with_the_first_sample_that_differs():
+    loader = mixed((3, 1))
+    sources = np.concatenate([next(loader).sources for _ in range(7)])
+    other = mixed((1, 1))
+    others = np.concatenate([next(other).sources for _ in range(7)])
+    first = int(np.flatnonzero(sources != others)[0])
+
+    with pytest.raises(OrderMismatchError, match=f"sample {first} was of"):
+        mixed((1, 1)).load_state_dict(loader.state_dict())
+
+
+def test_other_weights_are_accepted_where_nothing_was_served():
+    state = mixed((3, 1)).state_dict()
+    other = mixed((0, 1))
+    other.load_state_dict(state)
+
+    assert set(next(other).sources) == {1}
+
+
+# Data that has grown
+
+
+@pytest.fixture
+def growing(tmp_path):
+    """A dataset of two shards, and the same after `--append` has added two more."""
+    rng = np.random.default_rng(3)
+
+    def write(name):
+        words = rng.choice(["red", "green", "blue", "grey"], (40, 12))
+        path = tmp_path / f"{name}.txt"
+        path.write_text("\n".join(" ".join(line) for line in words) + "\n")
+        return path
+
+    out = tmp_path / "data"
+    options = {"tokenizer": "bytes", "tokens_per_shard": 1500, "val_fraction": 0, "dedup": "none"}
+    tokenmill.prepare([write("one")], out, documents="line", **options)
+    before = tokenmill.open(out)
+    tokenmill.prepare([write("two")], out, append=True, documents="line", **options)
+    return before, tokenmill.open(out)
+
+
+@pytest.mark.parametrize("rows", ["windows", "packed"])
+def test_data_grown_by_append_joins_with_the_next_epoch(growing, rows):
+    before, after = growing
+    loader = BatchLoader(before, batch_size=4, block_size=64, rows=rows)
+    per_epoch = len(loader.windows())
+    rest = served(BatchLoader(before, batch_size=1, block_size=64, rows=rows), per_epoch)[12:]
+    served(loader, 3)
+    resumed = BatchLoader(after, batch_size=1, block_size=64, rows=rows)
+    resumed.load_state_dict(loader.state_dict())
+
+    assert np.array_equal(served(resumed, per_epoch - 12), rest)
+    assert resumed.epoch == 1
+    grown = BatchLoader(after, batch_size=1, block_size=64, rows=rows)
+    count = len(grown.windows())
+    epoch_1 = grown.windows(2 * count)
+    assert np.array_equal(served(resumed, count), [epoch_1[count + i] for i in range(count)])
+    assert resumed.edits[0]["kind"] == "grow"
+    once_more = BatchLoader(after, batch_size=4, block_size=64, rows=rows)
+    once_more.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
+    assert np.array_equal(served(once_more, 5), served(resumed, 20))
+
+
+def test_new_documents_can_be_a_source_of_their_own_at_once(growing):
+    before, after = growing
+    loader = BatchLoader(before, batch_size=4, block_size=64)
+    served(loader, 3)
+    tokens = (len(before), len(after))
+    loader.edit(Add("new", after, weights={"data": 1, "new": 1}, tokens=tokens))
+    batches = [next(loader) for _ in range(16)]
+    starts = np.concatenate([batch.starts[batch.sources == 1] for batch in batches])
+
+    assert len(starts) == 32
+    row = batches[0].tokens[batches[0].sources == 1][0]
+    assert np.array_equal(row, after[len(before) :][starts[0] : starts[0] + 65])
+    resumed = BatchLoader(before, batch_size=4, block_size=64)
+    resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+    assert np.array_equal(served(resumed, 5), served(loader, 5))
+
+
+def test_data_whose_old_shards_are_others_is_refused(growing):
+    before, after = growing
+    state = BatchLoader(before, block_size=64).state_dict()
+    other = after.part(1, len(after))
+
+    with pytest.raises(OrderMismatchError, match="the saved data"):
+        BatchLoader(other, block_size=64).load_state_dict(state)

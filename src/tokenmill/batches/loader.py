@@ -27,13 +27,14 @@ from tokenmill.batches.batch_maker import WindowSource
 from tokenmill.batches.edits.edit_record import record_edits
 from tokenmill.batches.edits.edit_values import Edit
 from tokenmill.batches.edits.edited_run import EditedRun
+from tokenmill.batches.edits.resumed_run import resumed_run
 from tokenmill.batches.loader_stats import left_out, report_end, stats_of_sources
 from tokenmill.batches.lookup import SamplePlace, Visit, place_in_row, tokens_to_find, visits_of
 from tokenmill.batches.mixture import Mixture
 from tokenmill.batches.prefetch import Prefetcher
 from tokenmill.batches.run.ordered_data import OrderedData, RowSettings
 from tokenmill.batches.run.passes import Passes
-from tokenmill.batches.state import STATE_FORMAT, read_state
+from tokenmill.batches.state import STATE_FORMAT
 from tokenmill.batches.usage import SourceUsage, usage_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.sample_order import SampleOrder
@@ -101,7 +102,8 @@ class BatchLoader:
             check_ids=check_ids,
         )
         self.data, self.epochs, self.prefetch = data, epochs, prefetch
-        self._run = EditedRun(OrderedData.of(data, settings))
+        self._given = OrderedData.of(data, settings)
+        self._run = EditedRun(self._given)
         self._passes = Passes.of(epochs, self._run.now)
         self._maker = self._run.now.maker(StepShare(batch_size, rank, world_size))
         self._samples = 0  # consumed, over all ranks
@@ -238,9 +240,10 @@ class BatchLoader:
         return self._run.fingerprint
 
     def _use(self, run: EditedRun) -> None:
+        passes = Passes.of(self.epochs, run.now)  # refuses here what cannot be applied
         self.close()  # batches that were made ahead may be others now
         self._run, self._maker = run, run.now.maker(self._maker.share)
-        self._passes = Passes.of(self.epochs, run.now)
+        self._passes = passes
 
     # Stopping and resuming
 
@@ -249,16 +252,11 @@ class BatchLoader:
 
         A run that was edited has one more, the list of `edits`.
         """
-        base = self._run.base
         return {
             "format": STATE_FORMAT,
             "samples": self._samples,
             "pass": self._pass,
-            "order_fingerprint": base.order.fingerprint(),
-            **base.order.to_json(),
-            "data_fingerprint": self.data.fingerprint,
-            "sources": list(base.names),
-            "num_tokens": [data.num_tokens for data in base.datasets],
+            **self._run.base.to_json(),
             **({"edits": self.edits} if self.edits else {}),
         }
 
@@ -270,9 +268,10 @@ class BatchLoader:
         Its edits come with it. `sources` are the data of sources that were added, by name; the
         others are opened where they were.
         """
-        with self._run.base.order.as_saved(state if isinstance(state, Mapping) else {}):
-            samples, number = read_state(state, self.state_dict())
-            self._use(self._run.of_state(state, samples, sources or {}))
+        run, samples, number = resumed_run(self._given, state, sources or {})
+        dropped_from = self._run
+        self._use(run)
+        dropped_from.warn_of_dropped(run)
         self._pass = self._passes.pass_of(samples, number)
         self._seek(samples)
 

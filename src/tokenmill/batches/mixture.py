@@ -58,8 +58,13 @@ class Mixture:
     @property
     def fingerprint(self) -> str:
         """A hash of the names of the sources and of their data."""
-        parts = [f"{n}={d.fingerprint}" for n, d in zip(self.names, self.datasets, strict=True)]
-        return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+        return fingerprint_of(self.names, self.datasets)
+
+
+def fingerprint_of(names: Sequence[str], datasets: Sequence[TokenDataset]) -> str:
+    """A hash of the names of some sources and of their data."""
+    parts = [f"{name}={data.fingerprint}" for name, data in zip(names, datasets, strict=True)]
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def parts_of(weights: Weights, names: Sequence[str]) -> tuple[int, ...]:

@@ -6,8 +6,7 @@ The tokens of a sample are a window, named by its first token, or pieces of docu
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -100,18 +99,19 @@ class SampleOrder:
         edited.skips, edited.end = skips, end
         return edited
 
-    @contextmanager
-    def as_saved(self, state: Mapping[str, Any]) -> Iterator[None]:
-        """Take the order of a state that was saved when `blocks` had other sizes, or leave all."""
-        before = self._windows
-        if self.sources[0].name == "blocks" and state.get("order") == FORMER_BLOCKS.name:
-            plain = [each for each in before if isinstance(each, SourceOrder)]
-            self._windows = [replace(each, arrangement=FORMER_BLOCKS) for each in plain]
-        try:
-            yield
-        except BaseException:
-            self._windows = before
-            raise
+    def with_former_blocks(self) -> "SampleOrder":
+        """This order with the sizes that `blocks` had before it followed the shards."""
+        former = copy.copy(self)
+        plain = [each for each in self._windows if isinstance(each, SourceOrder)]
+        former._windows = [replace(each, arrangement=FORMER_BLOCKS) for each in plain]
+        former._arrangement = FORMER_BLOCKS
+        return former
+
+    def with_stages(self, stages: Sequence[MixtureStage]) -> "SampleOrder":
+        """This order of a mixture with other stages."""
+        other = copy.copy(self)
+        other.stages, other._mixture = tuple(stages), MixtureOrder(stages, seed=self.seed)
+        return other
 
     @property
     def sources(self) -> Sequence[SourceOrder | RowOrder | EditedSource]:

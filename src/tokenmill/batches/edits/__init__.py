@@ -6,5 +6,6 @@ edit_record.py      the list of edits: each with its sample, note and fingerprin
 edited_run.py       a run and its edits; those of a saved state, whose past is proven
 find_banned.py      the tokens that a ban means, in the data of its source
 apply_edits.py      what each edit does to the order
+resumed_run.py      the run of a saved state, accepted where its past is the same
 edit_state.py       the same edits for a saved state
 """

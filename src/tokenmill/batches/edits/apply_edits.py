@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from tokenmill.batches.edits.edit_record import RecordedEdit
-from tokenmill.batches.edits.edit_values import Add, Ban, Cap, Reweight, Skip
+from tokenmill.batches.edits.edit_values import Add, Ban, Cap, Grow, Reweight, Skip
 from tokenmill.batches.edits.find_banned import ban_from
 from tokenmill.batches.mixture import parts_of, refuse_different_tokenizers
 from tokenmill.batches.run.ordered_data import OrderedData
+from tokenmill.order.edited.edited_source import EditedSource
 from tokenmill.order.edited.skips import Skips
 from tokenmill.order.mixture_order import ENDLESS, MixtureOrder, MixtureStage
 
@@ -28,6 +29,14 @@ def apply_edits(run: OrderedData, edits: Sequence[RecordedEdit]) -> OrderedData:
     for record in edits:
         edited.apply(record)
     return edited.finished()
+
+
+def stages_of(run: OrderedData, edits: Sequence[RecordedEdit]) -> list[tuple[int, tuple[int, ...]]]:
+    """Where stages of a mixture begin and their parts as asked for, without regard to caps."""
+    edited = _Editing(run)
+    for record in edits:
+        edited.apply(record)
+    return edited.wanted
 
 
 class _Editing:
@@ -68,6 +77,8 @@ class _Editing:
                 self._add(add)
             case Ban(source=source):
                 self._ban(record, self._number_of(source))
+            case Grow() as grow:
+                self._grow(grow)
 
     def finished(self) -> OrderedData:
         """The run with all edits."""
@@ -190,8 +201,15 @@ class _Editing:
         self.names.append(add.name)
         self.datasets.append(add.data)
         refuse_different_tokenizers(self.names, self.datasets)
-        self.sources.append(run.source_order(add.data, run.order.seed_of(number)))
+        self.sources.append(run.source_order(add.data, number))
         self.wanted = [(start, (*parts, 0)) for start, parts in self.wanted]
         self.stages = [stage._replace(parts=(*stage.parts, 0)) for stage in self.stages]
         self.is_mixture = True
         self._reweight(add.weights)
+
+    def _grow(self, grow: Grow) -> None:
+        number = self._number_of(grow.source)
+        source, index = self.sources[number], self._counts()[number]
+        edited = source if isinstance(source, EditedSource) else EditedSource(source)
+        self.sources[number] = edited.changed(index, self.run.source_order(grow.data, number))
+        self.datasets[number] = grow.data

@@ -10,9 +10,9 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
-from tokenmill.batches.edits.edit_values import KINDS, Edit, Skip, edit_from_json
+from tokenmill.batches.edits.edit_values import AnyEdit, Edit, Skip, edit_from_json
 from tokenmill.errors import OrderMismatchError
 
 MOST_BYTES = 1024
@@ -25,7 +25,7 @@ class RecordedEdit:
     """An edit, and the sample from which it holds."""
 
     at: int
-    edit: Edit
+    edit: AnyEdit
     note: str | None = None
     """Who asked for it, and why."""
     proof: Mapping[str, Any] = field(default_factory=dict)
@@ -61,8 +61,8 @@ def record_edits(
     `steps_begin_at` gives the first sample of a step, where steps are known.
     """
     for edit in edits:
-        if not isinstance(edit, tuple(KINDS.values())):
-            names = ", ".join(kind.__name__ for kind in KINDS.values())
+        if not isinstance(edit, Edit):
+            names = ", ".join(kind.__name__ for kind in get_args(Edit))
             raise TypeError(f"an edit is {edit!r:.100}; it must be one of: {names}")
     if note is not None and not isinstance(note, str):
         raise TypeError(f"note is {note!r:.100}; it must be a text")

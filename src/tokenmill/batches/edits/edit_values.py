@@ -150,6 +150,8 @@ class Add:
     data: Any
     """A TokenDataset, or a path for `tokenmill.open`."""
     weights: Mapping[str, Any]
+    tokens: Range | None = None
+    """Only these tokens of the data, such as those that `prepare --append` has added."""
 
     kind: ClassVar = "add"
 
@@ -159,17 +161,38 @@ class Add:
         object.__setattr__(self, "weights", _checked_weights(self.weights))
         if self.name not in self.weights:
             raise ValueError(f"weights have no {self.name!r}, the source that is added")
+        if self.tokens is not None:
+            object.__setattr__(self, "tokens", _checked_range("tokens", self.tokens))
 
     def to_json(self) -> dict[str, Any]:
         data = self.data if isinstance(self.data, (str, PathLike)) else self.data.path
-        return {"name": self.name, "data": fspath(data), "weights": _weights_json(self.weights)}
+        tokens = {} if self.tokens is None else {"tokens": list(self.tokens)}
+        weights = _weights_json(self.weights)
+        return {"name": self.name, "data": fspath(data), **tokens, "weights": weights}
+
+
+@dataclass(frozen=True)
+class Grow:
+    """More tokens at the end of a source, from its next epoch on: made when a run is resumed."""
+
+    source: str
+    data: Any = None
+
+    kind: ClassVar = "grow"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"source": self.source}
 
 
 Edit = Reweight | Skip | Ban | Cap | Add
-KINDS: dict[str, type[Edit]] = {each.kind: each for each in (Reweight, Skip, Ban, Cap, Add)}
+"""What a user can ask for."""
+AnyEdit = Edit | Grow
+KINDS: dict[str, type[AnyEdit]] = {
+    each.kind: each for each in (Reweight, Skip, Ban, Cap, Add, Grow)
+}
 
 
-def edit_from_json(kind: str, fields: Mapping[str, Any]) -> Edit:
+def edit_from_json(kind: str, fields: Mapping[str, Any]) -> AnyEdit:
     """The edit of this kind and these fields (`to_json`); refuses what is not one."""
     one_of("kind", kind, KINDS)
     made = KINDS[kind]

@@ -6,7 +6,7 @@ state and no others.
 
 import functools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +14,12 @@ from tokenmill.batches.edits.apply_edits import apply_edits
 from tokenmill.batches.edits.edit_record import (
     RecordedEdit,
     chain,
-    edits_from_json,
     edits_to_json,
     merge_edits,
     refuse_past,
 )
 from tokenmill.batches.edits.named_files import with_files
 from tokenmill.batches.run.ordered_data import OrderedData
-from tokenmill.dataset import TokenDataset
 
 log = logging.getLogger("tokenmill")
 
@@ -51,25 +49,14 @@ class EditedRun:
         """This run with more edits, none of them before a sample."""
         refuse_past(records, after)
         opened = [with_files(record, {}) for record in records]
-        return _checked(EditedRun(self.base, merge_edits(self.edits, opened)))
+        return EditedRun(self.base, merge_edits(self.edits, opened))
 
-    def of_state(
-        self, state: Mapping[str, Any], samples: int, sources: Mapping[str, TokenDataset]
-    ) -> "EditedRun":
-        """This run with the edits of a state that was saved at a sample, instead of its own."""
-        saved = edits_from_json(state.get("edits", []), state["order_fingerprint"], samples)
-        edits = tuple(with_files(record, sources) for record in saved)
-        identities = {record.identity for record in edits}
+    def warn_of_dropped(self, other: "EditedRun") -> None:
+        """Log the edits of this run that another one, which is used instead, does not have."""
+        kept = {record.identity for record in other.edits}
         for record in self.edits:
-            if record.identity not in identities:
+            if record.identity not in kept:
                 log.warning(
-                    "the state has no %s at sample %d: this edit is dropped",
+                    "the state that is loaded does not have the %s at sample %d: it is dropped",
                     *(record.edit.kind, record.at),
                 )
-        return _checked(EditedRun(self.base, edits))
-
-
-def _checked(run: EditedRun) -> EditedRun:
-    """Refuse edits that cannot be applied now, and not when the order is first asked for."""
-    assert run.now is not None
-    return run

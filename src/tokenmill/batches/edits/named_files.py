@@ -14,19 +14,24 @@ import numpy as np
 
 from tokenmill import dataset
 from tokenmill.batches.edits.edit_record import RecordedEdit
-from tokenmill.batches.edits.edit_values import Add, Ban
+from tokenmill.batches.edits.edit_values import Add, AnyEdit, Ban, Grow
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import OrderMismatchError, TokenmillError
 
 
 def with_files(record: RecordedEdit, sources: Mapping[str, TokenDataset]) -> RecordedEdit:
     """The edit with its data opened; `sources` are data that is to be taken instead, by name."""
-    edit = record.edit
+    edit: AnyEdit = record.edit
     if isinstance(edit, Add):
-        edit = replace(edit, data=_opened(edit, sources))
-        proof = {"data": edit.data.fingerprint, "num_tokens": edit.data.num_tokens}
+        data = _opened(edit, sources, record.proof.get("num_tokens"))
+        proof, edit = _proof_of(data), replace(edit, data=data)
         hint = f"give the data itself: load_state_dict(state, sources={{{edit.name!r}: data}})"
         what = f"the data of {edit.name!r}, {edit.data.path},"
+    elif isinstance(edit, Grow):
+        data = sources[edit.source]
+        edit = replace(edit, data=data.part(0, int(record.proof.get("num_tokens", len(data)))))
+        proof, what = _proof_of(edit.data), f"the data of {edit.source!r}, {edit.data.path},"
+        hint = "open the data with which the run was resumed"
     elif isinstance(edit, Ban) and isinstance(edit.documents, str):
         content = _content(edit.documents)
         proof = {"file": hashlib.blake2b(content, digest_size=16).hexdigest()}
@@ -72,17 +77,28 @@ def _numbers(content: bytes, path: str) -> np.ndarray:
     return distinct
 
 
-def _opened(add: Add, sources: Mapping[str, TokenDataset]) -> TokenDataset:
+def _proof_of(data: TokenDataset) -> dict[str, Any]:
+    return {"data": data.fingerprint, "num_tokens": data.num_tokens}
+
+
+def _opened(add: Add, sources: Mapping[str, TokenDataset], num_tokens: int | None) -> TokenDataset:
+    """The data of an added source; `num_tokens` is what it had, and it may have grown since."""
     data = sources.get(add.name, add.data)
-    if isinstance(data, TokenDataset):
-        return data
-    try:
-        return dataset.open(data)
-    except (OSError, TokenmillError) as error:
-        raise OrderMismatchError(
-            f"the data of the added source {add.name!r} cannot be opened at {data}: {error}",
-            hint=f"give it: load_state_dict(state, sources={{{add.name!r}: data}})",
-        ) from error
+    if not isinstance(data, TokenDataset):
+        try:
+            data = dataset.open(data)
+        except (OSError, TokenmillError) as error:
+            raise OrderMismatchError(
+                f"the data of the added source {add.name!r} cannot be opened at {data}: {error}",
+                hint=f"give it: load_state_dict(state, sources={{{add.name!r}: data}})",
+            ) from error
+    first, stop = add.tokens or (0, num_tokens or len(data))
+    if stop > len(data):
+        raise ValueError(
+            f"tokens {first} to {stop} of {data.path} are to be added as {add.name!r}, and it has "
+            f"{len(data):,}"
+        )
+    return data if (first, stop) == (0, len(data)) else data.part(first, stop)
 
 
 def _first_difference(saved: Mapping[str, Any], here: Mapping[str, Any]) -> str:

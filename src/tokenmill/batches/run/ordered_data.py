@@ -14,10 +14,11 @@ from tokenmill.batches.augment.augmenter import make_augmenter
 from tokenmill.batches.augment.known_ids import IdRules
 from tokenmill.batches.batch_maker import BatchMaker
 from tokenmill.batches.gather import check_dtype
-from tokenmill.batches.mixture import Mixture
+from tokenmill.batches.mixture import Mixture, fingerprint_of
 from tokenmill.batches.rows.document_rows import DocumentRows, check_begin_token
 from tokenmill.batches.rows.window_rows import WindowRows
 from tokenmill.dataset import TokenDataset
+from tokenmill.order.mixture_order import MixtureStage
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.sample_order import SampleOrder, check_rows
 from tokenmill.order.simple_orders import Arrangement
@@ -86,12 +87,18 @@ class OrderedData:
     @classmethod
     def of(cls, data: TokenDataset | Mixture, settings: RowSettings) -> "OrderedData":
         """That of a run without edits; refuses data and settings that do not fit together."""
-        names: tuple[str, ...] = ("data",)
-        datasets: tuple[TokenDataset, ...]
         if isinstance(data, Mixture):
-            names, datasets, stages = data.names, data.datasets, data.stages
-        else:
-            datasets, stages = (data,), None
+            return cls._made(data.names, data.datasets, data.stages, settings)
+        return cls._made(("data",), (data,), None, settings)
+
+    @classmethod
+    def _made(
+        cls,
+        names: tuple[str, ...],
+        datasets: tuple[TokenDataset, ...],
+        stages: tuple[MixtureStage, ...] | None,
+        settings: RowSettings,
+    ) -> "OrderedData":
         augmenter = settings.augmenter(datasets)
         check_rows(
             settings.rows,
@@ -120,6 +127,27 @@ class OrderedData:
         )
         return cls(names, datasets, order, settings)
 
+    def with_datasets(self, datasets: Sequence[TokenDataset]) -> "OrderedData":
+        """The same with other data."""
+        return self._made(self.names, tuple(datasets), self.order.stages, self.settings)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the data."""
+        if self.order.stages is None:
+            return self.datasets[0].fingerprint
+        return fingerprint_of(self.names, self.datasets)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a state says of data and order, by fingerprint and in words."""
+        return {
+            "order_fingerprint": self.order.fingerprint(),
+            **self.order.to_json(),
+            "data_fingerprint": self.fingerprint,
+            "sources": list(self.names),
+            "num_tokens": [data.num_tokens for data in self.datasets],
+        }
+
     def maker(self, share: StepShare) -> BatchMaker:
         """What makes the batches of a rank."""
         settings, order = self.settings, self.order
@@ -137,8 +165,10 @@ class OrderedData:
             augment=augmenter.for_batches(settings.max_documents, hides_documents=not shown),
         )
 
-    def source_order(self, data: TokenDataset, seed: int) -> SourceOrder | RowOrder:
-        """The order of one more source; refuses data that does not fit to the others."""
+    def source_order(self, data: TokenDataset, number: int) -> SourceOrder | RowOrder:
+        """The order of this data as source `number`; refuses data that does not fit the others."""
+        is_alone = self.order.stages is None and number == 0
+        seed = self.order.seed if is_alone else self.order.seed_of(number)
         settings, order = self.settings, self.order
         augmenter = settings.augmenter([*self.datasets, data])
         in_pieces = settings.rows != "windows"
