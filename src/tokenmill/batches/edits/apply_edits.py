@@ -47,9 +47,10 @@ class _Editing:
         self.names, self.datasets = list(run.names), list(run.datasets)
         self.sources: list[Any] = list(run.order.sources)
         self.is_mixture = run.order.stages is not None
-        self.stages = list(run.order.stages or [MixtureStage(0, (1,))])
-        self.wanted = [(stage.start, stage.parts) for stage in self.stages]
+        stages = run.order.stages or [MixtureStage(0, (1,))]
+        self.wanted = [(stage.start, stage.parts) for stage in stages]
         """The stages as they were asked for, without regard to caps."""
+        self.stages = [self._stage(start, parts) for start, parts in self.wanted]
         self.skips, self.end = Skips(), ENDLESS
         self.caps: dict[int, tuple[int, str]] = {}
         """Of a source the most epochs, and what comes then."""
@@ -121,9 +122,7 @@ class _Editing:
         following = [stage for stage in self.wanted if stage[0] > place]
         if begin:
             following.insert(0, (place, self._wanted_at(place)))
-            self._cut_stages(place)
-        else:
-            self.stages = [stage for stage in self.stages if stage.start <= place]
+        self.stages = [s for s in self.stages if s.start < place + (not begin)]
         self.end = ENDLESS
         if any(self.caps[source][1] == "end" for source in self.reached):
             self.end = place
@@ -132,15 +131,13 @@ class _Editing:
             if not any(allowed):
                 self.end = min(self.end, start)
                 break
-            self.stages.append(MixtureStage(start, allowed))
+            self.stages.append(self._stage(start, allowed))
 
-    def _cut_stages(self, place: int) -> None:
-        """End the stage before this place here; its last block stays dealt as it was."""
-        kept = [stage for stage in self.stages if stage.start < place]
-        if kept and kept[-1].dealt_to is None:
-            was_to_end = [*(stage.start for stage in self.stages[len(kept) :]), ENDLESS][0]
-            kept[-1] = kept[-1]._replace(dealt_to=was_to_end)
-        self.stages = kept
+    def _stage(self, start: int, parts: tuple[int, ...]) -> MixtureStage:
+        """A stage whose blocks are dealt to where it is to end now; an edit may end it earlier."""
+        return MixtureStage(
+            start, parts, min((s for s, _ in self.wanted if s > start), default=ENDLESS)
+        )
 
     def _wanted_at(self, place: int) -> tuple[int, ...]:
         return [parts for start, parts in self.wanted if start <= place][-1]
