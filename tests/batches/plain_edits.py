@@ -5,6 +5,7 @@ to a sample. A source is the list of windows that are left of its epoch, a stage
 sources that are left of its block, an edit changes these lists when its sample comes.
 """
 
+import functools
 from dataclasses import dataclass, field
 
 from order.plain_order import WORD, keys_of, plain_deal, plain_epoch, plain_mix
@@ -12,7 +13,7 @@ from order.plain_order import WORD, keys_of, plain_deal, plain_epoch, plain_mix
 from tokenmill import Add, Ban, Cap, Reweight, Skip
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """What the loader must refuse, too."""
 
 
@@ -42,23 +43,31 @@ class PlainSource:
         while not self.left:
             self.epoch += 1
             self.num_tokens, self.grown = self.grown or self.num_tokens, None
-            how = (self.order, self.num_tokens, self.block_size, self.seed)
-            self.left = plain_epoch(*how, self.epoch, self.phase)
-            self.drop_banned()
+            self.left = self.allowed(self.windows(self.epoch))
         start = self.left.pop(0)
         targets = range(start + 1, start + self.block_size + 1)
         return self.epoch, start, [target in self.banned for target in targets]
 
-    def drop_banned(self):
+    def windows(self, epoch):
+        how = (self.order, self.grown or self.num_tokens, self.block_size, self.seed)
+        return plain_epoch(*how, epoch, self.phase)
+
+    def allowed(self, starts):
+        """Without the windows in which all targets are banned."""
         size = self.block_size
-        self.left = [
-            start
-            for start in self.left
-            if not self.banned.issuperset(range(start + 1, start + size + 1))
-        ]
+        return [s for s in starts if not self.banned.issuperset(range(s + 1, s + size + 1))]
+
+    def ban(self, tokens):
+        self.banned |= set(tokens)
+        self.left = self.allowed(self.left)
+        if not any(self.allowed(self.windows(self.epoch + n)) for n in (1, 2, 3)):
+            raise RefusedError("nothing is left")
 
     def epochs_had(self):
         return self.epoch + (not self.left)
+
+
+dealt_in_all = functools.cache(plain_deal)
 
 
 class PlainRun:
@@ -67,7 +76,7 @@ class PlainRun:
     def __init__(self, sources, stages, *, seed, order, block_size, phase):
         """`sources`: tokens of each by name; `stages`: (place, parts), None for one dataset."""
         self.how = (order, block_size, phase)
-        self.seed, self.names = seed, list(sources)
+        self.seed, self.names, self.is_alone = seed, list(sources), stages is None
         seeds = [seed] if stages is None else [self.seed_of(i) for i in range(len(sources))]
         pairs = zip(sources.values(), seeds, strict=True)
         self.sources = [PlainSource(n, own_seed, *self.how) for n, own_seed in pairs]
@@ -91,7 +100,7 @@ class PlainRun:
                 break
             served.append(self.take())
         if edits:
-            raise Refused("an edit after the end")
+            raise RefusedError("an edit after the end")
         return served
 
     # One place of the order
@@ -110,9 +119,10 @@ class PlainRun:
             first = self.numbers
             numbers = range(first, min(first + 64, self.stage_length))
             keys = keys_of(self.seed, self.stage, 5)
-            tickets = [(plain_mix(plain_mix((n + keys[0]) & WORD) ^ keys[1]) >> 7, n) for n in numbers]
-            dealt = plain_deal(self.parts, first + 64)
-            self.block = [dealt[n][0] for _, n in sorted(tickets)]
+            hashes = [plain_mix(plain_mix((n + keys[0]) & WORD) ^ keys[1]) for n in numbers]
+            tickets = sorted((h >> 7, n) for h, n in zip(hashes, numbers, strict=True))
+            dealt = dealt_in_all(self.parts, -(-(first + 64) // 512) * 512)
+            self.block = [dealt[n][0] for _, n in tickets]
             self.numbers += 64
         return self.block.pop(0)
 
@@ -143,7 +153,7 @@ class PlainRun:
 
     def edit(self, edit):
         if self.is_beyond:
-            raise Refused("an edit after the end")
+            raise RefusedError("an edit after the end")
         match edit:
             case Skip(samples=(first, stop)):
                 for _ in range(stop - first):
@@ -152,21 +162,22 @@ class PlainRun:
                     else:
                         self.take()
             case Reweight(weights):
+                if self.is_alone:
+                    raise RefusedError("one source has no weights")
                 self.reweight(weights)
             case Cap(epochs, then):
                 self.cap(epochs, then)
             case Add(name, data, weights):
                 if name in self.names:
-                    raise Refused(name)
+                    raise RefusedError(name)
                 seed = self.seed_of(len(self.names))
                 self.names.append(name)
+                self.is_alone = False
                 self.sources.append(PlainSource(len(data), seed, *self.how))
                 self.wanted = [(start, (*parts, 0)) for start, parts in self.wanted]
                 self.reweight(weights)
             case Ban(tokens=(start, stop), source=name):
-                source = self.source_of(name)
-                source.banned |= set(range(start, stop))
-                source.drop_banned()
+                self.source_of(name).ban(range(start, stop))
                 self.look_at_caps()
             case Grown(name, num_tokens):
                 self.source_of(name).grown = num_tokens
@@ -176,7 +187,7 @@ class PlainRun:
 
     def reweight(self, weights):
         if set(weights) != set(self.names):
-            raise Refused(weights)
+            raise RefusedError(weights)
         self.wanted = [stage for stage in self.wanted if stage[0] < self.place]
         self.wanted.append((self.place, tuple(weights[name] for name in self.names)))
         self.begin_stage()

@@ -52,7 +52,7 @@ def left_out(order: SampleOrder, first: int, stop: int, epochs: Any) -> dict[str
         _, pieces = order.locate_pieces(np.arange(first, stop))
         return {"samples": samples, "tokens": int((pieces.lengths - 1).sum())}
     tokens, source = samples * order.block_size, order.sources[0]
-    if isinstance(epochs, int) and isinstance(source, SourceOrder):
+    if isinstance(epochs, int) and len(order.sources) == 1 and isinstance(source, SourceOrder):
         tokens += source.windows.slack * epochs
     return {"samples": samples, "tokens": tokens}
 
@@ -67,5 +67,5 @@ def report_end(
         "%s ended at step %d; left out: %d tokens (%d samples that do not fill a step of %d%s)",
         "the order" if epochs is None else f"epochs={epochs}",
         *(num_steps, left["tokens"], left["samples"], share.samples_per_step),
-        "" if order.rows_of_sources or len(order.sources) > 1 else after,
+        after if isinstance(epochs, int) and not order.rows_of_sources else "",
     )
