@@ -104,7 +104,8 @@ class BatchLoader:
         self.data, self.epochs, self.prefetch = data, epochs, prefetch
         self._given = OrderedData.of(data, settings)
         self._run = EditedRun(self._given)
-        self._passes = Passes.of(epochs, self._run.now)
+        self.passes = Passes.of(epochs, self._run.now)
+        """Where passes of `epochs` begin and end."""
         self._maker = self._run.now.maker(StepShare(batch_size, rank, world_size))
         self._samples = 0  # consumed, over all ranks
         self._pass, self._ended = 0, False
@@ -164,9 +165,9 @@ class BatchLoader:
     # Iterating
 
     def __iter__(self) -> "BatchLoader":
-        if self._ended and self._passes.limits:
+        if self._ended and self.passes.limits:
             self._pass += 1
-            self._seek(self._passes.start_of(self._pass))
+            self._seek(self.passes.start_of(self._pass))
         return self
 
     def __next__(self) -> Batch:
@@ -213,7 +214,7 @@ class BatchLoader:
         Only when a pass has been served whole and the trainer announces the next does the loader
         move on to it, so that a state saved at the end of an epoch does not give an empty one.
         """
-        if self._passes.limits and epoch == self._pass + 1 and self.step >= len(self):
+        if self.passes.limits and epoch == self._pass + 1 and self.step >= len(self):
             self._ended = True
 
     # Editing
@@ -243,7 +244,7 @@ class BatchLoader:
         passes = Passes.of(self.epochs, run.now)  # refuses here what cannot be applied
         self.close()  # batches that were made ahead may be others now
         self._run, self._maker = run, run.now.maker(self._maker.share)
-        self._passes = passes
+        self.passes = passes
 
     # Stopping and resuming
 
@@ -268,11 +269,11 @@ class BatchLoader:
         Its edits come with it. `sources` are the data of sources that were added, by name; the
         others are opened where they were.
         """
-        run, samples, number = resumed_run(self._given, state, sources or {})
+        run, samples, number = resumed_run(self._given, state, sources or {}, held=self.datasets)
         dropped_from = self._run
         self._use(run)
         dropped_from.warn_of_dropped(run)
-        self._pass = self._passes.pass_of(samples, number)
+        self._pass = self.passes.pass_of(samples, number)
         self._seek(samples)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -319,7 +320,7 @@ class BatchLoader:
             tokens = self.datasets[number].document_range(document)
         assert tokens is not None
         if epochs is None:
-            epochs = self._passes.epochs_of(number, self._pass, self.epoch)
+            epochs = self.passes.epochs_of(number, self._pass, self.epoch)
         where = tokens_to_find(self.datasets[number], self._order, tokens)
         share, num_steps = self._maker.share, self._num_steps()
         return visits_of(self._order, share, number, where, epochs, num_steps)
@@ -331,7 +332,7 @@ class BatchLoader:
         one epoch (or `epochs` of them), or `num_samples`, which a mixture needs.
         """
         if num_samples is None:
-            num_samples = self._passes.length_of_first()
+            num_samples = self.passes.length_of_first()
         return WindowSource(replace(self._maker, rows=self._maker.rows.in_any_order()), num_samples)
 
     def stats(self) -> dict[str, Any]:
@@ -361,7 +362,7 @@ class BatchLoader:
         return usage_of(self.names, self.datasets, self._order, samples, shards=shards)
 
     def _left_out(self) -> dict[str, int] | None:
-        stop = self._passes.stop_of(self._pass)
+        stop = self.passes.stop_of(self._pass)
         if stop is None:
             return None
         return left_out(self._order, self._maker.share.first_sample(len(self)), stop, self.epochs)
@@ -378,7 +379,7 @@ class BatchLoader:
 
     def _num_steps(self) -> int | None:
         """Steps of this pass; None in an endless loader."""
-        stop, share = self._passes.stop_of(self._pass), self._maker.share
+        stop, share = self.passes.stop_of(self._pass), self._maker.share
         return None if stop is None else max(0, stop - share.origin) // share.samples_per_step
 
     def _seek(self, samples: int) -> None:
@@ -386,7 +387,7 @@ class BatchLoader:
         self.close()
         self._ended, self._samples = False, samples
         share = self._maker.share
-        low = self._passes.start_of(self._pass)
+        low = self.passes.start_of(self._pass)
         origin = low + (samples - low) % share.samples_per_step
         self._maker.share = replace(share, origin=origin)
 

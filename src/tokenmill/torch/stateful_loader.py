@@ -63,11 +63,10 @@ class StatefulTokenLoader:
         )
         self.batch_size = batch_size
         self._step_length = batch_size * self.ranks.world_size  # in samples, as the next
-        self._pass_length = None if epochs is None else len(self._loader.windows())
         if epochs is not None and len(self._loader) == 0:
             raise ValueError(
-                f"{data.path} has {self._pass_length:,} windows of {block_size} in a pass; a step "
-                f"takes {self._step_length:,} over all ranks, so there would be none\n\n"
+                f"{data.path} has {len(self._loader.windows()):,} windows of {block_size} in a "
+                f"pass; a step takes {self._step_length:,} over all ranks, so none\n\n"
                 "hint: a smaller batch_size or block_size"
             )
         self._position: _Position = (0, 0)
@@ -111,7 +110,7 @@ class StatefulTokenLoader:
 
     def _settled(self, samples: int, number: int) -> _Position:
         """This position or, where its pass has no whole batch left, the start of the next pass."""
-        end = None if self._pass_length is None else (number + 1) * self._pass_length
+        end = self._loader.passes.stop_of(number)
         if end is None or samples + self._step_length <= end:
             return samples, number
         return end, number + 1
@@ -123,14 +122,25 @@ class StatefulTokenLoader:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a state; one of other data, seed or block size is refused."""
+        before = self._loader.order_fingerprint
         self._loader.load_state_dict(state)
+        self._refuse_edits_of_others(before)
         loaded = self._loader.state_dict()
         self._position = self._settled(loaded["samples"], loaded["pass"])
 
+    def _refuse_edits_of_others(self, before: str) -> None:
+        """Workers that outlive a pass hold the edits with which they began."""
+        is_running = self._workers.persistent_workers and self._workers._iterator is not None
+        if is_running and self._loader.order_fingerprint != before:
+            raise ValueError(
+                "the state has other edits than this loader, and its persistent workers have begun "
+                "with those; load it into a new loader"
+            )
+
     def set_epoch(self, epoch: int) -> None:
         """Begin this pass, unless it is the present one: then what was read of it stays read."""
-        if self._pass_length is not None and epoch != self._position[1]:
-            self._position = epoch * self._pass_length, epoch
+        if self._loader.passes.limits and epoch != self._position[1]:
+            self._position = self._loader.passes.start_of(epoch), epoch
 
 
 class TokenDataLoader(DataLoader[Any]):
@@ -181,7 +191,6 @@ class _BatchAt(Dataset[Any]):
 
     def __init__(self, loader: BatchLoader, items: str, dtype: Any) -> None:
         self.loader, self.items, self.dtype = loader, items, dtype
-        self.state = loader.state_dict()
         self._coming: tuple[_Position, Iterator[Batch]] | None = None
 
     def __getitem__(self, position: _Position) -> Any:
@@ -190,7 +199,8 @@ class _BatchAt(Dataset[Any]):
         stride = 1 if info is None else info.num_workers
         samples, number = position
         if coming is None or coming[0] != position:
-            self.loader.load_state_dict({**self.state, "samples": samples, "pass": number})
+            state = self.loader.state_dict()
+            self.loader.load_state_dict({**state, "samples": samples, "pass": number})
             coming = position, self.loader.batches(self.loader.step, stride)
         batch = next(coming[1])
         step_length = self.loader.batch_size * self.loader.world_size

@@ -82,7 +82,7 @@ class WindowsIterable(IterableDataset[Any]):
         if state is None:
             state, epoch = {**self._loader.state_dict(), "num_workers": 0}, int(self._epoch)
             if self._loader.epochs is not None and epoch >= 0:
-                state |= {"samples": epoch * len(self._loader.windows()), "pass": epoch}
+                state |= {"samples": self._loader.passes.start_of(epoch), "pass": epoch}
         self._seek(state)
         if state["num_workers"] == 0:
             return self._loader.step + worker

@@ -5,7 +5,7 @@ was there. What is found at the path when the state is loaded must have the same
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,17 @@ from tokenmill.dataset import TokenDataset
 from tokenmill.errors import OrderMismatchError, TokenmillError
 
 
-def with_files(record: RecordedEdit, sources: Mapping[str, TokenDataset]) -> RecordedEdit:
-    """The edit with its data opened; `sources` are data that is to be taken instead, by name."""
+def with_files(
+    record: RecordedEdit, sources: Mapping[str, TokenDataset], held: Sequence[TokenDataset] = ()
+) -> RecordedEdit:
+    """The edit with its data opened; `sources` are data that is to be taken instead, by name.
+
+    Data that is `held` already is taken if it is what the edit means.
+    """
     edit: AnyEdit = record.edit
     if isinstance(edit, Add):
-        data = _opened(edit, sources, record.proof.get("num_tokens"))
+        same = [data for data in held if _proof_of(data) == dict(record.proof)]
+        data = same[0] if same else _opened(edit, sources, record.proof.get("num_tokens"))
         proof, edit = _proof_of(data), replace(edit, data=data)
         hint = f"give the data itself: load_state_dict(state, sources={{{edit.name!r}: data}})"
         what = f"the data of {edit.name!r}, {edit.data.path},"

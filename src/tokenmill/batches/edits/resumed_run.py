@@ -28,16 +28,22 @@ _Stage = tuple[int, tuple[int, ...]]
 
 
 def resumed_run(
-    given: OrderedData, state: Mapping[str, Any], sources: Mapping[str, TokenDataset]
+    given: OrderedData,
+    state: Mapping[str, Any],
+    sources: Mapping[str, TokenDataset],
+    held: Sequence[TokenDataset],
 ) -> tuple[EditedRun, int, int]:
-    """The run of a state, the samples it has served, and its pass; refuses one of another past."""
+    """The run of a state, the samples it has served, and its pass; refuses one of another past.
+
+    `sources` is data of sources that were added, by name. What is `held` is not opened again.
+    """
     base = given
     if isinstance(state, Mapping):
         base = _with_stages(_before_it_grew(_with_blocks(given, state), state), state)
     samples, number = read_state(state, base.to_json())
     saved = edits_from_json(state.get("edits", []), state["order_fingerprint"], samples)
     opened = {**dict(zip(given.names, given.datasets, strict=True)), **sources}
-    edits = tuple(with_files(record, opened) for record in saved)
+    edits = tuple(with_files(record, opened, held) for record in saved)
     run = EditedRun(base, merge_edits(edits, _growth(base, given, edits, samples)))
     if base.order.stages != given.order.stages:
         run = _with_given_weights(run, given, samples)
