@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from tokenmill.batches.edits.edit_values import AnyEdit, Edit, Skip, edit_from_json
+from tokenmill.batches.edits.edit_values import AnyEdit, Edit, Grow, Skip, edit_from_json
 from tokenmill.errors import OrderMismatchError
 
 MOST_BYTES = 1024
@@ -138,8 +138,12 @@ def _edit_from_json(given: Any) -> RecordedEdit:
     if not isinstance(given, Mapping) or type(given.get("at")) is not int or given["at"] < 0:
         raise _wrong(f"one of its edits is {given!r:.200}")
     fields = {name: value for name, value in given.items() if name not in _OUTSIDE}
+    kind = str(given.get("kind"))
+    edit: AnyEdit
     try:
-        edit = edit_from_json(str(given.get("kind")), fields)
+        edit = (
+            Grow(str(fields.get("source"))) if kind == Grow.kind else edit_from_json(kind, fields)
+        )
     except ValueError as error:
         raise _wrong(f"its edit at sample {given['at']} is wrong: {error}") from error
     return RecordedEdit(given["at"], edit, given.get("note"), given.get("proof") or {})

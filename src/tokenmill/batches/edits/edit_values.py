@@ -187,12 +187,10 @@ class Grow:
 Edit = Reweight | Skip | Ban | Cap | Add
 """What a user can ask for."""
 AnyEdit = Edit | Grow
-KINDS: dict[str, type[AnyEdit]] = {
-    each.kind: each for each in (Reweight, Skip, Ban, Cap, Add, Grow)
-}
+KINDS: dict[str, type[Edit]] = {each.kind: each for each in (Reweight, Skip, Ban, Cap, Add)}
 
 
-def edit_from_json(kind: str, fields: Mapping[str, Any]) -> AnyEdit:
+def edit_from_json(kind: str, fields: Mapping[str, Any]) -> Edit:
     """The edit of this kind and these fields (`to_json`); refuses what is not one."""
     one_of("kind", kind, KINDS)
     made = KINDS[kind]
