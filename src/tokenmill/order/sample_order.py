@@ -245,6 +245,10 @@ class SampleOrder:
             return None
         return int(self.skips.count_before(np.array([place + 1]))[0])
 
+    def is_over(self, sample: int) -> bool:
+        """Whether the order has ended before this sample."""
+        return self.end is not None and self.skips.place(sample) > self.end
+
     @property
     def num_samples(self) -> int | None:
         """How many samples there are before the order ends; None: it is endless."""

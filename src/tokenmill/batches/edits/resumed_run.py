@@ -44,7 +44,9 @@ def resumed_run(
     saved = edits_from_json(state.get("edits", []), state["order_fingerprint"], samples)
     opened = {**dict(zip(given.names, given.datasets, strict=True)), **sources}
     edits = tuple(with_files(record, opened, held) for record in saved)
-    run = EditedRun(base, merge_edits(edits, _growth(base, given, edits, samples)))
+    run = EditedRun(base, edits)
+    if not run.now.order.is_over(samples):
+        run = EditedRun(base, merge_edits(edits, _growth(base, given, edits, samples)))
     if base.order.stages != given.order.stages:
         run = _with_given_weights(run, given, samples)
     return run, samples, number
