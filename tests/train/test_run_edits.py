@@ -120,7 +120,8 @@ def test_a_banned_document_is_not_trained_on_after_the_ban(base, run, tmp_path, 
     assert edits(run, "--ban", "3,11-13", "--note", "request 12") == 0
     assert edits(run, "--ban", str(tmp_path / "forget.txt")) == 0
 
-    train(settings_in(base, run.parent, max_iters=200), resume=True, quiet=True)
+    settings = settings_in(base, run.parent, max_iters=150, checkpoint_interval=1000)
+    train(settings, resume=True, quiet=True)
 
     loader = open_run(run).loader
     assert loader.epoch >= 1
@@ -134,7 +135,7 @@ def test_a_banned_document_is_not_trained_on_after_the_ban(base, run, tmp_path, 
 
     (tmp_path / "forget.txt").write_text("1\n")
     with pytest.raises(OrderMismatchError, match=r"forget\.txt is not what it was"):
-        train(settings_in(base, run.parent, max_iters=201), resume=True, quiet=True)
+        train({**settings, "max_iters": 151}, resume=True, quiet=True)
 
 
 def test_an_edit_is_taken_once_however_often_a_run_is_killed_and_resumed(base, run):
@@ -218,11 +219,36 @@ def test_a_wrong_request_refuses_the_start(base, run):
     assert train(settings_in(base, run.parent, max_iters=22), resume=True, quiet=True).step == 22
 
 
+def test_files_of_edits_that_were_changed_by_hand_are_refused_or_repaired(base, run):
+    settings = settings_in(base, run.parent, max_iters=21)
+    for steps in ("22-23", "26-27"):
+        assert edits(run, "--skip", steps) == 0
+    train(settings, resume=True, quiet=True)
+    asked = (run / "edit_requests.jsonl").read_text()
+
+    (run / "edit_requests.jsonl").write_text("\n")
+    with pytest.raises(TokenmillError, match="has 1 line, and the run has taken 2 before"):
+        train({**settings, "max_iters": 22}, resume=True, quiet=True)
+    (run / "edit_requests.jsonl").unlink()
+    assert edits(run, "--skip", "30-31") == 0  # as line 3
+    train({**settings, "max_iters": 22}, resume=True, quiet=True)
+    assert len(asked.splitlines()) == 2
+    assert [entry["samples"][0] for entry in read_entries(run)] == [176, 208, 240]
+
+    (run / "edits.jsonl").write_text('{"step": 3}\n')
+    with pytest.raises(TokenmillError, match=r"edits\.jsonl, line 1 is not the line of an edit"):
+        train({**settings, "max_iters": 23}, resume=True, quiet=True)
+    (run / "edits.jsonl").unlink()  # written again from what the checkpoint holds
+    train({**settings, "max_iters": 23}, resume=True, quiet=True)
+    assert [entry["samples"][0] for entry in read_entries(run)] == [176, 208, 240]
+
+
 def test_a_run_ends_where_its_data_ends(base, run):
     per_epoch = len(plain_loader(base).windows())
     assert edits(run, "--cap", "data=1", "--then", "end") == 0
 
-    result = train(settings_in(base, run.parent, max_iters=10_000), resume=True, quiet=True)
+    settings = settings_in(base, run.parent, max_iters=10_000, checkpoint_interval=1000)
+    result = train(settings, resume=True, quiet=True)
 
     assert result.step == per_epoch // SETTINGS["batch_size"]
 

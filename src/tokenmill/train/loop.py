@@ -31,6 +31,7 @@ from tokenmill.torch.world import Ranks
 from tokenmill.train import checkpoint
 from tokenmill.train.collectives import barrier, sum_over_ranks
 from tokenmill.train.config import TrainConfig
+from tokenmill.train.history.run_folder import requests_taken
 from tokenmill.train.history.run_loader import left_out_of
 from tokenmill.train.history.take_edits import RunEdits
 from tokenmill.train.history.trained_part import trained_part
@@ -374,4 +375,4 @@ class Trainer:
         self.optimizer.load_state_dict(saved.optimizer)
         self.step = saved.step
         self.left_out = left_out_of(saved.state, self.config)
-        self.edits.taken = saved.state.get("edit_requests", 0)
+        self.edits.taken = requests_taken(saved.state)

@@ -13,7 +13,7 @@ from tokenmill.batches.edits.edit_values import Edit
 from tokenmill.errors import NotADatasetError, TokenmillError
 from tokenmill.train.history.edit_requests import EditRequest, ask, new_lines, parse_request
 from tokenmill.train.history.edits_file import now, read_entries
-from tokenmill.train.history.run_folder import latest, read_state
+from tokenmill.train.history.run_folder import latest, read_state, requests_taken
 from tokenmill.train.history.run_loader import open_run
 
 
@@ -31,15 +31,18 @@ def ask_for(
                 loader.edit(before.edit, at=before.step, note=before.note)
         for request in requests:
             loader.edit(request.edit, at=request.step, note=request.note)
-    ask(run_dir, requests)
+    ask(run_dir, requests, taken=_taken(run_dir))
     return requests
 
 
 def waiting_lines(run_dir: Path) -> list[str]:
     """The requests that the last checkpoint of a run has not taken."""
+    return [line for line in new_lines(run_dir, _taken(run_dir)) if line.strip()]
+
+
+def _taken(run_dir: Path) -> int:
     newest = latest(run_dir)
-    taken = 0 if newest is None else read_state(newest).get("edit_requests", 0)
-    return [line for line in new_lines(run_dir, taken) if line.strip()]
+    return 0 if newest is None else requests_taken(read_state(newest))
 
 
 def edits_of_run(run_dir: Path) -> dict[str, Any]:

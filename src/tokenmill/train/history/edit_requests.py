@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.base.atomic import sync_open_file
+from tokenmill.base.human import plural
 from tokenmill.base.strict_json import parse_object
 from tokenmill.batches.edits.edit_values import Edit, edit_from_json
+from tokenmill.errors import FormatError
 
 FILE_NAME = "edit_requests.jsonl"
 
@@ -59,14 +61,21 @@ def new_lines(run_dir: Path, taken: int) -> list[str]:
     if not path.exists():
         return []
     *lines, _ = path.read_bytes().decode(errors="replace").split("\n")
+    if len(lines) < taken:
+        raise FormatError(
+            f"{path} has {plural(len(lines), 'line')}, and the run has taken {taken:,} before",
+            hint="lines are only added to it; put back those that were there, or empty ones",
+        )
     return lines[taken:]
 
 
-def ask(run_dir: Path, requests: Sequence[EditRequest]) -> None:
-    """Add requests to the file of a run, durably."""
-    text = "".join(json.dumps(request.to_json()) + "\n" for request in requests)
-    with (run_dir / FILE_NAME).open("ab") as file:
-        if file.tell() and not (run_dir / FILE_NAME).read_bytes().endswith(b"\n"):
-            text = "\n" + text  # a line by hand, whose end is missing
-        file.write(text.encode())
+def ask(run_dir: Path, requests: Sequence[EditRequest], *, taken: int) -> None:
+    """Add requests to the file of a run, after those that it has taken, durably."""
+    path = run_dir / FILE_NAME
+    before = path.read_bytes() if path.exists() else b"\n" * taken  # it was removed
+    text = "".join(json.dumps(request.to_json()) + "\n" for request in requests).encode()
+    if before and not before.endswith(b"\n"):
+        text = b"\n" + text  # a line by hand, whose end is missing
+    with path.open("ab") as file:
+        file.write(text if path.exists() and file.tell() else before + text)
         sync_open_file(file)

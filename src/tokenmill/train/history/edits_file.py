@@ -15,6 +15,7 @@ from typing import Any
 
 from tokenmill.base.atomic import write_atomically
 from tokenmill.base.strict_json import parse_object
+from tokenmill.errors import FormatError
 from tokenmill.train.history.edit_words import words_of
 
 FILE_NAME = "edits.jsonl"
@@ -32,7 +33,17 @@ def read_entries(run_dir: Path) -> list[Entry]:
     if not path.exists():
         return []
     lines = path.read_bytes().splitlines()
-    return [parse_object(line, f"{path}, line {n}") for n, line in enumerate(lines, 1)]
+    return [_entry(line, f"{path}, line {n}") for n, line in enumerate(lines, 1)]
+
+
+def _entry(line: bytes, where: str) -> Entry:
+    entry = parse_object(line, where)
+    texts = ("refused", "request") if "refused" in entry else ("changed", "kind")
+    if type(entry.get("step")) is not int or any(
+        not isinstance(entry.get(name), str) for name in (*texts, "taken")
+    ):
+        raise FormatError(f"{where} is not the line of an edit", hint="remove this line")
+    return entry
 
 
 def write_entries(run_dir: Path, entries: Iterable[Entry]) -> None:

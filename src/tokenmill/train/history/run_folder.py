@@ -53,6 +53,14 @@ def read_state(folder: Path) -> dict[str, Any]:
         ) from None
 
 
+def requests_taken(state: dict[str, Any]) -> int:
+    """How many requests for edits a run had taken at a checkpoint."""
+    taken = state.get("edit_requests", 0)
+    if type(taken) is not int or taken < 0:
+        raise FormatError(f"the state.json of this checkpoint has edit_requests {taken!r:.40}")
+    return taken
+
+
 class _State(dict[str, Any]):
     """The fields of a state.json; one that is asked for and missing is an error of ours."""
 

@@ -23,7 +23,8 @@ def draw_sources(
 
     `counts` are the samples of each source before each of the steps.
     """
-    last = max(steps[-1], 1)
+    rising = ticks(0, steps[-1], whole=True)
+    last = rising[-1]  # the axis is that of the losses
     served = np.diff(np.array(list(counts.values())), axis=1)  # (sources, stretches)
     tops = np.cumsum(served, axis=0) / np.maximum(served.sum(axis=0), 1)
     edges = np.repeat(np.array(steps) / last, 2)[1:-1]  # both ends of each stretch
@@ -35,7 +36,6 @@ def draw_sources(
         parts.append(tag("polygon", tag("title", name), **area))
         keys.append(join(tag("i", class_=f"key {colour}"), name))
         below = above
-    rising = [tick for tick in ticks(0, last, whole=True) if tick <= last]
     picture = PLOT.svg(
         PLOT.grid((share, f"{share:.0%}") for share in (0, 0.5, 1)),
         *parts,
@@ -47,7 +47,7 @@ def draw_sources(
     return join(picture, tag("p", *keys))
 
 
-def _marks(edits: Sequence[int], last: int) -> list[Html]:
+def _marks(edits: Sequence[int], last: float) -> list[Html]:
     """A line at each edit, with the numbers of those that are there."""
     at: dict[int, list[str]] = {}
     for place, step in enumerate(edits, 1):

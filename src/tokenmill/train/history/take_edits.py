@@ -7,6 +7,7 @@ any batch is served. If one of them refuses the edit, or has another order then,
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from tokenmill.errors import MismatchError, TokenmillError
 from tokenmill.torch.torch_loader import TorchLoader
@@ -39,7 +40,7 @@ class RunEdits:
                 f"the ranks would not train on the same data: {why}",
                 hint="give every rank the same data and the same edits",
             )
-        self._record(read_entries(self.run_dir) if self.is_main else [])
+        self._record(self._of_main(lambda: read_entries(self.run_dir)))
         for line in self._new_lines():
             where = f"{self.run_dir / edit_requests.FILE_NAME}, line {self.taken}"
             if (wrong := self._take(line, where)) is not None:
@@ -49,19 +50,34 @@ class RunEdits:
 
     def take(self) -> None:
         """Make the edits that were asked for meanwhile; one that is wrong is set aside."""
-        for line in self._new_lines():
-            where = f"{edit_requests.FILE_NAME}, line {self.taken}"
-            if (wrong := self._take(line, where)) is not None:
-                self.say(f"warning: {where} is refused: {wrong}")
-                self._record([*self.entries, refused(line, wrong, self.loader.loader.step)])
+        try:
+            for line in self._new_lines():
+                where = f"{edit_requests.FILE_NAME}, line {self.taken}"
+                if (wrong := self._take(line, where)) is not None:
+                    self.say(f"warning: {where} is refused: {wrong}")
+                    self._record([*self.entries, refused(line, wrong, self.loader.loader.step)])
+        except TokenmillError as error:
+            self.say(f"warning: no edits are taken: {error}")
 
     def _new_lines(self) -> Iterator[str]:
         """The lines that rank 0 finds, one after the other; the same on all ranks."""
-        lines = edit_requests.new_lines(self.run_dir, self.taken) if self.is_main else []
-        for line in json.loads(texts_of_ranks(json.dumps(lines))[0]):
+        for line in self._of_main(lambda: edit_requests.new_lines(self.run_dir, self.taken)):
             self.taken += 1
             if line.strip():
                 yield line
+
+    def _of_main(self, read: Callable[[], list[Any]]) -> list[Any]:
+        """What rank 0 reads, on all ranks; if it cannot be read, that is an error on all."""
+        found: dict[str, Any] = {}
+        if self.is_main:
+            try:
+                found = {"read": read()}
+            except (OSError, TokenmillError) as error:
+                found = {"wrong": str(error)}
+        found = json.loads(texts_of_ranks(json.dumps(found))[0])
+        if "wrong" in found:
+            raise TokenmillError(found["wrong"])
+        return list(found["read"])
 
     def _take(self, line: str, where: str) -> str | None:
         """Make the edit of a line on all ranks, or on none; then say why."""
