@@ -74,6 +74,18 @@ def test_every_compression_gives_the_bytes_of_the_text(tmp_path, texts, kind, su
     assert found[kind] == found[f"{kind}.{suffix}"]
 
 
+def test_several_files_at_once(tmp_path, texts):
+    for folder, suffix in (("text", ""), ("packed", ".gz")):
+        (tmp_path / folder).mkdir()
+        for number in range(3):
+            data = texts["jsonl"][: texts["jsonl"].rindex(b"\n", 0, 300_000 * (number + 1)) + 1]
+            packed = PACKERS["gz"](data) if suffix else data
+            (tmp_path / folder / f"{number}.jsonl{suffix}").write_bytes(packed)
+        prepare(tmp_path / folder, tmp_path / f"{folder}-out", workers=2, **SETTINGS)
+
+    assert shards(tmp_path / "packed-out") == shards(tmp_path / "text-out")
+
+
 def test_parts_of_a_preparation_unpack_it_once(tmp_path, texts):
     (tmp_path / "a.jsonl").write_bytes(texts["jsonl"])
     (tmp_path / "a.jsonl.gz").write_bytes(PACKERS["gz"](texts["jsonl"]))

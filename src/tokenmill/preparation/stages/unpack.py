@@ -170,12 +170,18 @@ class Unpacking:
 
     def _work(self) -> None:
         try:
-            while self._waiting:
-                unpack_file(self._out_dir, self._waiting.popleft(), self._check)
+            while (number := self._next()) is not None:
+                unpack_file(self._out_dir, number, self._check)
         except StoppedError:
             pass
         except BaseException as error:
             self._error = error
+
+    def _next(self) -> int | None:
+        try:
+            return self._waiting.popleft()
+        except IndexError:  # not asked for first: another thread may take the last one
+            return None
 
     def _check(self) -> None:
         if self._is_stopped.is_set():
