@@ -14,6 +14,7 @@ import numpy as np
 import without_torchvision  # noqa: F401
 from stores_timing import report
 from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
+from streaming.base.util import clean_stale_shared_memory
 
 WORKERS = 2
 
@@ -34,6 +35,7 @@ class Windows(StreamingDataset):
 
 
 def read(address, cache, cache_bytes, order, group_bytes, batch_size, block_size, seconds):
+    clean_stale_shared_memory()  # of a run that was stopped
     windows = group_bytes // (2 * block_size + 2)
     more = {"shuffle_block_size": windows} if order == "blocks" else {}
     dataset = Windows(

@@ -317,3 +317,30 @@ def test_commands_that_look_at_a_dataset_look_at_one_in_a_store(
         f"train/shard_00002.{'ends.zst' if compress else 'ends'}",
     }
     assert found.extra == ["mine.txt"]
+
+
+def test_an_object_that_was_cut_short_is_named_with_both_sizes(on_disk, store_bucket, tmp_path):
+    tokenmill.convert(on_disk, tmp_path / "packed", compress="zstd:1")
+    for kind, folder in (("plain", on_disk), ("packed", tmp_path / "packed")):
+        files = files_of(folder)
+        name = next(name for name in files if name.startswith("train/shard_00000.bin"))
+        for left in (len(files[name]) - 1, 20):
+            copy_to(folder, f"{store_bucket}/{kind}")
+            objects.put(f"{store_bucket}/{kind}/{name}", files[name][:left])
+            data = tokenmill.open(f"{store_bucket}/{kind}", cache_dir=tmp_path / "cache")
+            with pytest.raises(
+                DownloadError, match=rf"{len(files[name]):,}( bytes)? as its"
+            ) as caught:
+                data[:10]
+            assert "cut short or replaced" in str(caught.value)
+
+
+def test_compressed_mds_that_is_not_read_says_what_to_do(bucket, tmp_path):
+    files = files_of(OTHERS / "mds_zstd")
+    index = files.pop("index.json").replace(b'"zstd', b'"br').replace(b".mds.zstd", b".mds.br")
+    objects.put(f"{bucket}/mds/index.json", index)
+    for name, content in files.items():
+        objects.put(f"{bucket}/mds/{name.replace('.zstd', '.br')}", content)
+    with pytest.raises(tokenmill.errors.FormatError, match=r"compressed with 'br'") as caught:
+        tokenmill.open(f"{bucket}/mds", cache_dir=tmp_path)
+    assert "fetch the folder to a disk" in caught.value.hint

@@ -110,8 +110,11 @@ def get_checked(
     does, it is read twice, the second time in other pieces, so that a fault that damages an answer
     does not do it twice in one place.
     """
-    data: bytes = ask("get", address, start, stop, known.etag).data
-    _confirm(address, data, start, known, hashed)
+    part = ask("get", address, start, stop, known.etag)
+    if part.size < stop:
+        raise Transient(f"it has {part.size:,} bytes and not {known.size:,}")
+    _confirm(address, part.data, start, known, hashed)
+    data: bytes = part.data
     return data
 
 
@@ -123,11 +126,21 @@ def get_part(
     Without an ETag to ask for, one request is enough for a first look at an object. `hashed` and
     else as in `get_checked`.
     """
-    part = ask("get", address, start, stop, etag)
+    wrong = (
+        "the object was cut short or replaced; bring the right one there, open the dataset again"
+    )
+    try:
+        part = ask("get", address, start, stop, etag)
+    except StoreFailure as failure:
+        if failure.status == 416:
+            raise DownloadError(
+                f"{address} ends before byte {start:,}, but has {size:,} bytes as its dataset says",
+                hint=wrong,
+            ) from None
+        raise
     if part.size != size:
         raise DownloadError(
-            f"{address} has {part.size:,} bytes, not {size:,} as its dataset says",
-            hint="the object was replaced; open the dataset again",
+            f"{address} has {part.size:,} bytes, not {size:,} as its dataset says", hint=wrong
         )
     _confirm(address, part.data, start, ObjectStat(size, part.etag, 0), hashed)
     return part.data, part.etag

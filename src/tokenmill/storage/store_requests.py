@@ -63,18 +63,22 @@ def head(address: str, timeout: float) -> ObjectRecord:
 
 
 def get(address: str, timeout: float, start: int, stop: int, etag: str) -> Part:
-    """The bytes start..stop of the object that has this ETag, or of any version where it is ""."""
+    """The bytes start..stop of the object that has this ETag, or of any version where it is "".
+
+    Of an object that ends before them, only what it is.
+    """
 
     def read(api: Any, store: Any, key: str) -> Part:
         condition = {"if_match": etag} if etag and not etag.startswith("W/") else {}
         found = api.get(store, key, options={"range": (start, stop), **condition})
+        if (whole := _record(found.meta)).size < stop:
+            return Part(b"", whole.size, whole.etag)
         if tuple(found.range) != (start, stop):
             raise StoreFailure("failed", text=f"was not sent the bytes {start}-{stop - 1}")
         data = bytes(found.bytes())
         if len(data) != stop - start:
             raise StoreFailure("failed", text=f"{stop - start - len(data):,} bytes are missing")
-        meta = _record(found.meta)
-        return Part(data, meta.size, meta.etag)
+        return Part(data, whole.size, whole.etag)
 
     return _ask(address, timeout, read)
 
@@ -231,6 +235,8 @@ def _failure(kind: str, error: Exception) -> StoreFailure:
     status, code = _STATUS.search(text), _CODE.search(text)
     if "169.254.169.254" in text or "metadata.google.internal" in text:
         return StoreFailure("credentials")
+    if "object was only" in text:  # said by obstore itself, of a range after the end
+        return StoreFailure(kind, 416)
     if status:
         return StoreFailure(kind, int(status[1]), code[1] if code else "")
     return StoreFailure(kind, text=_short(text))

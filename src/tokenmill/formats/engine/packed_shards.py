@@ -40,14 +40,15 @@ def _codec(entry: Reader) -> str:
     return str(entry.fields.get("compression")).split(":")[0]
 
 
-def _remedy(codec: str, folder: Path) -> str:
+def _remedy(codec: str, path: Path) -> str:
     """What to do about a compression that is not read here."""
     again = "write the dataset again without compression, or with zstd, gz or bz2"
     if codec != "br":
         return again
-    return (
-        f"unpack the shards where they are: brotli -dk {shlex.quote(str(folder))}/*.br; or {again}"
-    )
+    if object_at(path) is not None:
+        return f"fetch the folder to a disk and unpack its shards there: brotli -d *.br; or {again}"
+    folder = shlex.quote(str(path.parent))
+    return f"unpack the shards where they are: brotli -dk {folder}/*.br; or {again}"
 
 
 def as_cached(path: Path, packed_bytes: int, raw: Reader, entry: Reader) -> RemoteFile:
@@ -135,5 +136,5 @@ def _open(codec: str, path: Path) -> tuple[IO[bytes], type[Exception]]:
 def _unknown_codec(path: Path, codec: str) -> FormatError:
     return FormatError(
         f"{path} is compressed with {codec!r:.40}; known are {', '.join(CODECS)}",
-        hint=_remedy(codec, path.parent),
+        hint=_remedy(codec, path),
     )
