@@ -9,9 +9,11 @@ import base64
 import functools
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from tokenmill.tokens.encoders.gigatoken import encode_in_pieces
 from tokenmill.tokens.encoders.same_ids import EncodeBatch
@@ -32,32 +34,42 @@ def _encode(encode: EncodeBatch, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
 def cut_into_pairs(text: bytes) -> list[bytes]:
     """The text, cut after every second number of a run that is longer than two."""
     if text.isascii():
-        cuts = [at for m in _LONG_ASCII.finditer(text) for at in range(m.start() + 2, m.end(), 2)]
-        return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+        spans = [m.span() for m in _LONG_ASCII.finditer(text)]
+        return [text[a:b] for a, b in _pairs(spans, len(text))]
     string = text.decode()
-    runs = _long_runs().finditer(string)
-    cuts = [at for m in runs for at in range(m.start() + 2, m.end(), 2)]
-    return [string[a:b].encode() for a, b in zip([0, *cuts], [*cuts, len(string)], strict=True)]
+    points = np.frombuffer(string.encode("utf-32-le"), "<u4")
+    edges = np.flatnonzero(np.diff(_numbers()[points].view(np.int8), prepend=0, append=0))
+    starts, stops = edges[::2], edges[1::2]
+    is_long = stops - starts > 2
+    spans = list(zip(starts[is_long].tolist(), stops[is_long].tolist(), strict=True))
+    return [string[a:b].encode() for a, b in _pairs(spans, len(string))]
+
+
+def _pairs(spans: list[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
+    """Where the parts of a text begin and end, given its long runs of numbers."""
+    return pairwise([0, *(at for a, b in spans for at in range(a + 2, b, 2)), size])
 
 
 @functools.cache
-def _long_runs() -> re.Pattern[str]:
-    r"""Three or more of what gigatoken holds for `\p{N}`: its Unicode is not always Python's."""
+def _numbers() -> npt.NDArray[np.bool_]:
+    r"""Which code points are `\p{N}` to gigatoken: its Unicode is not always Python's."""
     from gigatoken.gigatoken_rs import BPETokenizer
 
-    points = [p for p in range(0x80, 0x110000) if not 0xD800 <= p < 0xE000]
+    points = np.concatenate([np.arange(0x80, 0xD800), np.arange(0xE000, 0x110000)])
     # "1" and the first byte of a character are one token: it is seen where both are in one piece.
-    firsts = range(0xC2, 0xF5)
-    tokens = [bytes([b]) for b in range(256)] + [bytes([0x31, first]) for first in firsts]
+    tokens = [bytes([b]) for b in range(256)] + [
+        bytes([0x31, first]) for first in range(0xC2, 0xF5)
+    ]
     with tempfile.NamedTemporaryFile(suffix=".tiktoken") as file:
         lines = (base64.b64encode(t) + b" %d\n" % rank for rank, t in enumerate(tokens))
         file.write(b"".join(lines))
         file.flush()
         encoder = BPETokenizer.from_tiktoken(file.name, "gpt2")
-    ids = encoder.encode("".join(f"\n1{chr(p)}" for p in points).encode())
+    probe = np.full((len(points), 3), ord("1"), "<u4")
+    probe[:, 0], probe[:, 2] = ord("\n"), points
+    ids = encoder.encode(probe.tobytes().decode("utf-32-le").encode())
+    found = np.zeros(0x110000, np.bool_)
+    found[ord("0") : ord("9") + 1] = True
     # After every newline: the joined token, or "1".
-    joined = ids[np.flatnonzero(ids == 0x0A) + 1] >= 256
-    found = np.array(points)[joined]
-    ends = np.flatnonzero(np.diff(found) != 1)
-    spans = zip(found[[0, *(ends + 1)]], found[[*ends, -1]], strict=True)
-    return re.compile("[0-9" + "".join(f"{chr(a)}-{chr(b)}" for a, b in spans) + "]{3,}")
+    found[points] = ids[np.flatnonzero(ids == ord("\n")) + 1] >= 256
+    return found
