@@ -40,12 +40,12 @@ from tokenmill.preparation import prepare
 prepare.check_space = lambda plan: None  # no disk here has room for what would be written
 main(["prepare", *sys.argv[1:]])
 """
+NUMPY = ("-c", "import numpy")
 FIRST_BATCH = str(Path(__file__).with_name("first_batch.py"))
 
 
 def cost(*arguments: str) -> dict[str, float]:
-    """CPU seconds, seconds and megabytes of one process, its modules compiled, as installed."""
-    began = os.times().elapsed
+    """CPU seconds and megabytes of one process, its modules compiled, as installed."""
     known = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     process = subprocess.Popen(
         [sys.executable, *arguments],
@@ -57,7 +57,6 @@ def cost(*arguments: str) -> dict[str, float]:
         raise RuntimeError(f"{arguments} ended with {os.waitstatus_to_exitcode(status)}")
     return {
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
-        "seconds": round(os.times().elapsed - began, 2),
         "peak_mb": round(used.ru_maxrss / 1e3, 1),
     }
 
@@ -177,7 +176,7 @@ def main() -> None:
     parser.add_argument("--units", type=int, default=300_000)
     parser.add_argument("--shards", type=int, default=100_000)
     parser.add_argument("--corpus", type=Path, help="text; by default Python's own modules")
-    parser.add_argument("--megabytes", type=int, default=150)
+    parser.add_argument("--megabytes", type=int, default=100)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -189,13 +188,18 @@ def main() -> None:
         }
         make_dataset(folder / "dataset", options.shards)
         found["shards"] = options.shards
-        arguments = (FIRST_BATCH, str(folder / "dataset"), "8", "1024")
-        runs = [cost(*arguments, "first") for _ in range(5)]
-        found["open and first batch"] = min(runs, key=lambda run: run["cpu_seconds"])
-        found["import numpy"] = min(
-            (cost("-c", "import numpy") for _ in range(5)), key=lambda run: run["cpu_seconds"]
-        )
-        found["cpu_seconds_per_100_mb"] = stages(folder, options.corpus, options.megabytes)
+        arguments = (FIRST_BATCH, str(folder / "dataset"), "8", "1024", "first")
+        for name, command in {"open and first batch": arguments, "numpy alone": NUMPY}.items():
+            runs = [cost(*command)["cpu_seconds"] for _ in range(5)]
+            found[name] = {"cpu_seconds": min(runs)}
+        corpora = {
+            "Python's modules": None,
+            **({"corpus": options.corpus} if options.corpus else {}),
+        }
+        for name, corpus in corpora.items():
+            with tempfile.TemporaryDirectory() as work:
+                costs = stages(Path(work), corpus, options.megabytes)
+            found[f"CPU seconds per 100 MB, {name}"] = costs
     print(json.dumps(found, indent=2))
     RESULTS.write_text(json.dumps(found, indent=2) + "\n")
 
