@@ -49,6 +49,7 @@ bench: $(VENV)/dev.stamp
 # A quarter of an hour: kills, failing system calls, flipped bits, damaged files, attacks on `view`.
 faults: $(VENV)/dev.stamp
 	cd tests && ../$(BIN)/python -m faults --results ../bench/results/faults.json
+	TOKENMILL_EDIT_SCRIPTS=10000 $(BIN)/python -m pytest -q tests/batches/test_edit_scripts.py
 
 $(VENV)/torch.stamp: constraints.txt
 	$(PYTHON) -m venv $(VENV)
