@@ -18,6 +18,7 @@ GLOSSARY = [
     "chunk",
     "piece",
     "document",
+    "word",
     "end",
     "axis",
     "shard",

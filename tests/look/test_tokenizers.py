@@ -150,7 +150,7 @@ def test_facts_of_the_families(tmp_path):
     assert found["pieces"].engine == "tokenizers"
     assert found["unigram"].special_ids == {"</s>": 2}
     plain = facts_of(load("bytes"))
-    assert (plain.engine, plain.vocab_size, plain.pattern) == ("numpy", 257, None)
+    assert (plain.engine, plain.vocab_size, plain.pattern) == ("tokenmill", 257, None)
 
 
 class TestCommand:

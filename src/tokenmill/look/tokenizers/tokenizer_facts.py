@@ -48,7 +48,7 @@ def facts_of(tokenizer: Tokenizer) -> TokenizerFacts:
     return TokenizerFacts(
         tokenizer.name,
         FAMILIES.get(kind) or _family(tree),
-        getattr(tokenizer, "backend", "numpy"),
+        tokenizer.backend,
         tokenizer.vocab_size,
         tokenizer.end_of_text_id,
         dict(sorted(tokenizer.special_ids.items(), key=lambda item: item[1])),

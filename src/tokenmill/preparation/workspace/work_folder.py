@@ -14,6 +14,7 @@
     units/N.edges        text of unit N that its neighbours must see before it can be encoded
     units/N.M.tokens     encoded documents of unit N, with N.M.rows, a table of them
     joined.json          all of these in order
+    words/, all-words/   counted words (only where a tokenizer is trained)
     shards/              receipts of finished shards; the shards themselves are in their places
     receipts/STAGE/      the receipts of each of these: written after it, so it proves it is whole
 
