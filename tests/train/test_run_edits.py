@@ -243,6 +243,22 @@ def test_files_of_edits_that_were_changed_by_hand_are_refused_or_repaired(base, 
     assert [entry["samples"][0] for entry in read_entries(run)] == [176, 208, 240]
 
 
+def test_a_run_resumes_on_data_that_was_appended_to_and_this_is_on_record(base, run, tmp_path):
+    data = shutil.copytree(base / "web", tmp_path / "web")
+    tokenmill.prepare(base / "crawl.jsonl", data, tokenizer="bytes", dedup="none", append=True)
+    more = tokenmill.open(data).num_tokens - tokenmill.open(base / "web").num_tokens
+
+    train(settings_in(tmp_path, tmp_path, max_iters=22), resume=True, quiet=True)
+
+    (entry,) = read_entries(run)
+    assert entry["changed"] == (
+        "from step 20 on, data has more tokens at its end, which join with its next epoch"
+    )
+    loader = open_run(run).loader
+    assert more > 0 < loader.usage(600)[0].shards[-1].used
+    assert same_order(run, plain_loader(base), range(60))  # the first epoch ends as it began
+
+
 def test_a_run_ends_where_its_data_ends(base, run):
     per_epoch = len(plain_loader(base).windows())
     assert edits(run, "--cap", "data=1", "--then", "end") == 0

@@ -61,7 +61,18 @@ def _add(edit: Mapping[str, Any]) -> str:
     return f"another source, {edit['name']} ({edit['data']}); weights {_weights(edit['weights'])}"
 
 
-_WORDS = {"reweight": _reweight, "skip": _skip, "ban": _ban, "cap": _cap, "add": _add}
+def _grow(edit: Mapping[str, Any]) -> str:
+    return f"{edit['source']} has more tokens at its end, which join with its next epoch"
+
+
+_WORDS = {
+    "reweight": _reweight,
+    "skip": _skip,
+    "ban": _ban,
+    "cap": _cap,
+    "add": _add,
+    "grow": _grow,
+}
 
 
 def _weights(weights: Mapping[str, Any]) -> str:
