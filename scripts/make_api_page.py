@@ -32,6 +32,9 @@ EXAMPLES = {
     "tokenmill.pretokenize": """
         (array,) = tokenmill.pretokenize("corpus.txt", tokenizer="gpt2")
         print(array.npy, array.tokens)""",
+    "tokenmill.retokenize": """
+        summary = tokenmill.retokenize("data/corpus", "data/corpus-bytes", tokenizer="bytes")
+        print(summary.notes)  # the text is the same""",
     "tokenmill.load_tokenizer": """
         tokenizer = tokenmill.load_tokenizer("gpt2")
         ids = tokenizer.encode("two words")  # uint32

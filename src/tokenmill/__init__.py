@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from tokenmill.preparation.budget.estimate import estimate
     from tokenmill.preparation.prepare import prepare
     from tokenmill.preparation.pretokenize import pretokenize
+    from tokenmill.preparation.from_tokens.retokenize import retokenize
     from tokenmill.preparation.train_tokenizer import train_tokenizer
     from tokenmill.tokens.load_tokenizer import load as load_tokenizer
 
@@ -116,6 +117,7 @@ __all__ = [
     "open",
     "prepare",
     "pretokenize",
+    "retokenize",
     "train_tokenizer",
     "verify",
 ]
@@ -146,6 +148,7 @@ _HOME_OF = {
     "open": "tokenmill.dataset",
     "prepare": "tokenmill.preparation.prepare",
     "pretokenize": "tokenmill.preparation.pretokenize",
+    "retokenize": "tokenmill.preparation.from_tokens.retokenize",
     "train_tokenizer": "tokenmill.preparation.train_tokenizer",
     "verify": "tokenmill.look.check",
 }

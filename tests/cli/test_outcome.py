@@ -41,6 +41,7 @@ def calls(folder, out):
         "plan": (f"prepare plan {text} -o {out}/p --tokenizer bytes", "units"),
         "estimate": (f"prepare {text} -o {out}/e --tokenizer bytes --estimate", "dtype"),
         "pretokenize": (f"pretokenize {text} --force --tokenizer bytes", "files"),
+        "retokenize": (f"retokenize {data} {out}/t --tokenizer gpt2 --workers 1", "train_tokens"),
         "convert": (f"convert {data} {out}/c --to npy", "splits"),
         "inspect": (f"inspect {data}", "splits"),
         "show": (f"show {data} --doc 0", None),
@@ -92,6 +93,7 @@ def test_no_command_is_without_them():
         name: tokenmill.get_command(None, name) for names in COMMANDS.values() for name in names
     }
     commands |= {"plan": plan_command, **JOBS}
+    commands |= commands.pop("tokenizer").commands
     del commands["slurm"]  # prints a script and has no outcome
 
     for name, command in commands.items():

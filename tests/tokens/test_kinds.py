@@ -465,3 +465,22 @@ def parts_below(ranks, token, limit):
         )
         parts[best : best + 2] = [parts[best] + parts[best + 1]]
     return parts
+
+
+def test_a_batch_is_decoded_into_its_texts_however_many_ids_it_has():
+    """Few ids are spelled by NumPy, many by pyarrow; texts may be cut between runs, or empty."""
+    tokenizer = load("gpt2")
+    texts = [
+        b"",
+        b"one",
+        b"",
+        "zw\u00f6lf \U0001f33e".encode() * 5,
+        b"",
+        b"word and " * 200_000,
+        b"",
+    ]
+
+    for few in (texts[:5], texts, texts[5:], [b""], []):
+        ids, ends = tokenizer.encode_batch(few)
+        assert tokenizer.decode_batch(ids, ends) == few
+        assert tokenizer.decode(ids) == b"".join(few)

@@ -3,7 +3,7 @@
 flags.py      flags that several commands share, and flags made from the fields of a dataclass
 outcome.py    what a command prints: results, notes, or JSON; `--json` and `--quiet`
 hints.py      hints of the library, which are Python, as flags of a command
-make/         prepare (and its jobs), pretokenize, download, upload, convert
+make/         prepare (and its jobs), pretokenize, retokenize, download, upload, convert
 look/         inspect, show, verify, doctor, report, view
 tokenizers/   tokenizer train, show, compare
 train.py      train a small GPT
@@ -34,6 +34,7 @@ COMMANDS = {
         "pretokenize": "Tokenize one text file into one .npy beside it",
         "download": "Fetch token shards from the Hugging Face hub",
         "upload": "Push a dataset to the Hugging Face hub",
+        "retokenize": "Decode a dataset and encode it with another tokenizer",
         "convert": "Copy a dataset from or to another project's format",
     },
     "Look at a dataset": {

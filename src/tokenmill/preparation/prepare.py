@@ -29,7 +29,7 @@ Which of these a preparation needs, and what their tasks are, is a table: stage_
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Unpack
 
 from tokenmill.base.progress import Progress
@@ -105,41 +105,65 @@ def prepare(
     """
     started, progress = time.monotonic(), progress or Progress()
     memory = fit_into_memory(workers, max_ram)
-    check_engine(engine, ray_address)
+    place = Engine(engine, workers, ray_address)
     with open_target(
         out_dir, work_dir, append=append, overwrite=overwrite, break_lock=break_lock
     ) as target:
         begun = start(target, inputs, val_input, settings, memory, unit_bytes, progress)
-        if isinstance(begun, Summary):
-            return begun
-        plan, processes = begun
-        if workers is None and is_small_job(plan):
-            processes = 1
-        target.workspace.clean_temporary()
-        target.workspace.distrust_after_reboot()
-        if engine != "local":
-            target.workspace.share()
-        with open_engine(
-            engine,
-            processes=processes,
-            at_once=workers,
-            ray_address=ray_address,
-            shared=str(plan.workspace.plan_file.absolute()),
-        ) as executor:
-            executor.get_ready(encode_unit, len(plan.units))
-            seen = notes_on_inputs(plan)
-            for note in seen:
-                progress.say(note)
-            changed = changed_lines(plan)
-            try:
-                outcome = run_stages(plan, target, executor, progress)
-            except BadInputError:
-                if append:
-                    plan.workspace.forget()  # the dataset is what it was, and open to others
-                raise
-        summary = publish(plan, target, outcome)
-        summary.notes += seen
-        summary.changed_lines = changed
+        return carry_out(begun, target, place, progress, started)
+
+
+@dataclass
+class Engine:
+    """Where the tasks of a preparation run."""
+
+    kind: str = "local"
+    workers: int | None = None
+    """As many as were asked for."""
+    ray_address: str | None = None
+
+    def __post_init__(self) -> None:
+        check_engine(self.kind, self.ray_address)
+
+
+def carry_out(
+    begun: tuple[Plan, int] | Summary,
+    target: Target,
+    engine: Engine,
+    progress: Progress,
+    started: float,
+) -> Summary:
+    """All that comes after the plan, with as many workers as fit; nothing, if all was done."""
+    if isinstance(begun, Summary):
+        return begun
+    plan, processes = begun
+    if engine.workers is None and is_small_job(plan):
+        processes = 1
+    target.workspace.clean_temporary()
+    target.workspace.distrust_after_reboot()
+    if engine.kind != "local":
+        target.workspace.share()
+    with open_engine(
+        engine.kind,
+        processes=processes,
+        at_once=engine.workers,
+        ray_address=engine.ray_address,
+        shared=str(plan.workspace.plan_file.absolute()),
+    ) as executor:
+        executor.get_ready(encode_unit, len(plan.units))
+        seen = notes_on_inputs(plan)
+        for note in seen:
+            progress.say(note)
+        changed = changed_lines(plan)
+        try:
+            outcome = run_stages(plan, target, executor, progress)
+        except BadInputError:
+            if plan.previous is not None:
+                plan.workspace.forget()  # the dataset is what it was, and open to others
+            raise
+    summary = publish(plan, target, outcome)
+    summary.notes += seen
+    summary.changed_lines = changed
     summary.seconds = round(time.monotonic() - started, 3)
     return summary
 

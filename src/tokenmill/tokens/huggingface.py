@@ -141,16 +141,20 @@ class HuggingFaceTokenizer(SpelledTokenizer):
         vars(other).update({n: built[n] for n in ("_tree", "_vocabulary", "_fast") if n in built})
         return other
 
+    @property
+    def joins_spellings(self) -> bool:
+        return is_plain_byte_level(self._tree)
+
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """The text of these ids, special tokens spelled out."""
-        if is_plain_byte_level(self._tree):
+        if self.joins_spellings:
             return self._vocabulary.decode(ids)
         known = self._vocabulary.check(ids).tolist()
         text: str = self._slow.decode(known, skip_special_tokens=False)
         return text.encode()
 
     def _bytes_of(self, spelling: bytes) -> bytes:
-        if is_plain_byte_level(self._tree):
+        if self.joins_spellings:
             return spelling
         return bytes_of_spelling(self._tree, spelling.decode("utf-8", "surrogatepass"))
 

@@ -82,6 +82,10 @@ class SentencePieceTokenizer(SpelledTokenizer):
         """The same tokenizer, encoded by `sentencepiece`; None if it is this one."""
         return replace(self, backend="sentencepiece") if self.backend == "gigatoken" else None
 
+    @property
+    def joins_spellings(self) -> bool:
+        return False  # a space before the first word is left out
+
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """The normalised text; control pieces decode to nothing."""
         text: str = self._processor.decode(self._vocabulary.check(ids).tolist())

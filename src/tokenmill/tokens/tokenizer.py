@@ -71,6 +71,9 @@ class Tokenizer(Protocol):
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """The text of these ids; an id outside the vocabulary is a ValueError."""
 
+    def decode_batch(self, ids: npt.NDArray[np.integer[Any]], ends: Ends) -> list[bytes]:
+        """The texts that `encode_batch` gave these ids and ends for."""
+
     def bytes_of_ids(self) -> list[bytes]:
         """What each id adds to a text, by id; nothing for special ids and unused ones."""
 

@@ -7,6 +7,7 @@ windows_dataset.py   WindowsDataset: map style; for Hugging Face, Accelerate, an
 batch_rows.py        the items of a WindowsDataset: rows that know their batch
 windows_iterable.py  WindowsIterable: whole batches; for DataLoader(batch_size=None)
 stateful_loader.py   StatefulTokenLoader: workers, exact position; TokenDataLoader: it for Fabric
+bits_per_byte.py     loss by the bytes of the text, comparable between tokenizers
 device_copy.py       blocks of tokens to a GPU, in the width of the file
 text_file.py         a text file as tokens, from the .npy beside it
 compat/              loaders under names and arguments that scripts already use

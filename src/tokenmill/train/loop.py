@@ -25,6 +25,7 @@ from tokenmill.base.human import human_duration
 from tokenmill.base.progress import Progress
 from tokenmill.base.signals import StopRequest
 from tokenmill.errors import Stopped, TokenmillError
+from tokenmill.torch.bits_per_byte import TextBytes, bits_per_byte
 from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader
 from tokenmill.torch.world import Ranks
@@ -113,6 +114,7 @@ class Trainer:
             augment=config.augment,
             check_ids=config.fim_ids is None,  # `vocab_size` is checked, and may be larger
         )
+        self._text_bytes = TextBytes(data.tokenizer, data.vocab_size)
         self.edits = RunEdits(config.run_dir, self.loader, is_main=self.is_main, say=progress.say)
         self.validations = {
             name: Validation(name, data, config) for name in data.held_out if config.eval_interval
@@ -201,7 +203,7 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
-        self.step += 1
+        self.step, self._last_batch = self.step + 1, batch
         self._unchecked.append((self.step, data_step, loss))
         self._window_waited += waited
         return bool(asked > 0)
@@ -274,9 +276,12 @@ class Trainer:
         tokens_per_step = self.config.batch_size * self.config.block_size
         speed = tokens_per_step * steps / max(seconds, 1e-9)
         wait = self._window_waited / max(seconds, 1e-9)
+        counted = torch.tensor(self._text_bytes.count([self._last_batch]), dtype=torch.float64)
+        bits = bits_per_byte(self.loss, *sum_over_ranks(counted).tolist())
         self.record.log(
             {
                 "loss": self.loss,
+                **({} if bits is None else {"bits_per_byte": bits}),
                 "learning_rate": self.optimizer.param_groups[0]["lr"],
                 "tokens": self.step * tokens_per_step,
                 "epoch": self.loader.loader.epoch,
@@ -311,13 +316,17 @@ class Trainer:
         }
         self.model.train()
         values: dict[str, Any] = {f"{name}_loss": loss for name, loss in self.val_losses.items()}
+        for name, validation in self.validations.items():
+            counted = self._text_bytes.count(validation.batches)
+            if (bits := bits_per_byte(self.val_losses[name], *counted)) is not None:
+                values[f"{name}_bits_per_byte"] = bits
         if self.is_main and self.config.sample_tokens:
             values["sample"] = self.sample()
         self.record.log(values, self.step)
-        losses = (
-            f"{'' if name == 'val' else f'{name} '}{loss:.4f}"
+        losses = [
+            f"{'' if name == 'val' else f'{name} '}{loss:.4f}" + _in_bits(values, name)
             for name, loss in self.val_losses.items()
-        )
+        ]
         self.progress.say(f"step {self.step:,}  validation loss {', '.join(losses)}")
         if "sample" in values and self.step:
             # In one line and without control characters: text of a model may hold anything.
@@ -376,3 +385,8 @@ class Trainer:
         self.step = saved.step
         self.left_out = left_out_of(saved.state, self.config)
         self.edits.taken = requests_taken(saved.state)
+
+
+def _in_bits(values: dict[str, Any], name: str) -> str:
+    found = values.get(f"{name}_bits_per_byte")
+    return "" if found is None else f" ({found:.3f} bits/byte)"

@@ -38,7 +38,9 @@ PER_DRIVER = 150 << 20
 # Interpreter, NumPy, gigatoken with a full word cache, a partition of hashes:
 PER_WORKER = 260 << 20
 PER_CHUNK_BYTE = 16  # measured: copies of a chunk alive at once, in its worst stage
-PER_DOCUMENT_BYTE = {"text": 12, "jsonl": 15, "csv": 20, "parquet": 15, "unreadable": 1}
+PER_DOCUMENT_BYTE = {
+    "text": 12, "jsonl": 15, "csv": 20, "parquet": 15, "tokens": 24, "unreadable": 1,
+}  # fmt: skip
 PER_SHARE = 80 << 20  # of what a worker is counted for; the rest is its interpreter and tables
 SMALLEST_CHUNK = 256 << 10
 FULL_WORKER = PER_WORKER + PER_CHUNK_BYTE * CHUNK_BYTES

@@ -87,6 +87,8 @@ class PreparationOutcome:
             found.append(f"{literal:,} literal end-of-text strings in the text were kept as text")
         if literal := self.accounts.get("literal_begin_token"):
             found.append(f"{literal:,} documents begin with a literal begin token, kept as text")
+        if text_hash := self.accounts.get("text_hash"):
+            found.append(f"the text is the same, by document (hash of all: {text_hash})")
         return found
 
 
@@ -107,6 +109,9 @@ def make_accounts(
         for what in ("documents", "tokens")
     }
     literal = {name: counts[name] for name in ("literal_begin_token",) if name in counts}
+    hashed = (
+        {"text_hash": f"{counts['text_hash'] % (1 << 64):016x}"} if "text_hash" in counts else {}
+    )
     return {
         "bytes_in": counts["bytes_in"],
         "documents_in": counts["documents_in"],
@@ -116,6 +121,7 @@ def make_accounts(
         "texts_replaced": counts["replaced"],
         "literal_end_of_text": counts["literal_end_of_text"],
         **literal,
+        **hashed,
         "tokens_written": written["tokens"],
         "tokens_dropped": sum(part["tokens"][DROPPED] for part in decided),
     }

@@ -22,6 +22,7 @@ from tokenmill.preparation.stages.encoded import (
 )
 from tokenmill.preparation.stages.unit_text import chunks_to_encode, kept_chunks, naming_source
 from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.from_tokens.token_inputs import TOKENS
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import LineDropper
@@ -205,6 +206,8 @@ class UnitEncoder:
         texts, flags = zip(*pieces, strict=True)
         marks = np.array(flags, np.uint32)
         ids, ends = self.encoder.encode(list(texts), marks)
+        if self.plan.sources_of(self.unit)[0].kind == TOKENS:
+            self.encoder.check_same_text(texts, ids, ends)
         self.part.add(ids, ends, marks, hashed=self.hashed)
         if self.part.num_tokens >= TOKENS_PER_PART:
             self._close_part()

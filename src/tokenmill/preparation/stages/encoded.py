@@ -12,6 +12,7 @@ CONTINUES (it began in an earlier one), and carry no hash.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import compress, pairwise
@@ -78,6 +79,20 @@ class TextEncoder:
             found = sum(text.count(literal) for text in texts if literal[:1] in text)
             self.counts["literal_end_of_text"] += found
         return ids, ends
+
+    def check_same_text(self, texts: Sequence[bytes], ids: np.ndarray, ends: np.ndarray) -> None:
+        """Refuse ids that decode to other texts, compared by hash; add up the hashes."""
+        hashes = list(map(xxhash.xxh3_64_intdigest, texts))
+        again = self.tokenizer.decode_batch(ids, ends)
+        for text, found, decoded in zip(texts, hashes, again, strict=True):
+            if found != xxhash.xxh3_64_intdigest(decoded):
+                raise PrepareError(
+                    f"a document is not the same text after {self.tokenizer.name}: "
+                    f"{_difference(text, decoded)}",
+                    hint="that tokenizer changes texts (its normalizer, or characters it does not "
+                    "know); prepare the text itself with it",
+                )
+        self.counts["text_hash"] = (self.counts["text_hash"] + sum(hashes)) % (1 << 64)
 
     def _refuse_doubled_begin(self, texts: list[bytes], flags: np.ndarray, ids: np.ndarray) -> None:
         """No document may begin with the begin token twice, as an id or spelled out."""
@@ -235,3 +250,11 @@ def _hash_rows(rows: np.ndarray, ids: np.ndarray, ends: np.ndarray, which: np.nd
     places = pairwise([0, *(4 * ends).tolist()])
     slices = [view[start:stop] for start, stop in compress(places, which.tolist())]
     rows["hash"][which] = hash_all(slices)
+
+
+def _difference(before: bytes, after: bytes) -> str:
+    """Both texts, from a little before the first byte that differs."""
+    pairs = enumerate(zip(before, after, strict=False))
+    same = next((at for at, (a, b) in pairs if a != b), min(len(before), len(after)))
+    shown = slice(max(0, same - 20), same + 20)
+    return f"{before[shown]!r} became {after[shown]!r}"

@@ -19,6 +19,7 @@ from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Hashed, write_runs
 from tokenmill.preparation.stages.unpack import find_unpacked, in_compressed_bytes, is_unpacked
 from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.from_tokens.token_inputs import TOKENS, read_documents
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import (
@@ -120,6 +121,9 @@ def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Ite
         try:
             if is_unpacked(plan, unit):
                 yield from _unpacked_chunks(plan, unit, rules, cuts)
+                return
+            if source.kind == TOKENS:
+                yield from read_documents(source, where, rules, chunk_bytes)
                 return
             part = where if where.num_sources == 1 else whole_file(source)
             yield from read_unit(source, part, rules, cuts=cuts, chunk_bytes=chunk_bytes)

@@ -1,0 +1,53 @@
+"""`tokenmill retokenize`: the documents of a dataset with another tokenizer."""
+
+from typing import Any
+
+import click
+
+from tokenmill.base.progress import open_progress
+from tokenmill.cli.flags import (
+    PREPARE_SETTINGS,
+    SectionedCommand,
+    given,
+    settings_flags,
+    switch,
+    value,
+)
+from tokenmill.cli.hints import in_flags
+from tokenmill.cli.make.prepare import summary_lines
+from tokenmill.cli.outcome import Outcome, prints_outcome
+
+TAKEN = (
+    "tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype", "tokens_per_shard",
+    "compress", "on_bad_input",
+)  # fmt: skip
+RUNNING = {"section": "Running"}
+
+
+@click.command(cls=SectionedCommand)
+@click.argument("src")
+@click.argument("out_dir", metavar="OUT")
+@settings_flags(PREPARE_SETTINGS, only=TAKEN)
+@value("--workers", "N", "Processes  [default: number of cores]", type=int, **RUNNING)
+@value("--max_ram", "SIZE", "Memory to stay within, such as 4G", **RUNNING)
+@switch("--overwrite", "Replace the dataset in OUT", **RUNNING)
+@switch("--break_lock", "Take OUT over from a machine that is gone", **RUNNING)
+@prints_outcome
+def command(src: str, out_dir: str, quiet: bool, **options: Any) -> Outcome:
+    """Decode the documents of the dataset SRC and encode them again, with another tokenizer.
+
+    Splits stay splits. Every document is decoded once more from its new ids and compared with what
+    it was; one that differs ends the command, and nothing is written. What was stopped resumes when
+    the same command is given again.
+
+    \b
+    Example:
+        tokenmill retokenize data/corpus data/corpus-32k --tokenizer tok/
+    """
+    from tokenmill.preparation.from_tokens.retokenize import retokenize
+
+    if options["tokenizer"] is None:
+        raise click.UsageError("the new tokenizer is missing; name it: --tokenizer tok/")
+    with open_progress(quiet=quiet, words=in_flags) as progress:
+        summary = retokenize(src, out_dir, progress=progress, **given(options))
+    return Outcome(summary.to_json(), notes=summary_lines(summary))

@@ -1,0 +1,91 @@
+"""retokenize(src, out, tokenizer="tok/"): the same documents and splits with other ids.
+
+A preparation whose input is a dataset: documents are decoded, encoded again, and decoded once more
+to see that nothing was lost. It is as parallel and as safe to stop as any other preparation, and
+gives the same bytes for any number of workers.
+"""
+
+import os
+import time
+from typing import Unpack
+
+from tokenmill.base.progress import Progress
+from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.errors import SettingsMismatchError
+from tokenmill.preparation.budget.disk_space import check_space
+from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
+from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin
+from tokenmill.preparation.prepare import Engine, carry_out
+from tokenmill.preparation.settings import Settings, SettingsKeywords
+from tokenmill.preparation.stages.accounts import Summary
+from tokenmill.preparation.from_tokens.token_inputs import cut_into_documents, find_splits
+from tokenmill.preparation.workspace.target import Target, open_target
+
+TAKEN = ("tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype", "tokens_per_shard",
+         "compress", "on_bad_input")  # fmt: skip
+"""The settings that have a meaning here: texts are neither read from files, nor cleaned."""
+_REFUSED = [name for name in SettingsKeywords.__annotations__ if name not in TAKEN]
+
+
+@takes_keywords_of(Settings, but=_REFUSED)
+def retokenize(
+    src: str | os.PathLike[str],
+    out_dir: str | os.PathLike[str],
+    *,
+    workers: int | None = None,
+    max_ram: int | str | None = None,
+    overwrite: bool = False,
+    break_lock: bool = False,
+    work_dir: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    unit_bytes: int = UNIT_BYTES,
+    **settings: Unpack[SettingsKeywords],
+) -> Summary:
+    """Write the documents of the dataset at `src` to a new dataset with another tokenizer.
+
+    Splits stay splits, and documents keep their order. Each document is decoded from its new ids
+    and compared with what it was by a hash of the text; one that differs is an error, and nothing
+    is published. `settings` are those fields of `preparation.settings.Settings` that concern tokens
+    and shards, such as `tokenizer="tok/"`; all other arguments are as in `tokenmill.prepare`.
+    """
+    started, progress = time.monotonic(), progress or Progress()
+    memory = fit_into_memory(workers, max_ram)
+    with open_target(
+        out_dir, work_dir, append=False, overwrite=overwrite, break_lock=break_lock
+    ) as target:
+        begun = _start(target, src, settings, memory, unit_bytes, progress)
+        return carry_out(begun, target, Engine(workers=workers), progress, started)
+
+
+def _start(
+    target: Target,
+    src: str | os.PathLike[str],
+    given: SettingsKeywords,
+    memory: Memory,
+    unit_bytes: int,
+    progress: Progress,
+) -> tuple[Plan, int] | Summary:
+    """The plan, written or found, and how many workers fit; or the outcome, if all was done."""
+    if os.path.realpath(src) == os.path.realpath(target.out_dir):
+        raise SettingsMismatchError(
+            f"{target.name} is both the dataset to read and the one to write",
+            hint="name another folder for the new dataset; nothing was written or removed",
+        )
+    given = {"normalize": False, "dedup": "none", "val_fraction": 0.0, **given}
+    settings, sources = target.settings(given), find_splits(src)
+    if done := target.already_done(settings, sources):
+        return done
+    plan = Plan(
+        target.workspace,
+        settings,
+        tuple(sources),
+        tuple(cut_into_documents(sources, unit_bytes)),
+        memory.chunk_bytes,
+        target.previous_hash,
+        target.destination,
+        folder=target.folder_for(settings, sources),
+    )
+    check_space(plan)
+    tokenizer = target.tokenizer(given)
+    plan = begin(plan, tokenizer, restart=target.replaces, say=progress.say)
+    return plan, decide_limits(plan, memory, tokenizer)

@@ -1,0 +1,137 @@
+"""A dataset as the input of a preparation: its documents become text again.
+
+Each split is a source of kind `tokens`, and a unit of it is a range of documents. What a dataset
+adds to its documents (the end-of-text id, a begin token) is taken off before they are decoded.
+"""
+
+import functools
+import os
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tokenmill import dataset
+from tokenmill.dataset import TokenDataset
+from tokenmill.errors import NotADatasetError, PrepareError, TokenmillError
+from tokenmill.formats.engine.held_out import ALL, stated
+from tokenmill.preparation.val_inputs import name_of_split
+from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.sources import in_order
+from tokenmill.text.inputs.units import Unit
+from tokenmill.text.reading.chunks import Chunk, ReadRules, RowReader
+
+TOKENS = "tokens"
+_BYTES_PER_TOKEN = 4  # of text, about
+
+
+def find_splits(path: str | os.PathLike[str]) -> list[Source]:
+    """The splits of the dataset at `path`, as sources; those for validation are held out."""
+    whole = dataset.open(path, "all")
+    if whole.tokenizer is None:
+        raise TokenmillError(
+            f"nothing in {whole.path} names its tokenizer, so its ids cannot become text",
+            hint=f"name it once: tokenmill convert {whole.path} OURS --to tokenmill "
+            "--tokenizer gpt2; then retokenize OURS",
+        )
+    splits = [name or ALL for name, files in stated(whole.files, whole.path).items() if files]
+    return in_order(_source(os.path.abspath(path), name) for name in splits)
+
+
+def _source(path: str, name: str) -> Source:
+    data = _open_split(path, name)
+    return Source(
+        path,
+        name,
+        data.num_tokens * data.dtype.itemsize,
+        _stamp(data),
+        TOKENS,
+        None,
+        None if name in ("train", ALL) else name_of_split(name),
+    )
+
+
+def _stamp(data: TokenDataset) -> int:
+    """Stands for the time of change of a file: shows whether the data is still the same."""
+    return int(data.fingerprint[:15], 16)
+
+
+@functools.lru_cache(maxsize=8)
+def _open_split(path: str, name: str) -> TokenDataset:
+    data = dataset.open(path, name)
+    if not data.knows_documents:
+        raise NotADatasetError(
+            f"nothing in {data.path} says where documents end",
+            hint="prepare its text again, or name the id: tokenmill convert with --end_of_text_id",
+        )
+    return data
+
+
+def cut_into_documents(sources: Sequence[Source], unit_bytes: int) -> list[Unit]:
+    """Units of whole documents, of about `unit_bytes` of text each."""
+    units = []
+    for number, source in enumerate(sources):
+        data = _open_split(source.path, source.name)
+        places = range(0, data.num_tokens, max(1, unit_bytes // _BYTES_PER_TOKEN))
+        firsts = sorted({data.document_at(place) for place in places})
+        stops = [*firsts[1:], data.num_documents or 0]
+        units += [Unit(number, *unit) for unit in zip(firsts, stops, strict=True)]
+    return units
+
+
+def read_documents(
+    source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int
+) -> Iterator[Chunk]:
+    """The texts of some documents, in chunks of about `chunk_bytes`."""
+    data = _open_split(source.path, source.name)
+    if (data.num_tokens * data.dtype.itemsize, _stamp(data)) != (source.size, source.mtime_ns):
+        raise PrepareError(
+            f"{source.path} changed since this preparation was begun",
+            hint="let whatever writes to it finish, then start again: overwrite=True",
+            source=source.name,
+        )
+    start, stop = data.document_range(unit.start)[0], data.document_range(unit.stop - 1)[1]
+    ends = data.document_ends(start, stop)
+    if not len(ends) or ends[-1] < stop:
+        ends = np.append(ends, stop)  # the last document has no end of its own
+    most, reader = max(1, chunk_bytes // _BYTES_PER_TOKEN), RowReader(source, rules)
+    document = unit.start
+    while len(ends):
+        count = max(1, int(ends.searchsorted(start + most, side="right")))
+        chunk = reader.chunk = Chunk(
+            [], offset=document, bytes_in=int(ends[count - 1] - start) * data.dtype.itemsize
+        )
+        is_large = bool(chunk.bytes_in > rules.large_document_bytes)
+        if is_large:
+            rules.on_large(True)
+        for text in _texts(data, start, ends[:count]):
+            if len(text) > rules.max_document_bytes:
+                reader.large_row(document, "it", len(text))
+            else:
+                reader.add(document, text)
+            document += 1
+        chunk.drop_empty()
+        yield chunk
+        if is_large:
+            rules.on_large(False)
+        start, ends = int(ends[count - 1]), ends[count:]
+
+
+def _texts(data: TokenDataset, start: int, ends: np.ndarray) -> list[bytes]:
+    """The documents that end there, the first of them beginning at `start`, decoded."""
+    ids = data.tokens(start, int(ends[-1]))
+    firsts = np.concatenate([[0], ends[:-1] - start])
+    lasts = ends - start
+    if data.end_of_text_id is not None:
+        if data.end_of_text_comes == "before":
+            firsts = firsts + (ids[firsts] == data.end_of_text_id)
+        else:
+            lasts = lasts - (ids[lasts - 1] == data.end_of_text_id)
+    if data.begin_token_id is not None:
+        begun = (firsts < lasts) & (ids[np.minimum(firsts, len(ids) - 1)] == data.begin_token_id)
+        firsts = firsts + begun
+    kept = np.zeros(len(ids) + 1, np.int8)
+    np.add.at(kept, firsts, 1)
+    np.add.at(kept, lasts, -1)
+    inside = np.cumsum(kept[:-1], dtype=np.int8).astype(bool)
+    texts: list[bytes] = data.tokenizer.decode_batch(ids[inside], np.cumsum(lasts - firsts))
+    return texts
