@@ -69,9 +69,9 @@ if TYPE_CHECKING:
     from tokenmill.look.inspect import inspect
     from tokenmill.order.blocks import Blocks
     from tokenmill.preparation.budget.estimate import estimate
+    from tokenmill.preparation.from_tokens.retokenize import retokenize
     from tokenmill.preparation.prepare import prepare
     from tokenmill.preparation.pretokenize import pretokenize
-    from tokenmill.preparation.from_tokens.retokenize import retokenize
     from tokenmill.preparation.train_tokenizer import train_tokenizer
     from tokenmill.tokens.load_tokenizer import load as load_tokenizer
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.base.atomic import new_file
+from tokenmill.preparation.from_tokens.token_inputs import TOKENS
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Searched
 from tokenmill.preparation.stages.encoded import (
@@ -22,7 +23,6 @@ from tokenmill.preparation.stages.encoded import (
 )
 from tokenmill.preparation.stages.unit_text import chunks_to_encode, kept_chunks, naming_source
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.from_tokens.token_inputs import TOKENS
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import LineDropper

@@ -15,11 +15,11 @@ import numpy as np
 
 from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.preparation.budget.memory_budget import load_limits, one_at_a_time
+from tokenmill.preparation.from_tokens.token_inputs import TOKENS, read_documents
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Hashed, write_runs
 from tokenmill.preparation.stages.unpack import find_unpacked, in_compressed_bytes, is_unpacked
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.from_tokens.token_inputs import TOKENS, read_documents
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import (
