@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "lightning": {"torch", "batches"},
     "train": {"torch", "batches", "dataset", "tokens"},
     "executors": set(),
-    "preparation": {"text", "tokens", "shards", "executors"},
+    # A dataset may be the input of a preparation: from_tokens/.
+    "preparation": {"text", "tokens", "shards", "executors", "formats", "dataset"},
     "conversion": {"tokenfiles", "shards", "formats", "dataset", "tokens"},
     "hub": {"shards", "formats", "dataset"},
     "look": {"text", "tokens", "tokenfiles", "shards", "formats", "dataset", "batches", "hub"},

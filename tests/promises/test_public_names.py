@@ -51,6 +51,7 @@ def test_the_public_names_are_these():
         "open",
         "prepare",
         "pretokenize",
+        "retokenize",
         "train_tokenizer",
         "verify",
     ]

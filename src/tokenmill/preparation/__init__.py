@@ -14,5 +14,6 @@ stages/         the stages themselves
 workspace/      the folder of a preparation, and where its result goes
 budget/         memory, disk, and what to expect
 jobs.py         a preparation as numbered jobs, for Slurm and others
-ptrain_tokenizer.py  text files become a tokenizer: likewise
+pretokenize.py  one text file becomes one .npy: a preparation with another output
+train_tokenizer.py  text files become a tokenizer: likewise
 """

@@ -15,12 +15,11 @@ from tokenmill.dataset import TokenDataset
 from tokenmill.errors import NotADatasetError, PrepareError, TokenmillError
 from tokenmill.formats.engine.held_out import ALL, stated
 from tokenmill.preparation.val_inputs import name_of_split
-from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.text.inputs.sources import in_order
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.chunks import Chunk, ReadRules, RowReader
 
-TOKENS = "tokens"
 _BYTES_PER_TOKEN = 4  # of text, about
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from tokenmill.base.atomic import new_file
-from tokenmill.preparation.from_tokens.token_inputs import TOKENS
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Searched
 from tokenmill.preparation.stages.encoded import (
@@ -26,6 +25,7 @@ from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import LineDropper
+from tokenmill.text.inputs.open_input import TOKENS
 from tokenmill.text.reading.bad_input import MOST_PLACES, BadInputPlace
 from tokenmill.text.reading.chunks import Chunk, Edge
 from tokenmill.tokens.cuts import last_cut

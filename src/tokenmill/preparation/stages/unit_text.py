@@ -15,7 +15,6 @@ import numpy as np
 
 from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.preparation.budget.memory_budget import load_limits, one_at_a_time
-from tokenmill.preparation.from_tokens.token_inputs import TOKENS, read_documents
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Hashed, write_runs
 from tokenmill.preparation.stages.unpack import find_unpacked, in_compressed_bytes, is_unpacked
@@ -30,7 +29,7 @@ from tokenmill.text.cleaning.clean_chunks import (
     lines_to_compare,
 )
 from tokenmill.text.cleaning.line_work import hash_selected
-from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.text.inputs.units import whole_file
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import Chunk, ReadRules
@@ -123,6 +122,8 @@ def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Ite
                 yield from _unpacked_chunks(plan, unit, rules, cuts)
                 return
             if source.kind == TOKENS:
+                from tokenmill.preparation.from_tokens.token_inputs import read_documents
+
                 yield from read_documents(source, where, rules, chunk_bytes)
                 return
             part = where if where.num_sources == 1 else whole_file(source)

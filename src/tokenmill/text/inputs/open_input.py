@@ -13,6 +13,7 @@ from tokenmill import storage
 from tokenmill.errors import BadInputError, PrepareError
 
 _FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
+TOKENS = "tokens"
 UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP)
 
 
@@ -27,7 +28,8 @@ class Source:
     size: int
     mtime_ns: int
     kind: str
-    """`text`, `jsonl`, `csv` or `parquet`; or `unreadable`, where that is to be counted."""
+    """`text`, `jsonl`, `csv` or `parquet`; `tokens` for a split of a dataset that is decoded; or
+    `unreadable`, where that is to be counted."""
     compression: str | None
     """None, `gzip`, `zstd`, `xz` or `bzip2`."""
     split: str | None = None
