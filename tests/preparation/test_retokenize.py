@@ -102,7 +102,7 @@ def test_any_workers_and_a_kill_give_the_same_bytes(source, tmp_path):
     for name, workers in (("one", 1), ("three", 3)):
         assert start(source, tmp_path / name, workers).wait() == 0
     killed = start(source, tmp_path / "killed", 2)
-    assert wait_until(killed, tmp_path / "killed" / ".preparation", "units/*.json", 3)
+    assert wait_until(killed, tmp_path / "killed" / ".preparation", "units", 3)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
 
