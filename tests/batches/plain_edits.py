@@ -60,7 +60,9 @@ class PlainSource:
     def ban(self, tokens):
         self.banned |= set(tokens)
         self.left = self.allowed(self.left)
-        if not any(self.allowed(self.windows(self.epoch + n)) for n in (1, 2, 3)):
+        size = self.grown or self.num_tokens  # with a phase, a window may begin anywhere
+        starts = range(size - self.block_size) if self.phase else self.windows(self.epoch + 1)
+        if not self.allowed(starts):
             raise RefusedError("nothing is left")
 
     def epochs_had(self):
