@@ -40,6 +40,7 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/load.py
 	$(BIN)/python bench/prepare.py
 	$(BIN)/python bench/sizes.py
+	$(BIN)/python bench/tokenizers.py
 	$(BIN)/python bench/compression.py
 	$(BIN)/python bench/search.py
 	$(BIN)/python bench/rows.py
