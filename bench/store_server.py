@@ -103,8 +103,8 @@ class Handler(BaseHTTPRequestHandler):
         if (size := store.size(key)) is None:
             return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>", {})
         asked = self.headers.get("Range", f"bytes=0-{size - 1}").removeprefix("bytes=")
-        start, last = map(int, asked.split("-"))
-        stop = min(last + 1, size)
+        first, last = asked.split("-")
+        start, stop = int(first), min(int(last) + 1, size) if last else size
         data = store.read(key, start, stop) if self.command == "GET" else b""
         with store.lock:
             store.requests, store.sent = store.requests + 1, store.sent + len(data)

@@ -175,6 +175,8 @@ def run_peer(python: Path, peer: str, arguments: list[str]) -> dict[str, Any]:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return {"ended": f"gave no batch for {3 * LIMIT} s"}
+    if process.returncode and arguments[0] == "write":
+        raise RuntimeError(f"{peer} cannot write:\n{stderr[-2000:]}")
     if process.returncode:
         return {"ended": f"failed: {stderr.strip().splitlines()[-1:]}"}
     return json.loads(stdout.splitlines()[-1]) if arguments[0] == "read" else {}
