@@ -4,7 +4,7 @@ In windows these tokens stay in the inputs, and have no loss as targets. In rows
 documents are gone already (order/edited/rows_left.py); what is left are parts of documents.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,11 +13,10 @@ from tokenmill.order.row_order import RowPieces
 from tokenmill.order.sample_order import SampleOrder
 
 
-@dataclass(frozen=True)
-class BannedPlaces:
+class BannedPlaces(NamedTuple):
     """Runs of banned tokens, in the flat rows of each step."""
 
-    firsts: np.ndarray
+    firsts: list[int]
     """The first run of each step; then the number of runs."""
     starts: np.ndarray
     stops: np.ndarray
@@ -65,6 +64,6 @@ def _by_step(
 ) -> BannedPlaces:
     num_steps, num_rows = shape
     step = places // (num_rows * length)
-    firsts = np.searchsorted(step, np.arange(num_steps + 1))
+    firsts = np.searchsorted(step, np.arange(num_steps + 1)).tolist()
     starts = places - step * (num_rows * length)
     return BannedPlaces(firsts, starts, starts + lengths)

@@ -12,7 +12,7 @@ import numpy as np
 from tokenmill.order.edited.long_table import LongTable
 from tokenmill.order.row_order import runs
 
-_REGIONS_PER_RANGE, _LEAST_REGIONS = 8, 1 << 16  # so that few rows have to be searched for
+_REGIONS_PER_RANGE, _LEAST_REGIONS = 32, 1 << 16  # so that few rows have to be searched for
 
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Parts of some ranges: the number of the range, the first token and the one after the last."""

@@ -37,9 +37,14 @@ class KeptPositions:
         ends = np.array([number.min(), number.max()])
         low, high = np.searchsorted(self._kept_before, ends, side="right").tolist()
         positions: np.ndarray = number + low
-        if low < high:
-            positions += np.searchsorted(self._kept_before[low:high], number, side="right")
-        return positions
+        if low == high:
+            return positions
+        between = self._kept_before[low:high]
+        if number.ndim == 1 and (number[1:] >= number[:-1]).all():  # found the other way round
+            edges = np.searchsorted(number, between, side="left")
+            counts = np.diff(edges, prepend=0, append=len(number))
+            return positions + np.arange(len(counts)).repeat(counts)
+        return positions + np.searchsorted(between, number, side="right")
 
     def number_of(self, position: np.ndarray) -> np.ndarray:
         """How many positions before each are kept: the inverse of `nth` for one that is kept."""
