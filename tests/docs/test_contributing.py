@@ -25,6 +25,8 @@ GLOSSARY = [
     "window",
     "sample",
     "row",
+    "edit",
+    "place",
     "step",
     "epoch",
     "rank",
