@@ -2,8 +2,8 @@
 
 A DataLoader asks a map-style dataset for the items of a batch, all at once, and gives the list to
 its `collate_fn`, which copies each item of it. Here items know the batch that they are rows of, and
-torch's default `collate_fn` is told to take that batch as it is. To any other reader an item is a
-sequence or a mapping of tensors.
+torch's default `collate_fn`, which can be extended by type, takes that batch as it is. To any other
+reader an item is a sequence or a mapping of tensors.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

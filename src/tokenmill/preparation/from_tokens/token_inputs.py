@@ -50,7 +50,7 @@ def _source(path: str, name: str) -> Source:
 
 
 def _stamp(data: TokenDataset) -> int:
-    """Stands for the time of change of a file: shows whether the data is still the same."""
+    """In place of the time of change of a file: shows whether the data is still the same."""
     return int(data.fingerprint[:15], 16)
 
 
