@@ -20,6 +20,7 @@ from tokenmill.order.document_pieces import DocumentPieces, DocumentsByLength, f
 from tokenmill.order.permutation import NUM_ROUNDS, mix, permute_each, round_keys
 from tokenmill.order.recipes import Recipes, one_each, pack
 from tokenmill.order.simple_orders import Arrangement, Sequential
+from tokenmill.order.source_order import EqualEpochs
 from tokenmill.order.windows import check_at_least_one
 
 ROWS = ("windows", "packed", "documents")
@@ -100,7 +101,7 @@ def join_rows(parts: Sequence[RowPieces], places: Sequence[np.ndarray]) -> RowPi
     return RowPieces(firsts, *(np.concatenate(table)[order] for table in tables))
 
 
-class RowOrder:
+class RowOrder(EqualEpochs):
     """Which pieces of documents each sample number of one source means."""
 
     def __init__(
@@ -140,19 +141,6 @@ class RowOrder:
     def samples_per_epoch(self) -> int:
         """R, the number of rows."""
         return self.recipes.num_rows
-
-    def epoch_of(self, samples: np.ndarray) -> np.ndarray:
-        """The epoch of each sample."""
-        epochs: np.ndarray = samples // self.samples_per_epoch
-        return epochs
-
-    def epochs_until(self, index: int) -> float:
-        """How many epochs there are before a sample."""
-        return index / self.samples_per_epoch
-
-    def first_of_epoch(self, epoch: int) -> int:
-        """The first sample of an epoch."""
-        return epoch * self.samples_per_epoch
 
     @property
     def num_padding(self) -> int:

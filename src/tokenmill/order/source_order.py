@@ -41,8 +41,29 @@ def arrangement_of(
     return _ARRANGEMENTS[order]
 
 
+class EqualEpochs:
+    """What sources share whose epochs all have the same number of samples."""
+
+    @property
+    def samples_per_epoch(self) -> int:
+        raise NotImplementedError
+
+    def epoch_of(self, samples: np.ndarray) -> np.ndarray:
+        """The epoch of each sample."""
+        epochs: np.ndarray = samples // self.samples_per_epoch
+        return epochs
+
+    def epochs_until(self, index: int) -> float:
+        """How many epochs there are before a sample."""
+        return index / self.samples_per_epoch
+
+    def first_of_epoch(self, epoch: int) -> int:
+        """The first sample of an epoch."""
+        return epoch * self.samples_per_epoch
+
+
 @dataclass(frozen=True)
-class SourceOrder:
+class SourceOrder(EqualEpochs):
     """Which tokens each sample number of one source means."""
 
     windows: Windows
@@ -64,19 +85,6 @@ class SourceOrder:
     def samples_per_epoch(self) -> int:
         """K; for `random`, as many draws as there are windows."""
         return self.windows.count
-
-    def epoch_of(self, samples: np.ndarray) -> np.ndarray:
-        """The epoch of each sample."""
-        epochs: np.ndarray = samples // self.samples_per_epoch
-        return epochs
-
-    def epochs_until(self, index: int) -> float:
-        """How many epochs there are before a sample."""
-        return index / self.samples_per_epoch
-
-    def first_of_epoch(self, epoch: int) -> int:
-        """The first sample of an epoch."""
-        return epoch * self.samples_per_epoch
 
     def starts(self, samples: np.ndarray) -> np.ndarray:
         """The first token of each sample, in the shape of `samples`."""
