@@ -109,12 +109,13 @@ class BatchMaker:
     ) -> Iterator[Batch]:
         """The batches of these tokens, one step after the other."""
         starts, sources, augment = places.starts, places.sources, self.augment
+        banned = places.banned
         for i, (step, tokens, mark) in enumerate(zip(steps, stored, marks, strict=True)):
             tokens = tokens.astype(self.dtype, copy=False)
             pieces = places.row_pieces(i)
             batch = Batch(tokens, step, samples[i], starts[i], sources[i], mark, pieces)
-            if places.banned is not None:
-                batch.banned_runs = places.banned.of_step(i)
+            if banned is not None:
+                batch.banned_runs = banned.of_step(i)
             yield batch if augment is None else augment(batch)
 
 

@@ -21,8 +21,10 @@ class BannedPlaces(NamedTuple):
     starts: np.ndarray
     stops: np.ndarray
 
-    def steps(self, low: int, high: int) -> "BannedPlaces":
-        return BannedPlaces(self.firsts[low : high + 1], self.starts, self.stops)
+    def steps(self, low: int, high: int) -> "BannedPlaces | None":
+        """Those of some steps; None if these have none."""
+        firsts = self.firsts[low : high + 1]
+        return BannedPlaces(firsts, self.starts, self.stops) if firsts[0] < firsts[-1] else None
 
     def of_step(self, step: int) -> BannedRuns | None:
         """Those of one step; None if it has none."""
