@@ -53,7 +53,7 @@ class OpenKeywords(TypedDict, total=False):
     end_of_text_comes: str | None
     cache_dir: Where | None
     cache_bytes: int | None
-    verify: bool
+    verify: bool | None
     begin_token_id: int | None
 
 
@@ -69,7 +69,7 @@ def open(
     end_of_text_comes: str | None = None,
     cache_dir: Where | None = None,
     cache_bytes: int | None = None,
-    verify: bool = False,
+    verify: bool | None = None,
     begin_token_id: int | None = None,
 ) -> "TokenDataset":
     """Open token files as they are: a dataset of ours, a folder, a file, a glob or a list.
@@ -93,7 +93,8 @@ def open(
     `verify=True` compares every shard with its hash in the manifest when it is first touched, and
     raises CorruptShardError for one that was damaged, or swapped with another; each shard is then
     read once more than needed. Only our own format has such hashes. Shards from a bucket are always
-    compared. `tokenmill verify --full` does it for all shards at once.
+    compared. `tokenmill verify --full` does it for all shards at once. With `verify=False` rows of
+    a dataset in a store may come alone, without a hash, where TLS protects them: docs/storage.md.
     """
     check_split(split)
     if backend not in BACKENDS:

@@ -31,12 +31,13 @@ CASES = [(name, order) for name in ("plain", "packed") for order in ("shuffle", 
 SHAPE = {"batch_size": 2, "block_size": 500, "seed": 5}
 SHARD = 1_400_000  # tokens: more than two blocks of 1 MiB
 FAULTS = ("503", "cut", "flip", "whole", *[None] * 12)
+SIGNED_RANGES = ("azurite",)  # "whole" forwards a request without its range, which these refuse
 STORES = ("moto", "gcs", "azurite", "tls")
 READ = """
 import json, sys, tokenmill, xxhash
 from tokenmill.base.retry import Retry
 from tokenmill.storage import store_client
-store_client.RETRY = Retry(attempts=8, first_wait=0.01, timeout=20.0)
+store_client.RETRY = Retry(attempts=20, first_wait=0.01, timeout=20.0)
 given = json.loads(sys.argv[1])
 data = tokenmill.open(given["address"], cache_dir=given["cache"], cache_bytes=given["bytes"])
 loader = tokenmill.BatchLoader(data, **given["loader"])
@@ -85,7 +86,8 @@ def _one_case(tally, scratch, server, case, kills, authority) -> None:
         objects.put(f"{bucket}/data/{file}", content)
     context, trusted = authority
     is_tls = store == "tls"
-    faults = lambda _: chance.choice(FAULTS)  # noqa: E731
+    known = [fault for fault in FAULTS if fault != "whole" or store not in SIGNED_RANGES]
+    faults = lambda _: chance.choice(known)  # noqa: E731
     with Proxy(server.port, faults, tls=context if is_tls else None) as proxy:
         environ = {**os.environ, **server.variables(proxy.port, "https" if is_tls else "http")}
         environ |= {"SSL_CERT_FILE": str(trusted)} if is_tls else {}

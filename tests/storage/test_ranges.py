@@ -263,14 +263,14 @@ def ranges(proxy, part):
     return found
 
 
-def test_where_tls_protects_them_rows_come_alone_if_a_block_would_be_wasted(
+def test_where_tls_protects_them_and_it_is_allowed_rows_come_alone(
     dataset, bucket, over_tls, tmp_path
 ):
     address, folder = dataset
     address = copy_of(address, bucket)
     over_tls.requests.clear()
 
-    data = tokenmill.open(address, cache_dir=tmp_path, cache_bytes=1_000_000)
+    data = tokenmill.open(address, cache_dir=tmp_path, cache_bytes=1_000_000, verify=False)
     found = batches(data, 10)
     asked = [one for each in ranges(over_tls, "copy/train/shard_").values() for one in each]
 
@@ -279,13 +279,14 @@ def test_where_tls_protects_them_rows_come_alone_if_a_block_would_be_wasted(
     assert not any(path.suffix == ".bin" for path in tmp_path.iterdir())
 
 
-def test_whoever_asks_for_verify_gets_blocks_that_were_compared(
-    dataset, bucket, over_tls, tmp_path
+@pytest.mark.parametrize("verify", [None, True])
+def test_whoever_does_not_allow_that_gets_blocks_that_were_compared(
+    dataset, bucket, over_tls, tmp_path, verify
 ):
     address, folder = dataset
     address = copy_of(address, bucket)
     over_tls.requests.clear()
-    options = {"cache_dir": tmp_path, "cache_bytes": 1_000_000, "verify": True}
+    options = {"cache_dir": tmp_path, "cache_bytes": 1_000_000, "verify": verify}
 
     found = batches(tokenmill.open(address, **options), 4)
     asked = [one for each in ranges(over_tls, "copy/train/shard_").values() for one in each]

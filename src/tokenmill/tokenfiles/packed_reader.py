@@ -31,7 +31,7 @@ class PackedReader(ShardReader):
         files: Sequence[TokenFile],
         cache: ShardCache,
         *,
-        verify: bool = False,
+        verify: bool | None = None,
     ) -> None:
         files = TokenFiles.of(files)
         largest = int(files.numbers("file_bytes").max(initial=0)) or 1

@@ -100,7 +100,7 @@ class ShardReader:
         *,
         backend: str = "mmap",
         max_open: int | None = None,
-        verify: bool = False,
+        verify: bool | None = None,
     ) -> None:
         self.files = TokenFiles.of(files)
         # Samples with headers between the tokens cannot be one mapped run: they are read.

@@ -5,7 +5,7 @@ Whoever knows what comes next says so (`expect`), again and again. Files that ar
 disk. Rows of files that are not here yet, and of those that do not come whole, are fetched by
 range in the order of their need: in blocks of 1 MiB, which are compared with their hashes, as long
 as most of a block is of use; else the bytes of the row alone. No hash is known for these, so that
-is done only where TLS protects them and nobody asked for `verify`.
+is done only where TLS protects them and the caller allowed it (`verify=False`).
 """
 
 import functools
@@ -42,7 +42,7 @@ class StoreReader(ShardReader):
         cache: ShardCache,
         *,
         backend: str = "mmap",
-        verify: bool = False,
+        verify: bool | None = None,
     ) -> None:
         # A file that was evicted uses the disk while it is open, so what is open is bounded too.
         files = TokenFiles.of(files)
@@ -163,7 +163,7 @@ class StoreReader(ShardReader):
     def _rows_are_protected(self) -> bool:
         from tokenmill.storage.objects import is_encrypted
 
-        return not self.verify and is_encrypted(self.files[0].path)
+        return self.verify is False and is_encrypted(self.files[0].path)
 
     def _is_here(self, i: int) -> bool:
         if i in self._here or self.cache.has(self._wanted(i)):
