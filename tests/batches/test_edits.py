@@ -320,7 +320,9 @@ def test_added_data_is_opened_where_it_was_and_must_be_the_same(tmp_path):
     resumed.load_state_dict(state)
 
     assert np.array_equal(served(resumed, 9), served(loader, 9))
-    np.save(path, np.arange(6000, 6081, dtype=np.uint32))
+    # Another file in its place: one that is cut short while it is mapped ends the process.
+    np.save(tmp_path / "other.npy", np.arange(6000, 6081, dtype=np.uint32))
+    (tmp_path / "other.npy").replace(path)
     with pytest.raises(OrderMismatchError, match="differs from sample 0 on"):
         single().load_state_dict(state)
     path.unlink()

@@ -103,7 +103,7 @@ class TestVerify:
         flip(folder / "train" / "shard_00000.bin")
 
         assert tokenmill.open(folder).tokens(0, 40)[0] != 1
-        assert inspect.signature(tokenmill.open).parameters["verify"].default is False
+        assert inspect.signature(tokenmill.open).parameters["verify"].default is None
 
 
 class TestTokenizerState:
