@@ -89,7 +89,7 @@ def convert(
     with interrupt_on_signals(), open_staging(target) as staging:
         _refuse_to_replace(target, src, overwrite)  # a killed conversion may have moved it aside
         if isinstance(src, (str, os.PathLike)):
-            source, unpacked = Path(src), staging.unpacked
+            source = Path(src)
             asked = (to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents)
             is_repacked = compress is not None or decompress
             if is_repacked and not any((*asked, *how_to_open.values())) and _is_ours(source):
@@ -98,8 +98,6 @@ def convert(
                 staging.publish()
                 counts = {n: (s.num_tokens, len(s.shards)) for n, s in manifest.splits.items()}
                 return Converted(str(target), target_format.name, manifest.dtype, counts)
-            is_packed = any(format.unpack(source, unpacked) for format in FORMATS.values())
-            src = unpacked if is_packed else src
         whole = _open_whole(src, **how_to_open)
         conversion = Conversion(
             whole,

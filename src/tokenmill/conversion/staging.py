@@ -28,11 +28,6 @@ class Staging:
         return self.folder / "new"
 
     @property
-    def unpacked(self) -> Path:
-        """The source without its compression, if that is needed."""
-        return self.folder / "unpacked"
-
-    @property
     def replaced(self) -> Path:
         """What was the target, while the new one takes its place."""
         return self.folder / "replaced"
@@ -45,7 +40,7 @@ class Staging:
         """Remove all that is here, but not the only copy of a dataset."""
         if self.replaced.exists() and not self.target.exists():
             os.rename(self.replaced, self.target)
-        for path in (self.new, self.unpacked, self.replaced):
+        for path in (self.new, self.replaced):
             remove(path)
         for path in self.folder.glob(".*.tmp"):
             if is_temporary(path.name):

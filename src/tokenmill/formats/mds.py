@@ -27,14 +27,12 @@ from tokenmill.base.strict_json import Reader
 from tokenmill.errors import CorruptShardError, FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import INTEGERS, Ask, FoundData, SampleFormat
-from tokenmill.formats.engine.held_out import FOLDERS
 from tokenmill.formats.engine.packed_shards import (
     as_cached,
     is_packed,
     open_unpacked,
-    unpack_folder,
 )
-from tokenmill.formats.engine.writing import INDEX, SampleWriter, offset_table, write_file
+from tokenmill.formats.engine.writing import SampleWriter, offset_table, write_file
 from tokenmill.tokenfiles.token_file import Lazy, TokenFile, TokenFiles
 
 USUAL_NAMES = ("tokens", "input_ids")
@@ -128,17 +126,6 @@ class Mds(SampleFormat):
         name = entries[0].fields["column_names"][column.number]
         details = {"column": name, "rows": not documents}
         return FoundData(self.name, TokenFiles(shards), details=details)
-
-    def unpack(self, source: Path, into: Path) -> bool:
-        done = False
-        for name in ["", *(name for names in FOLDERS.values() for name in names)]:
-            if self.claims_folder(source / name):
-                root = untrusted.Root(source / name, source / name / INDEX)
-                shards = untrusted.read_json(root.index).objects(self.key)
-                if any(is_packed(root, shard) for shard in shards):
-                    unpack_folder(source / name, into / name)
-                    done = True
-        return done
 
 
 def _column(entry: Reader, path: Path, ask: Ask) -> Column:

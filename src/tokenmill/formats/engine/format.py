@@ -135,10 +135,6 @@ class TokenFormat(Protocol):
         """The only end-of-text id that readers of files with this dtype know, if there is one."""
         return None
 
-    def unpack(self, source: Path, into: Path) -> bool:
-        """Write compressed data to the new folder `into`; False if this is not such data."""
-        return False
-
     def finish(self, folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
         """Write what is known only when all splits are written.
 
