@@ -21,7 +21,8 @@ from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, LockedError, SettingsMismatchError
 from tokenmill.preparation.budget.memory_budget import PER_DRIVER
 from tokenmill.preparation.words import choose_words
-from tokenmill.preparation.words.word_runs import CountedWords, add_up, partition_of
+from tokenmill.preparation.words.word_runs import CountedWords, add_up
+from tokenmill.text.cleaning.dedup import partition_bounds
 from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.tiktoken_file import parse_ranks
@@ -311,7 +312,8 @@ class TestWordFiles:
 
         found = {}
         for partition in range(num_partitions):
-            part = add_up(partition_of(run, partition, num_partitions) for run in runs)
+            bounds = partition_bounds(partition, num_partitions)
+            part = add_up(run.between(*bounds) for run in runs)
             ends = np.cumsum(part.lengths)
             for count, length, end in zip(part.counts, part.lengths, ends, strict=True):
                 word = part.text[end - length : end].tobytes()

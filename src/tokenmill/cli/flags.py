@@ -143,6 +143,13 @@ open_options = together(
     value("--end_of_text_id", "ID", "Id between documents, where the data names none", type=int),
     value("--begin_token_id", "ID", "Id that begins documents, if the data does not say", type=int),
 )
+workers_option = value(
+    "--workers", "N", "Processes  [default: number of cores]", type=int, section="Running"
+)
+work_options = together(
+    value("--max_ram", "SIZE", "Memory to stay within, such as 4G", section="Running"),
+    switch("--break_lock", "Take OUT over from a machine that is gone", section="Running"),
+)
 sample_option = value(
     "--sample", "N", "Tokens of each split to look at", default=16 << 20, type=COUNT
 )

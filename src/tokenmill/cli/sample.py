@@ -30,12 +30,10 @@ def command(
         tokenmill sample runs/gpt --temperature 0 --max_new_tokens 50
     """
     needs_torch("tokenmill sample")
-    from tokenmill.base.human import visible
     from tokenmill.train.sample_text import sample
 
     samples = [
         {"seed": s, "text": sample(run, prompt or "", top_k=top_k or None, seed=s, **how)}
         for s in range(seed, seed + num_samples)
     ]
-    # A model may draw escape sequences; a terminal must not obey them.
-    return Outcome(samples, results=[visible(str(each["text"])) for each in samples])
+    return Outcome(samples, results=[str(each["text"]) for each in samples])

@@ -17,6 +17,7 @@ from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.packed import read_blocks
 from tokenmill.shards.verify import verify
 from tokenmill.shards.writer import NewFile
+from tokenmill.tokenfiles.token_file import check_hash
 
 CARD = "README.md"
 E = TypeVar("E", ShardEntry, EndsEntry)
@@ -52,13 +53,8 @@ def _file(source: Path, folder: Path, entry: E, level: int | None) -> E:
     with NewFile(folder, entry.file, durable=True, level=level) as file:
         for block in read_blocks(source, entry):
             file.write(memoryview(block))
-        num_bytes, digest, packed = file.finish()
-    if (num_bytes, digest) != (entry.num_bytes, entry.xxh3_128):
-        raise CorruptShardError(
-            f"{source / entry.on_disk.file} has the hash {digest}; its manifest promises "
-            f"{entry.xxh3_128} (xxh3-128)",
-            hint="the file is damaged or of another build; fetch it again",
-        )
+        _, digest, packed = file.finish()
+    check_hash(str(source / entry.on_disk.file), entry.xxh3_128, digest)
     return replace(entry, packed=packed)
 
 

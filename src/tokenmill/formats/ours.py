@@ -127,16 +127,6 @@ def is_ours(where: str | os.PathLike[str]) -> bool:
     return objects.find(join(os.fspath(where), FILE_NAME)) is not None
 
 
-def load_manifest(where: str | os.PathLike[str]) -> Manifest:
-    """The manifest of a dataset in a folder or at an address."""
-    if not is_remote(where):
-        return Manifest.load(Path(where))
-    from tokenmill.storage import objects
-
-    address = join(os.fspath(where), FILE_NAME)
-    return Manifest.parse(objects.read_all(address, at_most=MAX_BYTES) or b"", where=address)
-
-
 def read_bucket(address: str, split: str | None, ask: Ask, cache: ShardCache) -> FoundData | None:
     """The shards of a split, by the manifest at an address; None where there is no manifest."""
     from tokenmill.storage import objects

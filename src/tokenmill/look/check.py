@@ -20,10 +20,11 @@ from tokenmill.errors import (
     NotADatasetError,
     TruncatedShardError,
 )
-from tokenmill.formats.ours import is_ours, load_manifest
+from tokenmill.formats.ours import is_ours
 from tokenmill.hub.remote_files import OUR_FOLDER
 from tokenmill.look.token_sample import spread
 from tokenmill.shards.entries import STATE_FILE_NAME
+from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import Finding, share_of
 from tokenmill.shards.verify import verify as verify_ours
 
@@ -104,7 +105,7 @@ def _check_ours(
             notes.append(f"the stored tokenizer is compared by its hash only: {error}")
     extra = [f.file for f in findings if f.what == "extra"]
     extra = [name for name in extra if not name.startswith(OUR_FOLDER + "/")]
-    shards = sum(len(split.shards) for split in load_manifest(folder).splits.values())
+    shards = sum(len(split.shards) for split in Manifest.load(folder).splits.values())
     return Check(os.fspath(folder), "tokenmill", damaged, extra, shards, len(read), True, notes)
 
 

@@ -16,7 +16,6 @@ from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.formats.engine.held_out import SPLITS
-from tokenmill.formats.ours import load_manifest
 from tokenmill.hub.checked_files import origins
 from tokenmill.look.token_sample import spread_ranges, text_size
 from tokenmill.shards.manifest import FILE_NAME, Manifest
@@ -66,7 +65,7 @@ def inspect(path: str | os.PathLike[str], **open_options: Any) -> dict[str, Any]
         "fetched": origins(Path(path)),
     }
     if data.has_manifest:
-        known["made"] = _made(load_manifest(path))
+        known["made"] = _made(Manifest.load(path))
     return known
 
 

@@ -4,7 +4,7 @@ from tokenmill.base.human import human_bytes, human_count, plural
 from tokenmill.base.markup import Html, join, tag, text
 from tokenmill.look.tokenizers.compare_tokenizers import Comparison
 from tokenmill.pages.elements import plots
-from tokenmill.pages.elements.html import cards, note, offline_page, table
+from tokenmill.pages.elements.html import cards, note, offline_page, section, table
 
 
 def compare_page(found: Comparison) -> str:
@@ -19,13 +19,13 @@ def compare_page(found: Comparison) -> str:
             (f"bytes a token, {second.name}", f"{second.bytes_per_token:.2f}"),
             (
                 f"tokens of {second.name} to one of {first.name}",
-                _ratio(second.tokens, first.tokens),
+                f"{second.tokens / max(1, first.tokens):.3f}",
             ),
             ("tokens in both vocabularies", human_count(found.shared_tokens)),
         ),
-        _section("Side by side", _side_by_side(found)),
-        _section("Tokens a word, by script", _by_script(found)),
-        _section("Bytes a token, by script", _bytes_by_script(found)),
+        section("Side by side", _side_by_side(found)),
+        section("Tokens a word, by script", _by_script(found)),
+        section("Bytes a token, by script", _bytes_by_script(found)),
         tag("footer", note("Speed is that of one process on the machine that made this page.")),
     )
     return offline_page(f"{title} - tokenmill tokenizer compare", body)
@@ -34,14 +34,6 @@ def compare_page(found: Comparison) -> str:
 def _lead(found: Comparison) -> str:
     words = f"{human_bytes(found.text_bytes)} of text, {plural(found.words, 'word')}"
     return f"{words}, from {plural(found.files, 'file')} of {human_bytes(found.bytes_in)}"
-
-
-def _ratio(over: int, under: int) -> str:
-    return f"{over / max(1, under):.3f}"
-
-
-def _section(title: str, *children: object) -> Html:
-    return tag("section", tag("h2", title), *children, class_="card")
 
 
 def _side_by_side(found: Comparison) -> Html:

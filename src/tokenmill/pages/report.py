@@ -16,7 +16,7 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.batches.usage import SourceUsage
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
-from tokenmill.formats.ours import is_ours, load_manifest
+from tokenmill.formats.ours import is_ours
 from tokenmill.look.inspect import inspect, shown_setting
 from tokenmill.look.shown_tokens import show_ids
 from tokenmill.look.token_sample import BUDGET, SplitSample, spread_ranges
@@ -30,6 +30,7 @@ from tokenmill.pages.elements.html import (
     note,
     offline_page,
     preview,
+    section,
     table,
 )
 from tokenmill.pages.elements.open_splits import open_for_looking
@@ -53,7 +54,7 @@ def report(
     """
     opened = open_for_looking(path, open_options)
     splits, tokenizer = opened.splits, opened.tokenizer
-    manifest = load_manifest(path) if is_ours(path) else None
+    manifest = Manifest.load(path) if is_ours(path) else None
     known = inspect(path, **opened.open_options)
     counts = report_numbers.count_ids(splits, sample)
     health = health_of(opened, sample)
@@ -62,7 +63,7 @@ def report(
         tag("h1", name),
         _lead(known),
         _figures(known, counts, health),
-        _section("Health", health_list(health)),
+        section("Health", health_list(health)),
         _lengths(splits, sample),
         _pair(_top_tokens(splits, tokenizer, counts), _vocabulary(known, counts)),
         _pair(_splits(known), _compression(splits, tokenizer, manifest)),
@@ -98,10 +99,6 @@ def _figures(known: dict[str, Any], counts: report_numbers.Counts, health: Healt
     )
 
 
-def _section(title: str, *children: object) -> Html:
-    return tag("section", tag("h2", title), *children, class_="card")
-
-
 def _pair(left: Html, right: Html) -> Html:
     return tag("div", left, right, class_="grid2")
 
@@ -114,7 +111,7 @@ def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
     values, is_whole = report_numbers.lengths_of(splits, sample) or (np.empty(0), True)
     if not len(values):
         words = "Nothing in this data says where documents end; name it with --end_of_text_id."
-        return _section("Document lengths", note(words))
+        return section("Document lengths", note(words))
     low, median, high = np.percentile(values, [5, 50, 95], method="nearest").astype(int).tolist()
     order = np.sort(values)[::-1]
     half = int(order[np.searchsorted(np.cumsum(order), order.sum() / 2)])
@@ -136,7 +133,7 @@ def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
     numbers = table(tuple(figures), [tuple(figures.values())])
     sampled = _sampled(f"{len(values):,} documents", is_whole)
     plot = plots.histogram(values)
-    return _section("Document lengths", plot, key, numbers, tag("p", words), sampled)
+    return section("Document lengths", plot, key, numbers, tag("p", words), sampled)
 
 
 def _top_tokens(
@@ -154,7 +151,7 @@ def _top_tokens(
     total = sum(amount for _, amount, _ in rows) / max(1, counts.looked_at)
     words = f"The {len(rows)} most frequent tokens are {total:.0%} of the data."
     sampled = _sampled(counts.sample, counts.is_whole)
-    return _section("Top tokens", plots.bars(rows), note(words), sampled)
+    return section("Top tokens", plots.bars(rows), note(words), sampled)
 
 
 def _vocabulary(known: dict[str, Any], counts: report_numbers.Counts) -> Html:
@@ -179,7 +176,7 @@ def _vocabulary(known: dict[str, Any], counts: report_numbers.Counts) -> Html:
         note(f"{plural(once, 'id')} came once only. Both axes are logarithmic."),
         _sampled(counts.sample, counts.is_whole),
     ]
-    return _section("Vocabulary", *parts)
+    return section("Vocabulary", *parts)
 
 
 def _splits(known: dict[str, Any]) -> Html:
@@ -190,14 +187,14 @@ def _splits(known: dict[str, Any]) -> Html:
     tokenizer = {f"tokenizer {key}": value for key, value in (known["tokenizer"] or {}).items()}
     said = {k: v for k, v in known["details"].items() if k not in ("splits", "tokenizer")}
     counts = table(("split", "tokens", "documents", "shards"), rows)
-    return _section("Splits", counts, facts(tokenizer | said))
+    return section("Splits", counts, facts(tokenizer | said))
 
 
 def _compression(
     splits: dict[str, TokenDataset], tokenizer: Any, manifest: Manifest | None
 ) -> Html:
     if tokenizer is None:
-        return _section("Bytes a token", note("Not known without the tokenizer."))
+        return section("Bytes a token", note("Not known without the tokenizer."))
     kind, found, total = report_numbers.compression(splits, tokenizer, manifest)
     rows = []
     for name, num_bytes, num_tokens in found:
@@ -206,7 +203,7 @@ def _compression(
     words = f"Bytes of decoded text by token, from {sum(p.num_tokens for p in found):,} tokens."
     if len(found) < total:
         words += f" {len(found):,} of {total:,} {kind}s, evenly spaced."
-    return _section(f"Bytes a token, by {kind}", plots.bars(rows), note(words))
+    return section(f"Bytes a token, by {kind}", plots.bars(rows), note(words))
 
 
 def _accounts(known: dict[str, Any]) -> Html:
@@ -220,7 +217,7 @@ def _accounts(known: dict[str, Any]) -> Html:
     rows["source files"] = made["sources"]
     settings = {name: shown_setting(value) for name, value in made["settings"].items()}
     more = tag("details", tag("summary", "Settings"), facts(settings))
-    return _section("Accounts", facts(rows), more)
+    return section("Accounts", facts(rows), more)
 
 
 def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any], tokenizer: Any) -> Html:
@@ -242,7 +239,7 @@ def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any], tokenizer:
         )
         parts.append(tag("p", words))
         parts += _why_repeated(found, known["made"]["settings"], tokenizer)
-    return _section("Duplicates", *parts)
+    return section("Duplicates", *parts)
 
 
 def _why_repeated(
@@ -278,7 +275,7 @@ def _usage(usage: SourceUsage) -> Html:
         f"shard were a target {min(used):.4g} to {max(used):.4g} times."
     )
     parts = [(shard.file, shard.epochs) for shard in usage.shards]
-    return _section("Use of the shards", plots.columns(parts, "times"), note(words))
+    return section("Use of the shards", plots.columns(parts, "times"), note(words))
 
 
 def _samples(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:

@@ -32,6 +32,7 @@ from tokenmill.shards.entries import (
     TokenizerEntry,
 )
 from tokenmill.shards.shard_table import MOST_LISTED, ShardTable, find_repeated, read_table
+from tokenmill.storage import is_remote, join
 
 FILE_NAME = "dataset_metadata.json"
 PREPARATION_FOLDER = ".preparation"
@@ -124,8 +125,12 @@ class Manifest:
         write_atomically(Path(folder) / FILE_NAME, data)
 
     @classmethod
-    def load(cls, folder: Path | str) -> "Manifest":
-        """Read and check the manifest of this folder."""
+    def load(cls, folder: str | os.PathLike[str]) -> "Manifest":
+        """Read and check the manifest of this folder, or of the dataset at this address."""
+        if is_remote(folder):
+            if (found := cls.find_at(os.fspath(folder))) is None:
+                raise NotADatasetError(f"there is no {join(os.fspath(folder), FILE_NAME)}")
+            return found
         path = Path(folder) / FILE_NAME
         try:
             with open(path, "rb", opener=regular) as file:
@@ -133,6 +138,15 @@ class Manifest:
         except (FileNotFoundError, NotADirectoryError):
             raise _not_a_dataset(Path(folder)) from None
         return cls.parse(data, where=str(path))
+
+    @classmethod
+    def find_at(cls, address: str) -> "Manifest | None":
+        """The manifest of the dataset at an address, if there is one."""
+        from tokenmill.storage import objects
+
+        where = join(address, FILE_NAME)
+        data = objects.read_all(where, at_most=MAX_BYTES)
+        return None if data is None else cls.parse(data, where=where)
 
     @classmethod
     def parse(cls, data: bytes, *, where: str = FILE_NAME) -> "Manifest":

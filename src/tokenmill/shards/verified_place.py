@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, PREPARATION_FOLDER, Manifest
+from tokenmill.shards.manifest import PREPARATION_FOLDER
 from tokenmill.storage import is_remote, join
 
 
@@ -19,9 +19,6 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-
-    def manifest(self) -> Manifest:
-        return Manifest.load(self._path)
 
     def size(self, name: str) -> int | str:
         """The size of a file, or why it cannot be looked at."""
@@ -60,12 +57,6 @@ class Stored:
             start = len(place.key) + 1 if place.key else 0
             records = objects.list_records(self._address)
             self._sizes = {record.key[start:]: record.size for record in records}
-
-    def manifest(self) -> Manifest:
-        from tokenmill.storage import objects
-
-        where = join(self._address, FILE_NAME)
-        return Manifest.parse(objects.read_all(where, at_most=MAX_BYTES) or b"", where=where)
 
     def size(self, name: str) -> int | str:
         """The size of an object, or that there is none."""

@@ -65,7 +65,7 @@ def verify(
     `progress(file, bytes)` is called after each shard that was read.
     """
     place = place_of(folder)
-    manifest = place.manifest()
+    manifest = Manifest.load(folder)
     chosen = _choose(manifest, full, subset)
     findings = [*_check_manifest(manifest), *_check_tokenizer(place, manifest)]
     findings += _check_sources(place, manifest.sources_file)

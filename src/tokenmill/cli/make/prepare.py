@@ -47,8 +47,7 @@ preparation_options = flags.together(
     value("--work_dir", "DIR", "Where to work when OUT is s3://, gs:// or az://", **WHERE),
     flags.settings_flags(PREPARE_SETTINGS, tokenizer="--tokenization"),
     switch("--no_dedup", "--dedup none", section="Cleaning"),
-    value("--max_ram", "SIZE", "Memory to stay within, such as 4G", **RUNNING),
-    switch("--break_lock", "Take OUT over from a machine that is gone", **RUNNING),
+    flags.work_options,
 )
 
 
@@ -99,7 +98,7 @@ class WithJobs(TakesValInput):
 
 @click.command(cls=WithJobs, epilog=JOBS_HELP)
 @preparation_options
-@value("--workers", "N", "Processes  [default: number of cores]", type=int, **RUNNING)
+@flags.workers_option
 @value("--engine", "KIND", "Here or on a Ray cluster", choices=ENGINES, default="local", **RUNNING)
 @value("--ray_address", "ADDRESS", "The cluster: auto, or HOST:PORT", **RUNNING)
 @switch("--estimate", "Read about 1 %, print what to expect, write nothing")
@@ -175,11 +174,16 @@ def inputs_and_settings(options: dict[str, Any]) -> tuple[list[str], dict[str, A
         if options["val_input"]:
             what = "all words after --val_input are held out: name the inputs to train on before it"
         raise click.UsageError(f"no input was given; {what}")
+    drop_no_dedup(options)
+    return inputs, flags.given(options)
+
+
+def drop_no_dedup(options: dict[str, Any]) -> None:
+    """`--no_dedup` becomes `--dedup none`."""
     if options.pop("no_dedup"):
         kind, options["dedup"] = options["dedup"], "none"
         if kind not in (None, "none"):
             raise click.UsageError(f"--no_dedup and --dedup {kind} contradict each other")
-    return inputs, flags.given(options)
 
 
 def _val_input(words: Sequence[str]) -> Any:

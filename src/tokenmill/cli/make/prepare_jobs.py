@@ -7,7 +7,7 @@ import click
 
 from tokenmill.base.human import plural
 from tokenmill.base.progress import open_progress
-from tokenmill.cli.flags import COUNT, switch, value
+from tokenmill.cli.flags import COUNT, value, work_options, workers_option
 from tokenmill.cli.make.prepare import summary_lines
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
@@ -77,9 +77,8 @@ def _to_json(report: Any) -> dict[str, Any]:
 
 @click.command()
 @click.argument("run", metavar="OUT")
-@value("--workers", "N", "Processes  [default: number of cores]", type=int)
-@value("--max_ram", "SIZE", "Memory to stay within, such as 4G")
-@switch("--break_lock", "Take OUT over from a machine that is gone")
+@workers_option
+@work_options
 @prints_outcome
 def finish(run: str, quiet: bool, **options: Any) -> Outcome:
     """Do whatever is missing on this machine, check that the counts agree, write the manifest."""

@@ -11,7 +11,8 @@ from tokenmill.cli.flags import (
     given,
     settings_flags,
     switch,
-    value,
+    work_options,
+    workers_option,
 )
 from tokenmill.cli.hints import in_flags
 from tokenmill.cli.make.prepare import summary_lines
@@ -21,17 +22,15 @@ TAKEN = (
     "tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype", "tokens_per_shard",
     "compress", "on_bad_input",
 )  # fmt: skip
-RUNNING = {"section": "Running"}
 
 
 @click.command(cls=SectionedCommand)
 @click.argument("src")
 @click.argument("out_dir", metavar="OUT")
 @settings_flags(PREPARE_SETTINGS, only=TAKEN)
-@value("--workers", "N", "Processes  [default: number of cores]", type=int, **RUNNING)
-@value("--max_ram", "SIZE", "Memory to stay within, such as 4G", **RUNNING)
-@switch("--overwrite", "Replace the dataset in OUT", **RUNNING)
-@switch("--break_lock", "Take OUT over from a machine that is gone", **RUNNING)
+@workers_option
+@work_options
+@switch("--overwrite", "Replace the dataset in OUT", section="Running")
 @prints_outcome
 def command(src: str, out_dir: str, quiet: bool, **options: Any) -> Outcome:
     """Decode the documents of the dataset SRC and encode them again, with another tokenizer.

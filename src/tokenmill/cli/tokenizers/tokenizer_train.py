@@ -15,14 +15,17 @@ from tokenmill.cli.flags import (
     settings_flags,
     switch,
     value,
+    work_options,
+    workers_option,
 )
 from tokenmill.cli.hints import in_flags
+from tokenmill.cli.make.prepare import drop_no_dedup
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
     from tokenmill.preparation.train_tokenizer import Training
 
-OUTPUT, VOCABULARY, RUNNING = ({"section": at} for at in ("Output", "Vocabulary", "Running"))
+OUTPUT, VOCABULARY = ({"section": at} for at in ("Output", "Vocabulary"))
 
 
 @click.command(cls=SectionedCommand)
@@ -52,13 +55,10 @@ OUTPUT, VOCABULARY, RUNNING = ({"section": at} for at in ("Output", "Vocabulary"
     ),
 )
 @switch("--no_dedup", "--dedup none", section="Cleaning")
-@value("--workers", "N", "Processes  [default: number of cores]", type=int, **RUNNING)
-@value("--max_ram", "SIZE", "Memory to stay within, such as 4G", **RUNNING)
-@switch("--break_lock", "Take OUT over from a machine that is gone", **RUNNING)
+@workers_option
+@work_options
 @prints_outcome
-def train(
-    inputs: tuple[str, ...], out_dir: str, no_dedup: bool, quiet: bool, **options: Any
-) -> Outcome:
+def train(inputs: tuple[str, ...], out_dir: str, quiet: bool, **options: Any) -> Outcome:
     """Train a byte-level BPE tokenizer on text files; OUT/ then holds tokenizer.json.
 
     INPUT, cleaning and reading are those of `tokenmill prepare`. A training that was stopped
@@ -74,10 +74,7 @@ def train(
     """
     from tokenmill.preparation.train_tokenizer import train_tokenizer
 
-    if no_dedup:
-        if options["dedup"] not in (None, "none"):
-            raise click.UsageError(f"--no_dedup contradicts --dedup {options['dedup']}")
-        options["dedup"] = "none"
+    drop_no_dedup(options)
     options["special"] = options["special"] or None
     with open_progress(quiet=quiet, words=in_flags) as progress:
         done = train_tokenizer(inputs, out_dir, progress=progress, **given(options))

@@ -6,10 +6,10 @@ from typing import Any
 
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
-from tokenmill.formats.ours import load_manifest
 from tokenmill.look.check import verify
 from tokenmill.look.doctor import Examination, Trap, examine
 from tokenmill.pages.elements.open_splits import OpenedSplits
+from tokenmill.shards.manifest import Manifest
 
 MOST = 3  # traps of one kind that are written out
 # These end an examination: what is read wrongly is wrong in every other way too.
@@ -80,7 +80,7 @@ def health_of(opened: OpenedSplits, sample: int) -> Health:
     }
     rows = [_files(opened.path, opened.open_options)]
     if data.has_manifest:
-        rows.append(_dropped(load_manifest(opened.path).books))
+        rows.append(_dropped(Manifest.load(opened.path).books))
     # Our own datasets keep the order of their sources: their windows are shuffled when read.
     asked_of = [q for q in QUESTIONS if q.needs != "foreign order" or not data.has_manifest]
     rows += [_answer(question, result, known) for question in asked_of]

@@ -92,6 +92,11 @@ def cards(*entries: tuple[object, object]) -> Html:
     return tag("div", *made, class_="figures")
 
 
+def section(title: str, *children: object) -> Html:
+    """A card with a title."""
+    return tag("section", tag("h2", title), *children, class_="card")
+
+
 def coloured(
     tokens: Sequence[ShownToken],
     *,

@@ -16,9 +16,10 @@ from tokenmill.preparation.stage_table import Preparation, Stage
 from tokenmill.preparation.stages.decide import DROPPED, Decision, decisions_on
 from tokenmill.preparation.stages.encoded import read_part
 from tokenmill.preparation.stages.join import load_joined
-from tokenmill.preparation.words.word_runs import CountedWords, add_up, partition_of
+from tokenmill.preparation.words.word_runs import CountedWords, add_up
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
+from tokenmill.text.cleaning.dedup import partition_bounds
 from tokenmill.tokens.training.words import END, WordCounter
 
 MOST_PARTS_PER_GROUP = 8  # of 16 MB of text
@@ -58,13 +59,9 @@ def count_words(out_dir: str, group: int, size: int, decision: Decision) -> Rece
 def add_words(out_dir: str, partition: int, num_partitions: int, runs: list[Run]) -> Receipt:
     """Task: leave the words of one partition, each once."""
     workspace = load_plan(out_dir).workspace
-    name = f"{partition}.words"
-    found = add_up(
-        partition_of(
-            CountedWords.read(workspace.path("words", run), num), partition, num_partitions
-        )
-        for run, num in runs
-    )
+    name, bounds = f"{partition}.words", partition_bounds(partition, num_partitions)
+    read = (CountedWords.read(workspace.path("words", run), num) for run, num in runs)
+    found = add_up(run.between(*bounds) for run in read)
     found.write(workspace.path("all-words", name))
     facts = {"runs": [(name, len(found.counts))]}
     return workspace.leave_receipt("all-words", str(partition), [name], facts)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.base.atomic import new_file
-from tokenmill.text.cleaning.dedup import HASH, hash_all, partition_bounds, sort_all
+from tokenmill.text.cleaning.dedup import HASH, hash_all, sort_all
 
 Array = npt.NDArray[Any]
 _AT_ONCE = 1 << 16  # words that are copied at a time
@@ -86,8 +86,3 @@ def add_up(runs: Iterable[CountedWords]) -> CountedWords:
     words = joined.take(order[first])
     counts = joined.counts[order]
     return words._replace(counts=np.add.reduceat(counts, first) if len(first) else counts)
-
-
-def partition_of(run: CountedWords, partition: int, num_partitions: int) -> CountedWords:
-    """The part of a run that belongs to one of so many partitions."""
-    return run.between(*partition_bounds(partition, num_partitions))

@@ -183,8 +183,6 @@ def open_remote_target(
 ) -> Iterator[RemoteTarget]:
     """Look at the bucket, and claim the prefix where it will be written to, before anything."""
     address = check_address(address)
-    if append and overwrite:
-        raise ValueError("append and overwrite exclude each other; give one of them")
     if work_dir is None:
         raise ValueError(
             f"the way to {address} needs a folder with room for the tokens, which all machines "
@@ -197,7 +195,7 @@ def open_remote_target(
         )
     refuse_strange_folder(Path(work_dir))  # what is made there is removed again, by name
     with hold_workspace(Path(work_dir), break_lock=break_lock) as workspace:
-        found = read_manifest(address)
+        found = Manifest.find_at(address)
         if append and found is None:
             raise NotADatasetError(
                 f"there is no dataset at {address}, so nothing can be added to it",
@@ -227,7 +225,7 @@ def open_remote_target(
 def resume_remote_target(work_dir: Path, plan: Plan) -> RemoteTarget:
     """The target of a plan that was made before, for numbered jobs."""
     assert plan.destination is not None
-    found = read_manifest(plan.destination) if plan.previous or plan.folder else None
+    found = Manifest.find_at(plan.destination) if plan.previous or plan.folder else None
     append = plan.previous is not None
     target = RemoteTarget(
         work_dir,
@@ -243,10 +241,3 @@ def resume_remote_target(work_dir: Path, plan: Plan) -> RemoteTarget:
             hint=f"remove {plan.workspace.root} and plan again",
         )
     return target
-
-
-def read_manifest(address: str) -> Manifest | None:
-    """The manifest of the dataset at an address, if there is one."""
-    where = join(address, FILE_NAME)
-    data = objects.read_all(where, at_most=MAX_BYTES)
-    return None if data is None else Manifest.parse(data, where=where)

@@ -264,6 +264,8 @@ def open_target(
 ) -> Iterator[Target]:
     """Look at the output and lock it before anything is done; where nothing was begun, leave
     nothing there. What goes wrong inside with the disk is explained."""
+    if append and overwrite:
+        raise ValueError("append and overwrite exclude each other; give one of them")
     options = {"append": append, "overwrite": overwrite, "break_lock": break_lock}
     with stop_on_signals(), explain_bad_disk(Path(work_dir or out_dir)):
         if isinstance(out_dir, str) and is_remote(out_dir):
@@ -283,8 +285,6 @@ def open_target(
 
 @contextmanager
 def _open_folder(out: Path, *, append: bool, overwrite: bool, break_lock: bool) -> Iterator[Target]:
-    if append and overwrite:
-        raise ValueError("append and overwrite exclude each other; give one of them")
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file, but a dataset is a folder; name another output")
     swap = Swap(out)

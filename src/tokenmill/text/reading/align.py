@@ -126,11 +126,7 @@ class Aligner:
         # From every start, not only after the last match: so the answer is the same for all `low`.
         while match and match.start() < best:
             at = match.end()
-            if (
-                low <= at < best
-                and may_cut_inside(window, at)
-                and self._documents.clear(window, at)
-            ):
+            if low <= at < best and self._may_cut(window, at):
                 best = at
             match = self._cuts.search(window, match.start() + 1)
         return best if best <= high else -1
