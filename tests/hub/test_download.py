@@ -224,7 +224,7 @@ def test_a_dry_run_reports_and_changes_nothing(hub, shards, tmp_path):
     done = get(tmp_path / "d", dry_run=True)
 
     assert names(done.fetched) == FIRST_THREE
-    assert done.num_bytes_fetched == 3 * (1024 + 8000)
+    assert sum(file.num_bytes for file in done.fetched) == 3 * (1024 + 8000)
     assert not (tmp_path / "d").exists()
     assert hub.bodies() == []
 

@@ -2,9 +2,11 @@
 
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from tokenmill.base.signals import RESUME_HINT
+from tokenmill.base.suggest import one_of
 from tokenmill.errors import MissingExtraError, PrepareError
 
 ENGINES = ("local", "ray")
@@ -94,28 +96,29 @@ class WorkerDiedError(PrepareError):
         self.task = task
 
 
-def check_engine(engine: str, ray_address: str | None) -> None:
-    """Refuse what cannot be meant, before any file is touched."""
-    if engine not in ENGINES:
-        raise ValueError(f"engine is {engine!r}; known are: {', '.join(ENGINES)}")
-    if ray_address is not None and engine != "ray":
-        raise ValueError(f'ray_address is {ray_address!r}, but engine is {engine!r}, not "ray"')
-    if engine == "ray" and importlib.util.find_spec("ray") is None:
-        raise MissingExtraError("the engine ray", package="ray", extra="ray")
+@dataclass(frozen=True)
+class Engine:
+    """Where tasks run, as it was asked for: what cannot be meant is refused at once."""
 
+    kind: str = "local"
+    workers: int | None = None
+    ray_address: str | None = None
 
-def open_engine(
-    engine: str, *, processes: int, at_once: int | None, ray_address: str | None, shared: str
-) -> Executor:
-    """The executor; the caller closes it.
+    def __post_init__(self) -> None:
+        one_of("engine", self.kind, ENGINES)
+        if self.ray_address is not None and self.kind != "ray":
+            raise ValueError(
+                f'ray_address is {self.ray_address!r}, but engine is {self.kind!r}, not "ray"'
+            )
+        if self.kind == "ray" and importlib.util.find_spec("ray") is None:
+            raise MissingExtraError("the engine ray", package="ray", extra="ray")
 
-    `processes` run on this machine; or, on Ray, up to `at_once` tasks on machines that all see the
-    path `shared`.
-    """
-    if engine == "ray":
-        from tokenmill.executors.ray import RayExecutor
+    def open(self, processes: int, shared: str) -> Executor:
+        """So many processes of this machine, or a cluster whose machines all see this path."""
+        if self.kind == "ray":
+            from tokenmill.executors.ray import RayExecutor
 
-        return RayExecutor(ray_address, at_once=at_once, shared=shared)
-    from tokenmill.executors.local import LocalExecutor
+            return RayExecutor(self.ray_address, at_once=self.workers, shared=shared)
+        from tokenmill.executors.local import LocalExecutor
 
-    return LocalExecutor(processes)
+        return LocalExecutor(processes)

@@ -47,10 +47,6 @@ class Download:
     kept: list[HubFile]
     """Already here, and right."""
 
-    @property
-    def num_bytes_fetched(self) -> int:
-        return sum(file.num_bytes for file in self.fetched)
-
     def to_json(self) -> dict[str, Any]:
         files = {name: [f.to_json() for f in getattr(self, name)] for name in ("fetched", "kept")}
         return {**vars(self), **files}

@@ -29,13 +29,13 @@ Which of these a preparation needs, and what their tasks are, is a table: stage_
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Unpack
 
 from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import BadInputError
-from tokenmill.executors.executor import Executor, check_engine, open_engine
+from tokenmill.executors.executor import Engine, Executor
 from tokenmill.preparation.budget.disk_space import check_space, has_room_for_text, is_small_job
 from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
 from tokenmill.preparation.budget.shard_count import with_shard_size
@@ -113,19 +113,6 @@ def prepare(
         return carry_out(begun, target, place, progress, started)
 
 
-@dataclass
-class Engine:
-    """Where the tasks of a preparation run."""
-
-    kind: str = "local"
-    workers: int | None = None
-    """As many as were asked for."""
-    ray_address: str | None = None
-
-    def __post_init__(self) -> None:
-        check_engine(self.kind, self.ray_address)
-
-
 def carry_out(
     begun: tuple[Plan, int] | Summary,
     target: Target,
@@ -139,17 +126,10 @@ def carry_out(
     plan, processes = begun
     if engine.workers is None and is_small_job(plan):
         processes = 1
-    target.workspace.clean_temporary()
-    target.workspace.distrust_after_reboot()
+    target.workspace.take_up()
     if engine.kind != "local":
         target.workspace.share()
-    with open_engine(
-        engine.kind,
-        processes=processes,
-        at_once=engine.workers,
-        ray_address=engine.ray_address,
-        shared=str(plan.workspace.plan_file.absolute()),
-    ) as executor:
+    with engine.open(processes, str(plan.workspace.plan_file.absolute())) as executor:
         executor.get_ready(encode_unit, len(plan.units))
         seen = notes_on_inputs(plan)
         for note in seen:

@@ -223,8 +223,7 @@ class TextArray:
         plan = Plan(workspace, settings, (self.source,), tuple(units))
         check_space(plan)
         plan = begin(plan, self.tokenizer, restart=True)
-        workspace.clean_temporary()
-        workspace.distrust_after_reboot()
+        workspace.take_up()
         return plan
 
     @contextmanager

@@ -175,8 +175,7 @@ def _begin(
     check_space(plan, shards=False)
     tokenizer = BytesTokenizer(whole_words=True)
     plan = begin(plan, tokenizer, say=progress.say)
-    workspace.clean_temporary()
-    workspace.distrust_after_reboot()
+    workspace.take_up()
     return plan, decide_limits(plan, memory, tokenizer)
 
 

@@ -6,14 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tokenmill.base.hashing import regular
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
 from tokenmill.formats.engine.detect import TOKEN_SUFFIXES
 from tokenmill.formats.engine.held_out import is_named
-from tokenmill.formats.engine.untrusted import known_head, likely_dtype
+from tokenmill.formats.engine.untrusted import head, known_head, likely_dtype
 from tokenmill.look.doctor import (
     begin_tokens,
     document_traps,
@@ -92,9 +91,9 @@ def _open(
         raise
     except FormatError as error:
         file = _first_file(path)
-        if open_options.get("dtype") or file is None or known_head(_head(file)):
+        if open_options.get("dtype") or file is None or known_head(head(file)[0]):
             raise
-        dtype = likely_dtype(_head(file, 1 << 20))
+        dtype = likely_dtype(head(file, 1 << 20)[0])
         try:
             splits = open_splits(path, held_out=True, **open_options | {"dtype": dtype})
         except FormatError:
@@ -107,8 +106,8 @@ def _why_not_open(
     path: str | os.PathLike[str], error: FormatError, open_options: dict[str, Any]
 ) -> Trap:
     file = _first_file(path)
-    if file is not None and open_options.get("format") and (what := known_head(_head(file))):
-        return misread.header_trap(str(file), _head(file), 2, what)
+    if file is not None and open_options.get("format") and (what := known_head(head(file)[0])):
+        return misread.header_trap(str(file), head(file)[0], 2, what)
     return _of_error(error, os.fspath(path))
 
 
@@ -123,8 +122,3 @@ def _first_file(path: str | os.PathLike[str]) -> Path | None:
         return Path(path)
     found = sorted(Path(path).rglob("*"))  # nothing where there is no folder
     return next((p for p in found if p.suffix in TOKEN_SUFFIXES and p.is_file()), None)
-
-
-def _head(path: Path, length: int = 64) -> bytes:
-    with open(path, "rb", opener=regular) as file:
-        return file.read(length)

@@ -150,6 +150,11 @@ class Workspace:
         except FileNotFoundError:
             return False
 
+    def take_up(self) -> None:
+        """Look through what a run before left, before the work continues."""
+        self.clean_temporary()
+        self.distrust_after_reboot()
+
     def clean_temporary(self) -> None:
         """Remove what killed tasks left half written."""
         for path in self.out_dir.rglob(".*.tmp"):
