@@ -11,7 +11,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 CONNECTIONS = 64
 """Requests under way at once, in a process."""
@@ -20,7 +20,6 @@ FILES_AT_ONCE = 4
 NOW = 0.0
 """The deadline of what somebody waits for."""
 
-P = ParamSpec("P")
 Result = TypeVar("Result")
 Work = tuple[float, int, "Future[Any]", Callable[[], Any]]
 

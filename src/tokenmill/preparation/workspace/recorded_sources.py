@@ -12,10 +12,9 @@ from dataclasses import replace
 import orjson
 import xxhash
 
-from tokenmill.errors import FormatError
+from tokenmill.errors import CorruptShardError, FormatError
 from tokenmill.shards.entries import FileEntry, SourceEntry
 from tokenmill.shards.manifest import Manifest
-from tokenmill.tokenfiles.token_file import check_hash
 
 MOST_LISTED = 10_000
 ReadFile = Callable[[FileEntry], bytes]
@@ -42,7 +41,11 @@ def all_sources(manifest: Manifest, read: ReadFile) -> Sequence[SourceEntry]:
     if (file := manifest.sources_file) is None:
         return manifest.sources
     data = read(file)
-    check_hash(file.file, file.xxh3_128, xxhash.xxh3_128_hexdigest(data))
+    if (found := xxhash.xxh3_128_hexdigest(data)) != file.xxh3_128:
+        raise CorruptShardError(
+            f"{file.file} has the hash {found}; its manifest promises {file.xxh3_128} (xxh3-128)",
+            hint="the list of inputs was changed or damaged; fetch it again",
+        )
     try:
         lines = map(orjson.loads, data.splitlines())
         return [SourceEntry(each["name"], each["bytes"], each["documents"]) for each in lines]
