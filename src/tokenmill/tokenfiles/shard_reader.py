@@ -71,9 +71,6 @@ class RecentlyUsed(Generic[K, V]):
                 self._kept.move_to_end(key)
             return value
 
-    def __len__(self) -> int:
-        return len(self._kept)
-
     def drop(self, key: K) -> None:
         """Forget one entry, so that the next use makes it again."""
         with self._lock:

@@ -19,9 +19,6 @@ class KeptPositions:
     lists_kept: bool = False
     """Whether these are the ones that are kept, and not those that are passed over."""
 
-    def __len__(self) -> int:
-        return len(self.listed) if self.lists_kept else self.count - len(self.listed)
-
     def nth(self, number: np.ndarray) -> np.ndarray:
         """The position that is kept as the n-th, from 0.
 

@@ -18,9 +18,6 @@ class Skips:
     lengths: tuple[int, ...] = ()
     """How many places each passes over."""
 
-    def __bool__(self) -> bool:
-        return bool(self.samples)
-
     def and_at(self, sample: int, length: int) -> "Skips":
         """One more, at or after all the others.
 
