@@ -41,7 +41,7 @@ PEERS: dict[str, tuple[str | None, list[int | None]]] = {
     "megatron": ("megatron", [0, 2]),
     "mosaic": ("mosaic", [0, 2]),
     "litdata": ("litdata", [0, 2]),
-    "grain": ("grain", [None]),
+    "grain": ("grain", [-16, -2, 0, 2]),  # below 0: reading threads, which it recommends
 }
 
 

@@ -93,7 +93,7 @@ def against_peers(
 ) -> dict[str, object]:
     """Each peer once (they take minutes), ours before and after each."""
     tokenizer = folder / "tokenizer.json"
-    write_tokenizer_json(tokenizer)
+    run([sys.executable, str(RIVALS / "write_gpt2.py"), str(RANKS), str(tokenizer)])
     arguments: dict[str, Callable[[Path], list[str]]] = {
         "datatrove": lambda out: [
             str(RIVALS / "prepare_datatrove.py"), str(tokenizer), str(jsonl), str(out),
@@ -148,42 +148,14 @@ def gigatoken_alone(path: Path, kind: str) -> float:
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def prepare(path: Path, folder: Path, *flags: str) -> Run:
+def prepare(path: Path, folder: Path, *flags: str, workers: int | None = WORKERS) -> Run:
+    """The whole command, in this folder; what it made is removed."""
     out = folder / "ours"
     command = [sys.executable, "-m", "tokenmill", "prepare", str(path), "-o", str(out), "--quiet"]
-    done = run([*command, "--workers", str(WORKERS), *flags])
+    command += [] if workers is None else ["--workers", str(workers)]
+    done = run([*command, *flags])
     shutil.rmtree(out)
     return done
-
-
-def write_tokenizer_json(path: Path) -> None:
-    """GPT-2 as a tokenizer.json, for peers that read nothing else."""
-    from gigatoken.gigatoken_rs import BPETokenizer
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-
-    known = BPETokenizer.from_tiktoken(RANKS, "gpt2")
-    spelled = _byte_spelling()
-    vocab = {"".join(spelled[b] for b in token): rank for rank, token in known.vocab.items()}
-    merges = [tuple("".join(spelled[b] for b in part) for part in pair) for pair in known.merges]
-    tokenizer = Tokenizer(models.BPE(vocab, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken("<|endoftext|>", special=True)])
-    assert tokenizer.encode("Hello, world! \n\n def f(x):").ids == (
-        known.encode("Hello, world! \n\n def f(x):").tolist()
-    )
-    tokenizer.save(str(path))
-    # Pairs written as one string each: older releases read no other spelling.
-    stored = json.loads(path.read_text())
-    stored["model"]["merges"] = [" ".join(pair) for pair in stored["model"]["merges"]]
-    path.write_text(json.dumps(stored))
-
-
-def _byte_spelling() -> list[str]:
-    """How tokenizer.json writes each byte: printable ones as they are, the rest from U+0100 on."""
-    plain = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = iter(range(0x100, 0x200))
-    return [chr(byte) if byte in plain else chr(next(others)) for byte in range(256)]
 
 
 def parse() -> argparse.Namespace:

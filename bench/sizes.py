@@ -22,7 +22,7 @@ from typing import Any
 
 import corpus
 from measure import Run, machine, run
-from prepare import RANKS, RIVALS, WORKERS, against_peers
+from prepare import RANKS, RIVALS, WORKERS, against_peers, prepare
 
 HERE = Path(__file__).parent
 PLAIN = ["--no_normalize", "--no_dedup"]
@@ -151,12 +151,7 @@ class Bench:
         return found
 
     def prepare(self, path: Path, *flags: str, workers: int | None = WORKERS) -> Run:
-        out = self.folder / "out"
-        command = [sys.executable, "-m", "tokenmill", "prepare", str(path), "-o", str(out)]
-        command += ["--quiet", *([] if workers is None else ["--workers", str(workers)]), *flags]
-        done = run(command)
-        shutil.rmtree(out)
-        return done
+        return prepare(path, self.folder, *flags, workers=workers)
 
     def in_turns(
         self, what: str, commands: dict[str, Command], rounds: int | None = None

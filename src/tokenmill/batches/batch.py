@@ -32,15 +32,11 @@ class BannedRuns(NamedTuple):
             flat[start:stop] = True
         return flags
 
-    def ignored_in(self, targets: np.ndarray) -> np.ndarray:
-        """A copy of the targets of all rows in which banned ones are -100."""
-        length = targets.shape[1] + 1
-        copy = targets.astype(targets.dtype if targets.dtype.kind == "i" else np.int64, order="C")
+    def ignored_in(self, tokens: np.ndarray) -> np.ndarray:
+        """A copy of the tokens in which banned ones are -100."""
+        copy = tokens.copy() if tokens.dtype.kind == "i" else tokens.astype(np.int64)
         flat = copy.reshape(-1)
-        # Targets before a token: all tokens but the first ones of rows.
-        before = [edge - ((edge - 1) // length + 1) for edge in self]
-        runs = zip(*(edges.tolist() for edges in before), strict=True)
-        for start, stop in runs:
+        for start, stop in zip(self.starts.tolist(), self.stops.tolist(), strict=True):
             flat[start:stop] = IGNORED
         return copy
 
@@ -101,9 +97,8 @@ class Batch:
 
         Banned targets are -100, in an array of int64 where the dtype has no numbers below 0.
         """
-        targets = self.tokens[:, 1:]
-        if self.banned_runs is not None:
-            targets = self.banned_runs.ignored_in(targets)
+        banned = self.banned_runs
+        targets = (self.tokens if banned is None else banned.ignored_in(self.tokens))[:, 1:]
         if self.augmented_labels is None:
             return targets
         counted = self.augmented_labels != IGNORED

@@ -63,6 +63,9 @@ class DocumentMarks:
     max_seqlen: int
     padding_from: np.ndarray | None = None
     """The column where the padding of each row begins; None: there is none in any row."""
+    # Not cached_property, which takes a lock: 2 us for both, of 90 for a batch.
+    _document_ids: np.ndarray | None = None
+    _positions: np.ndarray | None = None
 
     @functools.cached_property
     def segments(self) -> np.ndarray:
@@ -74,15 +77,18 @@ class DocumentMarks:
             segments[np.arange(segments.shape[1]) >= self.padding_from[:, None]] = -1
         return segments
 
-    @functools.cached_property
+    @property
     def document_ids(self) -> np.ndarray:
-        return self._spread(self._spans.numbers)
+        if self._document_ids is None:
+            self._document_ids = self._spread(self._spans.numbers)
+        return self._document_ids
 
-    @functools.cached_property
+    @property
     def positions(self) -> np.ndarray:
-        columns = self._spread(self._spans.columns)
-        np.subtract(_columns(*columns.shape), columns, out=columns)
-        return columns
+        if self._positions is None:
+            self._positions = self._spread(self._spans.columns)
+            np.subtract(_columns(*self._positions.shape), self._positions, out=self._positions)
+        return self._positions
 
     def _spread(self, values: np.ndarray) -> np.ndarray:
         """For each input, the value of its document.

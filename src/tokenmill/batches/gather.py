@@ -11,13 +11,14 @@ Finding the shard of a row is vectorised and apart (`find_shards`), so that it i
 thousands of rows at a time, off the path of a batch.
 """
 
+import functools
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from tokenmill.batches.lookup import place_of
-from tokenmill.batches.rows.joint_maps import JointMaps, sliding_windows
+from tokenmill.batches.rows.joint_maps import JointMaps, sliding_windows, take_windows
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 from tokenmill.tokenfiles.packed_reader import FrameRuns
@@ -86,8 +87,18 @@ class RowReader:
         edges = self._runs.shard_starts
         if len(edges) == 2:
             return np.zeros(starts.shape, np.int64), starts
+        if self._shard_size is not None:
+            shards = starts // self._shard_size
+            return shards, starts - shards * self._shard_size
         shards = np.searchsorted(edges, starts, side="right") - 1
         return shards, starts - edges[shards]
+
+    @functools.cached_property
+    def _shard_size(self) -> int | None:
+        """The size of every shard but the last, which may be smaller; None if they differ."""
+        sizes = np.diff(self._runs.shard_starts)
+        is_one = (sizes[:-1] == sizes[0]).all() and 0 < sizes[-1] <= sizes[0]
+        return int(sizes[0]) if is_one else None
 
     def take(self, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """The rows that begin there, (n, length) in the stored dtype; all must end within the data.
@@ -110,8 +121,7 @@ class RowReader:
 
     def _index(self, offsets: np.ndarray) -> np.ndarray:
         shard = self._runs.array(0)
-        rows: np.ndarray = sliding_windows(shard, self.length)[offsets]
-        return rows
+        return take_windows(sliding_windows(shard, self.length), offsets)
 
     def _take_from_many(self, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         if self._runs is self.data and len(self.data.shards) <= self.data.max_open:

@@ -72,7 +72,7 @@ class IndexedDocuments(Documents):
     def ends_in_rows(self, starts: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
         """Ends e with start < e < start + length, for many starts at once: numbers of rows, and e.
 
-        Rows come in no order, and empty documents end where the one before them ends.
+        Row after row, ends ascending; empty documents end where the one before them ends.
         """
         rows = starts.argsort()  # neighbouring searches then touch the same cache lines
         starts = starts[rows]
@@ -80,31 +80,39 @@ class IndexedDocuments(Documents):
         # The file that holds the first token of each row, and the one that holds its last.
         files = np.searchsorted(self._starts, starts, side="right") - 1
         last = np.searchsorted(self._starts, stops, side="left") - 1
-        found_rows, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        num_ends = np.zeros(len(rows), np.int64)
+        none = np.empty(0, np.int64)
+        found = [(none, none, none)]  # rows, the number of each end in its row, and the ends
         while len(rows):
             # Each turn handles one file of every row that is left, all rows of a file together.
             cuts = np.flatnonzero(files[1:] != files[:-1]) + 1
             for low, high in itertools.pairwise([0, *cuts.tolist(), len(files)]):
-                ends, which = self._ends_between(int(files[low]), starts[low:high], stops[low:high])
-                found_rows.append(rows[low:high][which])
-                found.append(ends)
+                ends, counts = self._ends_between(
+                    int(files[low]), starts[low:high], stops[low:high]
+                )
+                here = rows[low:high]
+                before = counts.cumsum() - counts - num_ends[here]
+                number = np.arange(len(ends)) - before.repeat(counts)
+                num_ends[here] += counts
+                found.append((here.repeat(counts), number, ends))
             left = files < last
             rows, starts, stops, last = rows[left], starts[left], stops[left], last[left]
             files = files[left] + 1
-        return np.concatenate(found_rows), np.concatenate(found)
+        of_row, number, ends = (np.concatenate(column) for column in zip(*found, strict=True))
+        in_order = np.empty_like(ends)
+        in_order[(num_ends.cumsum() - num_ends)[of_row] + number] = ends
+        return np.arange(len(num_ends)).repeat(num_ends), in_order
 
     def _ends_between(
         self, i: int, starts: np.ndarray, stops: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of file i after each start up to its stop, and which of the starts each is for."""
+        """Ends of file i after each start up to its stop, and how many there are for each."""
         table, origin = self._tables[i], int(self._starts[i])
         lows = table.searchsorted(starts - origin, side="right")
         counts = table.searchsorted(stops - origin, side="right") - lows
-        which = np.arange(len(starts)).repeat(counts)
         # Runs low, low + 1, ..., one after the other.
-        before = counts.cumsum() - counts
-        entries = np.arange(len(which)) + (lows - before)[which]
-        return table[entries] + origin, which
+        entries = np.arange(counts.sum()) + (lows - counts.cumsum() + counts).repeat(counts)
+        return table[entries] + origin, counts
 
     def num_empty(self) -> int:
         """Documents without a token."""

@@ -254,7 +254,7 @@ class TokenAxis:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The same by the index, for rows of start .. start+length-1: numbers of rows, and ends.
 
-        Ends are such that start < e < start + length; rows come in no order.
+        Ends are such that start < e < start + length, row after row.
         """
         index = self._index()
         assert isinstance(index, IndexedDocuments)

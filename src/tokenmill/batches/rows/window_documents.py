@@ -51,7 +51,7 @@ class WindowDocuments:
             rows = rows[which]
             found.append(rows * self._length + (ends - starts[rows]))
         places = np.concatenate(found)
-        places.sort()
+        places.sort(kind="stable")  # each table is in order: they are merged
         # Empty documents end where the one before them ends.
         return RowBegins(places[np.diff(places, prepend=-1) > 0], self._length)
 
