@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from tokenmill.errors import FormatError
+from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
 from tokenmill.tokens.encoders.gigatoken import Encoder
 from tokenmill.tokens.encoders.library_failures import failures_of
@@ -150,12 +150,10 @@ class TiktokenTokenizer(SpelledTokenizer):
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        if self.data is not None:
-            _ = self._vocabulary  # first, because it says what is wrong with a rank file
-        ids = self.encode_batch([PROBE])[0]
-        if self.data is None and xxhash.xxh3_128_hexdigest(ids.data) == GPT2_PROBE_IDS:
-            return GPT2_FINGERPRINT  # parsing the vocabulary would take 0.4 s of every process
-        return fingerprint(self._vocabulary.spellings, ids)
+        if self.data is None:
+            return GPT2_FINGERPRINT  # which `_build` checks; to compute it takes 0.4 s
+        spellings = self._vocabulary.spellings  # first: it says what is wrong with a rank file
+        return fingerprint(spellings, self.encode_batch([PROBE])[0])
 
     @property
     def _ranks(self) -> dict[int, bytes]:
@@ -303,7 +301,13 @@ def _build(data: bytes | None, scheme: str) -> Any:
 
     if data is None:
         bundled_gpt2()
-        return BPETokenizer.from_tiktoken(str(BUNDLED), scheme)
+        encoder = BPETokenizer.from_tiktoken(str(BUNDLED), scheme)
+        if xxhash.xxh3_128_hexdigest(encoder.encode(PROBE).data) != GPT2_PROBE_IDS:
+            raise TokenmillError(
+                "the installed gigatoken gives other ids than GPT-2's",
+                hint="install the version that tokenmill asks for: pip install tokenmill",
+            )
+        return encoder
     # gigatoken reads rank files by path only.
     with tempfile.NamedTemporaryFile(suffix=".tiktoken") as file:
         file.write(data)
