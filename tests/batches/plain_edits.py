@@ -1,20 +1,51 @@
 """A run with edits as docs/order.md and docs/edits.md describe it: one sample after the other.
 
 Slow and short: what `tokenmill.batches.edits` is compared with. There is no arithmetic that jumps
-to a sample. A source is the list of windows that are left of its epoch, a stage is the list of the
+to a sample. A source is the list of rows that are left of its epoch, a stage is the list of the
 sources that are left of its block, an edit changes these lists when its sample comes.
+
+A row is a list of pieces, and a piece is a list of tokens by their place on the axis: a window has
+one piece, a row of documents one for each document in it.
 """
 
 import functools
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
 
+import numpy as np
 from order.plain_order import WORD, keys_of, plain_deal, plain_epoch, plain_mix
+from order.plain_packing import plain_row_epoch
 
 from tokenmill import Add, Ban, Cap, Reweight, Skip
+
+END_OF_TEXT = 0
+"""The last token of every document but the last one of an axis."""
+BEGIN, PADDING = -1, -2
+"""What is in a column that has no token of the axis."""
 
 
 class RefusedError(Exception):
     """What the loader must refuse, too."""
+
+
+class HowRowsAreMade(NamedTuple):
+    kind: str
+    order: object
+    block_size: int
+    phase: bool
+    begin: bool
+
+
+class Served(NamedTuple):
+    """What is in the row of one sample."""
+
+    source: str
+    epoch: int
+    columns: list[int]
+    """The tokens of the row by their place on the axis."""
+    losses: list[bool]
+    """Whether each but the first of them is trained on."""
 
 
 @dataclass
@@ -22,51 +53,88 @@ class Grown:
     """More tokens in a source, from its next epoch on."""
 
     source: str
-    num_tokens: int
+    lengths: tuple[int, ...]
+
+
+def documents_in(data):
+    """The tokens of each document; the last one may have no end."""
+    ends = np.flatnonzero(data.tokens(0, len(data) - 1) == END_OF_TEXT) + 1
+    return tuple(np.diff(ends, prepend=0, append=len(data)).tolist())
+
+
+def rows_of_epoch(how, lengths, seed, epoch):
+    """All rows of one epoch in the order they come."""
+    size = how.block_size
+    if how.kind == "windows":
+        starts = plain_epoch(how.order, sum(lengths), size, seed, epoch, how.phase)
+        return [[list(range(start, start + size + 1))] for start in starts]
+    rows = plain_row_epoch(how.kind, how.order, lengths, size, seed, epoch, how.begin)
+    return [[piece_of(lengths, how, *piece) for piece in row] for row in rows]
+
+
+def piece_of(lengths, how, document, j, length):
+    start = sum(lengths[:document])
+    tokens = [BEGIN] * how.begin + list(range(start, start + lengths[document]))
+    return tokens[j * how.block_size :][:length]
 
 
 @dataclass
 class PlainSource:
-    num_tokens: int
+    lengths: tuple[int, ...]
     seed: int
-    order: object
-    block_size: int
-    phase: bool
+    how: HowRowsAreMade
     epoch: int = -1
-    left: list[int] = field(default_factory=list)
-    """The first tokens of the windows that are still to come in this epoch."""
+    left: list = field(default_factory=list)
+    """The rows that are still to come in this epoch."""
     banned: set[int] = field(default_factory=set)
-    grown: int | None = None
+    grown: tuple[int, ...] | None = None
 
     def take(self):
-        """The epoch and the first token of the next window, and its targets that are banned."""
+        """The epoch, the columns of the next row, and which of its targets are trained on."""
         while not self.left:
             self.epoch += 1
-            self.num_tokens, self.grown = self.grown or self.num_tokens, None
-            self.left = self.allowed(self.windows(self.epoch))
-        start = self.left.pop(0)
-        targets = range(start + 1, start + self.block_size + 1)
-        return self.epoch, start, [target in self.banned for target in targets]
+            self.lengths, self.grown = self.grown or self.lengths, None
+            self.left = self.allowed(rows_of_epoch(self.how, self.lengths, self.seed, self.epoch))
+        columns, losses = [], []
+        for piece in self.left.pop(0):
+            losses += [False] + [token not in self.banned for token in piece[1:]]
+            columns += piece
+        padding = self.how.block_size + 1 - len(columns)
+        return self.epoch, columns + [PADDING] * padding, losses[1:] + [False] * padding
 
-    def windows(self, epoch):
-        how = (self.order, self.grown or self.num_tokens, self.block_size, self.seed)
-        return plain_epoch(*how, epoch, self.phase)
+    def allowed(self, rows):
+        """Without pieces of which all targets are banned, and rows that have nothing else."""
+        left = [[piece for piece in row if not self.is_banned(piece)] for row in rows]
+        return [row for row in left if row]
 
-    def allowed(self, starts):
-        """Without the windows in which all targets are banned."""
-        size = self.block_size
-        return [s for s in starts if not self.banned.issuperset(range(s + 1, s + size + 1))]
+    def is_banned(self, piece):
+        """A document of one token, which is no target, is banned by this token."""
+        return self.banned.issuperset(piece[1:] or piece)
 
     def ban(self, tokens):
         self.banned |= set(tokens)
         self.left = self.allowed(self.left)
-        size = self.grown or self.num_tokens  # with a phase, a window may begin anywhere
-        starts = range(size - self.block_size) if self.phase else self.windows(self.epoch + 1)
-        if not self.allowed(starts):
+        if not self.allowed(self.possible_rows()):
             raise RefusedError("nothing is left")
+
+    def possible_rows(self):
+        """Rows of which one must be left."""
+        lengths = self.grown or self.lengths
+        if self.how.phase:  # a window may begin anywhere
+            size = self.how.block_size
+            return [[list(range(s, s + size + 1))] for s in range(sum(lengths) - size)]
+        return rows_of_epoch(self.how, lengths, self.seed, self.epoch + 1)
 
     def epochs_had(self):
         return self.epoch + (not self.left)
+
+
+def tokens_of(ban, lengths):
+    """The tokens that a ban means."""
+    if ban.tokens is not None:
+        return range(*ban.tokens)
+    edges = list(pairwise(np.cumsum([0, *lengths]).tolist()))
+    return [token for document in ban.documents for token in range(*edges[document])]
 
 
 dealt_in_all = functools.cache(plain_deal)
@@ -75,13 +143,13 @@ dealt_in_all = functools.cache(plain_deal)
 class PlainRun:
     """Serves the samples of a run, one after the other."""
 
-    def __init__(self, sources, stages, *, seed, order, block_size, phase):
-        """`sources`: tokens of each by name; `stages`: (place, parts), None for one dataset."""
-        self.how = (order, block_size, phase)
+    def __init__(self, sources, stages, *, seed, how):
+        """`sources`: documents of each by name; `stages`: (place, parts), None for one dataset."""
+        self.how = how
         self.seed, self.names, self.is_alone = seed, list(sources), stages is None
         seeds = [seed] if stages is None else [self.seed_of(i) for i in range(len(sources))]
         pairs = zip(sources.values(), seeds, strict=True)
-        self.sources = [PlainSource(n, own_seed, *self.how) for n, own_seed in pairs]
+        self.sources = [PlainSource(lengths, own_seed, how) for lengths, own_seed in pairs]
         self.wanted = stages or [(0, (1,))]
         self.caps, self.reached = {}, set()
         self.place, self.stage, self.begun_at = 0, 0, 0
@@ -92,7 +160,7 @@ class PlainRun:
         return keys_of(self.seed, 0, 6, source + 1)[0] >> 1
 
     def serve(self, edits, num_samples):
-        """(source, epoch, first token, banned targets) of the first samples, fewer if it ends."""
+        """The first samples, fewer if it ends."""
         edits = sorted(edits, key=lambda edit: edit[0])
         served = []
         while True:
@@ -109,7 +177,7 @@ class PlainRun:
 
     def take(self):
         source = self.next_source()
-        taken = (self.names[source], *self.sources[source].take())
+        taken = Served(self.names[source], *self.sources[source].take())
         self.place += 1
         self.look_at_caps()
         if not self.ended and any(start == self.place for start, _ in self.wanted):
@@ -175,14 +243,15 @@ class PlainRun:
                 seed = self.seed_of(len(self.names))
                 self.names.append(name)
                 self.is_alone = False
-                self.sources.append(PlainSource(len(data), seed, *self.how))
+                self.sources.append(PlainSource(documents_in(data), seed, self.how))
                 self.wanted = [(start, (*parts, 0)) for start, parts in self.wanted]
                 self.reweight(weights)
-            case Ban(tokens=(start, stop), source=name):
-                self.source_of(name).ban(range(start, stop))
+            case Ban(source=name) as ban:
+                source = self.source_of(name)
+                source.ban(tokens_of(ban, source.grown or source.lengths))
                 self.look_at_caps()
-            case Grown(name, num_tokens):
-                self.source_of(name).grown = num_tokens
+            case Grown(name, lengths):
+                self.source_of(name).grown = lengths
 
     def source_of(self, name):
         return self.sources[0 if name is None else self.names.index(name)]

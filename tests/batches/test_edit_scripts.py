@@ -11,7 +11,17 @@ import random
 
 import numpy as np
 import pytest
-from batches.plain_edits import Grown, PlainRun, RefusedError
+from batches.plain_edits import (
+    BEGIN,
+    END_OF_TEXT,
+    PADDING,
+    Grown,
+    HowRowsAreMade,
+    PlainRun,
+    RefusedError,
+    Served,
+    documents_in,
+)
 
 import tokenmill
 from tokenmill import Add, Ban, BatchLoader, Blocks, Cap, Mixture, Reweight, Skip
@@ -22,17 +32,24 @@ ORDERS = {"shuffle": "shuffle", "sequential": "sequential", (3, 2): Blocks(3, 2)
 SIZES = {"web": 150, "code": 43, "wiki": 71}
 
 
+BEGIN_TOKEN = 9999
+
+
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
     """Datasets of raw files by name: each as it was at first, and after it has grown."""
     folder = tmp_path_factory.mktemp("sources")
 
     def make(name, size):
-        paths = []
+        paths, rng = [], np.random.default_rng(size)
         for part, count in enumerate((size // 3, size - size // 3, size // 2)):
             paths.append(folder / f"{name}_{part}.bin")
-            np.arange(count, dtype=np.uint16).tofile(paths[-1])
-        return [tokenmill.open(paths[:n], split="all", dtype="uint16") for n in (2, 3)]
+            ids = np.arange(1, count + 1, dtype=np.uint16)
+            ends = rng.geometric(0.15, count).cumsum()
+            ids[ends[ends < count] - 1] = END_OF_TEXT  # the last one ends in the next file
+            ids.tofile(paths[-1])
+        options = {"dtype": "uint16", "end_of_text_id": END_OF_TEXT}
+        return [tokenmill.open(paths[:n], split="all", **options) for n in (2, 3)]
 
     return {name: make(name, size) for name, size in SIZES.items()}
 
@@ -44,8 +61,8 @@ class Script:
         self.random = random.Random(number)
         self.opened, self.edits, self.served = opened, [], {}
         rng = self.random
-        self.order, self.phase = rng.choice(list(ORDERS)), rng.random() < 0.25
-        self.options = {"block_size": rng.choice([3, 5, 8]), "seed": rng.choice([0, 7, 2**40])}
+        self.seed = rng.choice([0, 7, 2**40])
+        self.how = self.random_rows()
         names = rng.choice([["web"], ["web", "code"], ["code", "web", "wiki"]])
         self.sizes = dict.fromkeys(names, 0)
         self.stages = None
@@ -53,6 +70,15 @@ class Script:
             starts = [0, *sorted(rng.sample(range(1, 200), rng.choice([0, 0, 1, 2])))]
             self.stages = [(start, self.parts(len(self.sizes))) for start in starts]
         self.begin(None)
+
+    def random_rows(self):
+        rng = self.random
+        kind = rng.choice(["windows", "packed", "packed", "documents"])
+        if kind == "windows":
+            order, more = rng.choice(list(ORDERS)), (rng.random() < 0.25, False)
+        else:
+            order, more = rng.choice(["shuffle", "sequential"]), (False, rng.random() < 0.25)
+        return HowRowsAreMade(kind, order, rng.choice([3, 5, 8, 21]), *more)
 
     def parts(self, count):
         while not any(parts := [self.random.choice([0, 1, 1, 2, 3, 7]) for _ in range(count)]):
@@ -73,10 +99,13 @@ class Script:
                 batch_size=batch_size,
                 rank=rank,
                 world_size=self.world,
-                order=ORDERS[self.order],
-                phase=self.phase,
+                block_size=self.how.block_size,
+                seed=self.seed,
+                order=ORDERS[self.how.order],
+                phase=self.how.phase,
+                rows=self.how.kind,
+                begin_token=BEGIN_TOKEN if self.how.begin else None,
                 prefetch=rng.choice([0, 0, 0, 2]),
-                **self.options,
             )
             for rank in range(self.world)
         ]
@@ -106,15 +135,29 @@ class Script:
         assert len({loader.order_fingerprint for loader in self.loaders}) == 1
 
     def keep(self, loader, batch):
-        banned = np.zeros(batch.inputs.shape, bool) if batch.banned is None else batch.banned[:, 1:]
-        epochs = loader._order.epoch_of(batch.samples)
+        epochs, losses = loader._order.epoch_of(batch.samples), batch.labels != -100
         for row, sample in enumerate(batch.samples.tolist()):
-            name, epoch, start = loader.names[batch.sources[row]], epochs[row], batch.starts[row]
-            self.served[sample] = (self.plain(name), epoch, start, banned[row].tolist())
+            source, columns = batch.sources[row], self.columns(batch, row)
+            data = loader.datasets[source].tokens(0, loader.datasets[source].num_tokens)
+            ids = np.append(data, [END_OF_TEXT, BEGIN_TOKEN])[columns]  # at PADDING and BEGIN
+            assert np.array_equal(batch.tokens[row], ids)
+            name = self.plain(loader.names[source])
+            self.served[sample] = Served(name, epochs[row], columns, losses[row].tolist())
         if self.random.random() < 0.1:
             place = loader.locate(batch.step, row)
-            assert place[:4] == (name, epoch, sample, start)
+            assert place[:3] == (loader.names[source], epochs[row], sample)
+            assert place.position == columns[columns[0] == BEGIN]
             assert np.array_equal(loader.batch(batch.step).tokens, batch.tokens)
+
+    def columns(self, batch, row):
+        """The tokens of a row by their place on the axis."""
+        if self.how.kind == "windows":
+            return list(range(batch.starts[row], batch.starts[row] + self.how.block_size + 1))
+        pieces, found = batch.pieces.between(row, row + 1), []
+        tables = (each.tolist() for each in (pieces.starts, pieces.lengths, pieces.begins))
+        for start, length, begins in zip(*tables, strict=True):
+            found += [BEGIN] * begins + list(range(start, start + length - begins))
+        return found + [PADDING] * (self.how.block_size + 1 - len(found))
 
     def plain(self, name):
         return "web" if name == "data" else name
@@ -137,9 +180,12 @@ class Script:
             return Cap({rng.choice(names): rng.choice([1, 2, 3, None])}, then=then)
         if kind == "ban":
             source = rng.choice(names)
-            size = self.loaders[0].datasets[names.index(source)].num_tokens
-            start = rng.randrange(size - 1)
-            stop = rng.randrange(start + 1, min(size, start + 40) + 1)
+            data = self.loaders[0].datasets[names.index(source)]
+            if rng.random() < 0.5:
+                count = len(documents_in(data))
+                return Ban(documents=rng.sample(range(count), rng.randint(1, 5)), source=source)
+            start = rng.randrange(data.num_tokens - 1)
+            stop = rng.randrange(start + 1, min(data.num_tokens, start + 40) + 1)
             return Ban(tokens=(start, stop), source=source)
         weights = dict.fromkeys([*names, "new"], 1) | {names[0]: rng.choice([0, 3])}
         return Add("new", self.opened["wiki"][0], weights=weights)
@@ -173,17 +219,17 @@ class Script:
             self.sizes[name] = 1
             known = "data" if self.stages is None else name
             if not self.loaders[0]._order.is_over(self.samples):
-                grown = Grown(known, self.opened[name][1].num_tokens)
+                grown = Grown(known, documents_in(self.opened[name][1]))
                 self.edits.append((state["samples"], grown))
         self.begin(state)
 
     # The comparison
 
     def model(self, edits, num_samples):
-        sizes = {name: self.opened[name][0].num_tokens for name in self.sizes}
+        lengths = {name: documents_in(self.opened[name][0]) for name in self.sizes}
         if self.stages is None:
-            sizes = {"data": sizes["web"]}
-        run = PlainRun(sizes, self.stages, order=self.order, phase=self.phase, **self.options)
+            lengths = {"data": lengths["web"]}
+        run = PlainRun(lengths, self.stages, seed=self.seed, how=self.how)
         return run.serve(edits, num_samples)
 
     def compare(self):
@@ -192,31 +238,45 @@ class Script:
         served = [self.served.get(sample) for sample in range(len(expected))]
         for sample, (ours, plain) in enumerate(zip(served, expected, strict=True)):
             if ours is not None:
-                assert ours == (self.plain(plain[0]), *plain[1:]), sample
+                assert ours == plain._replace(source=self.plain(plain.source)), sample
         left = len(expected) - len(self.served)
         assert left < self.loaders[0].batch_size * self.world or horizon > self.samples
         self.look_up(expected[: self.samples])
 
     def look_up(self, expected):
-        """`when` finds just the samples of the model that train on a token."""
+        """`when` finds just the samples of the model that train on a token; `locate` inverts it."""
         loader, rng = self.loaders[0], self.random
-        origin = loader._maker.share.origin
-        epochs = range(1 + max([epoch for _, epoch, _, _ in expected], default=0))
+        share = loader._maker.share
+        epochs = range(1 + max([served.epoch for served in expected], default=0))
         for name in loader.names:
-            size = loader.datasets[loader.names.index(name)].num_tokens
-            token = rng.randrange(1, size)
-            visits = loader.when(tokens=(token, token + 1), source=name, epochs=epochs)
-            share = loader._maker.share
-            found = [share.first_sample(v.step) + v.rank * share.batch_size + v.row for v in visits]
-            wanted = [
-                sample
-                for sample, (source, _, start, banned) in enumerate(expected)
-                if self.plain(source) == self.plain(name)
-                and start < token <= start + loader.block_size
-                and not banned[token - start - 1]
-            ]
-            mine = [sample for sample in found if sample < len(expected)]
-            assert mine == [sample for sample in wanted if sample >= origin]
+            lengths = documents_in(loader.datasets[loader.names.index(name)])
+            document, token = rng.randrange(len(lengths)), rng.randrange(1, sum(lengths))
+            start = sum(lengths[:document])
+            for tokens in (range(token, token + 1), range(start, start + lengths[document])):
+                visits = loader.when(
+                    tokens=(tokens.start, tokens.stop), source=name, epochs=epochs
+                )
+                found = [
+                    share.first_sample(v.step) + v.rank * share.batch_size + v.row for v in visits
+                ]
+                wanted = self.training_on(tokens, name, expected)
+                mine = [sample for sample in found if sample < len(expected)]
+                assert mine == [sample for sample in wanted if sample >= share.origin]
+                for sample, visit in zip(mine, visits, strict=False):
+                    place = loader.locate(visit.step, visit.row, wanted[sample], rank=visit.rank)
+                    assert place[:3] == (name, visit.epoch, sample)
+                    assert place.position in tokens
+            assert visits == loader.when(document, source=name, epochs=epochs)
+
+    def training_on(self, tokens, name, expected):
+        """The samples that train on one of these tokens of a source, and a column that does."""
+        found = {}
+        for sample, (source, _, columns, losses) in enumerate(expected):
+            if self.plain(source) == self.plain(name):
+                for column, (token, has_loss) in enumerate(zip(columns[1:], losses, strict=True)):
+                    if has_loss and token in tokens:
+                        found[sample] = column + 1
+        return found
 
 
 def run_script(script):

@@ -42,13 +42,19 @@ class DocumentsByLength(Protocol):
 def find_documents(
     documents: DocumentsByLength, start: np.ndarray, length: np.ndarray
 ) -> np.ndarray:
-    """The numbers of the documents of these starts and lengths, all of which must exist."""
+    """The numbers of the documents with these starts; `length` is that of each, or was.
+
+    Data that has grown may have made its last document longer.
+    """
     edges = np.concatenate([[0], np.cumsum(documents.counts)])
-    classes = np.searchsorted(documents.lengths, length)
+    classes = np.searchsorted(documents.lengths[:-1], length)
     number = np.empty(len(start), np.int64)
     for c, here in groups_of(classes):
         low, high = int(edges[c]), int(edges[c + 1])
-        number[here] = low + np.searchsorted(documents.starts[low:high], start[here])
+        within = np.searchsorted(documents.starts[low:high], start[here])
+        number[here] = low + np.minimum(within, high - low - 1)
+    for place in np.flatnonzero(documents.starts[number] != start).tolist():
+        number[place] = np.flatnonzero(documents.starts == start[place])[0]
     return number
 
 

@@ -142,6 +142,11 @@ class RowOrder(EqualEpochs):
         """R, the number of rows."""
         return self.recipes.num_rows
 
+    @functools.cached_property
+    def num_tokens(self) -> int:
+        """Tokens of the axis."""
+        return int((self.documents.lengths * self.documents.counts).sum())
+
     @property
     def num_padding(self) -> int:
         """Tokens of padding in an epoch."""
@@ -172,9 +177,11 @@ class RowOrder(EqualEpochs):
     ) -> np.ndarray:
         """The samples of an epoch in which a token low .. high-1 of these documents is a target.
 
-        Ascending, each once. `low` and `high` count from the start of each document.
+        Ascending, each once. `low` and `high` count from the start of each document. What is after
+        the end of this axis, in data that has grown since, is in none.
         """
         size, begin = self.pieces.block_size, self.pieces.begin
+        length = np.minimum(length, self.num_tokens - start)
         # Piece j targets the tokens jT + 1 .. jT + T, counted with the begin token.
         first = np.maximum(low + begin, 1) - 1
         last = np.minimum(high, length) + begin - 2
@@ -188,7 +195,12 @@ class RowOrder(EqualEpochs):
     def pieces_of_documents(
         self, start: np.ndarray, length: np.ndarray
     ) -> tuple[np.ndarray, RowPieces]:
-        """The numbers of all pieces of these documents; and the pieces, each as if in a row."""
+        """The numbers of all pieces of these documents; and the pieces, each as if in a row.
+
+        Documents after the end of this axis, in data that has grown since, have none.
+        """
+        here = start < self.num_tokens
+        start, length = start[here], np.minimum(length[here], self.num_tokens - start[here])
         document = find_documents(self.documents, start, length)
         which, piece = runs(np.zeros_like(document), self.pieces.count_in(document))
         number = self.pieces.number_of(document[which], piece)

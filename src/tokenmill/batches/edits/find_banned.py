@@ -32,11 +32,13 @@ def ban_from(
     before, made = record.found.get("source", ((None, -1), None))
     if before[0] is source and before[1] == index:
         return made  # type: ignore[no-any-return]
-    if "tokens" not in record.found:
-        record.found["tokens"] = _tokens_of(record, data, order)
+    found_in, tokens = record.found.get("tokens", (None, None))
+    if found_in != data.num_tokens:  # other data, if it grows before the ban: documents may, too
+        tokens = _tokens_of(record, data, order)
+        record.found["tokens"] = data.num_tokens, tokens
     edited = source if isinstance(source, EditedSource) else EditedSource(source)
     try:
-        made = edited.changed(index, record.found["tokens"])
+        made = edited.changed(index, tokens)
     except ValueError:
         raise ValueError(
             f"the ban leaves nothing of {name!r} to train on"
