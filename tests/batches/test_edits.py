@@ -1,6 +1,7 @@
 """Edits of a running loader: what each changes, from where on, and what is refused."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -112,6 +113,27 @@ def test_a_state_holds_its_edits_as_json_and_resumes_with_them():
 
 def test_a_state_without_edits_has_no_word_of_them():
     assert "edits" not in mixed().state_dict()
+
+
+def test_a_state_with_many_edits_costs_no_more_work_than_one_with_few():
+    def calls_of(loader):
+        counted = []
+        loader.state_dict()
+        sys.setprofile(lambda _, event, __: counted.append(event))
+        try:
+            loader.state_dict()
+        finally:
+            sys.setprofile(None)
+        return counted.count("call")
+
+    few, many = mixed(), mixed()
+    few.edit(Skip(samples=(3, 4)))
+    many.edit(*(Reweight({"web": 1, "code": n + 1}) for n in range(100)), note="ablation")
+    many.state_dict()["edits"].clear()
+    many.state_dict()["edits"][0].clear()
+
+    assert calls_of(many) == calls_of(few)
+    assert len(many.state_dict()["edits"][0]) == 5
 
 
 def test_a_changed_edit_is_refused_where_it_was_served_and_taken_where_not():

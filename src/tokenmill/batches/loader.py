@@ -253,12 +253,13 @@ class BatchLoader:
 
         A run that was edited has one more, the list of `edits`.
         """
+        edits = self.edits
         return {
             "format": STATE_FORMAT,
             "samples": self._samples,
             "pass": self._pass,
             **self._run.base.to_json(),
-            **({"edits": self.edits} if self.edits else {}),
+            **({"edits": edits} if edits else {}),
         }
 
     def load_state_dict(

@@ -13,7 +13,6 @@ from typing import Any
 from tokenmill.batches.edits.apply_edits import apply_edits
 from tokenmill.batches.edits.edit_record import (
     RecordedEdit,
-    chain,
     edits_to_json,
     merge_edits,
     refuse_past,
@@ -39,10 +38,16 @@ class EditedRun:
     @property
     def fingerprint(self) -> str:
         """A hash of the order and its edits."""
-        before = self.base.order.fingerprint()
-        return [before, *chain(before, self.edits)][-1]
+        if not self.edits:
+            return self.base.order.fingerprint()
+        return str(self._edits_json[-1]["fingerprint"])
 
     def edits_to_json(self) -> list[dict[str, Any]]:
+        """The list for a state, which is asked for at every step: made once."""
+        return [dict(edit) for edit in self._edits_json]
+
+    @functools.cached_property
+    def _edits_json(self) -> list[dict[str, Any]]:
         return edits_to_json(self.base.order.fingerprint(), self.edits)
 
     def with_edits(self, records: Sequence[RecordedEdit], after: int) -> "EditedRun":
