@@ -1,5 +1,6 @@
 """How often shards and sources were used: equal to counting every target, and flat."""
 
+import sys
 from collections import Counter
 
 import numpy as np
@@ -91,10 +92,9 @@ def test_usage_of_a_mixture_equals_counting(in_shards):
 @pytest.mark.parametrize("options", [{}, {"rows": "packed"}, {"phase": True}])
 def test_usage_after_edits_equals_counting(in_shards, options):
     web = in_shards(tokens(200), LENGTHS, end_of_text_id=END)
-    code = tokenmill.from_array(tokens(70, seed=1), end_of_text_id=END)
     loader = BatchLoader(web, batch_size=2, block_size=BLOCK, **options)
     loader.edit(Skip(steps=(3, 9)))
-    loader.edit(Add("code", code, weights={"data": 1, "code": 1}), at=11)
+    loader.edit(Add("code", numbered_documents(), weights={"data": 1, "code": 1}), at=11)
     loader.edit(Skip(steps=(20, 90)), at=20)
     loader.edit(Ban(documents=[2, 3, 4, 17], source="data"), at=25)
     loader.edit(Reweight({"data": 3, "code": 1}), at=30)
@@ -102,6 +102,49 @@ def test_usage_after_edits_equals_counting(in_shards, options):
 
     for step in (0, 2, 3, 4, 12, 20, 21, 35, 110):  # many epochs: an epoch has 11 to 33 samples
         assert used(loader, step) == counted(loader, step)
+
+
+@pytest.mark.parametrize("options", [{}, {"rows": "packed"}, {"phase": True}])
+def test_a_run_that_asks_again_and_again_is_told_the_same(in_shards, options):
+    web = in_shards(tokens(200), LENGTHS, end_of_text_id=END)
+    loader = BatchLoader(web, batch_size=2, block_size=BLOCK, **options)
+    for step in range(1, 60):
+        next(loader)
+        if step == 20:
+            loader.usage(500)  # of a future that the next edits change
+            loader.edit(Skip(steps=(20, 24)), Ban(documents=[2, 3, 4], source="data"))
+        if step == 40:
+            weights = {"data": 1, "code": 1}
+            loader.edit(Add("code", numbered_documents(), weights=weights))
+        if step % 15 == 0:
+            assert used(loader, step) == counted(loader, step)
+    assert used(loader, 30) == counted(loader, 30)
+    assert used(loader, 70) == counted(loader, 70)
+    state = loader.state_dict()
+    for _ in range(5):
+        next(loader)
+    loader.usage()
+    loader.load_state_dict(state)
+    assert used(loader, 59) == counted(loader, 59)
+
+
+def numbered_documents():
+    return tokenmill.from_array(tokens(70, seed=1), end_of_text_id=END)
+
+
+def test_a_run_that_asks_again_looks_only_at_what_came_since(in_shards, monkeypatch):
+    monkeypatch.setattr(usage, "MOST_SAMPLES", 1)  # so that each sample is a call
+    loader = BatchLoader(in_shards(tokens(2000), [2000]), batch_size=1, block_size=2)
+    calls = []
+    for _ in range(300):
+        next(loader)
+        before = len(calls)
+        sys.setprofile(lambda *what: calls.append(what[1]))
+        try:
+            loader.usage()
+        finally:
+            sys.setprofile(None)
+        assert len(calls) - before < 1000
 
 
 def test_usage_is_of_what_was_taken_so_far_and_moves_nothing(in_shards):

@@ -35,7 +35,7 @@ from tokenmill.batches.prefetch import Prefetcher
 from tokenmill.batches.run.ordered_data import OrderedData, RowSettings
 from tokenmill.batches.run.passes import Passes
 from tokenmill.batches.state import STATE_FORMAT
-from tokenmill.batches.usage import SourceUsage, usage_of
+from tokenmill.batches.usage import FoundUsage, SourceUsage, usage_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.simple_orders import Arrangement
@@ -111,6 +111,7 @@ class BatchLoader:
         self._pass, self._ended = 0, False
         self._batches: Prefetcher[Batch] | None = None
         self._waited, self._served, self._reported = 0.0, 0, False
+        self._used: dict[str, FoundUsage] = {}  # by source
 
     # What it is
 
@@ -253,13 +254,12 @@ class BatchLoader:
 
         A run that was edited has one more, the list of `edits`.
         """
-        edits = self.edits
         return {
             "format": STATE_FORMAT,
             "samples": self._samples,
             "pass": self._pass,
             **self._run.base.to_json(),
-            **({"edits": edits} if edits else {}),
+            **({"edits": edits} if (edits := self.edits) else {}),
         }
 
     def load_state_dict(
@@ -271,7 +271,7 @@ class BatchLoader:
         others are opened where they were.
         """
         run, samples, number = resumed_run(self._given, state, sources or {}, held=self.datasets)
-        dropped_from = self._run
+        dropped_from, self._used = self._run, {}
         self._use(run)
         dropped_from.warn_of_dropped(run)
         self._pass = self.passes.pass_of(samples, number)
@@ -360,7 +360,8 @@ class BatchLoader:
         step = self.step if step is None else step
         check_below("step", step, 1 << 62)
         samples = self._maker.share.first_sample(step)
-        return usage_of(self.names, self.datasets, self._order, samples, shards=shards)
+        keep = samples <= self._samples  # what was served is not changed by edits
+        return usage_of(self._run.now, samples, shards=shards, known=self._used, keep=keep)
 
     def _left_out(self) -> dict[str, int] | None:
         stop = self.passes.stop_of(self._pass)

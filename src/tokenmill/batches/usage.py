@@ -2,7 +2,8 @@
 
 A token is used when it is a target. In a whole epoch every token that can be a target is one
 exactly once, so whole epochs cost nothing. Of the epoch that is under way the samples so far are
-located, or those still to come if they are fewer, in chunks of bounded size.
+located, or those still to come if they are fewer, in chunks of bounded size. A run that asks at
+every checkpoint keeps what was found, and looks only at what was served since.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tokenmill.batches.run.ordered_data import OrderedData
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.edited.banned_tokens import NO_TOKENS, BannedTokens
 from tokenmill.order.edited.edited_source import EditedSource, plain_order
 from tokenmill.order.mixture_order import ENDLESS
 from tokenmill.order.row_order import RowOrder
-from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.source_order import SourceOrder
 
 TARGETS_AT_ONCE = 1 << 26
@@ -24,6 +25,18 @@ MOST_SAMPLES = 1 << 18
 STARTS_AT_ONCE = 1 << 20
 Places = npt.NDArray[np.int64]
 Source = SourceOrder | RowOrder | EditedSource
+Ranges = Sequence[tuple[int, int]]
+"""Samples of a source by their numbers: from, and up to but without."""
+
+
+class FoundUsage(NamedTuple):
+    """What was found out about one source; of the edges of its shards, the targets before each."""
+
+    served: Ranges
+    used: Places
+    """In the samples that were served."""
+    can_be: Places
+    """Tokens that can be a target."""
 
 
 class ShardUsage(NamedTuple):
@@ -56,36 +69,59 @@ class SourceUsage(NamedTuple):
 
 
 def usage_of(
-    names: Sequence[str],
-    datasets: Sequence[TokenDataset],
-    order: SampleOrder,
-    samples: int,
-    *,
-    shards: bool = True,
+    run: OrderedData, samples: int, *, shards: bool, known: dict[str, FoundUsage], keep: bool
 ) -> list[SourceUsage]:
-    """The use of every source among the first `samples` samples, with or without its shards."""
-    found = []
-    ranges = order.served_ranges(samples)
-    for name, data, source, served in zip(names, datasets, order.sources, ranges, strict=True):
+    """The use of every source among the first `samples` samples, with or without its shards.
+
+    `known` is what was found before, by source; with `keep` it is replaced by what is found now.
+    """
+    usage = []
+    sources = zip(run.names, run.datasets, run.order.sources, strict=True)
+    for (name, data, source), served in zip(sources, run.order.served_ranges(samples), strict=True):
+        of_shards: tuple[ShardUsage, ...] = ()
+        if shards:
+            found = _found_in(data.shard_starts, source, served, known.get(name))
+            of_shards = _usage_of_shards(data, found)
+            if keep:
+                known[name] = found
         count = sum(stop - first for first, stop in served)
-        of_shards = _usage_of_shards(data, source, served) if shards else ()
-        found.append(SourceUsage(name, count, source.epochs_until(count), of_shards))
-    return found
+        usage.append(SourceUsage(name, count, source.epochs_until(count), of_shards))
+    return usage
 
 
-def _usage_of_shards(
-    data: TokenDataset, source: Source, served: Sequence[tuple[int, int]]
-) -> tuple[ShardUsage, ...]:
-    edges = data.shard_starts
-    used = np.zeros_like(edges)
+def _usage_of_shards(data: TokenDataset, found: FoundUsage) -> tuple[ShardUsage, ...]:
+    files = (shard.file for shard in data.shards)
+    counts = (np.diff(each).tolist() for each in (found.can_be, found.used))
+    return tuple(map(ShardUsage, files, *counts))
+
+
+def _found_in(
+    edges: Places, source: Source, served: Ranges, known: FoundUsage | None
+) -> FoundUsage:
+    if known is None:
+        can_be = _can_be_targets_before(edges, plain_order(source), NO_TOKENS)
+        known = FoundUsage((), np.zeros_like(edges), can_be)
+    since = _since(served, known.served)
+    if since is None:
+        since, used = served, np.zeros_like(edges)
+    else:
+        used = known.used.copy()
     for stretch in _stretches(source):
-        for first, stop in served:
+        for first, stop in since:
             low, high = max(first, stretch.begin), min(stop, stretch.end)
             if low < high:
                 used += _targets_before(edges, stretch, low, high)
-    can_be = _can_be_targets_before(edges, plain_order(source), NO_TOKENS)
-    files = (shard.file for shard in data.shards)
-    return tuple(map(ShardUsage, files, np.diff(can_be).tolist(), np.diff(used).tolist()))
+    return known._replace(served=served, used=used)
+
+
+def _since(served: Ranges, before: Ranges) -> Ranges | None:
+    """What is served after all that was served before; None if it did not begin with that."""
+    left = list(served)
+    for first, stop in before:
+        if not left or left[0][0] != first or left[0][1] < stop:
+            return None
+        left[:1] = [(stop, left[0][1])] if left[0][1] > stop else []
+    return left
 
 
 class _Stretch(NamedTuple):
