@@ -253,9 +253,7 @@ class Script:
             document, token = rng.randrange(len(lengths)), rng.randrange(1, sum(lengths))
             start = sum(lengths[:document])
             for tokens in (range(token, token + 1), range(start, start + lengths[document])):
-                visits = loader.when(
-                    tokens=(tokens.start, tokens.stop), source=name, epochs=epochs
-                )
+                visits = loader.when(tokens=(tokens.start, tokens.stop), source=name, epochs=epochs)
                 found = [
                     share.first_sample(v.step) + v.rank * share.batch_size + v.row for v in visits
                 ]

@@ -33,7 +33,7 @@ KNOWN = {
         block_size dropout vocab_size batch_size micro_batch_size learning_rate min_learning_rate
         warmup_iters decay_iters weight_decay beta1 beta2 grad_clip precision compile eval_interval
         eval_batches eval_batch_size checkpoint_interval keep_checkpoints log_interval
-        sample_tokens tensorboard wandb json quiet""",
+        sample_tokens tensorboard wandb mixture weights json quiet""",
     "pretokenize": """tokenizer tokenization token_pattern end_of_text dtype separator force json
         quiet""",
     "convert": """to to_dtype tokens_per_shard add_end_of_text allow_lost_documents overwrite

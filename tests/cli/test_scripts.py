@@ -307,7 +307,7 @@ def test_a_printed_slurm_job_passes_every_flag_of_train_on(capsys):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ([], "exactly one of --input_file, --dataset_dir, --train_data_path is needed"),
+        ([], "exactly one of --input_file, --dataset_dir, --train_data_path, --mixture is needed"),
         (["--dataset_dir", "a", "--input_file", "b"], "given: --input_file and --dataset_dir"),
         (["--dataset_dir", "a", "--max_itres", "3"], "max_iters"),
         (["--dataset_dir", "a", "--time", "1h\n#SBATCH -x"], "is nothing that sbatch takes"),

@@ -19,11 +19,9 @@ def plain_row_epoch(kind, order, lengths, block_size, seed, epoch, begin=False):
         whole = [(document, j, length) for length, same in pieces.items() for document, j in same]
         return [[piece] for piece in sorted(whole)]
     if order == "shuffle":
-        keys = {length: [key + length & WORD for key in keys_of(seed, epoch, 7)] for length in pieces}
-        pieces = {
-            length: shuffled(same, [plain_mix(key) for key in keys[length]])
-            for length, same in pieces.items()
-        }
+        keys = keys_of(seed, epoch, 7)
+        for length, same in pieces.items():
+            pieces[length] = shuffled(same, [plain_mix(key + length & WORD) for key in keys])
     counts = tuple((length, len(same)) for length, same in sorted(pieces.items()))
     numbers = packed(counts, block_size + 1) if kind == "packed" else one_each(counts)
     rows = [[(*pieces[length][n], length) for length, n in row] for row in numbers]

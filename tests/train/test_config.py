@@ -70,6 +70,12 @@ def test_every_setting_has_a_text_for_the_help_of_its_flag():
         ({}, "none is given"),
         ({"input_file": "a", "dataset_dir": "b"}, "2 are given: input_file, dataset_dir"),
         ({"dataset_dir": "b", "val_data_path": "v"}, "goes with train_data_path"),
+        ({"mixture": "a=b", "weights": "a=1", "val_data_path": "v"}, "goes with train_data_path"),
+        ({"mixture": "a=b"}, "weights is not given"),
+        ({"dataset_dir": "b", "weights": "a=1"}, "mixture is not given"),
+        ({"mixture": "a=b,data/c", "weights": "a=1"}, "expected a name and a value"),
+        ({"mixture": "a=b,a=c", "weights": "a=1"}, "has 'a' twice"),
+        ({"mixture": "a=b", "weights": "a=much"}, "'much' is not a number"),
     ],
 )
 def test_exactly_one_source_of_data(given, words):
@@ -83,6 +89,13 @@ def test_another_source_replaces_the_saved_one():
     )
 
     assert config.source == "dataset_dir"
+    saved = {"mixture": "web=w,code=c", "weights": "web=2,code=1"}
+    assert load_config(None, {"dataset_dir": "d"}, saved=saved).weights is None
+    moved = load_config(None, {"mixture": "web=x,code=y"}, saved=saved)
+    assert (moved.paths_of_mixture, moved.shares_of_mixture) == (
+        {"web": "x", "code": "y"},
+        {"web": 2, "code": 1},
+    )
 
 
 def test_a_resumed_run_may_not_change_its_course():

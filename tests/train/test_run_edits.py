@@ -13,9 +13,9 @@ import pytest
 from train_runs import ROOT, TINY, command, environ_of_ranks, losses, text
 
 import tokenmill
-from tokenmill import Add, BatchLoader, Reweight, Skip
+from tokenmill import Add, BatchLoader, Mixture, Reweight, Skip
 from tokenmill.cli import main
-from tokenmill.errors import OrderMismatchError, TokenmillError
+from tokenmill.errors import OrderMismatchError, SettingsMismatchError, TokenmillError
 from tokenmill.train import train
 from tokenmill.train.history.edits_file import read_entries
 from tokenmill.train.history.run_loader import open_run
@@ -112,6 +112,52 @@ def test_edits_between_runs_hold_from_the_next_step_on(base, run, capsys):
     assert "another source, crawl" in shown
     assert "note: asked for by Ada" in shown
     assert "waits" not in shown
+
+
+def test_a_run_on_a_mixture_is_edited_resumed_and_looked_up(base, tmp_path, capsys):
+    paths = {name: str(base / name) for name in ("web", "crawl")}
+    settings = {
+        **settings_in(base, tmp_path, max_iters=10, eval_interval=10, eval_batches=1),
+        "dataset_dir": None,
+        "mixture": ",".join(f"{name}={path}" for name, path in paths.items()),
+        "weights": "web=0.7,crawl=0.3",
+    }
+    run = tmp_path / "run"
+    result = train(settings, quiet=True)
+    assert edits(run, "--reweight", "web=0,crawl=1", "--note", "ablation") == 0
+    again = {"out_dir": str(tmp_path), "model_name": "run"}
+    train({**again, "max_iters": 20}, resume=True, quiet=True)
+
+    sources = {name: tokenmill.open(path) for name, path in paths.items()}
+    mixture = Mixture(sources, weights={"web": 0.7, "crawl": 0.3})
+    plain = BatchLoader(mixture, batch_size=8, block_size=32, seed=1337)
+    plain.edit(Reweight({"web": 0, "crawl": 1}), at=10)
+    assert same_order(run, plain, range(30))
+    assert list(result.val_losses) == ["val_web", "val_crawl"]
+    about = json.loads((run / "data.json").read_bytes())
+    assert list(about) == ["train_web", "train_crawl", "val_web", "val_crawl"]
+    steps = [visit.step for visit in plain.when(3, source="crawl", epochs=[0])]
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["when", paths["crawl"], "--document", "3", "--run", str(run), "--json"])
+    (shown,) = json.loads(capsys.readouterr().out)["documents"]
+    assert shown["source"] == "crawl"
+    assert [visit["step"] for visit in [*shown["visits"], *shown["to_come"]]] == steps
+    with pytest.raises(SettingsMismatchError, match="weights"):
+        train({**again, "weights": "web=1,crawl=1"}, resume=True, quiet=True)
+
+
+def test_a_mixture_of_different_tokenizers_is_refused(base, tmp_path):
+    np.arange(9000, dtype=np.uint16).tofile(tmp_path / "ids.bin")
+    mixture = f"web={base / 'web'},ids={tmp_path / 'ids.bin'}"
+    with pytest.raises(ValueError, match="different tokenizers: web bytes, ids gpt2"):
+        train(
+            {**SETTINGS, "mixture": mixture, "weights": "web=1,ids=1"},
+            out_dir=str(tmp_path),
+            dtype="uint16",
+            tokenizer=None,
+            quiet=True,
+        )
 
 
 def test_a_banned_document_is_not_trained_on_after_the_ban(base, run, tmp_path, capsys):

@@ -10,7 +10,7 @@ from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.errors import MissingExtraError
 
 SETTINGS = ("train/config.py", "TrainConfig")
-SOURCES = ("input_file", "dataset_dir", "train_data_path")
+SOURCES = ("input_file", "dataset_dir", "train_data_path", "mixture")
 RUN = {"section": "The run"}
 # What `train` and `train slurm` both take.
 train_options = together(
@@ -39,9 +39,9 @@ class WithSlurm(SectionedCommand):
 def command(config_file: str | None, resume: bool, quiet: bool, **settings: Any) -> Outcome:
     """Train a small GPT on token data.
 
-    Exactly one of --input_file, --dataset_dir and --train_data_path says where the data is. The
-    run's folder gets checkpoints, metrics.jsonl, run.html, loss.svg, config.json and data.json.
-    SIGTERM and Ctrl-C save and stop (exit code 75).
+    Exactly one of --input_file, --dataset_dir, --train_data_path and --mixture says where the data
+    is. The run's folder gets checkpoints, metrics.jsonl, run.html, loss.svg, config.json and
+    data.json. SIGTERM and Ctrl-C save and stop (exit code 75).
 
     \b
     Examples:
@@ -49,6 +49,7 @@ def command(config_file: str | None, resume: bool, quiet: bool, **settings: Any)
         tokenmill train --dataset_dir data/corpus --model_name wiki \\
             --config_file configs/150M_1024.json --max_iters 50000
         tokenmill train --train_data_path train.npy --val_data_path val.npy --batch_size 64
+        tokenmill train --mixture web=data/web,code=data/code --weights web=0.7,code=0.3
         torchrun --nproc_per_node=8 train.py --dataset_dir data/corpus --resume
     """
     needs_torch("tokenmill train")

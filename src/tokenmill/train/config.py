@@ -14,11 +14,12 @@ from tokenmill.base.suggest import AS_HINT, did_you_mean
 from tokenmill.batches.augment.fill_in_the_middle import FillInTheMiddle
 from tokenmill.batches.augment.token_noise import DropTokens, ReplaceTokens
 from tokenmill.errors import SettingsMismatchError
+from tokenmill.train.history.edit_words import numbers_of, pairs_of
 
 # Changing one of these makes another run; all others may change between stop and resume.
 SHAPES_THE_RUN = (
     "n_layer", "n_head", "n_embd", "block_size", "dropout", "vocab_size", "tokenizer", "documents",
-    "order", "rows", "begin_token", "fim_rate", "fim_spm_rate", "fim_ids", "drop_rate",
+    "weights", "order", "rows", "begin_token", "fim_rate", "fim_spm_rate", "fim_ids", "drop_rate",
     "replace_rate", "batch_size", "learning_rate", "min_learning_rate", "warmup_iters",
     "decay_iters", "weight_decay", "beta1", "beta2", "grad_clip", "seed",
 )  # fmt: skip
@@ -26,7 +27,8 @@ AT_LEAST_ONE = (
     "max_iters", "batch_size", "block_size", "n_layer", "n_head", "n_embd", "eval_batches",
     "eval_batch_size", "keep_checkpoints", "log_interval",
 )  # fmt: skip
-SOURCES = ("input_file", "dataset_dir", "train_data_path")
+EXAMPLE = "web=data/web,code=data/code"  # of a mixture
+SOURCES = ("input_file", "dataset_dir", "train_data_path", "mixture")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,10 @@ class TrainConfig:
     """A dataset: shards in any format that `tokenmill.open` reads."""
     train_data_path: str | None = None
     """Token files to train on: .npy, .bin, a folder or a glob."""
+    mixture: str | None = None
+    """Several datasets with a name each, such as web=data/web,code=data/code; needs weights."""
+    weights: str | None = None
+    """Shares of the datasets of a mixture, such as web=0.7,code=0.3."""
     val_data_path: str | None = None
     """Token files to validate on; the last tenth of the training data when not given."""
     tokenizer: str | None = None
@@ -152,7 +158,7 @@ class TrainConfig:
                 raise ValueError(f"{field.name} is {value!r}; known are: {', '.join(known)}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; expected 0 <= dropout < 1")
-        _ = self.skipped
+        _ = self.skipped, self.paths_of_mixture, self.shares_of_mixture
         _ = self.augment  # which checks its settings
         if Path(self.model_name).name != self.model_name or self.model_name in ("", ".", ".."):
             raise ValueError(f"model_name {self.model_name!r} is not the name of a folder")
@@ -199,16 +205,31 @@ class TrainConfig:
         return found
 
     @property
+    def paths_of_mixture(self) -> dict[str, str]:
+        """The datasets of a mixture by name; none if it is not one."""
+        return pairs_of(self.mixture, "mixture", EXAMPLE) if self.mixture is not None else {}
+
+    @property
+    def shares_of_mixture(self) -> dict[str, Any]:
+        """The weights of its datasets by name."""
+        return numbers_of(self.weights, "weights") if self.weights is not None else {}
+
+    @property
     def source(self) -> str:
         """The name of the one setting that says where the data is."""
         given = [name for name in SOURCES if getattr(self, name) is not None]
         if len(given) != 1:
             found = f"{len(given)} are given: {', '.join(given)}" if given else "none is given"
             raise ValueError(
-                "training reads from exactly one of input_file, dataset_dir and "
-                f"train_data_path; {found}\n\n"
+                f"training reads from exactly one of {', '.join(SOURCES)}; {found}\n\n"
                 'hint: input_file="text.txt", or dataset_dir="data/corpus", or '
                 'train_data_path="train.npy" and val_data_path="val.npy"'
+            )
+        if (self.mixture is None) != (self.weights is None):
+            missing = "weights" if self.weights is None else "mixture"
+            raise ValueError(
+                f"mixture and weights go together, and {missing} is not given\n\n"
+                f'hint: mixture="{EXAMPLE}" and weights="web=0.7,code=0.3"'
             )
         if self.val_data_path is not None and given[0] != "train_data_path":
             raise ValueError(f"val_data_path goes with train_data_path, not with {given[0]}")
@@ -234,6 +255,8 @@ def load_config(
     given = {name: value for name, value in flags.items() if value is not None}
     if any(name in given for name in SOURCES):  # another source replaces the saved one whole
         merged.update(dict.fromkeys([*SOURCES, "val_data_path"]))
+        if "mixture" not in given:
+            merged["weights"] = None
     merged.update(given)
     return from_dict(merged, where=config_file or "the settings")
 

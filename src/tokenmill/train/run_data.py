@@ -1,4 +1,4 @@
-"""The data of a run: one of three ways of giving it, and what the model must know about it."""
+"""The data of a run: one of four ways of giving it, and what the model must know about it."""
 
 import json
 from collections.abc import Callable
@@ -10,6 +10,7 @@ import numpy as np
 
 from tokenmill import dataset
 from tokenmill.base.atomic import write_atomically
+from tokenmill.batches.mixture import Mixture
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 from tokenmill.tokens import load_tokenizer
@@ -22,7 +23,7 @@ Say = Callable[[str], object]
 class TrainingData:
     """All splits, and the meaning of their ids."""
 
-    train: TokenDataset
+    train: TokenDataset | Mixture
     held_out: dict[str, TokenDataset]
     """The validation sets by name: `val`, and those with a name of their own, such as val_code."""
     vocab_size: int
@@ -31,6 +32,11 @@ class TrainingData:
     """None when only a vocabulary size is known: samples are then shown as ids."""
     documents: bool
     """Whether attention and positions stay within documents."""
+
+    @property
+    def sources(self) -> dict[str, TokenDataset]:
+        """What is trained on: `train`, or each source of a mixture, such as train_web."""
+        return _sources_of(self.train)
 
     def decode(self, ids: np.ndarray) -> str:
         """Text, or without a tokenizer the ids themselves."""
@@ -43,27 +49,36 @@ class TrainingData:
 def open_data(config: TrainConfig, say: Say) -> TrainingData:
     """Open what the one data setting names, and find out about its tokenizer and documents."""
     train, held_out = _open_splits(config, say)
-    tokenizer = None if _ids_only(config) else train.tokenizer
-    vocab_size = config.vocab_size or train.vocab_size
+    sources = list(_sources_of(train).values())
+    tokenizer = None if _ids_only(config) else sources[0].tokenizer
+    in_data = max((each.vocab_size for each in sources if each.vocab_size), default=None)
+    vocab_size = config.vocab_size or in_data
     if vocab_size is None:
         raise FormatError(
-            f"nothing says how many ids {train.path} may hold",
+            f"nothing says how many ids {sources[0].path} may hold",
             hint="say it with tokenizer= or vocab_size=",
         )
-    if train.vocab_size is not None and vocab_size < train.vocab_size:
+    if in_data is not None and vocab_size < in_data:
         raise ValueError(
-            f"vocab_size {vocab_size:,} is below that of the data, {train.vocab_size:,}\n\n"
+            f"vocab_size {vocab_size:,} is below that of the data, {in_data:,}\n\n"
             "hint: leave vocab_size out"
         )
-    documents = config.documents == "on" or (config.documents == "auto" and train.knows_documents)
+    knows_documents = all(each.knows_documents for each in sources)
+    documents = config.documents == "on" or (config.documents == "auto" and knows_documents)
+    parts = (f"{each.num_tokens:,} tokens of {each.path} ({each.format})" for each in sources)
     say(
-        f"Training on {train.num_tokens:,} tokens of {train.path} ({train.format}), validating on "
-        f"{_sizes(held_out)}; {vocab_size:,} ids"
+        f"Training on {' and '.join(parts)}, validating on {_sizes(held_out)}; {vocab_size:,} ids"
         f"{'' if tokenizer is None else f' of {tokenizer.name}'}; "
         f"attention {'within documents' if documents else 'across documents'}"
         f"{'' if config.rows == 'windows' else f'; rows: {config.rows}'}"
     )
     return TrainingData(train, held_out, vocab_size, tokenizer, documents)
+
+
+def _sources_of(train: TokenDataset | Mixture) -> dict[str, TokenDataset]:
+    if not isinstance(train, Mixture):
+        return {"train": train}
+    return {f"train_{name}": d for name, d in zip(train.names, train.datasets, strict=True)}
 
 
 def _sizes(held_out: dict[str, TokenDataset]) -> str:
@@ -83,7 +98,7 @@ def describe_run(config: TrainConfig, data: TrainingData) -> None:
             "tokens": part.num_tokens,
             "fingerprint": part.fingerprint,
         }
-        for split, part in {"train": data.train, **data.held_out}.items()
+        for split, part in {**data.sources, **data.held_out}.items()
     }
     files: dict[str, Any] = {"config.json": config.to_json(), "data.json": about}
     if data.tokenizer is not None:
@@ -94,13 +109,41 @@ def describe_run(config: TrainConfig, data: TrainingData) -> None:
         write_atomically(config.run_dir / name, text.encode(), durable=False)
 
 
-def open_train(config: TrainConfig, say: Say) -> TokenDataset:
+def open_train(config: TrainConfig, say: Say) -> TokenDataset | Mixture:
     """The data to train on alone."""
     return _open_splits(replace(config, eval_interval=0), say)[0]
 
 
-def _open_splits(config: TrainConfig, say: Say) -> tuple[TokenDataset, dict[str, TokenDataset]]:
+def _open_splits(
+    config: TrainConfig, say: Say
+) -> tuple[TokenDataset | Mixture, dict[str, TokenDataset]]:
     """The data to train on and, unless there is no validation, the data held out for it."""
+    if config.source != "mixture":
+        return _open_one(config, say)
+    trained: dict[str, TokenDataset] = {}
+    found: dict[str, TokenDataset] = {}
+    for name, path in config.paths_of_mixture.items():
+        alone = replace(config, mixture=None, weights=None, dataset_dir=path)
+        trained[name], held_out = _open_one(alone, say)
+        found |= {f"{split}_{name}": data for split, data in held_out.items()}
+    _refuse_other_tokenizers(config, trained)
+    return Mixture(trained, weights=config.shares_of_mixture), found
+
+
+def _refuse_other_tokenizers(config: TrainConfig, sources: dict[str, TokenDataset]) -> None:
+    """Those that a source does not name itself are taken for gpt2: then all must be that."""
+    if _ids_only(config):
+        return
+    names = {name: data.tokenizer.name for name, data in sources.items()}
+    if len(set(names.values())) > 1:
+        listed = ", ".join(f"{name} {tokenizer}" for name, tokenizer in names.items())
+        raise ValueError(
+            f"the datasets of the mixture have different tokenizers: {listed}\n\n"
+            "hint: prepare them with one tokenizer, or name that of files that do not: tokenizer="
+        )
+
+
+def _open_one(config: TrainConfig, say: Say) -> tuple[TokenDataset, dict[str, TokenDataset]]:
     wants_val = bool(config.eval_interval)
     if config.source == "input_file":
         from tokenmill.torch.text_file import open_text  # only here: with it comes torch

@@ -98,13 +98,13 @@ def edits_of_flags(
         if weights is None:
             raise ValueError("--add needs the weights of all sources: --weights data=0.5,crawl=0.5")
         path = path if is_remote(path) else os.path.abspath(path)  # the run may be elsewhere
-        found.append(Add(name, path, weights=_numbers(weights, "--weights")))
+        found.append(Add(name, path, weights=numbers_of(weights, "--weights")))
     elif weights is not None:
         raise ValueError("--weights goes with --add; --reweight changes the weights of a run")
     if reweight is not None:
-        found.append(Reweight(_numbers(reweight, "--reweight")))
+        found.append(Reweight(numbers_of(reweight, "--reweight")))
     if cap is not None:
-        found.append(Cap(_numbers(cap, "--cap", int), then=then))
+        found.append(Cap(numbers_of(cap, "--cap", int), then=then))
     if skip is not None:
         found.append(Skip(steps=_range(skip, "--skip")))
     if ban is not None:
@@ -117,23 +117,32 @@ def edits_of_flags(
 
 
 def _pair(text: str, flag: str, example: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name.strip() and equals and value.strip()):
+    name, equals, value = (each.strip() for each in text.partition("="))
+    if not (name and equals and value):
         raise ValueError(f"{flag} is {text!r}; expected a name and a value: {example}")
-    return name.strip(), value.strip()
+    return name, value
 
 
-def _numbers(text: str, flag: str, kind: type[int] | type[float] = float) -> dict[str, Any]:
-    """web=0.7,code=0.3 as a dict; whole numbers stay whole."""
-    found: dict[str, Any] = {}
+def pairs_of(text: str, flag: str, example: str) -> dict[str, str]:
+    """web=data/web,code=data/code as a dict."""
+    found: dict[str, str] = {}
     for part in text.split(","):
-        name, value = _pair(part, flag, "web=0.7,code=0.3" if kind is float else "wiki=4")
+        name, value = _pair(part, flag, example)
         if name in found:
             raise ValueError(f"{flag} has {name!r} twice")
+        found[name] = value
+    return found
+
+
+def numbers_of(text: str, flag: str, kind: type[int] | type[float] = float) -> dict[str, Any]:
+    """web=0.7,code=0.3 as a dict; whole numbers stay whole."""
+    found: dict[str, Any] = {}
+    example = "web=0.7,code=0.3" if kind is float else "wiki=4"
+    for name, value in pairs_of(text, flag, example).items():
         try:
             found[name] = int(value) if kind is int or value.isdecimal() else float(value)
         except ValueError:
-            raise ValueError(f"{flag} has {part!r}; {value!r} is not a number") from None
+            raise ValueError(f"{flag} has '{name}={value}'; {value!r} is not a number") from None
     return found
 
 

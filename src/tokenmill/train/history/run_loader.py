@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tokenmill.batches.loader import BatchLoader
+from tokenmill.batches.mixture import Mixture
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, TokenmillError
@@ -61,12 +62,12 @@ def left_out_of(state: Mapping[str, Any], config: TrainConfig) -> list[int]:
     return sorted(step for step in config.skipped if step < end)
 
 
-def _open(config: TrainConfig, path: str | None) -> TokenDataset:
+def _open(config: TrainConfig, path: str | None) -> TokenDataset | Mixture:
     """What the run began with; what there is to say about it was said then."""
     try:
         return open_train(config, say=lambda _: None)
     except (OSError, TokenmillError):
-        if path is None:
+        if path is None or config.source == "mixture":  # one path does not say where all are
             raise
         moved: dict[str, Any] = {
             config.source: path,
