@@ -39,7 +39,7 @@ class Sizes:
     code: int = 400
     english: int = 1000
     jsonl: int = 300
-    peers: int = 200
+    peers: int = 400
     files: int = 100_000
     rounds: int = 3
 
