@@ -110,12 +110,12 @@ def test_the_card_keeps_its_words_and_names_the_sample(hub, dataset):
     assert (dataset / "README.md").read_text().count("sample") == 0
 
 
-def test_a_dataset_without_a_card_gets_a_plain_one(hub, dataset):
+def test_a_dataset_without_a_card_gets_one(hub, dataset):
     (dataset / "README.md").unlink()
 
     push(dataset, sample=False)
 
-    assert "train: " in hub.repos[REPO]["README.md"].decode()
+    assert "| train |" in hub.repos[REPO]["README.md"].decode()
 
 
 def test_a_damaged_dataset_does_not_leave_the_house(hub, dataset):
@@ -135,8 +135,13 @@ def test_a_folder_without_a_manifest_is_refused(hub, tmp_path):
         push(tmp_path)
 
 
-def test_a_smaller_dataset_removes_the_shards_it_no_longer_has(hub, dataset, tmp_path, texts):
-    push(dataset)
+@pytest.mark.parametrize("compress", [None, "zstd:1"])
+def test_a_smaller_dataset_removes_the_shards_it_no_longer_has(
+    hub, dataset, tmp_path, texts, compress
+):
+    if compress is not None:
+        tokenmill.convert(dataset, tmp_path / "packed", compress=compress)
+    push(dataset if compress is None else tmp_path / "packed")
     before = set(hub.repos[REPO])
     small = ours(
         tmp_path / "small", {"train": encoded(texts["train"][:3], "bytes")}, tokenizer="bytes"

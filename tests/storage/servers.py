@@ -22,6 +22,8 @@ from pathlib import Path
 
 import pytest
 
+from tokenmill.storage import objects
+
 NPM = Path(sys.prefix) / "servers" / "node_modules" / ".bin"
 AZURE_NAME = "devstoreaccount1"  # name and key are Azurite's own, the same everywhere
 AZURE_KEY = (
@@ -148,3 +150,12 @@ def _command(kind, port, folder):
         return [str(program), "-d", str(folder), "-a", here[0], "-p", here[1], "--silent"]
     quiet = ["--silent", "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
     return [str(program), "--blobHost", here[0], "--blobPort", here[1], *quiet]
+
+
+def objects_of(address):
+    """The files of the dataset; the hashes of blocks, which only stores have, are left out."""
+    return {
+        path.removeprefix(f"{address}/"): objects.read_all(path, at_most=1 << 30)
+        for path in objects.list_below(address)
+        if "/block_hashes-" not in path
+    }

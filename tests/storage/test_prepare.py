@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from small_corpus import files_of, write_corpus
 from storage.proxy import Proxy
+from storage.servers import objects_of
 
 import tokenmill
 from tokenmill.errors import DownloadError, LockedError, PrepareError, SettingsMismatchError
@@ -39,15 +40,6 @@ def remote_corpus(corpus, bucket):
     for name, data in files_of(corpus).items():
         objects.put(f"{bucket}/corpus/{name}", data)
     return f"{bucket}/corpus"
-
-
-def objects_of(address):
-    """The files of the dataset; the hashes of blocks, which only stores have, are left out."""
-    return {
-        path.removeprefix(f"{address}/"): objects.read_all(path, at_most=1 << 30)
-        for path in objects.list_below(address)
-        if "/block_hashes-" not in path
-    }
 
 
 def test_from_a_bucket_to_a_bucket_gives_the_bytes_of_a_folder(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from small_corpus import files_of, write_corpus
 from storage.proxy import Proxy
+from storage.servers import objects_of
 
 import tokenmill
 from tokenmill.base.progress import Progress
@@ -35,15 +36,6 @@ def corpora(tmp_path):
             path.rename(path.with_name(f"{name}-{path.name}"))
         tokenmill.prepare(tmp_path / name, tmp_path / f"{name}-out", **SETTINGS)
     return tmp_path
-
-
-def objects_of(address):
-    """The files of the dataset; the hashes of blocks, which only stores have, are left out."""
-    return {
-        path.removeprefix(f"{address}/"): objects.read_all(path, at_most=1 << 30)
-        for path in objects.list_below(address)
-        if "/block_hashes-" not in path
-    }
 
 
 def tokens_at(address, folder):

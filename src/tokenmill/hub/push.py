@@ -19,6 +19,7 @@ from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, DownloadError, MissingExtraError, UploadError
 from tokenmill.hub.hub_client import Hub, hub_package, is_offline
+from tokenmill.shards.card import dataset_card
 from tokenmill.shards.manifest import FILE_NAME as MANIFEST
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify
@@ -29,7 +30,8 @@ SAMPLE_DOCUMENTS = 100
 SAMPLE_TOKENS_PER_DOCUMENT = 4096  # a book is shown by its first pages
 # What a push of a dataset with fewer shards must remove.
 _OF_A_DATASET = re.compile(
-    r"(?:[A-Za-z0-9._-]+/shard_\d+\.(?:bin|ends)|sample/\w+\.parquet|sources-[0-9a-f]{16}\.jsonl)"
+    r"[A-Za-z0-9._-]+/shard_\d+\.(?:bin|ends)(?:\.zst)?|sample/\w+\.parquet"
+    r"|sources-[0-9a-f]{16}\.jsonl"
 )
 
 
@@ -169,21 +171,14 @@ def _parquet(data: TokenDataset) -> bytes:
 def _card(folder: Path, sample_paths: list[str], manifest: Manifest) -> bytes:
     """The dataset's own card, with the sample named for the viewer unless it names its data."""
     package = hub_package()
-    path = folder / CARD
-    text = path.read_text(encoding="utf-8") if path.is_file() else _plain_card(folder, manifest)
+    if (path := folder / CARD).is_file():
+        text = path.read_text(encoding="utf-8")
+    else:
+        command = "tokenmill prepare INPUT... -o OUT"
+        text = dataset_card(manifest, command, name=folder.resolve().name)
     card = package.DatasetCard(text, ignore_metadata_errors=False)
     if sample_paths and not card.data.get("configs"):
         files = [{"split": Path(p).stem, "path": p} for p in sample_paths]
         card.data.pop("viewer")  # ours says false: token shards show nothing there
         card.data["configs"] = [{"config_name": "sample", "data_files": files}]
     return str(card).encode()
-
-
-def _plain_card(folder: Path, manifest: Manifest) -> str:
-    """For a dataset whose card was removed."""
-    lines = [
-        f"{name}: {split.num_tokens:,} tokens in {plural(split.num_documents, 'document')}"
-        for name, split in manifest.splits.items()
-    ]
-    title = [f"# {folder.resolve().name}", "", f"Token shards ({manifest.tokenizer.name}).", ""]
-    return "\n".join([*title, *lines, ""])
