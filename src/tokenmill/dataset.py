@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.base.human import plural
+from tokenmill.base.suggest import one_of
 from tokenmill.errors import FormatError, MismatchError, TokenizerMismatchError, TokenmillError
 from tokenmill.formats.engine.detect import detect, detect_remote
 from tokenmill.formats.engine.format import Ask, FoundData, token_dtype
@@ -97,10 +98,8 @@ def open(
     a dataset in a store may come alone, without a hash, where TLS protects them: docs/storage.md.
     """
     check_split(split)
-    if backend not in BACKENDS:
-        raise ValueError(f"unknown backend {backend!r}; known are: {', '.join(BACKENDS)}")
-    if end_of_text_comes not in (None, "after", "before"):
-        raise ValueError(f"end_of_text_comes {end_of_text_comes!r}; known are: 'after', 'before'")
+    one_of("backend", backend, BACKENDS)
+    one_of("end_of_text_comes", end_of_text_comes, (None, "after", "before"))
     ask = Ask(None if dtype is None else token_dtype(dtype))
     reader: ShardReader
     if addresses := remote_addresses(path):

@@ -16,10 +16,11 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.base.suggest import one_of
 from tokenmill.batches.batch import Batch
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run.ordered_data import LoaderKeywords
-from tokenmill.torch.torch_batch import ITEMS_OF_BATCHES, batch_as, check_items
+from tokenmill.torch.torch_batch import ITEMS_OF_BATCHES, batch_as
 from tokenmill.torch.windows_iterable import refuse_inside_accelerate
 from tokenmill.torch.world import find_ranks, loader_of
 
@@ -55,7 +56,7 @@ class StatefulTokenLoader:
         workers: dict[str, Any] | None = None,
         **options: Unpack[LoaderKeywords],
     ) -> None:
-        check_items(items, ITEMS_OF_BATCHES)
+        one_of("items", items, ITEMS_OF_BATCHES)
         self.data, self.num_workers, self.from_start = data, num_workers, from_start
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
         self._loader = loader_of(

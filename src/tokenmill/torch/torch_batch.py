@@ -1,6 +1,6 @@
 """A batch as contiguous tensors: each half is widened by itself, from the ids of the file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -108,12 +108,6 @@ class TorchBatch:
             last = (self.positions[:, -1:] + 1) * self.loss_mask[:, -1:]
             named["position_ids"] = torch.cat((self.positions, last), dim=1)
         return named
-
-
-def check_items(items: str, known: Sequence[str] = ITEMS) -> None:
-    """Refuse a form of items that does not exist."""
-    if items not in known:
-        raise ValueError(f"items of kind {items!r}; known are: {', '.join(known)}")
 
 
 def as_items(

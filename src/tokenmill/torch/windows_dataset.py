@@ -14,10 +14,11 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.base.suggest import one_of
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run.ordered_data import OrderKeywords
 from tokenmill.torch.batch_rows import rows_as
-from tokenmill.torch.torch_batch import check_items
+from tokenmill.torch.torch_batch import ITEMS
 
 NOT_OF_A_SEQUENCE = (
     "batch_size", "rank", "world_size", "epochs", "prefetch", "documents", "max_documents",
@@ -44,7 +45,7 @@ class WindowsDataset(Dataset[Any]):
     def __init__(
         self, data: Any, *, block_size: int, items: str = "pair", **options: Unpack[OrderKeywords]
     ) -> None:
-        check_items(items)
+        one_of("items", items, ITEMS)
         self.data, self.items = data, items
         loader = BatchLoader(data, batch_size=1, block_size=block_size, prefetch=0, **options)
         self._length = len(loader.windows())

@@ -16,10 +16,11 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.base.suggest import one_of
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run.ordered_data import LoaderKeywords
 from tokenmill.errors import MismatchError, OrderMismatchError
-from tokenmill.torch.torch_batch import ITEMS_OF_BATCHES, batch_as, check_items
+from tokenmill.torch.torch_batch import ITEMS_OF_BATCHES, batch_as
 from tokenmill.torch.windows_dataset import shared_number
 from tokenmill.torch.world import find_ranks, loader_of
 
@@ -48,7 +49,7 @@ class WindowsIterable(IterableDataset[Any]):
         epochs: int | None = None,
         **options: Unpack[LoaderKeywords],
     ) -> None:
-        check_items(items, ITEMS_OF_BATCHES)
+        one_of("items", items, ITEMS_OF_BATCHES)
         self.items, self._dtype = items, options.get("dtype")
         self.ranks = find_ranks(*((rank, world_size) if rank_aware else (0, 1)), mesh=mesh)
         self._loader = loader_of(

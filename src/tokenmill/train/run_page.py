@@ -8,7 +8,7 @@ and config.json.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tokenmill.base.markup import Html, join, tag
+from tokenmill.base.markup import Html, join, tag, whole_page
 from tokenmill.train.curve import Points
 from tokenmill.train.history.trained_part import STYLE as TRAINED_STYLE
 
@@ -51,13 +51,10 @@ def make_run_page(
         tag("details", tag("summary", "Settings"), _settings(settings)),
     )
     head = join(
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", http_equiv="Content-Security-Policy", content=Html(POLICY)),
-        tag("title", f"{title} - tokenmill run"),
         tag("style", Html(STYLE + TRAINED_STYLE)),
     )
-    return f"<!doctype html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"
+    return whole_page(f"{title} - tokenmill run", head, tag("body", body))
 
 
 def _losses(losses: Mapping[str, Points]) -> Html:

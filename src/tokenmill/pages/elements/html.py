@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from tokenmill.base.human import plural
-from tokenmill.base.markup import Html, join, tag, text
+from tokenmill.base.markup import Html, join, tag, text, whole_page
 from tokenmill.look.shown_tokens import NEWLINE, SPACE, TAB, ShownToken
 
 SHADES = 6
@@ -46,18 +46,6 @@ def facts(known: Mapping[str, object]) -> Html:
     """Names and values as a table."""
     rows = [(name.replace("_", " "), value) for name, value in known.items()]
     return table((), rows, class_="facts")
-
-
-def whole_page(title: str, head: Html, body: Html) -> str:
-    """An HTML document; `head` is what is in its head besides the usual."""
-    usual = join(
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", title),
-    )
-    page = tag("html", tag("head", usual, head), body, lang="en")
-    return f"<!doctype html>\n{page}\n"
 
 
 def offline_page(title: str, body: Html) -> str:

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from tokenmill.base.markup import Html, join, tag
-from tokenmill.pages.elements.html import whole_page
+from tokenmill.base.markup import Html, join, tag, whole_page
 from tokenmill.pages.site.query import Fields, address, form
 
 PAGES = ("", "documents", "batch", "longest", "shortest", "random")

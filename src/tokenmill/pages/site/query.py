@@ -89,8 +89,7 @@ class OrderSettings:
             rows=query.text("rows", usual.rows),
             begin_token=query.optional("begin_token"),
         )
-        if settings.order not in ORDERS:
-            raise ValueError(f"order is {settings.order!r}; it must be one of {', '.join(ORDERS)}")
+        one_of("order", settings.order, ORDERS)
         one_of("rows", settings.rows, ROWS)
         if settings.batch_size * settings.block_size > MAX_BATCH_TOKENS:
             raise ValueError(
