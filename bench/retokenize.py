@@ -26,7 +26,7 @@ import tokenmill
 HERE = Path(__file__).parent
 SEPARATED = ["--separator", corpus.SEPARATOR.decode()]
 AT_ONCE = 50_000_000  # tokens that are compared
-PLAIN = [*SEPARATED, "--no_normalize", "--no_dedup"]
+PLAIN = [*SEPARATED, "--no_normalize", "--no_dedup", "--val_fraction", "0"]
 
 
 def main() -> None:

@@ -4,6 +4,8 @@ In windows these tokens stay in the inputs, and have no loss as targets. In rows
 documents are gone already (order/edited/rows_left.py); what is left are parts of documents.
 """
 
+import itertools
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,24 +16,19 @@ from tokenmill.order.sample_order import SampleOrder
 
 
 class BannedPlaces(NamedTuple):
-    """Runs of banned tokens, in the flat rows of each step."""
+    """Runs of banned tokens, in the flat rows of each step that has some."""
 
-    firsts: list[int]
-    """The first run of each step; then the number of runs."""
-    starts: np.ndarray
-    stops: np.ndarray
+    runs: Mapping[int, BannedRuns]
+    first: int = 0
+    """The step that is counted as 0."""
 
-    def steps(self, low: int, high: int) -> "BannedPlaces | None":
-        """Those of some steps; None if these have none."""
-        firsts = self.firsts[low : high + 1]
-        return BannedPlaces(firsts, self.starts, self.stops) if firsts[0] < firsts[-1] else None
+    def steps(self, low: int) -> "BannedPlaces":
+        """The same, counted from this step on."""
+        return BannedPlaces(self.runs, self.first + low)
 
     def of_step(self, step: int) -> BannedRuns | None:
         """Those of one step; None if it has none."""
-        first, stop = self.firsts[step], self.firsts[step + 1]
-        if first == stop:
-            return None
-        return BannedRuns(self.starts[first:stop], self.stops[first:stop])
+        return self.runs.get(self.first + step)
 
 
 def banned_in_windows(
@@ -64,8 +61,12 @@ def banned_in_pieces(
 def _by_step(
     places: np.ndarray, lengths: np.ndarray, shape: tuple[int, ...], length: int
 ) -> BannedPlaces:
-    num_steps, num_rows = shape
-    step = places // (num_rows * length)
-    firsts = np.searchsorted(step, np.arange(num_steps + 1)).tolist()
-    starts = places - step * (num_rows * length)
-    return BannedPlaces(firsts, starts, starts + lengths)
+    step, starts = np.divmod(places, shape[1] * length)
+    stops = starts + lengths
+    some, firsts = np.unique(step, return_index=True)
+    bounds = itertools.pairwise([*firsts.tolist(), len(step)])
+    runs = {
+        number: BannedRuns(starts[first:stop], stops[first:stop])
+        for number, (first, stop) in zip(some.tolist(), bounds, strict=True)
+    }
+    return BannedPlaces(runs)
