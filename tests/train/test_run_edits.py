@@ -19,6 +19,7 @@ from tokenmill.errors import OrderMismatchError, SettingsMismatchError, Tokenmil
 from tokenmill.train import train
 from tokenmill.train.history.edits_file import read_entries
 from tokenmill.train.history.run_loader import open_run
+from tokenmill.train.history.trained_part import trained_part
 
 SETTINGS = {
     **TINY,
@@ -145,6 +146,16 @@ def test_a_run_on_a_mixture_is_edited_resumed_and_looked_up(base, tmp_path, caps
     assert [visit["step"] for visit in [*shown["visits"], *shown["to_come"]]] == steps
     with pytest.raises(SettingsMismatchError, match="weights"):
         train({**again, "weights": "web=1,crawl=1"}, resume=True, quiet=True)
+
+
+def test_the_use_of_one_shard_is_said_in_words():
+    loader = BatchLoader(tokenmill.from_array(np.arange(101)), batch_size=2, block_size=10)
+    for _ in range(3):
+        next(loader)
+    page = trained_part(loader, loader.usage(), [])
+
+    assert "the tokens of its shard were a target 0.6 times" in page
+    assert "1 shards" not in page
 
 
 def test_a_mixture_of_different_tokenizers_is_refused(base, tmp_path):

@@ -54,7 +54,7 @@ def _picture(loader: BatchLoader, edits: Sequence[int]) -> Html:
 
 def _sources(usage: Sequence[SourceUsage]) -> Html:
     rows = ((u.source, f"{u.samples:,}", f"{u.epochs:.3g}") for u in usage)
-    return _table(("source", "samples", "epochs"), rows)
+    return _table(("source", "samples", "epochs"), rows, unbroken=("samples", "epochs"))
 
 
 def _edits(edits: Sequence[Entry]) -> Html | None:
@@ -64,11 +64,16 @@ def _edits(edits: Sequence[Entry]) -> Html | None:
         (f"{number}. {edit['changed']}", edit.get("note", ""), edit["taken"])
         for number, edit in enumerate(edits, 1)
     )
-    return join(tag("h2", "Edits"), _table(("what changed", "note", "taken"), rows))
+    table = _table(("what changed", "note", "taken"), rows, unbroken=("taken",))
+    return join(tag("h2", "Edits"), table)
 
 
 def _shards(source: SourceUsage) -> Html:
     used = [shard.epochs for shard in source.shards]
+    if len(used) == 1:
+        return tag(
+            "p", f"{source.source}: the tokens of its shard were a target {used[0]:.3g} times"
+        )
     words = (
         f"{source.source}: how often the tokens of each of its {len(used):,} shards were a target, "
         f"{min(used):.3g} to {max(used):.3g} times"
@@ -79,7 +84,13 @@ def _shards(source: SourceUsage) -> Html:
     return tag("figure", tag("figcaption", words), chart)
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Html:
-    head = tag("tr", *(tag("th", name) for name in names))
-    lines = (tag("tr", *(tag("td", cell) for cell in row)) for row in rows)
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]], *, unbroken: Sequence[str]) -> Html:
+    """A table; columns that are `unbroken` are numbers and times, at the right."""
+    classes = ["n" if name in unbroken else None for name in names]
+
+    def line(kind: str, cells: Sequence[str]) -> Html:
+        of_columns = zip(cells, classes, strict=True)
+        return tag("tr", *(tag(kind, cell, class_=class_) for cell, class_ in of_columns))
+
+    head, lines = line("th", names), (line("td", row) for row in rows)
     return tag("table", tag("thead", head), tag("tbody", *lines))
