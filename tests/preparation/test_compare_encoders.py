@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 import tokenizers
-from tokenizers import models, pre_tokenizers, trainers
+from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 import tokenmill
 from tokenmill.base.progress import Progress
 
-# Letters of Unicode 17, which gigatoken knows and `tokenizers` does not: the probe has none.
-NEW = "a\U000323b0\U000323b1b 1"
-SHOWN = NEW.encode("unicode_escape").decode()
+# A mark of Unicode 10, which NFC puts before the other one for gigatoken, but not for `tokenizers`,
+# whose tables are older: the probe has none.
+NEW = "x\u0323\u0d3b b 1"
 LINE = "The mill grinds 1,234 sacks; isn't that enough?"
 
 
@@ -28,9 +28,10 @@ class Said(Progress):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """GPT-2's pattern, with merges that cross from a letter to a new letter's first byte."""
+    """GPT-2's pattern, after NFC."""
     folder = tmp_path_factory.mktemp("trained")
     tokenizer = tokenizers.Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
         vocab_size=330,
@@ -38,12 +39,8 @@ def trained(tmp_path_factory):
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(["a\U00020000\U00020001b " * 20, LINE], trainer)
-    tree = json.loads(tokenizer.to_str())
-    first, letter = "\u00f0", "a"  # how the first byte of such a letter is spelled
-    tree["model"]["vocab"][letter + first] = len(tree["model"]["vocab"])
-    tree["model"]["merges"].insert(0, [letter, first])
-    (folder / "tokenizer.json").write_text(json.dumps(tree))
+    tokenizer.train_from_iterator([LINE], trainer)
+    tokenizer.save(str(folder / "tokenizer.json"))
     return folder / "tokenizer.json"
 
 
@@ -83,7 +80,7 @@ def test_a_difference_names_the_text_and_falls_back_for_all_workers(trained, tmp
 
     (said,) = [line for line in lines if "gives other ids" in line]
     assert "tokenizer.json: gigatoken gives other ids than tokenizers" in said
-    assert f'"{SHOWN}" in a.txt; tokenizers encodes all of it' in said
+    assert f'"{NEW}" in a.txt; tokenizers encodes all of it' in said
     assert state(tmp_path / "out")["backend"] == "tokenizers"
     data = tokenmill.open(tmp_path / "out")
     end = data.end_of_text_id
@@ -107,7 +104,7 @@ def test_inputs_of_every_kind_are_sampled(trained, tmp_path, name):
 
     lines = prepare(trained, tmp_path / name, tmp_path / "out", workers=1)
 
-    assert [line for line in lines if f'"{SHOWN}" in {name}' in line]
+    assert [line for line in lines if f'"{NEW}" in {name}' in line]
 
 
 def write(path, texts):

@@ -20,6 +20,9 @@ tests/tokens/test_cuts.py compares with tiktoken's own patterns.
 """
 
 import re
+from collections.abc import Iterator
+
+PIECE = 64 << 10  # bytes
 
 _BLACK_BEFORE = rb"""
     (?: (?<=[\x21-\x7e])
@@ -62,3 +65,16 @@ def last_cut(cuts: re.Pattern[bytes], data: bytes, start: int, stop: int) -> int
             return ends[-1]
         high, window = low, 2 * window
     return None
+
+
+def pieces_of(text: bytes, cuts: re.Pattern[bytes] | None) -> Iterator[bytes]:
+    """A long text in pieces, for an encoder that takes many times the memory of what it gets."""
+    start = 0
+    while (
+        cuts is not None
+        and len(text) - start > 2 * PIECE
+        and (cut := last_cut(cuts, text, start, start + PIECE))
+    ):
+        yield text[start:cut]
+        start = cut
+    yield text[start:]

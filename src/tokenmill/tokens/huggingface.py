@@ -15,7 +15,7 @@ What text means here:
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,8 @@ from tokenmill.errors import (
     PrepareError,
     TokenizerMismatchError,
 )
-from tokenmill.tokens.cuts import last_cut
-from tokenmill.tokens.encoders.fast_forms import fast_form
+from tokenmill.tokens.cuts import pieces_of
+from tokenmill.tokens.encoders.fast_forms import byte_level_splits, fast_form
 from tokenmill.tokens.encoders.gigatoken import (
     PIECE_BYTES,
     Encoder,
@@ -38,6 +38,7 @@ from tokenmill.tokens.encoders.gigatoken import (
     encode_in_pieces,
 )
 from tokenmill.tokens.encoders.library_failures import failures_of
+from tokenmill.tokens.encoders.newer_characters import with_exact
 from tokenmill.tokens.encoders.number_runs import in_pairs
 from tokenmill.tokens.encoders.same_ids import PROBES, EncodeBatch, first_difference, in_context
 from tokenmill.tokens.encoders.sentencepiece_form import fast_pieces
@@ -57,8 +58,6 @@ END_OF_TEXT_NAMES = (
     "<\uff5cend\u2581of\u2581sentence\uff5c>",
 )
 
-PIECE = 64 << 10  # bytes that `tokenizers` gets at once, where a text may be cut
-
 
 @dataclass(frozen=True)
 class HuggingFaceTokenizer(SpelledTokenizer):
@@ -73,7 +72,12 @@ class HuggingFaceTokenizer(SpelledTokenizer):
 
     @functools.cached_property
     def _fast(self) -> EncodeBatch:
-        return _fast_encoder(_with_special_end(self.content, self.end_of_text_id), self.name)
+        tree = _with_special_end(self.content, self.end_of_text_id)
+        fast = _fast_encoder(tree, self.name)
+        splits = byte_level_splits(tree)
+        if splits is None:
+            return fast  # SentencePiece's BPE asks for no kinds of characters
+        return with_exact(fast, self._encode_slowly, splits=splits, cuts=self.cuts)
 
     @functools.cached_property
     def _tree(self) -> dict[str, Any]:
@@ -111,25 +115,16 @@ class HuggingFaceTokenizer(SpelledTokenizer):
         return PIECE_BYTES if self._tree["model"].get("byte_fallback") else 0
 
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        if self.backend == "gigatoken":
-            return self._fast(texts)
-        return encode_in_pieces(self._encode_slowly, texts, self._pieces)
+        return self._fast(texts) if self.backend == "gigatoken" else self._encode_slowly(texts)
 
     def _encode_slowly(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
+        """In pieces: `tokenizers` takes 160 bytes of memory for each byte that it gets at once."""
+        pieces = functools.partial(pieces_of, cuts=self.cuts)
+        return encode_in_pieces(self._encode_whole, texts, pieces)
+
+    def _encode_whole(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         with failures_of("tokenizers", f"encode a text with {self.name}", kind=PrepareError):
             return encode_slowly(self._slow, decode_texts(texts, self.name))
-
-    def _pieces(self, text: bytes) -> Iterator[bytes]:
-        """`tokenizers` takes 160 bytes of memory for each byte that it gets at once."""
-        start = 0
-        while (
-            len(text) - start > 2 * PIECE
-            and self.cuts is not None
-            and (cut := last_cut(self.cuts, text, start, start + PIECE))
-        ):
-            yield text[start:cut]
-            start = cut
-        yield text[start:]
 
     def reference(self) -> "HuggingFaceTokenizer | None":
         """The same tokenizer, encoded by `tokenizers`; None if it is this one."""

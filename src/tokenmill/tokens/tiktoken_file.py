@@ -23,10 +23,11 @@ from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
 from tokenmill.tokens.encoders.gigatoken import Encoder
 from tokenmill.tokens.encoders.library_failures import failures_of
+from tokenmill.tokens.encoders.newer_characters import with_exact
 from tokenmill.tokens.encoders.number_runs import in_pairs
 from tokenmill.tokens.encoders.same_ids import EncodeBatch
 from tokenmill.tokens.encoders.slow_ranks import SlowRanks
-from tokenmill.tokens.encoders.split_patterns import PATTERNS, find_pattern
+from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION, PATTERNS, find_pattern
 from tokenmill.tokens.tokenizer import Ends, Ids
 from tokenmill.tokens.vocabulary import (
     PROBE,
@@ -82,8 +83,8 @@ GPT2_FINGERPRINT = "0535bd0bd9170bb53321b65a1c3f17ba"
 
 @dataclass(frozen=True)
 class TiktokenTokenizer(SpelledTokenizer):
-    """Byte-level BPE by a rank file, through gigatoken; through tiktoken where gigatoken does not
-    know the pattern, ten times slower."""
+    """Byte-level BPE by a rank file, through gigatoken; through tiktoken, ten times slower, where
+    gigatoken does not know the pattern, or knows characters of a text that tiktoken does not."""
 
     name: str
     pattern: str
@@ -120,9 +121,13 @@ class TiktokenTokenizer(SpelledTokenizer):
     def _encode(self) -> EncodeBatch:
         pattern = PATTERNS.get(self.pattern)
         if pattern is None:
-            return SlowRanks(self.pattern, self._ranks, self.name).encode_batch
+            why = f"the split pattern of {self.name}"
+            return SlowRanks(self.pattern, self._read_ranks, self.name, why).encode_batch
+        regex, why = ONE_EXPRESSION[self.pattern], "a text with characters of Unicode 17"
         encoder = Encoder(functools.partial(_build, self.data, pattern.scheme))
-        return in_pairs(encoder.encode_batch) if pattern.in_pairs else encoder.encode_batch
+        fast = in_pairs(encoder.encode_batch) if pattern.in_pairs else encoder.encode_batch
+        exact = SlowRanks(regex, self._read_ranks, self.name, why).encode_batch
+        return with_exact(fast, exact, splits=(regex,), cuts=self.cuts)
 
     @property
     def vocab_size(self) -> int:
@@ -155,13 +160,12 @@ class TiktokenTokenizer(SpelledTokenizer):
         spellings = self._vocabulary.spellings  # first: it says what is wrong with a rank file
         return fingerprint(spellings, self.encode_batch([PROBE])[0])
 
-    @property
-    def _ranks(self) -> dict[int, bytes]:
+    def _read_ranks(self) -> dict[int, bytes]:
         return parse_ranks(bundled_gpt2() if self.data is None else self.data, self.name)
 
     @functools.cached_property
     def _vocabulary(self) -> Vocabulary:
-        spellings = self._ranks
+        spellings = self._read_ranks()
         for text, number in self.specials.items():
             if number in spellings:
                 raise ValueError(

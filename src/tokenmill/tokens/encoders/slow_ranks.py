@@ -1,10 +1,10 @@
-"""A rank file with any pattern at all, through tiktoken: such patterns are in its dialect.
+"""A rank file through tiktoken, with any pattern at all: patterns of one's own are in its dialect.
 
 About 10 MB/s on one core. tiktoken leaves out what a pattern does not match; here that is an error.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,19 +15,26 @@ from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
 
 
 class SlowRanks:
-    """tiktoken on these ranks, without special tokens."""
+    """tiktoken on the ranks that a function gives, without special tokens; built when first used.
 
-    def __init__(self, pattern: str, ranks: Mapping[int, bytes], name: str) -> None:
-        self._pattern, self._ranks, self._name = pattern, ranks, name
+    `why` says for what tiktoken is needed.
+    """
+
+    def __init__(
+        self, pattern: str, read_ranks: Callable[[], Mapping[int, bytes]], name: str, why: str
+    ) -> None:
+        self._pattern, self._read_ranks, self._name, self._why = pattern, read_ranks, name, why
+
+    @functools.cached_property
+    def _ranks(self) -> Mapping[int, bytes]:
+        return self._read_ranks()
 
     @functools.cached_property
     def _encoding(self) -> Any:
         try:
             from tiktoken import Encoding
         except ImportError:
-            raise MissingExtraError(
-                f"the split pattern of {self._name}", package="tiktoken", extra="tiktoken"
-            ) from None
+            raise MissingExtraError(self._why, package="tiktoken", extra="tiktoken") from None
         with failures_of("tiktoken", f"use the pattern {self._pattern!r:.200}"):
             return Encoding(
                 self._name,

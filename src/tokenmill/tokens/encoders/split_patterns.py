@@ -42,6 +42,24 @@ _DEEPSEEK3 = (
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
     "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
 )
+# The same as one expression. What one step isolates, the next ones do not see: so words and signs
+# hold no kana, and white space looks ahead no further.
+_CJK = "\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff"
+_DEEPSEEK_LETTER, _DEEPSEEK_SIGN = (
+    rf"(?![{_CJK}])[\p{{L}}\p{{M}}]",
+    rf"(?![{_CJK}])[\p{{P}}\p{{S}}]",
+)
+_DEEPSEEK3_AT_ONCE = (
+    rf"\p{{N}}{{1,3}}|[{_CJK}]+"
+    "|[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
+    rf"|[^\r\n\p{{L}}\p{{N}}\p{{P}}\p{{S}}]?(?:{_DEEPSEEK_LETTER})+| ?(?:{_DEEPSEEK_SIGN})+[\r\n]*"
+    rf"|\s*[\r\n]+|\s+(?![^\s\p{{N}}{_CJK}])|\s+"
+    rf"|(?:[^\s\p{{L}}\p{{M}}\p{{N}}\p{{P}}\p{{S}}](?!{_DEEPSEEK_LETTER}))+"
+)
+_CL100K = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
+    r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+)
 _POSSESSIVE_WORDS = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+"
 
 
@@ -51,10 +69,11 @@ class SplitPattern(NamedTuple):
     scheme: str
     """gigatoken's name for it."""
     splits: tuple[tuple[str, ...], ...] = ()
-    """How files write it, the same in both dialects: one expression, or several in turn. gigatoken
-    knows the first way."""
+    """How files write it, the same in both dialects: one expression, or several in turn."""
     regexes: tuple[str, ...] = ()
     """How else it is written for rank files."""
+    known: str | None = None
+    """How gigatoken knows it, if not by the first of `splits`."""
     in_pairs: bool = False
     """Whether numbers are taken two at a time, where `scheme` takes three (`number_runs.py`)."""
 
@@ -70,19 +89,23 @@ PATTERNS = {
     ),
     "cl100k": SplitPattern(
         "gpt4",
-        regexes=(
-            r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
-            r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+        (
+            (
+                r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+                r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+(?![\s\S])|\s*[\r\n]|\s+(?!\S)|\s",
+            ),
         ),
+        (_CL100K,),
+        known=_CL100K + "+",
     ),
     "o200k": SplitPattern("o200k", ((_O200K,),)),
-    # The second way is how cl100k is written in a `tokenizer.json`. It is not cl100k: white space
-    # at the end of a text is split at its last line end.
+    # The second way is how cl100k is often written in a `tokenizer.json`. It is not cl100k: white
+    # space at the end of a text is split at its last line end.
     "llama3": SplitPattern("olmo3", ((_LLAMA3,), (_LLAMA3.replace(r"[\r\n]+", r"[\r\n]"),))),
     "qwen2": SplitPattern("qwen2", ((_QWEN2,),)),
     "qwen3.5": SplitPattern("qwen35", ((_QWEN35,),)),
     "nemotron": SplitPattern("nemotron", ((_NEMOTRON,),)),
-    "deepseek3": SplitPattern("deepseek_v3", (_DEEPSEEK3,)),
+    "deepseek3": SplitPattern("deepseek_v3", (_DEEPSEEK3, (_DEEPSEEK3_AT_ONCE,))),
     "nanochat": SplitPattern(
         "olmo3",
         (
@@ -96,9 +119,10 @@ PATTERNS = {
 }
 
 ONE_EXPRESSION = {
-    n: p.splits[0][0] for n, p in PATTERNS.items() if p.splits and len(p.splits[0]) == 1
+    name: next(splits[0] for splits in pattern.splits if len(splits) == 1)
+    for name, pattern in PATTERNS.items()
 }
-"""The patterns that are one regular expression in both dialects."""
+"""Every pattern as one regular expression, the same in both dialects."""
 
 
 def find_pattern(given: str) -> str:
@@ -124,4 +148,5 @@ def pattern_of_splits(splits: tuple[str, ...]) -> SplitPattern | None:
 
 def known_to_gigatoken(pattern: SplitPattern) -> tuple[str, ...]:
     """The expressions by which gigatoken knows the scheme of a pattern."""
-    return next(p.splits[0] for p in PATTERNS.values() if p.scheme == pattern.scheme)
+    first = next(p for p in PATTERNS.values() if p.scheme == pattern.scheme)
+    return (first.known,) if first.known else first.splits[0]

@@ -1,0 +1,91 @@
+r"""Characters that gigatoken knows and the packages do not: texts that have one go to the package.
+
+A split pattern asks for letters, marks and numbers. gigatoken has those of Unicode 17, tiktoken and
+`tokenizers` those of Unicode 16: to them the others are signs, and they split elsewhere. A test
+compares every character there is, so what is not listed here is split alike by all three.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tokenmill.tokens.cuts import pieces_of
+from tokenmill.tokens.encoders.gigatoken import encode_in_pieces
+from tokenmill.tokens.encoders.same_ids import EncodeBatch
+from tokenmill.tokens.tokenizer import Ends, Ids
+
+BLOCK = 1 << 18  # bytes that are looked at together: what fits a cache
+
+LETTERS = (
+    "88f c5c cdc 1acf-1add 1ae0-1aeb a7ce-a7cf a7d2 a7d4 a7f1 10940-10959 10ec5-10ec7 10efa-10efb "
+    "11b60-11b67 11db0-11ddb 11de0-11de9 16ea0-16eb8 16ebb-16ed3 16ff2-16ff6 187f8-187ff "
+    "18d09-18d1e 18d80-18df2 1e6c0-1e6de 1e6e0-1e6f5 1e6fe-1e6ff 2b73a-2b73f 2cea2-2cead "
+    "323b0-33479"
+)
+"""Letters, marks and numbers that came with Unicode 17."""
+SIGNS = (
+    "20c1 2b96 fbc3-fbd2 fd90-fd91 fdc8-fdce 10ed0-10ed8 1ccfa-1ccfc 1ceba-1ced0 1cee0-1cef0 1f6d8 "
+    "1f777-1f77a 1f8d0-1f8d8 1fa54-1fa57 1fa8a 1fa8e 1fac8 1facd 1faea 1faef 1fbfa"
+)
+"""The other characters that came with it; they matter where a pattern asks for signs."""
+
+
+def with_exact(
+    fast: EncodeBatch,
+    exact: EncodeBatch,
+    *,
+    splits: Sequence[str],
+    cuts: re.Pattern[bytes] | None,
+) -> EncodeBatch:
+    """`fast`, but where a text has characters that are newer, `exact` encodes what is around them.
+
+    `splits` are the expressions that split a text, `cuts` is where it may be cut before that.
+    """
+    asks_for_signs = any(kind in regex for regex in splits for kind in (r"\p{P}", r"\p{S}"))
+    has_newer = newer_characters(signs=asks_for_signs)
+
+    def encode(texts: Sequence[bytes]) -> tuple[Ids, Ends]:
+        # All texts at once: a look at each would take longer than to encode it, where it is short.
+        if not has_newer(b"\n".join([text for text in texts if not text.isascii()])):
+            return fast(texts)
+        return encode_in_pieces(encode_pieces, texts, functools.partial(pieces_of, cuts=cuts))
+
+    def encode_pieces(pieces: Sequence[bytes]) -> tuple[Ids, Ends]:
+        groups = groupby(pieces, has_newer)
+        encoded = [(exact if is_newer else fast)(list(group)) for is_newer, group in groups]
+        before = np.cumsum([0, *(len(ids) for ids, _ in encoded)]).tolist()
+        ends = [start + ends for start, (_, ends) in zip(before, encoded, strict=False)]
+        return np.concatenate([ids for ids, _ in encoded]), np.concatenate(ends)
+
+    return encode
+
+
+@functools.cache
+def newer_characters(*, signs: bool) -> Callable[[bytes], bool]:
+    """Whether a text has a newer character, as a function."""
+    listed = f"{LETTERS} {SIGNS}" if signs else LETTERS
+    is_newer, leads = np.zeros(0x40000, np.bool_), set[int]()
+    for run in listed.split():
+        points = [int(point, 16) for point in run.split("-")]
+        is_newer[points[0] : points[-1] + 1] = True
+        leads.update(chr(point).encode()[0] for point in points)
+    return functools.partial(_has_newer, is_newer, bytes(leads))
+
+
+def _has_newer(is_newer: npt.NDArray[np.bool_], leads: bytes, text: bytes) -> bool:
+    """Looks only at characters that begin with one of these bytes: most scripts have none."""
+    data = np.frombuffer(text, np.uint8)
+    for lead in leads:
+        for start in range(0, len(data), BLOCK) if lead in text else ():
+            at = np.flatnonzero(data[start : start + BLOCK] == lead) + start
+            points: npt.NDArray[Any] = np.full(len(at), lead & 0x0F, np.uint32)
+            for number in range(1, 4 if lead >= 0xF0 else 3):
+                points = points << 6 | data.take(at + number, mode="clip") & 0x3F
+            if is_newer[points].any():
+                return True
+    return False

@@ -1,0 +1,150 @@
+"""Characters that gigatoken has and the packages do not have yet: ids are those of the packages."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tiktoken
+import tokenizers
+from gigatoken.gigatoken_rs import BPETokenizer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import pre_tokenizers
+
+from tokenmill.tokens.encoders.newer_characters import LETTERS, SIGNS, newer_characters
+from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION, PATTERNS
+from tokenmill.tokens.load_tokenizer import load
+
+
+def listed(runs):
+    for run in runs.split():
+        points = [int(point, 16) for point in run.split("-")]
+        yield from map(chr, range(points[0], points[-1] + 1))
+
+
+NEWER = [*listed(LETTERS), *listed(SIGNS)]
+AROUND = ["a{0}a", "A{0}A 1{0}1", "!{0}!", " {0} b{0}{0}\n\n", "'{0} \u0301{0}b\u3042{0}"]
+# A pattern of each kind: letters and numbers; their cases, and marks; signs.
+KINDS = ["gpt2", "o200k", "deepseek3"]
+
+
+@pytest.fixture(scope="module")
+def pairs_of_bytes(tmp_path_factory):
+    """A rank file in which any two bytes that are in one piece may become one token."""
+    import base64
+
+    tokens = [bytes([a]) for a in range(256)]
+    tokens += [bytes([a, b]) for a in range(256) for b in range(256)]
+    path = tmp_path_factory.mktemp("ranks") / "pairs.tiktoken"
+    path.write_bytes(b"".join(base64.b64encode(t) + b" %d\n" % n for n, t in enumerate(tokens)))
+    return path, {token: number for number, token in enumerate(tokens)}
+
+
+@pytest.fixture(scope="module")
+def both(pairs_of_bytes):
+    """both("gpt2") -> our tokenizer and tiktoken's, with that pattern."""
+    path, ranks = pairs_of_bytes
+
+    def load_both(name):
+        theirs = tiktoken.Encoding(
+            name, pat_str=ONE_EXPRESSION[name], mergeable_ranks=ranks, special_tokens={}
+        )
+        return load(str(path), pattern=name, end_of_text=len(ranks)), theirs
+
+    return load_both
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_texts_with_newer_characters_get_the_ids_of_tiktoken(both, name):
+    ours, theirs = both(name)
+    texts = ["".join(shape.format(c) for shape in AROUND) for c in [*NEWER, "a", "\u6c34"]]
+
+    ids, ends = ours.encode_batch([text.encode() for text in texts])
+
+    assert ours.backend == "gigatoken"
+    expected = theirs.encode_ordinary_batch(texts, num_threads=1)
+    assert ids.tolist() == [number for one in expected for number in one]
+    assert ends.tolist() == np.cumsum([len(one) for one in expected]).tolist()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_other_character_is_split_alike(pairs_of_bytes, both, name):
+    """So the list is complete. Of the planes that have no characters, every 97th."""
+    path, _ = pairs_of_bytes
+    newer = set(NEWER if name == "deepseek3" else listed(LETTERS))
+    points = [*range(0xD800), *range(0xE000, 0x34000), *range(0x34000, 0x110000, 97)]
+    characters = [chr(p) for p in points if chr(p) not in newer]
+    texts = [
+        "".join(shape.format(c) for c in characters[n : n + 500] for shape in AROUND[:4])
+        for n in range(0, len(characters), 500)
+    ]
+    gigatoken = BPETokenizer.from_tiktoken(str(path), PATTERNS[name].scheme)
+    _, theirs = both(name)
+
+    different = [
+        f"U+{ord(text[1]):04X} and after"
+        for text in texts
+        if gigatoken.encode(text.encode()).tolist() != theirs.encode_ordinary(text)
+    ]
+    assert different == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.sampled_from([*NEWER[::97], *"aZ1 \n.\u0905\uac00\u6c34\U0001f33e\u0c5d"])))
+def test_they_are_found(text):
+    for signs, newer in ((True, set(NEWER)), (False, set(listed(LETTERS)))):
+        assert newer_characters(signs=signs)(text.encode()) == bool(newer & set(text))
+
+
+def test_they_are_found_anywhere_in_a_long_text():
+    has_newer = newer_characters(signs=False)
+    for size in range((1 << 18) - 6, (1 << 18) + 2):
+        text = b"a" * size + "\U000323b0".encode()
+        assert has_newer(text + b"a" * 1000)
+        assert has_newer(text)
+        assert not has_newer(text[:-1])
+
+
+def test_a_long_text_is_cut_and_the_rest_of_it_stays_fast(oracle):
+    line = "The mill grinds \u6c34 and 1,234 sacks; isn't that enough? "
+    text = line * 8000 + "a\U000323b0\U000323b1!b 1 " + line * 3000
+
+    ids, ends = load("gpt2").encode_batch([b"x", text.encode(), b"y y"])
+
+    encode = oracle("gpt2").encode_ordinary
+    assert ids.tolist() == [*encode("x"), *encode(text), *encode("y y")]
+    assert np.diff(ends).tolist() == [len(encode(text)), len(encode("y y"))]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "qwen2", "deepseek3", "nanochat"])
+def test_a_tokenizer_json_gives_the_ids_of_tokenizers(tmp_path, train_bpe, name):
+    steps = [
+        pre_tokenizers.Split(tokenizers.Regex(r), "isolated") for r in PATTERNS[name].splits[0]
+    ]
+    steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False))
+    texts = ["".join(shape.format(c) for shape in AROUND) for c in NEWER[::7]]
+    reference = train_bpe("".join(texts), 500, pre_tokenizer=pre_tokenizers.Sequence(steps))
+    reference.save(str(tmp_path / "tokenizer.json"))
+
+    tokenizer = load(str(tmp_path / "tokenizer.json"))
+    ids, _ = tokenizer.encode_batch([text.encode() for text in texts])
+
+    assert tokenizer.backend == "gigatoken"
+    assert ids.tolist() == [i for one in reference.encode_batch(texts) for i in one.ids]
+
+
+WITHOUT_TIKTOKEN = """
+import sys
+sys.modules["tiktoken"] = None
+from tokenmill.tokens.load_tokenizer import load
+gpt2 = load("gpt2")
+assert gpt2.encode("plain \\u6c34 text").size
+gpt2.encode("a new letter: \\U000323b0")
+"""
+
+
+def test_without_tiktoken_such_a_text_is_refused():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TIKTOKEN], capture_output=True, text=True)
+
+    assert "a text with characters of Unicode 17 needs the package tiktoken" in done.stderr
