@@ -7,18 +7,19 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
 import regex
 import tiktoken
 from preparation.oracle import SOURCE, expected, hashes_of_files, read_dataset
-from tokens.patterns import PATTERNS
+from tokens.patterns import PATTERNS, words_of
 from tokens.plain_bpe import plain_merges, tokens_of
 
 import tokenmill
 from tokenmill.base.progress import Progress
-from tokenmill.errors import BadInputError, LockedError, SettingsMismatchError
+from tokenmill.errors import BadInputError, FormatError, LockedError, SettingsMismatchError
 from tokenmill.preparation.budget.memory_budget import PER_DRIVER
 from tokenmill.preparation.words import choose_words
 from tokenmill.preparation.words.word_runs import CountedWords, add_up
@@ -29,6 +30,7 @@ from tokenmill.tokens.tiktoken_file import parse_ranks
 from tokenmill.tokens.vocabulary import PROBE
 
 MANUAL = list(pydoc_data.topics.topics.values())
+OWN = r"\p{L}+[ ]?|\p{N}|\s+|[^\p{L}\p{N}\s]"  # nobody's: a space is at the end of a word
 FILES = ["tokenizer.json", "tokenizer.tiktoken", "training.json"]
 REPEATED = "This line is in several documents.\n"
 DOCUMENTS = [REPEATED + text for text in MANUAL[:25]] + [MANUAL[3], MANUAL[3], "", " \n"]
@@ -54,6 +56,42 @@ def trained(rows, tmp_path_factory):
 
 def tokens_in(folder):
     return parse_ranks((folder / "tokenizer.tiktoken").read_bytes(), "test")
+
+
+@pytest.mark.parametrize("pattern", [*ONE_EXPRESSION, OWN])
+def test_merges_are_those_of_a_plain_trainer_for_every_pattern(tmp_path, pattern):
+    """Of one text that is larger than a unit, so that it is cut where the pattern allows it."""
+    text = PROBE.decode() * 30 + "\n".join(MANUAL[:4])
+    (tmp_path / "a.txt").write_text(text, "utf-8", newline="")
+    as_it_is = {"normalize": False, "dedup": "none", "unit_bytes": 4000}
+
+    tokenmill.train_tokenizer(
+        tmp_path / "a.txt", tmp_path / "tok", vocab_size=290, pattern=pattern, **as_it_is
+    )
+
+    split = regex.compile(OWN).findall if pattern == OWN else partial(words_of, pattern)
+    words = Counter(word.encode() for word in split(text))
+    assert list(tokens_in(tmp_path / "tok").values()) == tokens_of(plain_merges(words, 33))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        (r"(\p{L}+", "regex cannot use the pattern"),
+        (r"\s+$|\S+|\s", "in another for tokenizers"),
+        (r"\p{N}{1,3}+|[^\p{N}]", "in another for tokenizers"),
+    ],
+)
+def test_a_pattern_that_means_several_things_is_refused(rows, tmp_path, pattern, message):
+    with pytest.raises(FormatError, match=message):
+        tokenmill.train_tokenizer(rows, tmp_path / "tok", pattern=pattern)
+    assert not (tmp_path / "tok").exists()
+
+
+def test_a_pattern_that_leaves_text_out_is_refused(rows, tmp_path):
+    with pytest.raises(BadInputError, match=r"matches \d+ of the \d+ characters of a text"):
+        tokenmill.train_tokenizer(rows, tmp_path / "tok", pattern=r"\p{L}+| ")
+    assert not (tmp_path / "tok").exists()
 
 
 @pytest.mark.parametrize("normalize", [True, False])
@@ -134,7 +172,7 @@ def test_killed_and_started_again(rows, trained, tmp_path, stage, number):
     assert hashes_of_files(out) == hashes_of_files(trained)
 
 
-@pytest.mark.parametrize("pattern", ONE_EXPRESSION)
+@pytest.mark.parametrize("pattern", [*ONE_EXPRESSION, OWN])
 def test_tokenizers_and_tiktoken_and_prepare_give_the_same_ids(rows, tmp_path, pattern):
     from tokenizers import Tokenizer
 
@@ -148,17 +186,21 @@ def test_tokenizers_and_tiktoken_and_prepare_give_the_same_ids(rows, tmp_path, p
     theirs.encode_special_tokens = True
     openai = tiktoken.Encoding(
         "trained",
-        pat_str=PATTERNS[pattern],
+        pat_str=ONE_EXPRESSION.get(pattern, pattern),
         mergeable_ranks={token: rank for rank, token in tokens_in(out).items()},
         special_tokens={"<|endoftext|>": 698, "<|user|>": 699},
     )
 
-    assert (ours.backend, ours.vocab_size, ours.end_of_text_id) == ("gigatoken", 700, 698)
+    ranks = load(str(out / "tokenizer.tiktoken"), pattern=pattern, end_of_text=698)
+
+    engine = "tokenizers" if pattern == OWN else "gigatoken"
+    assert (ours.backend, ours.vocab_size, ours.end_of_text_id) == (engine, 700, 698)
     assert dict(ours.special_ids) == {"<|endoftext|>": 698, "<|user|>": 699}
     for text in texts:
         ids = ours.encode_batch([text.encode()])[0].tolist()
         assert ids == theirs.encode(text).ids
         assert ids == openai.encode_ordinary(text)
+        assert ids == ranks.encode_batch([text.encode()])[0].tolist()
         assert ours.decode(np.array(ids)).decode() == text
         assert theirs.decode(ids) == text
     theirs.encode_special_tokens = False
@@ -236,7 +278,7 @@ def test_too_little_text_gives_fewer_ids_and_says_so(tmp_path):
         ({"vocab_size": 256}, r"vocab_size is 256, but must be 257 \(256 bytes and 1 special"),
         ({"vocab_size": 257, "special": ["a", "b"]}, "must be 258"),
         ({"vocab_size": 1 << 30}, "1,048,576"),
-        ({"pattern": "gpt5"}, "pattern is 'gpt5'; known are: gpt2"),
+        ({"pattern": "gpt5"}, "unknown pattern 'gpt5'; did you mean 'gpt2'"),
         ({"special": ["<|a|>", "<|b|>", "<|a|>"]}, r"'<\|a\|>' is given twice"),
         ({"special": [""]}, "'' is not printable"),
         ({"special": ["a\n"]}, "is not printable"),

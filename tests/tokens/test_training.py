@@ -8,7 +8,7 @@ import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokens.patterns import PATTERNS
+from tokens.patterns import PATTERNS, words_of
 from tokens.plain_bpe import plain_merges, tokens_of
 
 from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
@@ -24,7 +24,20 @@ PIECES = st.sampled_from(
     [
         *("the", " mill", "'s", "'LL", " 123456", "\n", "\n\n", "\r\n", "  ", "\t", " ", "\u00a0"),
         *("caf\u00e9", "\u041c\u0435\u043b\u044c", "\u6c34\u8f66", "\uff0c", "\u3000", " \u0661"),
-        *("\U0001f33e", "\u200d", "e\u0301", "/", "-", "...", "a/b\n/c", "Camel", "\u2028", "\x1c"),
+        *(
+            "\U0001f33e",
+            "\u200d",
+            "e\u0301",
+            "\u3042\u30fb",
+            "\u200b",
+            "/",
+            "-",
+            "...",
+            "a/b\n/c",
+            "Camel",
+            "\u2028",
+            "\x1c",
+        ),
     ]
 )
 TEXTS = st.lists(PIECES, max_size=30).map("".join)
@@ -83,8 +96,7 @@ def test_vocabularies_and_words_beyond_16_bits():
 def test_words_are_those_of_the_pattern(pattern, documents):
     found = counted(pattern, ["\0".join(documents).encode().replace(b"\0", b"\xff")])
 
-    split = regex.compile(PATTERNS[pattern])
-    assert found == Counter(word.encode() for text in documents for word in split.findall(text))
+    assert found == Counter(word.encode() for text in documents for word in words_of(pattern, text))
 
 
 @pytest.mark.parametrize("pattern", ONE_EXPRESSION)
@@ -101,8 +113,7 @@ def test_words_of_texts_longer_than_a_block(pattern):
     groups = (documents[:2], documents[2:])
     found = counted(pattern, [b"\xff".join(text.encode() for text in group) for group in groups])
 
-    split = regex.compile(PATTERNS[pattern])
-    assert found == Counter(word.encode() for text in documents for word in split.findall(text))
+    assert found == Counter(word.encode() for text in documents for word in words_of(pattern, text))
 
 
 def test_many_different_words_are_given_out_before_the_end():

@@ -24,7 +24,6 @@ from tokenmill.base.human import plural
 from tokenmill.base.progress import Progress
 from tokenmill.base.signals import stop_on_signals
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.base.suggest import one_of
 from tokenmill.errors import BadInputError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.budget.disk_space import check_space, explain_bad_disk, is_small_job
@@ -47,10 +46,11 @@ from tokenmill.preparation.workspace.trained_folder import (
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.bytes_and_chars import BytesTokenizer
-from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
+from tokenmill.tokens.encoders.split_patterns import PATTERNS, find_pattern
 from tokenmill.tokens.tiktoken_file import END_OF_TEXT
 from tokenmill.tokens.training.merges import learn_merges
 from tokenmill.tokens.training.trained_files import TrainedTokenizer
+from tokenmill.tokens.training.words import check_pattern
 
 MOST_IDS = 1 << 20
 
@@ -97,15 +97,16 @@ def train_tokenizer(
 
     `inputs` and `settings` are those of `prepare`. `vocab_size` counts all ids: 256 bytes, the
     merges, and the `special` tokens, which are last. `pattern` splits a text before anything is
-    merged: gpt2, o200k, llama3, qwen2, qwen3.5, nemotron or nanochat.
-    `prepare(..., tokenizer=out_dir)` takes the result.
+    merged: gpt2, cl100k, o200k, llama3, qwen2, qwen3.5, nemotron, deepseek3, nanochat, or a regular
+    expression. `prepare(..., tokenizer=out_dir)` takes the result.
 
     The pair with the highest count is merged first; of several, the one with the smaller left id,
     then the smaller right id.
     """
     started, out = time.monotonic(), Path(out_dir)
     progress = progress or Progress()
-    num_merges = check_vocabulary(vocab_size, pattern, special)
+    num_merges, pattern = check_vocabulary(vocab_size, special), find_pattern(pattern)
+    check_pattern(pattern)
     memory = fit_into_memory(workers, max_ram)
     asked = replace(
         Settings(**settings), tokenizer="bytes", token_pattern=pattern, val_fraction=0.0
@@ -142,9 +143,8 @@ def train_tokenizer(
     return Training(**outcome, seconds=round(time.monotonic() - started, 3))
 
 
-def check_vocabulary(vocab_size: int, pattern: str, special: Sequence[str]) -> int:
+def check_vocabulary(vocab_size: int, special: Sequence[str]) -> int:
     """How many merges there may be; what cannot be a vocabulary is refused."""
-    one_of("pattern", pattern, ONE_EXPRESSION)
     if isinstance(special, str):
         raise TypeError(f"special is {special!r}; give a list of tokens: [{special!r}]")
     for number, text in enumerate(special):
@@ -173,7 +173,8 @@ def _begin(
     plan = Plan(workspace, settings, tuple(sources), (), memory.chunk_bytes)
     plan = cut_inputs(plan, unit_bytes)
     check_space(plan, shards=False)
-    tokenizer = BytesTokenizer(whole_words=True)
+    is_cut = settings.token_pattern in PATTERNS
+    tokenizer = BytesTokenizer(whole_words=is_cut, whole_texts=not is_cut)
     plan = begin(plan, tokenizer, say=progress.say)
     workspace.take_up()
     return plan, decide_limits(plan, memory, tokenizer)

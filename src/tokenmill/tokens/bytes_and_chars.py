@@ -38,9 +38,13 @@ class BytesTokenizer(SpelledTokenizer):
     """None: 256 has no spelling in a text, so no text can be mistaken for it."""
     whole_words: bool = False
     """Cut only where the patterns of gpt2 and others cut, too: for counting words."""
+    whole_texts: bool = False
+    """Cut nowhere: for counting words by any other pattern."""
 
     @property
-    def cuts(self) -> re.Pattern[bytes]:
+    def cuts(self) -> re.Pattern[bytes] | None:
+        if self.whole_texts:
+            return None
         # For the ids any byte would do; characters keep the parts valid UTF-8.
         return AT_SPACES_AND_COMMAS if self.whole_words else AT_CHARACTERS
 
@@ -53,7 +57,8 @@ class BytesTokenizer(SpelledTokenizer):
 
     def state(self) -> dict[str, Any]:
         state = {"kind": "bytes", "name": self.name, "fingerprint": self.fingerprint}
-        return {**state, "whole_words": True} if self.whole_words else state
+        ways = {"whole_words": self.whole_words, "whole_texts": self.whole_texts}
+        return {**state, **{way: True for way, is_so in ways.items() if is_so}}
 
 
 def chars_of(texts: Iterable[bytes]) -> set[str]:

@@ -21,7 +21,9 @@ from tokenmill.tokens.tokenizer import Tokenizer
 NAMES = ("bytes", "chars", *tiktoken_file.ENCODINGS)
 # The kind in a stored state -> what makes the tokenizer again.
 KINDS: dict[str, Callable[[dict[str, Any]], Tokenizer]] = {
-    "bytes": lambda state: BytesTokenizer(whole_words=state.get("whole_words") is True),
+    "bytes": lambda state: BytesTokenizer(
+        whole_words=state.get("whole_words") is True, whole_texts=state.get("whole_texts") is True
+    ),
     "chars": lambda state: CharsTokenizer(str(state["characters"])),
     "ranks": tiktoken_file.from_state,
     "tokenizer.json": huggingface.from_state,

@@ -36,7 +36,8 @@ OUTPUT, VOCABULARY = ({"section": at} for at in ("Output", "Vocabulary"))
 @value(
     "--pattern",
     "NAME",
-    "What splits a text: gpt2, o200k, llama3, qwen2, qwen3.5, nemotron or nanochat",
+    "What splits a text: gpt2, cl100k, o200k, llama3, qwen2, qwen3.5, nemotron, deepseek3, "
+    "nanochat, or a regular expression",
     default="gpt2",
     **VOCABULARY,
 )

@@ -56,9 +56,14 @@ class SlowRanks:
             with failures_of("tiktoken", splits, kind=PrepareError):
                 found.append(self._encoding.encode_to_numpy(string, disallowed_special=()))
             if (kept := int(self._lengths[found[-1]].sum())) != len(text):
-                raise BadInputError(
-                    f"the pattern {self._pattern!r:.200} matches {kept:,} of the {len(text):,} "
-                    "bytes of a text; the rest would be lost",
-                    hint=r"add an alternative for all other characters, such as |[\s\S]",
-                )
+                raise not_matched(self._pattern, kept, len(text), "bytes")
         return np.concatenate([np.empty(0, np.uint32), *found]), ends_of(found)
+
+
+def not_matched(pattern: str, kept: int, size: int, unit: str) -> BadInputError:
+    """Of a text that a pattern does not match as a whole."""
+    return BadInputError(
+        f"the pattern {pattern!r:.200} matches {kept:,} of the {size:,} {unit} of a text; "
+        "the rest would be lost",
+        hint=r"add an alternative for all other characters, such as |[\s\S]",
+    )

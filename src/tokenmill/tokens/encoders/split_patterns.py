@@ -42,19 +42,19 @@ _DEEPSEEK3 = (
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
     "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
 )
-# The same as one expression. What one step isolates, the next ones do not see: so words and signs
-# hold no kana, and white space looks ahead no further.
+# The same as one expression. What one step isolates is split by the next ones, but by itself: so
+# nothing has characters of both sides of an edge, and white space looks ahead no further.
 _CJK = "\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff"
-_DEEPSEEK_LETTER, _DEEPSEEK_SIGN = (
-    rf"(?![{_CJK}])[\p{{L}}\p{{M}}]",
-    rf"(?![{_CJK}])[\p{{P}}\p{{S}}]",
-)
+_INSIDE, _OUTSIDE = f"(?=[{_CJK}])", f"(?![{_CJK}])"
+_LETTER, _SIGN, _OTHER = r"[\p{L}\p{M}]", r"[\p{P}\p{S}]", r"[^\s\p{L}\p{M}\p{N}\p{P}\p{S}]"
 _DEEPSEEK3_AT_ONCE = (
-    rf"\p{{N}}{{1,3}}|[{_CJK}]+"
+    r"\p{N}{1,3}"
+    rf"|(?:{_INSIDE}{_OTHER})?(?:{_INSIDE}{_LETTER})+|(?:{_INSIDE}{_SIGN})+"
+    rf"|(?:{_INSIDE}{_OTHER}(?!{_INSIDE}{_LETTER}))+"
     "|[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
-    rf"|[^\r\n\p{{L}}\p{{N}}\p{{P}}\p{{S}}]?(?:{_DEEPSEEK_LETTER})+| ?(?:{_DEEPSEEK_SIGN})+[\r\n]*"
-    rf"|\s*[\r\n]+|\s+(?![^\s\p{{N}}{_CJK}])|\s+"
-    rf"|(?:[^\s\p{{L}}\p{{M}}\p{{N}}\p{{P}}\p{{S}}](?!{_DEEPSEEK_LETTER}))+"
+    rf"|(?:{_OUTSIDE}[^\r\n\p{{L}}\p{{N}}\p{{P}}\p{{S}}])?(?:{_OUTSIDE}{_LETTER})+"
+    rf"| ?(?:{_OUTSIDE}{_SIGN})+[\r\n]*|\s*[\r\n]+|\s+(?![^\s\p{{N}}{_CJK}])|\s+"
+    rf"|(?:{_OUTSIDE}{_OTHER}(?!{_OUTSIDE}{_LETTER}))+"
 )
 _CL100K = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"

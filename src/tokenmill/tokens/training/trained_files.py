@@ -84,7 +84,7 @@ def _pre_tokenizer(pattern: str) -> dict[str, Any]:
     """ByteLevel has the pattern of GPT-2 built in; any other is a step of its own."""
     if pattern == "gpt2":
         return _byte_level(use_regex=True)
-    regex = {"Regex": ONE_EXPRESSION[pattern]}
+    regex = {"Regex": ONE_EXPRESSION.get(pattern, pattern)}
     split = {"type": "Split", "pattern": regex, "behavior": "Isolated", "invert": False}
     return {"type": "Sequence", "pretokenizers": [split, _byte_level(use_regex=False)]}
 
