@@ -138,3 +138,19 @@ def test_what_cannot_be_decoded_or_would_be_overwritten_is_refused(source, tmp_p
         retokenize(tmp_path / "ids.npy", tmp_path / "out", tokenizer="gpt2")
     with pytest.raises(TypeError, match="dedup"):
         retokenize(source, tmp_path / "out", tokenizer="gpt2", dedup="lines")
+
+
+def test_files_of_another_project_are_converted_first(tmp_path, gpt2, texts):
+    """nanoGPT's files name neither their type nor their tokenizer."""
+    for split in ("train", "val"):
+        ids = [i for text in texts[split][:9] for i in (*gpt2(text), 50256)]
+        np.array(ids, np.uint16).tofile(tmp_path / f"{split}.bin")
+    with pytest.raises(TokenmillError, match="token type is unknown"):
+        retokenize(tmp_path, tmp_path / "out", tokenizer="bytes")
+    tokenmill.convert(tmp_path, tmp_path / "ours", to="tokenmill", dtype="uint16", tokenizer="gpt2")
+
+    retokenize(tmp_path / "ours", tmp_path / "out", tokenizer="bytes")
+
+    for split in ("train", "val"):
+        found = [bytes(ids[:-1]).decode() for ids in documents_of(tmp_path / "out", split)]
+        assert found == texts[split][:9]
