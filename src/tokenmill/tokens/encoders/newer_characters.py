@@ -21,6 +21,8 @@ from tokenmill.tokens.tokenizer import Ends, Ids
 
 BLOCK = 1 << 18  # bytes that are looked at together: what fits a cache
 
+MOST_POINTS = 1 << 21  # of four bytes of UTF-8
+
 LETTERS = (
     "88f c5c cdc 1acf-1add 1ae0-1aeb a7ce-a7cf a7d2 a7d4 a7f1 10940-10959 10ec5-10ec7 10efa-10efb "
     "11b60-11b67 11db0-11ddb 11de0-11de9 16ea0-16eb8 16ebb-16ed3 16ff2-16ff6 187f8-187ff "
@@ -68,24 +70,29 @@ def with_exact(
 @functools.cache
 def newer_characters(*, signs: bool) -> Callable[[bytes], bool]:
     """Whether a text has a newer character, as a function."""
-    listed = f"{LETTERS} {SIGNS}" if signs else LETTERS
-    is_newer, leads = np.zeros(0x40000, np.bool_), set[int]()
-    for run in listed.split():
+    is_newer = np.zeros(MOST_POINTS, np.bool_)
+    for run in (f"{LETTERS} {SIGNS}" if signs else LETTERS).split():
         points = [int(point, 16) for point in run.split("-")]
         is_newer[points[0] : points[-1] + 1] = True
-        leads.update(chr(point).encode()[0] for point in points)
-    return functools.partial(_has_newer, is_newer, bytes(leads))
+    return looks_for(is_newer)
 
 
-def _has_newer(is_newer: npt.NDArray[np.bool_], leads: bytes, text: bytes) -> bool:
+def looks_for(is_wanted: npt.NDArray[np.bool_]) -> Callable[[bytes], bool]:
+    """Whether a text has one of the characters of a table, none of them ASCII, as a function."""
+    leads = {chr(point).encode()[0] for point in np.flatnonzero(is_wanted).tolist()}
+    return functools.partial(_has_one, is_wanted, bytes(sorted(leads)))
+
+
+def _has_one(is_wanted: npt.NDArray[np.bool_], leads: bytes, text: bytes) -> bool:
     """Looks only at characters that begin with one of these bytes: most scripts have none."""
     data = np.frombuffer(text, np.uint8)
     for lead in leads:
+        size, bits = (2, 0x1F) if lead < 0xE0 else (3, 0x0F) if lead < 0xF0 else (4, 0x07)
         for start in range(0, len(data), BLOCK) if lead in text else ():
             at = np.flatnonzero(data[start : start + BLOCK] == lead) + start
-            points: npt.NDArray[Any] = np.full(len(at), lead & 0x0F, np.uint32)
-            for number in range(1, 4 if lead >= 0xF0 else 3):
+            points: npt.NDArray[Any] = np.full(len(at), lead & bits, np.uint32)
+            for number in range(1, size):
                 points = points << 6 | data.take(at + number, mode="clip") & 0x3F
-            if is_newer[points].any():
+            if is_wanted[points].any():
                 return True
     return False

@@ -7,19 +7,19 @@ is cut after every second one is taken in pairs, whatever the pattern says.
 
 import base64
 import functools
-import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from tokenmill.tokens.encoders.gigatoken import encode_in_pieces
+from tokenmill.tokens.encoders.newer_characters import MOST_POINTS, looks_for
 from tokenmill.tokens.encoders.same_ids import EncodeBatch
 from tokenmill.tokens.tokenizer import Ends, Ids
 
-_LONG_ASCII = re.compile(rb"[0-9]{3,}")
+_SEPARATOR = b"\n"
 
 
 def in_pairs(encode: EncodeBatch) -> EncodeBatch:
@@ -28,14 +28,33 @@ def in_pairs(encode: EncodeBatch) -> EncodeBatch:
 
 
 def _encode(encode: EncodeBatch, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-    return encode_in_pieces(encode, texts, cut_into_pairs)
+    whole = _SEPARATOR.join(texts)
+    if not whole.isascii() and _has_other_numbers()(whole):
+        return encode_in_pieces(encode, texts, cut_into_pairs)
+    cuts = _cuts_in_ascii(whole)
+    if not len(cuts):
+        return encode(texts)
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    stops = np.cumsum(sizes + 1) - 1
+    starts = np.sort(np.concatenate([stops - sizes, cuts]))
+    ends_of_pieces = np.sort(np.concatenate([stops, cuts]))
+    slices = map(slice, starts.tolist(), ends_of_pieces.tolist())
+    ids, ends = encode(list(map(whole.__getitem__, slices)))
+    return ids, ends[ends_of_pieces.searchsorted(stops)]
+
+
+def _cuts_in_ascii(whole: bytes) -> npt.NDArray[np.int64]:
+    """After every second digit of runs that are longer than two."""
+    is_digit = np.frombuffer(whole, np.uint8) - np.uint8(ord("0")) < 10
+    (three,) = (is_digit[:-2] & is_digit[1:-1] & is_digit[2:]).nonzero()  # the first of each three
+    begins = np.diff(three, prepend=-2) > 1
+    first = three[begins][np.cumsum(begins) - 1]  # of its run
+    cuts: npt.NDArray[np.int64] = three[(three - first) % 2 == 0] + 2
+    return cuts
 
 
 def cut_into_pairs(text: bytes) -> list[bytes]:
     """The text, cut after every second number of a run that is longer than two."""
-    if text.isascii():
-        spans = [m.span() for m in _LONG_ASCII.finditer(text)]
-        return [text[a:b] for a, b in _pairs(spans, len(text))]
     string = text.decode()
     points = np.frombuffer(string.encode("utf-32-le"), "<u4")
     edges = np.flatnonzero(np.diff(_numbers()[points].view(np.int8), prepend=0, append=0))
@@ -43,6 +62,14 @@ def cut_into_pairs(text: bytes) -> list[bytes]:
     is_long = stops - starts > 2
     spans = list(zip(starts[is_long].tolist(), stops[is_long].tolist(), strict=True))
     return [string[a:b].encode() for a, b in _pairs(spans, len(string))]
+
+
+@functools.cache
+def _has_other_numbers() -> Callable[[bytes], bool]:
+    """Whether a text has a number that is not ASCII, as a function."""
+    others = np.zeros(MOST_POINTS, np.bool_)
+    others[0x80 : len(_numbers())] = _numbers()[0x80:]
+    return looks_for(others)
 
 
 def _pairs(spans: list[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
