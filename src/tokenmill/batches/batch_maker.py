@@ -109,13 +109,15 @@ class BatchMaker:
     ) -> Iterator[Batch]:
         """The batches of these tokens, one step after the other."""
         starts, sources, augment = places.starts, places.sources, self.augment
-        banned = places.banned
-        for i, (step, tokens, mark) in enumerate(zip(steps, stored, marks, strict=True)):
+        banned = (
+            [None] * len(stored) if places.banned is None else places.banned.of_each(len(stored))
+        )
+        each = zip(steps, stored, marks, banned, strict=True)
+        for i, (step, tokens, mark, banned_runs) in enumerate(each):
             tokens = tokens.astype(self.dtype, copy=False)
             pieces = places.row_pieces(i)
             batch = Batch(tokens, step, samples[i], starts[i], sources[i], mark, pieces)
-            if banned is not None:
-                batch.banned_runs = banned.of_step(i)
+            batch.banned_runs = banned_runs
             yield batch if augment is None else augment(batch)
 
 

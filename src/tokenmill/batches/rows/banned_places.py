@@ -5,7 +5,7 @@ documents are gone already (order/edited/rows_left.py); what is left are parts o
 """
 
 import itertools
-from collections.abc import Mapping
+from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
@@ -18,17 +18,24 @@ from tokenmill.order.sample_order import SampleOrder
 class BannedPlaces(NamedTuple):
     """Runs of banned tokens, in the flat rows of each step that has some."""
 
-    runs: Mapping[int, BannedRuns]
+    numbers: list[int]
+    """These steps, ascending."""
+    runs: list[BannedRuns]
+    """Those of each of them."""
     first: int = 0
     """The step that is counted as 0."""
 
-    def steps(self, low: int) -> "BannedPlaces":
-        """The same, counted from this step on."""
-        return BannedPlaces(self.runs, self.first + low)
+    def steps(self, low: int, high: int) -> "BannedPlaces | None":
+        """Those of some steps; None if these have none."""
+        i, j = (bisect_left(self.numbers, self.first + step) for step in (low, high))
+        return BannedPlaces(self.numbers[i:j], self.runs[i:j], self.first + low) if i < j else None
 
-    def of_step(self, step: int) -> BannedRuns | None:
-        """Those of one step; None if it has none."""
-        return self.runs.get(self.first + step)
+    def of_each(self, num_steps: int) -> list[BannedRuns | None]:
+        """Those of each step, None if it has none."""
+        found: list[BannedRuns | None] = [None] * num_steps
+        for number, runs in zip(self.numbers, self.runs, strict=True):
+            found[number - self.first] = runs
+        return found
 
 
 def banned_in_windows(
@@ -65,8 +72,5 @@ def _by_step(
     stops = starts + lengths
     some, firsts = np.unique(step, return_index=True)
     bounds = itertools.pairwise([*firsts.tolist(), len(step)])
-    runs = {
-        number: BannedRuns(starts[first:stop], stops[first:stop])
-        for number, (first, stop) in zip(some.tolist(), bounds, strict=True)
-    }
-    return BannedPlaces(runs)
+    runs = [BannedRuns(starts[first:stop], stops[first:stop]) for first, stop in bounds]
+    return BannedPlaces(some.tolist(), runs)

@@ -30,7 +30,7 @@ class PiecePlaces(NamedTuple):
     def steps(self, low: int, high: int) -> "PiecePlaces":
         rows = self.sources.shape[1]
         pieces = self.pieces.between(low * rows, min(high, len(self.sources)) * rows)
-        banned = self.banned and self.banned.steps(low)
+        banned = self.banned and self.banned.steps(low, high)
         return PiecePlaces(self.sources[low:high], self.starts[low:high], pieces, banned)
 
     def row_pieces(self, step: int) -> tuple[RowPieces, int]:

@@ -32,7 +32,7 @@ class WindowPlaces(NamedTuple):
         sources, starts, shards, offsets = (table[low:high] for table in self[:4])
         num_rows = starts.shape[1]
         begins = self.begins and self.begins.between(low * num_rows, high * num_rows)
-        banned = self.banned and self.banned.steps(low)
+        banned = self.banned and self.banned.steps(low, high)
         return WindowPlaces(sources, starts, shards, offsets, begins, banned)
 
     def row_pieces(self, step: int) -> None:
