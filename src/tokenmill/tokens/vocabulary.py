@@ -77,11 +77,11 @@ class Vocabulary:
         known, texts, begun = self.check(ids), list[bytes](), b""
         run, spell = self._ways(known.size)
         for start in range(0, max(1, known.size), run):
-            text, spelled = spell(known[start : start + run])
+            text, edges = spell(known[start : start + run])
             first = 0 if start == 0 else int(ends.searchsorted(start, "right"))
             here = ends[first : ends.searchsorted(start + run, "right")] - start
             at = 0
-            for stop in np.append(0, spelled)[here].tolist():
+            for stop in edges[here].tolist():
                 texts.append(begun + text[at:stop])
                 at, begun = stop, b""
             begun += text[at:]
@@ -105,36 +105,41 @@ class Vocabulary:
             )
         return flat
 
-    def _ways(self, num_ids: int) -> tuple[int, Callable[..., tuple[bytes, np.ndarray]]]:
+    def _ways(
+        self, num_ids: int
+    ) -> tuple[int, Callable[..., tuple[bytes | memoryview, np.ndarray]]]:
         """How many ids to spell at a time, and how."""
         if num_ids < _MANY or (by_arrow := self._spell_by_arrow) is None:
             return _RUN, self._spell
         return _RUN_OF_ARROW, by_arrow
 
     def _spell(self, ids: npt.NDArray[np.integer[Any]]) -> tuple[bytes, np.ndarray]:
-        """The text of some ids, and where the spelling of each ends in it."""
+        """The text of some ids; where the spelling of each begins, and where the last ends."""
         lengths = self._lengths[ids]
-        ends = np.cumsum(lengths)
+        edges = np.concatenate([[0], np.cumsum(lengths)])
         # For every byte of the result, its place in the run of all spellings.
-        places = np.repeat(self._starts[ids] - (ends - lengths), lengths)
+        places = np.repeat(self._starts[ids] - edges[:-1], lengths)
         places += np.arange(places.size)
-        return self._text[places].tobytes(), ends
+        return self._text[places].tobytes(), edges
 
     @functools.cached_property
-    def _spell_by_arrow(self) -> Callable[..., tuple[bytes, np.ndarray]] | None:
+    def _spell_by_arrow(self) -> Callable[..., tuple[bytes | memoryview, np.ndarray]] | None:
         """What `_spell` does, in a third of the time; None where pyarrow is not installed."""
         try:
             import pyarrow
+            import pyarrow.compute
         except ImportError:
             return None
         edges = np.append(self._starts, len(self._text)).astype(np.int32)
         buffers = [None, pyarrow.py_buffer(edges), pyarrow.py_buffer(self._text)]
         table = pyarrow.Array.from_buffers(pyarrow.binary(), self.size, buffers)
 
-        def spell(ids: npt.NDArray[np.integer[Any]]) -> tuple[bytes, np.ndarray]:
-            _, edges, text = table.take(pyarrow.array(ids)).buffers()
-            ends = np.frombuffer(edges, np.int32)[1 : len(ids) + 1]
-            return bytes(text[: int(ends[-1])]), ends
+        def spell(ids: npt.NDArray[np.integer[Any]]) -> tuple[memoryview, np.ndarray]:
+            # The ids were compared with the vocabulary before (`check`).
+            taken = pyarrow.compute.take(table, pyarrow.array(ids), boundscheck=False)
+            _, edges, text = taken.buffers()
+            places = np.frombuffer(edges, np.int32)[: len(ids) + 1]
+            return memoryview(text)[: int(places[-1])], places
 
         return spell
 

@@ -118,8 +118,8 @@ def read_documents(
 def _texts(data: TokenDataset, start: int, ends: np.ndarray) -> list[bytes]:
     """The documents that end there, the first of them beginning at `start`, decoded."""
     ids = data.tokens(start, int(ends[-1]))
-    firsts = np.concatenate([[0], ends[:-1] - start])
-    lasts = ends - start
+    begins, stops = np.concatenate([[0], ends[:-1] - start]), ends - start
+    firsts, lasts = begins, stops
     if data.end_of_text_id is not None:
         if data.end_of_text_comes == "before":
             firsts = firsts + (ids[firsts] == data.end_of_text_id)
@@ -128,9 +128,9 @@ def _texts(data: TokenDataset, start: int, ends: np.ndarray) -> list[bytes]:
     if data.begin_token_id is not None:
         begun = (firsts < lasts) & (ids[np.minimum(firsts, len(ids) - 1)] == data.begin_token_id)
         firsts = firsts + begun
-    kept = np.zeros(len(ids) + 1, np.int8)
-    np.add.at(kept, firsts, 1)
-    np.add.at(kept, lasts, -1)
-    inside = np.cumsum(kept[:-1], dtype=np.int8).astype(bool)
+    inside = np.ones(len(ids), bool)
+    for before in (0, 1):  # at most an end-of-text id and a begin token
+        inside[begins[firsts > begins + before] + before] = False
+    inside[lasts[lasts < stops]] = False
     texts: list[bytes] = data.tokenizer.decode_batch(ids[inside], np.cumsum(lasts - firsts))
     return texts

@@ -81,17 +81,16 @@ class TextEncoder:
         return ids, ends
 
     def check_same_text(self, texts: Sequence[bytes], ids: np.ndarray, ends: np.ndarray) -> None:
-        """Refuse ids that decode to other texts, compared by hash; add up the hashes."""
-        hashes = list(map(xxhash.xxh3_64_intdigest, texts))
-        again = self.tokenizer.decode_batch(ids, ends)
-        for text, found, decoded in zip(texts, hashes, again, strict=True):
-            if found != xxhash.xxh3_64_intdigest(decoded):
+        """Refuse ids that decode to other texts; add up the hashes of the texts."""
+        for text, decoded in zip(texts, self.tokenizer.decode_batch(ids, ends), strict=True):
+            if text != decoded:
                 raise PrepareError(
                     f"a document is not the same text after {self.tokenizer.name}: "
                     f"{_difference(text, decoded)}",
                     hint="that tokenizer changes texts (its normalizer, or characters it does not "
                     "know); prepare the text itself with it",
                 )
+        hashes = map(xxhash.xxh3_64_intdigest, texts)
         self.counts["text_hash"] = (self.counts["text_hash"] + sum(hashes)) % (1 << 64)
 
     def _refuse_doubled_begin(self, texts: list[bytes], flags: np.ndarray, ids: np.ndarray) -> None:
