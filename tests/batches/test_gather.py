@@ -10,7 +10,7 @@ import pytest
 import tokenmill
 from tokenmill import BatchLoader, Mixture
 from tokenmill.batches.gather import RowReader, check_dtype
-from tokenmill.batches.rows.joint_maps import JointMaps
+from tokenmill.batches.rows.joint_maps import JointMaps, sliding_windows, take_windows
 from tokenmill.dataset import from_array
 from tokenmill.errors import CorruptShardError, FormatError
 
@@ -242,3 +242,18 @@ def test_the_vocabulary_of_gpt2_is_not_built_to_know_its_size(tmp_path, monkeypa
     monkeypatch.setattr("tokenmill.tokens.vocabulary.Vocabulary.__init__", None)
 
     next(BatchLoader(data, batch_size=8, block_size=33))
+
+
+def test_rows_of_a_map_that_is_not_aligned_are_taken_without_a_copy_of_it(tmp_path):
+    """A terabyte would not fit into memory; the tokens begin at an odd byte, as after a header."""
+    path = tmp_path / "sparse.bin"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+        file.seek(1 + 2 * 5000)
+        file.write(np.arange(1, 34, dtype="<u2").tobytes())
+    tokens = np.ndarray((1 << 39) - 8, "<u2", np.memmap(path, np.uint8, "r"), 1)
+    assert not tokens.flags.aligned
+
+    rows = take_windows(sliding_windows(tokens, 33), np.array([5000, 0, (1 << 39) - 100]))
+
+    assert rows.tolist() == [list(range(1, 34)), [0] * 33, [0] * 33]

@@ -26,10 +26,11 @@ def take_windows(windows: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """windows[starts], in 0.86 of the time.
 
     First and last tokens are read before the rest: their places are known, so that the processor
-    waits for many of them at once. To copy row after row it waits for each.
+    waits for many of them at once. To copy row after row it waits for each. Not by `take`: where a
+    map is not aligned, that copies all of it.
     """
-    windows[:, 0].take(starts)
-    windows[:, -1].take(starts)
+    for column in (0, -1):
+        _ = windows[:, column][starts]
     taken: np.ndarray = windows[starts]
     return taken
 
