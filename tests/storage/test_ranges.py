@@ -13,6 +13,7 @@ import tokenmill
 from tokenmill.errors import CorruptShardError
 from tokenmill.order.blocks import Blocks
 from tokenmill.storage import objects
+from tokenmill.tokenfiles.remote.pieces_ahead import PiecesAhead
 
 MIB = 1 << 20
 _made = {}
@@ -352,3 +353,22 @@ def test_a_damaged_frame_in_a_store_is_never_used(dataset, bucket, tmp_path):
     np.testing.assert_array_equal(data[:100], tokenmill.open(folder)[:100])
     with pytest.raises(CorruptShardError, match=r"frame 0 of .*shard_00001\.bin\.zst"):
         data[2_000_000:2_000_010]
+
+
+def test_a_file_that_came_while_an_announcement_was_made_is_not_asked_for_in_blocks(
+    dataset, moto_port, endpoint
+):
+    address, _ = dataset
+    files = tokenmill.open(address).files
+    with Proxy(moto_port) as proxy:
+        endpoint(proxy.address)
+        ahead = PiecesAhead(files)
+        ahead.forget_files()
+        with ahead.lend(0):
+            pass  # it comes, after somebody saw that it is not here
+        ahead.expect([*ahead.blocks(0, 0, 3 * MIB), *ahead.blocks(1, 0, MIB)])
+
+        assert ahead.read(0, 0, 10) is None
+        assert ahead.read(1, 0, 10) is not None
+        endpoint()
+    assert {path.rsplit("/", 1)[1] for path in ranges(proxy, "/shard_")} == {"shard_00001.bin"}

@@ -72,13 +72,19 @@ class PiecesAhead:
         first = start - start % BLOCK_BYTES
         return [self.block(file, byte) for byte in range(first, stop, BLOCK_BYTES)]
 
+    def forget_files(self) -> None:
+        """The caller looks anew at which files are in the cache. One that comes from now on is not
+        fetched in pieces, even if it was not there yet when the caller looked."""
+        self._check_process()
+        with self._lock:
+            self._came_whole.clear()
+
     def expect(self, pieces: Iterable[Piece]) -> None:
         """These come next, in this order, as often as they are here. What was announced before and
         has not begun is dropped; what has arrived is kept while there is room."""
         self._check_process()
         with self._lock:
             self._uses, self._waiting = Counter(pieces), deque()
-            self._came_whole.clear()
             for piece in [each for each in self._begun if each not in self._uses]:
                 is_dropped = not self._comes_whole(piece) and self._begun[piece].cancel()
                 if is_dropped or not piece.is_block:
@@ -120,21 +126,22 @@ class PiecesAhead:
         self._check_process()
         with self._lock:
             self._lent.add(file)
-            blocks = {
-                piece.start // BLOCK_BYTES: answer
-                for piece, answer in self._begun.items()
-                if piece.file == file and piece.is_block
-            }
+            begun = self._begun_blocks(file)
+            blocks = {piece.start // BLOCK_BYTES: self._begun[piece] for piece in begun}
+        is_here = False
         try:
             yield Held(self._stored(file), blocks)
+            is_here = True
         finally:
             with self._lock:
                 self._lent.discard(file)
-        with self._lock:  # it is here now
-            self._came_whole.add(file)
-            for piece in [piece for piece in self._begun if piece.file == file]:
-                if piece.is_block:
-                    self._drop(piece)
+                if is_here:
+                    self._came_whole.add(file)
+                    for piece in self._begun_blocks(file):
+                        self._drop(piece)
+
+    def _begun_blocks(self, file: int) -> list[Piece]:
+        return [piece for piece in self._begun if piece.file == file and piece.is_block]
 
     def _check_process(self) -> None:
         if self._pid != os.getpid():
@@ -145,7 +152,7 @@ class PiecesAhead:
             self._uses[piece] -= 1
             answer = self._begun.get(piece)
             if answer is None:
-                if self._comes_whole(piece):
+                if self._is_needless(piece):
                     return None
                 self._make_room(piece)
                 answer = self._begin(piece, 0.0)
@@ -163,12 +170,15 @@ class PiecesAhead:
     def _comes_whole(self, piece: Piece) -> bool:
         return piece.is_block and piece.file in self._lent
 
+    def _is_needless(self, piece: Piece) -> bool:
+        return piece.file in self._came_whole or self._comes_whole(piece)
+
     def _begin_more(self) -> None:
         most = BESIDE_FILES if self._lent else UNDER_WAY
         while self._waiting and self._under_way < most:
             piece = self._waiting[0]
-            is_needless = piece.file in self._came_whole or self._comes_whole(piece)
-            if is_needless or piece in self._begun or not self._uses[piece]:
+            is_begun = piece in self._begun
+            if is_begun or self._is_needless(piece) or not self._uses[piece]:
                 self._waiting.popleft()
                 continue
             if not self._make_room(piece):

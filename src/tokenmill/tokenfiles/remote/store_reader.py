@@ -84,6 +84,7 @@ class StoreReader(ShardReader):
         self._knows_what_comes = True
         soon = shards[:ROWS_LOOKED_AT] if spread is Spread.EVERYWHERE else shards
         needed = list(dict.fromkeys(soon.tolist()))
+        self._pieces_ahead.forget_files()  # before we look
         names = self.cache.names()
         here = {i for i in needed if self._wanted(i).digest in names or self._is_unhashed_here(i)}
         self._here = set(here)  # files may have been evicted
