@@ -90,8 +90,11 @@ class Vocabulary:
     def check(self, ids: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
         """These ids, flat; one that is not in the vocabulary is a ValueError."""
         flat = np.asarray(ids).ravel()
+        is_signed = flat.dtype.kind == "i"
         if not flat.size or (
-            not self._has_gaps and int(flat.max()) < self.size and int(flat.min()) >= 0
+            not self._has_gaps
+            and int(flat.max()) < self.size
+            and not (is_signed and int(flat.min()) < 0)
         ):
             return flat
         bad = (flat < 0) | (flat >= self.size)

@@ -68,7 +68,9 @@ def clean(
         first = _BREAK + _EDGE if at_start else _BREAK
         last = _EDGE + _BREAK if at_end else _BREAK
         if stop - start > 1:
-            whole = _clean_window(b"".join([first, _BREAK.join(texts[start:stop]), last]))
+            is_ascii = all(map(bytes.isascii, texts[start:stop]))
+            whole = b"".join([first, _BREAK.join(texts[start:stop]), last])
+            whole = _clean_window(whole, is_ascii=is_ascii)
         else:
             whole = _clean_one(texts[start], first, last)
         if at_start or at_end:
@@ -103,14 +105,19 @@ def _clean_one(text: bytes, first: bytes, last: bytes) -> bytes:
         start = stop
     windows[0] = first + windows[0]
     windows[-1] += last
-    windows = [_clean_window(window) for window in windows]
+    is_ascii = text.isascii()
+    windows = [_clean_window(window, is_ascii=is_ascii) for window in windows]
     windows[0] = windows[0][1:]
     windows[-1] = windows[-1][:-1]
     return b"".join(windows)
 
 
-def _clean_window(text: bytes) -> bytes:
-    return _squeeze_newlines(_squeeze_blanks(nfc(_delete_controls(text))))
+def _clean_window(text: bytes, *, is_ascii: bool) -> bytes:
+    """A window of texts that are ASCII, or not; with breaks around each text."""
+    text = _delete_ascii_controls(text)
+    if not is_ascii:
+        text = nfc(_delete_other_controls(text))
+    return _squeeze_newlines(_squeeze_blanks(text))
 
 
 def join_edge(before: bytes, head: bytes) -> bytes:
@@ -127,22 +134,22 @@ def join_edge(before: bytes, head: bytes) -> bytes:
     return head[max(0, newlines - max(0, most - run)) :]
 
 
-def _delete_controls(text: bytes) -> bytes:
-    """Rules 1 to 3."""
-    if b"\r" in text:
-        text = text.replace(b"\r", b"")
+def _delete_ascii_controls(text: bytes) -> bytes:
+    """Rules 2 and 3, of ASCII."""
     data = np.frombuffer(text, np.uint8)
-    # All below 0x20 are counted, then newlines and tabs: ten times as quick as deleting them.
-    low = np.count_nonzero(data < 0x20) - np.count_nonzero(data == _NEWLINE)
-    tabs = np.count_nonzero(data == _TAB) if b"\t" in text else 0
-    if low != tabs or b"\x7f" in text:
-        text = text.translate(None, _CONTROLS)
-    if not text.isascii():
-        data = np.frombuffer(text, np.uint8)
-        if b"\xc2" in text and (data[np.flatnonzero(data == 0xC2) + 1] < 0xA0).any():
-            text = _CONTROLS_2.sub(b"", text)
-        if b"\xef" in text and b"\xef\xbb\xbf" in text:
-            text = text.replace(b"\xef\xbb\xbf", b"")
+    # Most texts have none. With 11 less, those above the newline are the lowest of all bytes.
+    if data.min() < _TAB or (data - np.uint8(11)).min() < 0x20 - 11 or b"\x7f" in text:
+        return text.translate(None, _CONTROLS)
+    return text
+
+
+def _delete_other_controls(text: bytes) -> bytes:
+    """Rule 1, and the rest of rule 3."""
+    data = np.frombuffer(text, np.uint8)
+    if b"\xc2" in text and (data[np.flatnonzero(data == 0xC2) + 1] < 0xA0).any():
+        text = _CONTROLS_2.sub(b"", text)
+    if b"\xef" in text and b"\xef\xbb\xbf" in text:
+        text = text.replace(b"\xef\xbb\xbf", b"")
     return text
 
 
