@@ -109,7 +109,7 @@ def _order(values: np.ndarray) -> np.ndarray:
     if np.count_nonzero(values[1:] < values[:-1]) * _LONG_RUN < len(values):
         return values.argsort(kind="stable")
     _, *digits = np.ascontiguousarray(values.view("<u2").reshape(-1, 4).T)
-    order = digits[0].argsort(kind="stable")
+    order: np.ndarray = digits[0].argsort(kind="stable")
     for digit in digits[1:]:
         order = order.take(digit.take(order).argsort(kind="stable"))
     return order
