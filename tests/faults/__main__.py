@@ -9,6 +9,7 @@
  mutate.py       ways to damage a file
  readers.py      everything that reads a file
  tokenizer_files.py  tokenizers in files, for the readers
+ tokenizer_parts.py  a tokenizer.json of parts drawn by chance
  served.py       the same for what a server sends, and for work that was stopped
  fuzz.py         damaged files for all readers
  attacks.py      attacks on `tokenmill view`

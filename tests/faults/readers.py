@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from faults import served, tokenizer_files
+from faults import served, tokenizer_files, tokenizer_parts
 from faults.mutate import mutate
 from faults.tokenizer_files import only_file
 from formats.conformance import DATA, DOCUMENTS
@@ -345,6 +345,13 @@ READERS = {
             tokenizer_files.make_pieces_json,
             tokenizer_files.read_tokenizer_json,
             ("tokenizers",),
+        ),
+        Reader(
+            "tokenizer.json of any parts",
+            tokenizer_parts.make,
+            tokenizer_parts.read,
+            ("tokenizers",),
+            mutate=tokenizer_parts.mutate_parts,
         ),
         Reader("checkpoint", _make_checkpoint, _read_checkpoint, ("tokenmill.train.checkpoint",)),
         Reader("loader state", _make_loader_state, _read_loader_state),

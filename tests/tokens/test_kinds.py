@@ -10,12 +10,14 @@ import sentencepiece
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from special_tokens import byte_letters
 from tokenizers import normalizers, pre_tokenizers
 
 from tokenmill.errors import BadInputError, FormatError
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer, chars_of
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
 from tokenmill.tokens.load_tokenizer import from_state, load
+from tokenmill.tokens.tokenizer_json import spellings_of
 
 TEXT = (
     "The miller's wheel turns; we'll grind 1234 sacks a day.\n\n"
@@ -484,3 +486,21 @@ def test_a_batch_is_decoded_into_its_texts_however_many_ids_it_has():
         ids, ends = tokenizer.encode_batch(few)
         assert tokenizer.decode_batch(ids, ends) == few
         assert tokenizer.decode(ids) == b"".join(few)
+
+
+LETTERS = {letter: byte for byte, letter in byte_letters().items()}
+NO_LETTERS = " \x00\x7f\xa0\xad\u0144\u2581\ud800\U0001f33e"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text(st.sampled_from([*LETTERS, *NO_LETTERS * 4]), max_size=5), unique=True))
+def test_byte_level_spellings_are_bytes_and_others_are_their_text(texts):
+    model = {"type": "BPE", "vocab": {text: n for n, text in enumerate([*texts, "filled"])}}
+    tree = {"model": model, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}}
+
+    found = spellings_of(tree, "tokenizer.json")
+
+    for number, text in enumerate(texts):
+        known = [LETTERS.get(letter) for letter in text]
+        as_text = text.encode("utf-8", "surrogatepass")
+        assert found[number] == (as_text if None in known else bytes(known))

@@ -1,10 +1,12 @@
 """Tokenizer files and states that nobody vouches for: a clear error, before memory is taken."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import tokenizers
+from special_tokens import byte_letters
 from tokenizers import models, pre_tokenizers
 
 from tokenmill.errors import FormatError, TokenmillError
@@ -102,6 +104,108 @@ def test_merges_without_their_prefix_never_reach_the_library_that_they_end(tmp_p
 
     with pytest.raises(FormatError, match="does not continue with '##'"):
         load(str(tmp_path / "tokenizer.json"))
+
+
+def byte_level(tmp_path, added=(), normalizer=None, decoder=None):
+    """A tokenizer.json of single bytes; `added` tokens have the ids from 257 on, or their own."""
+    vocab = {letter: number for number, letter in byte_letters().items()} | {"<unk>": 256}
+    end = {"content": "</s>", "id": 257, "special": True, "normalized": False}
+    tokens = [{"id": 258 + n, "normalized": True, **token} for n, token in enumerate(added)]
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "special"), False)
+    content = {
+        "added_tokens": [{**flags, **token} for token in (end, *tokens)],
+        "normalizer": normalizer,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True},
+        "decoder": decoder,
+        "model": {"type": "BPE", "vocab": vocab, "merges": []},
+    }
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    return str(tmp_path / "tokenizer.json")
+
+
+def replace(old, new):
+    return {"type": "Replace", "pattern": {"String": old}, "content": new}
+
+
+def sequence(*steps):
+    return {"type": "Sequence", "normalizers": list(steps), "decoders": list(steps)}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        replace(" ", "a" * 5000),
+        {"type": "Prepend", "prepend": "a" * 5000},
+        sequence(*(replace(letter, following * 4) for letter, following in pairwise("abcdef"))),
+        sequence(replace(" ", "xy"), replace("yx", "z" * 40), replace("z", "a" * 40)),
+        sequence(*[{"type": "Replace", "pattern": {"Regex": "."}, "content": "b" * 9}] * 40),
+    ],
+)
+def test_steps_that_make_gigabytes_of_a_text_are_refused(tmp_path, steps):
+    """`tokenizers` takes all memory there is."""
+    for part in ("normalizer", "decoder"):
+        with pytest.raises(FormatError, match=f"its {part} makes more than 64 characters of one"):
+            load(byte_level(tmp_path, **{part: steps}))
+
+
+def test_steps_that_leave_a_text_about_as_long_are_used(tmp_path):
+    steps = [replace(f"{letter}{letter}", f"-{letter}{letter}{letter}-") for letter in "abcdefghij"]
+
+    path = byte_level(tmp_path, normalizer=sequence(*steps, replace("\n", "[newline]")))
+    assert_same_ids(path, "aa\nbb")
+
+
+def assert_same_ids(path, text):
+    package = tokenizers.Tokenizer.from_file(path)
+    expected = package.encode(text, add_special_tokens=False).ids
+    assert load(path).encode(text).tolist() == expected
+
+
+@pytest.mark.parametrize("normalizer", [{"type": "Strip", "strip_left": True, "strip_right": True}])
+def test_an_added_token_of_which_nothing_is_left_is_refused(tmp_path, normalizer):
+    """`tokenizers` finds it again and again, until there is no memory left."""
+    path = byte_level(tmp_path, [{"content": "\n\n"}], normalizer)
+    with pytest.raises(FormatError, match=r"leaves nothing of its added token '\\n\\n'"):
+        load(path)
+
+    assert_same_ids(byte_level(tmp_path, [{"content": "\n\n"}]), "a\n\nb")
+
+
+@pytest.mark.parametrize("token", [{"id": 256}, {"id": 300}, {"content": "a"}])
+def test_an_added_token_that_the_package_gives_another_id_is_refused(tmp_path, token):
+    """Its text would be that of another token."""
+    path = byte_level(tmp_path, [{"content": "<mill>", **token}])
+
+    with pytest.raises(
+        FormatError, match=r"gives the added token '.*' the id .*, but `tokenizers`"
+    ):
+        load(path)
+
+
+def test_added_tokens_of_which_the_package_finds_one_by_chance_are_refused(tmp_path):
+    tokens = [{"content": "<Mill>"}, {"content": "<mill>"}]
+    with pytest.raises(FormatError, match="'<Mill>' and '<mill>'"):
+        load(byte_level(tmp_path, tokens, {"type": "Lowercase"}))
+
+    assert_same_ids(byte_level(tmp_path, tokens), "<Mill><mill>")
+
+
+@pytest.mark.parametrize(("token", "backend"), [("  A", "tokenizers"), ("  ", "gigatoken")])
+def test_added_tokens_are_looked_for_in_the_normalized_text(tmp_path, token, backend):
+    path = byte_level(tmp_path, [{"content": token}], {"type": "NFC"})
+
+    assert load(path).backend == backend
+    assert_same_ids(path, "A  A\u0301  \u0301;  \u037e")
+
+
+@pytest.mark.parametrize(("token", "backend"), [("  ", "tokenizers"), ("--", "gigatoken")])
+def test_added_tokens_that_take_the_spaces_next_to_them_leave_tokens_of_spaces(
+    tmp_path, token, backend
+):
+    path = byte_level(tmp_path, [{"content": "<mill>", "rstrip": True}, {"content": token}])
+
+    assert load(path).backend == backend
+    assert_same_ids(path, "a<mill>  b <mill> --")
 
 
 def test_what_libraries_raise_is_an_error_of_ours():

@@ -15,7 +15,7 @@ What text means here:
 import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from tokenmill.errors import (
     TokenizerMismatchError,
 )
 from tokenmill.tokens.cuts import pieces_of
-from tokenmill.tokens.encoders.fast_forms import byte_level_splits, fast_form
+from tokenmill.tokens.encoders.fast_forms import byte_level_splits, fast_form, finds_added_tokens
 from tokenmill.tokens.encoders.gigatoken import (
     PIECE_BYTES,
     Encoder,
@@ -174,6 +174,7 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> HuggingFaceTokeni
         raise FormatError(f"{path} is not a tokenizer.json: {error}") from None
     number, text = _end_of_text(parse(content, str(path)), end_of_text, str(path))
     found = HuggingFaceTokenizer(path.name, content, number, text, "tokenizers")
+    _check_added(found, str(path))
     return found._with_backend(_choose_backend(found))
 
 
@@ -232,9 +233,31 @@ def _end_of_text(
     )
 
 
+def _check_added(tokenizer: HuggingFaceTokenizer, where: str) -> None:
+    """Refuse added tokens that `tokenizers` gives other ids, or one of two by chance."""
+    slow, by_text = tokenizer._slow, dict[str, str]()
+    for token in tokenizer._tree.get("added_tokens") or []:
+        text, number = token["content"], token["id"]
+        found = slow.token_to_id(text)
+        if found not in (None, number):
+            raise FormatError(
+                f"{where} gives the added token {text!r:.60} the id {number}, but `tokenizers` "
+                f"counts it as {found}: another token has its id, or ids are left out"
+            )
+        if slow.normalizer is not None and token.get("normalized", True):
+            normal = slow.normalizer.normalize_str(text)
+            if by_text.setdefault(normal, text) != text:
+                raise FormatError(
+                    f"{where} has two added tokens that are the same to its normalizer: "
+                    f"{by_text[normal]!r:.60} and {text!r:.60}"
+                )
+
+
 def _choose_backend(tokenizer: HuggingFaceTokenizer) -> str:
     """gigatoken if it has this form and gives the ids of `tokenizers` for every probe."""
     added = [str(token["content"]) for token in tokenizer._tree.get("added_tokens") or []]
+    if not finds_added_tokens(tokenizer._tree):
+        return "tokenizers"
     try:
         differs = first_difference(
             tokenizer._fast, tokenizer._encode_slowly, PROBES + in_context(added)
@@ -269,9 +292,28 @@ def _build_slow(content: str, end_of_text_id: int, where: str) -> Any:
         from tokenizers import Tokenizer
     except ImportError:
         raise MissingExtraError(where, package="tokenizers", extra="tokenizers") from None
+    tree = _with_special_end(content, end_of_text_id)
     with failures_of("tokenizers", f"read {where}"):
-        tokenizer = Tokenizer.from_str(json.dumps(_with_special_end(content, end_of_text_id)))
+        _check_normalized(tree, where, Tokenizer.from_str)
+        tokenizer = Tokenizer.from_str(json.dumps(tree))
         tokenizer.no_truncation()
         tokenizer.no_padding()
         tokenizer.encode_special_tokens = True
     return tokenizer
+
+
+def _check_normalized(tree: dict[str, Any], where: str, build: Callable[[str], Any]) -> None:
+    """Refuse added tokens of which nothing is left: `tokenizers` would find them for ever."""
+    added = [token for token in tree.get("added_tokens") or [] if token.get("normalized", True)]
+    if not added or not tree.get("normalizer"):
+        return
+    nothing = {"type": "BPE", "vocab": {}, "merges": []}
+    alone = build(
+        json.dumps({**tree, "model": nothing, "added_tokens": [], "post_processor": None})
+    )
+    for token in added:
+        if not alone.normalizer.normalize_str(token["content"]):
+            raise FormatError(
+                f"{where}: the normalizer leaves nothing of its added token "
+                f"{token['content']!r:.60}"
+            )

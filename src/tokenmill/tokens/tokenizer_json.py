@@ -3,7 +3,10 @@
 import functools
 import json
 import re
+from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from tokenmill.errors import FormatError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
@@ -13,6 +16,8 @@ from tokenmill.tokens.vocabulary import bytes_of_piece, check_ids
 
 # Options of BPE that change ids.
 _OPTIONS = ("dropout", "byte_fallback", "continuing_subword_prefix", "end_of_word_suffix")
+MOST_GROWTH = 64  # characters that a normalizer or decoder may put in the place of one
+NO_BYTE = 256  # in the table of byte letters
 
 
 def parse(content: str, where: str) -> dict[str, Any]:
@@ -25,7 +30,35 @@ def parse(content: str, where: str) -> dict[str, Any]:
     if not isinstance(tree, dict) or not isinstance(model, dict) or "vocab" not in model:
         raise FormatError(f"{where} is JSON, but not a tokenizer.json: it has no model.vocab")
     _check_prefix(model, where)
+    for part, key in (("normalizer", "normalizers"), ("decoder", "decoders")):
+        _check_growth(steps_of(tree.get(part), key), f"{where}: its {part}")
     return tree
+
+
+def _check_growth(steps: list[dict[str, Any]], where: str) -> None:
+    """Refuse steps that would make gigabytes of a short text, one alone or several in turn."""
+    for number, step in enumerate(steps):
+        text = 2 * str(step.get("content") or step.get("prepend") or "")  # next to another one
+        for later in steps[number + 1 :]:
+            text = _replaced(text, later)
+        if len(text) > 2 * MOST_GROWTH:
+            raise FormatError(
+                f"{where} makes more than {MOST_GROWTH} characters of one, with the step "
+                f"{json.dumps(step)[:80]}"
+            )
+
+
+def _replaced(text: str, step: dict[str, Any]) -> str:
+    """A text after a later step, or as much of it as is too long anyway."""
+    pattern, content = step.get("pattern"), step.get("content")
+    if not isinstance(pattern, dict) or not isinstance(content, str):
+        return text
+    found = pattern.get("String")
+    if isinstance(found, str):
+        text = text.replace(found, content[: 2 * MOST_GROWTH + 1])
+    elif len(content) > 1:
+        text = content[: 2 * MOST_GROWTH + 1] * len(text)  # an expression may match any letter
+    return text[: 2 * MOST_GROWTH + 1]
 
 
 def _check_prefix(model: dict[str, Any], where: str) -> None:
@@ -91,12 +124,13 @@ def _keeps_cuts(normalizer: Any) -> bool:
 def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
     """id -> bytes. Byte-level spellings become the bytes they mean, others their UTF-8."""
     vocab = tree["model"]["vocab"]
-    to_bytes = _from_byte_level if is_plain_byte_level(tree) else _from_text
     try:
-        if isinstance(vocab, dict):
-            spellings = {int(number): to_bytes(text) for text, number in vocab.items()}
-        else:
-            spellings = {number: to_bytes(entry[0]) for number, entry in enumerate(vocab)}
+        is_table = isinstance(vocab, dict)
+        texts = list(vocab) if is_table else [entry[0] for entry in vocab]
+        numbers = map(int, vocab.values()) if is_table else range(len(texts))
+        is_plain = is_plain_byte_level(tree)
+        spelled = _all_from_byte_level(texts) if is_plain else map(_from_text, texts)
+        spellings = dict(zip(numbers, spelled, strict=True))
         for token in tree.get("added_tokens") or []:
             spellings[int(token["id"])] = _from_text(token["content"])
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -117,6 +151,21 @@ def bytes_of_spelling(tree: dict[str, Any], spelling: str) -> bytes:
 
 def _from_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def _all_from_byte_level(texts: list[str]) -> list[bytes]:
+    """`_from_byte_level` of each: joined, looked up in one table, and cut again."""
+    joined = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<u4")
+    table = np.full(0x100 + 256, NO_BYTE, np.uint16)
+    table[[ord(letter) for letter in byte_letters()]] = list(byte_letters().values())
+    found = table.take(joined, mode="clip")
+    others = np.concatenate([[0], np.cumsum(found == NO_BYTE)])
+    ends = np.cumsum([0, *map(len, texts)])
+    data, cuts = found.astype(np.uint8).tobytes(), ends.tolist()
+    spellings = [data[start:end] for start, end in pairwise(cuts)]
+    for number in np.flatnonzero(np.diff(others[ends])).tolist():
+        spellings[number] = _from_byte_level(texts[number])
+    return spellings
 
 
 def _from_byte_level(text: str) -> bytes:

@@ -73,7 +73,7 @@ class PiecesAhead:
         return [self.block(file, byte) for byte in range(first, stop, BLOCK_BYTES)]
 
     def forget_files(self) -> None:
-        """The caller looks anew at which files are in the cache. One that comes from now on is not
+        """The caller looks again at which files are in the cache. One that comes from now on is not
         fetched in pieces, even if it was not there yet when the caller looked."""
         self._check_process()
         with self._lock:

@@ -5,6 +5,8 @@ are looked at here. What has a fast form is then compared with `tokenizers` on m
 is a reason to try, never to trust.
 """
 
+import re
+from itertools import compress
 from typing import Any, NamedTuple
 
 from tokenmill.tokens.encoders.split_patterns import (
@@ -16,6 +18,8 @@ from tokenmill.tokens.encoders.split_patterns import (
 Tree = dict[str, Any]
 # Options of BPE that change ids, and that gigatoken does not look at.
 _UNKNOWN_OPTIONS = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
+# ASCII that no normal form makes of another character, and at whose end no mark is joined.
+_NEVER_COMPOSED = re.compile(r"[^;`K\x80-\U0010ffff]*[^;`A-Za-z<=>\x80-\U0010ffff]")
 _BYTE_PIECES = {f"<0x{byte:02X}>" for byte in range(256)}
 
 
@@ -47,6 +51,23 @@ def fast_form(tree: Tree) -> FastForm | None:
     if pattern.in_pairs and added:
         return None  # a token with three digits in it would be cut
     return FastForm(_with_splits(tree, pattern), False, pattern.in_pairs)
+
+
+def finds_added_tokens(tree: Tree) -> bool:
+    """Whether gigatoken is sure to find added tokens where `tokenizers` does.
+
+    It looks for them before it normalizes: `A` with an accent after it has one. And a token that
+    takes the spaces next to it takes them from a token of spaces. Probes do not see either.
+    """
+    added = [token for token in tree.get("added_tokens") or [] if not token.get("special")]
+    texts = [str(token["content"]) for token in added]
+    strips = any(token.get("lstrip") or token.get("rstrip") for token in added)
+    if strips and any(text != text.strip() for text in texts):
+        return False
+    if not tree.get("normalizer") or tree["model"].get("byte_fallback"):
+        return True  # SentencePiece's normalizers change nothing but spaces
+    normalized = [token.get("normalized", True) for token in added]
+    return all(map(_NEVER_COMPOSED.fullmatch, compress(texts, normalized)))
 
 
 def steps_of(part: Any, key: str) -> list[Tree]:
