@@ -46,7 +46,7 @@ _EDGE = b"\xfe"
 _WINDOW_BYTES = 1 << 16  # larger ones make the allocator ask the system for pages again and again
 _SAFE_PLACE = re.compile(rb"\n(?=[!-~])|[!-~](?= [!-~])")
 _CONTROLS = bytes(set(range(0x20)) - {9, 10} | {0x7F})
-_FEW = 200  # below one in so many bytes that go, they are looked for one by one
+_FEW = 60  # below one in so many bytes that go, they are marked and looked for one by one
 _RARE = 100  # below one character that NFC may change in so many bytes, words are picked out
 _NFC_RANGES = [(0x300, 0x3400), (0xA000, 0xAC00), (0xF900, 0x20000), (0x2F800, 0x2FA20)]
 _CONTROLS_2 = re.compile(rb"\xc2[\x80-\x9f]")
@@ -231,22 +231,24 @@ def _squeeze_blanks(text: bytes) -> bytes:
     """Rules 5 and 6: runs of spaces and tabs become one space, and none at the end of a line."""
     data = np.frombuffer(text, np.uint8)
     has_tabs = b"\t" in text
-    gone = data[:-1] == _SPACE
+    gone = data == _SPACE
     if has_tabs:
-        gone |= data[:-1] == _TAB
+        gone |= data == _TAB
     # Goes if a blank, a newline or a break follows. No other byte up to 0x20 is left by now,
     # and adding one makes 0xFF zero: one comparison for all four.
-    gone &= (data[1:] + np.uint8(1)) <= _SPACE + 1
+    gone[:-1] &= (data[1:] + np.uint8(1)) <= _SPACE + 1
+    gone[-1] = False
     num_gone = np.count_nonzero(gone)
     if not num_gone:
         return text
     if has_tabs:
         # What is left of a run is its last blank; let it be a space.
         data = data.copy()
-        data[1:][gone & (data[1:] == _TAB)] = _SPACE
+        data[1:][gone[:-1] & (data[1:] == _TAB)] = _SPACE
     if num_gone * _FEW < len(data):
-        return _delete(data, np.flatnonzero(gone))
-    left: bytes = data[np.append(~gone, True)].tobytes()
+        marks = gone.view(np.uint8) * np.uint8(_DELETED[0])
+        return _without_marked(data | marks)  # has the bits of both blanks
+    left: bytes = data[~gone].tobytes()
     return left
 
 
@@ -261,11 +263,13 @@ def _squeeze_newlines(text: bytes) -> bytes:
 
 
 def _delete(data: npt.NDArray[np.uint8], places: npt.NDArray[np.int64]) -> bytes:
-    """The data without the bytes at these few places.
-
-    Marked and replaced: one byte is what `bytes.replace` finds fastest. Where many go, as the
-    indentation of source code does, a boolean index takes half the time.
-    """
+    """The data without the bytes at these few places."""
     data = data.copy()
     data[places] = _DELETED[0]
+    return _without_marked(data)
+
+
+def _without_marked(data: npt.NDArray[np.uint8]) -> bytes:
+    """One byte is what `bytes.replace` finds fastest. Where many go, as the indentation of source
+    code does, a boolean index takes half the time."""
     return data.tobytes().replace(_DELETED, b"")
