@@ -9,7 +9,9 @@ import tiktoken
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from special_tokens import write_tokenizer
 
+from tokenmill.base.human import human_bytes
 from tokenmill.cli import tokenmill
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.look.tokenizers.compare_tokenizers import compare_tokenizers
@@ -78,6 +80,14 @@ def test_words_are_runs_of_letters_or_characters_where_no_spaces_are_written():
     }
 
 
+def test_marks_are_no_words_and_every_emoji_is_one():
+    thai = "\u0e01\u0e34\u0e48\u0e07 \u0e17\u0e35\u0e48"  # 3 letters, 4 marks
+    farmer, heart, flag = "\U0001f468\u200d\U0001f33e", "\u2764\ufe0f", "\U0001f1e9\U0001f1ea"
+    found = ScriptCutter().cut([text.encode() for text in (thai, farmer, heart, flag, "1\u00ba")])
+
+    assert found.words == {"Thai": 3, "Emoji": 2 + 1 + 2, "Latin": 1}
+
+
 def test_a_space_before_a_word_goes_with_the_word():
     found = ScriptCutter().cut(["mill \u0434\u0430, ok".encode()])
 
@@ -112,6 +122,16 @@ def test_a_sample_of_a_large_input_has_about_its_size_and_all_files(texts):
 
     assert 1 << 19 < found.text_bytes < 1 << 21
     assert {"Latin", "Cyrillic", HAN} <= {figures.script for figures in found.scripts}
+
+
+def test_an_input_as_small_as_the_sample_is_read_whole_whatever_its_lines(texts):
+    lines = [RUSSIAN.strip() * count for count in (10, 30_000, 20, 500)]
+    (texts / "long.txt").write_text("\n".join(lines), "utf-8")
+    size = sum(path.stat().st_size for path in texts.glob("*.txt"))
+
+    found = compare_tokenizers("gpt2", "bytes", texts, sample=size)
+
+    assert found.text_bytes == found.bytes_in == size
 
 
 def test_mistakes_are_named(texts):
@@ -181,7 +201,41 @@ class TestCommand:
         html = page.read_text("utf-8")
         assert html.count("<svg") >= 6
         assert f"{found.tokenizers[0].tokens:,}" in html
-        assert "Cyrillic: gpt2" in html
+        bar = r"<th>Cyrillic</th>.*?<td>([\d.]+)</td>.*?<span[^>]*>(.*?)</span>.*?<td>([\d.]+)</td>"
+        shown = re.findall(bar, html)  # in both plots
+        num_bytes, tokens = cyrillic.text_bytes, cyrillic.tokens
+        assert shown == [
+            (
+                f"{tokens[0] / 200:.2f}",
+                f"200 words, {human_bytes(num_bytes)}",
+                f"{tokens[1] / 200:.2f}",
+            ),
+            (
+                f"{num_bytes / tokens[0]:.2f}",
+                human_bytes(num_bytes),
+                f"{num_bytes / tokens[1]:.2f}",
+            ),
+        ]
         assert "http" not in html.replace("http-equiv", "").replace("http://www.w3.org", "")
         values = json.loads(self.run("compare", "gpt2", "bytes", *inputs, "--json"))
         assert values["tokenizers"][1]["tokens"] == found.text_bytes
+
+    def test_columns_are_as_wide_as_the_longest_name(self, texts, tmp_path):
+        name = tmp_path / "a folder with a name of many words" / "tokenizer.json"
+        name.parent.mkdir()
+        write_tokenizer(name)
+
+        printed = self.run("compare", "gpt2", name, texts / "ru.txt").splitlines()[2:]
+
+        assert len({len(line) for line in printed}) == 1
+        assert printed[0].endswith(f"  {name}")
+
+    def test_a_script_of_a_few_characters_has_no_bars(self, texts):
+        (texts / "en.txt").write_text(ENGLISH * 200 + "\u0434", "utf-8")
+
+        self.run("compare", "gpt2", "bytes", texts / "en.txt", "--html", texts / "page.html")
+
+        html = (texts / "page.html").read_text("utf-8")
+        assert "<th>Latin</th>" in html
+        assert "<th>Cyrillic</th>" not in html
+        assert "less than 0.1 % of the text: Cyrillic." in html

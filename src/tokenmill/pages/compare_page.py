@@ -2,9 +2,13 @@
 
 from tokenmill.base.human import human_bytes, human_count, plural
 from tokenmill.base.markup import Html, join, tag, text
-from tokenmill.look.tokenizers.compare_tokenizers import Comparison
+from tokenmill.look.tokenizers.compare_tokenizers import Comparison, ScriptFigures
 from tokenmill.pages.elements import plots
 from tokenmill.pages.elements.html import cards, note, offline_page, section, table
+
+COLOURS = ("bar", "second")
+LEAST_SHARE = 1000  # a script with less than this part of the text has no bars
+Row = tuple[Html, float, str]
 
 
 def compare_page(found: Comparison) -> str:
@@ -18,14 +22,13 @@ def compare_page(found: Comparison) -> str:
             (f"bytes a token, {first.name}", f"{first.bytes_per_token:.2f}"),
             (f"bytes a token, {second.name}", f"{second.bytes_per_token:.2f}"),
             (
-                f"tokens of {second.name} to one of {first.name}",
+                f"tokens of {second.name} for each one of {first.name}",
                 f"{second.tokens / max(1, first.tokens):.3f}",
             ),
             ("tokens in both vocabularies", human_count(found.shared_tokens)),
         ),
         section("Side by side", _side_by_side(found)),
-        section("Tokens a word, by script", _by_script(found)),
-        section("Bytes a token, by script", _bytes_by_script(found)),
+        _by_script(found),
         tag("footer", note("Speed is that of one process on the machine that made this page.")),
     )
     return offline_page(f"{title} - tokenmill tokenizer compare", body)
@@ -37,35 +40,51 @@ def _lead(found: Comparison) -> str:
 
 
 def _side_by_side(found: Comparison) -> Html:
-    first, second = found.tokenizers
+    pair = found.tokenizers
     rows = [
-        ("family", first.family, second.family),
-        ("engine", first.engine, second.engine),
-        ("ids", f"{first.vocab_size:,}", f"{second.vocab_size:,}"),
-        ("ids used by this text", f"{first.used_ids:,}", f"{second.used_ids:,}"),
-        ("tokens", f"{first.tokens:,}", f"{second.tokens:,}"),
-        ("bytes a token", f"{first.bytes_per_token:.3f}", f"{second.bytes_per_token:.3f}"),
-        ("tokens a word", f"{first.tokens_per_word:.3f}", f"{second.tokens_per_word:.3f}"),
-        ("speed", *(f"{human_bytes(one.bytes_per_second)}/s" for one in found.tokenizers)),
+        ("family", *(one.family for one in pair)),
+        ("engine", *(one.engine for one in pair)),
+        ("ids", *(f"{one.vocab_size:,}" for one in pair)),
+        ("ids used by this text", *(_share(one.used_ids, one.vocab_size) for one in pair)),
+        (
+            "tokens in both",
+            *(_share(found.shared_tokens, one.vocab_size) for one in pair),
+        ),
+        ("tokens", *(f"{one.tokens:,}" for one in pair)),
+        ("bytes a token", *(f"{one.bytes_per_token:.3f}" for one in pair)),
+        ("tokens a word", *(f"{one.tokens_per_word:.3f}" for one in pair)),
+        ("speed", *(f"{human_bytes(one.bytes_per_second)}/s" for one in pair)),
     ]
-    return table(("", first.name, second.name), rows)
+    return table(("", *(one.name for one in pair)), rows, class_="pair")
+
+
+def _share(count: int, whole: int) -> str:
+    return f"{count:,} ({count / whole:.1%})"
 
 
 def _by_script(found: Comparison) -> Html:
-    rows = []
-    for script in found.scripts:
+    """Two plots over the same scripts; those of a few characters only are left out."""
+    first, second = found.tokenizers
+    key = note(
+        *(tag("i", class_="key"), first.name, " "),
+        *(tag("i", class_="key second"), second.name),
+    )
+    shown = [one for one in found.scripts if one.text_bytes * LEAST_SHARE >= found.text_bytes]
+    words, sizes = list[Row](), list[Row]()
+    for script in shown:
+        size = human_bytes(script.text_bytes)
         if script.words:
-            words = f"{plural(script.words, 'word')}, {human_bytes(script.text_bytes)}"
-            for one, value in zip(found.tokenizers, script.fertility, strict=True):
-                rows.append((text(f"{script.script}: {one.name}"), value, f"{value:.2f} ({words})"))
-    return plots.bars(rows) if rows else note("The text has no words.")
+            words += _two_rows(script, f"{plural(script.words, 'word')}, {size}", script.fertility)
+        sizes += _two_rows(script, size, script.bytes_per_token)
+    rare = ", ".join(one.script for one in found.scripts if one not in shown)
+    left_out = note(f"Not shown, less than 0.1 % of the text: {rare}.") if rare else None
+    return join(
+        section("Tokens a word, by script", key, plots.bars(words, COLOURS), left_out),
+        section("Bytes a token, by script", key, plots.bars(sizes, COLOURS), left_out),
+    )
 
 
-def _bytes_by_script(found: Comparison) -> Html:
-    rows = []
-    for script in found.scripts:
-        for one, tokens in zip(found.tokenizers, script.tokens, strict=True):
-            value = script.text_bytes / max(1, tokens)
-            label = text(f"{script.script}: {one.name}")
-            rows.append((label, value, f"{value:.2f} ({plural(tokens, 'token')})"))
-    return plots.bars(rows)
+def _two_rows(script: ScriptFigures, below: str, values: tuple[float, float]) -> list[Row]:
+    """A bar for each tokenizer; what the script is, and how much text, to the left of them."""
+    labels = text(script.script), tag("span", below, class_="place")
+    return [(label, value, f"{value:.2f}") for label, value in zip(labels, values, strict=True)]

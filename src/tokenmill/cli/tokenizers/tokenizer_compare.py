@@ -61,20 +61,23 @@ def _lines(found: "Comparison") -> Iterator[str]:
     yield f"text  {text}, from {plural(found.files, 'file')} of {human_bytes(found.bytes_in)}"
     yield ""
     pair = found.tokenizers
-    yield _row("", *(one.name for one in pair))
-    yield _row("family", *(one.family for one in pair))
-    yield _row("engine", *(one.engine for one in pair))
-    yield _row("ids", *(f"{one.vocab_size:,}" for one in pair))
-    yield _row("ids used", *(f"{one.used_ids:,}" for one in pair))
-    yield _row("tokens in both", f"{found.shared_tokens:,}", f"{found.shared_tokens:,}")
-    yield _row("tokens", *(f"{one.tokens:,}" for one in pair))
-    yield _row("bytes a token", *(f"{one.bytes_per_token:.3f}" for one in pair))
-    yield _row("tokens a word", *(f"{one.tokens_per_word:.3f}" for one in pair))
-    for script in found.scripts:
-        if script.words:
-            yield _row(f"  {script.script}", *(f"{value:.3f}" for value in script.fertility))
-    yield _row("speed", *(f"{human_bytes(one.bytes_per_second)}/s" for one in pair))
-
-
-def _row(label: str, first: str, second: str) -> str:
-    return f"{label:<20}  {first:>30}  {second:>30}".rstrip()
+    rows = [
+        ("", *(one.name for one in pair)),
+        ("family", *(one.family for one in pair)),
+        ("engine", *(one.engine for one in pair)),
+        ("ids", *(f"{one.vocab_size:,}" for one in pair)),
+        ("ids used", *(f"{one.used_ids:,}" for one in pair)),
+        ("tokens in both", *[f"{found.shared_tokens:,}"] * 2),
+        ("tokens", *(f"{one.tokens:,}" for one in pair)),
+        ("bytes a token", *(f"{one.bytes_per_token:.3f}" for one in pair)),
+        ("tokens a word", *(f"{one.tokens_per_word:.3f}" for one in pair)),
+        *(
+            (f"  {script.script}", *(f"{value:.3f}" for value in script.fertility))
+            for script in found.scripts
+            if script.words
+        ),
+        ("speed", *(f"{human_bytes(one.bytes_per_second)}/s" for one in pair)),
+    ]
+    left, first, second = (max(map(len, column)) for column in zip(*rows, strict=True))
+    for label, one, other in rows:
+        yield f"{label:<{left}}  {one:>{first}}  {other:>{second}}"

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from tokenmill.base.human import plural
 from tokenmill.cli.flags import PREPARE_SETTINGS, settings_flags
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
@@ -43,7 +44,7 @@ def _lines(facts: Any) -> list[str]:
         "name": facts.name,
         "family": facts.family,
         "engine": facts.engine,
-        "ids": f"{facts.vocab_size:,}; the longest token has {facts.longest_token:,} bytes",
+        "ids": f"{facts.vocab_size:,}; the longest token has {plural(facts.longest_token, 'byte')}",
         "end of text": str(facts.end_of_text_id),
         "special ids": shown or "none",
         "pattern": facts.pattern or "none",

@@ -47,6 +47,12 @@ class ScriptFigures:
         first, second = (count / max(1, self.words) for count in self.tokens)
         return first, second
 
+    @property
+    def bytes_per_token(self) -> tuple[float, float]:
+        """Of the text of this script."""
+        first, second = (self.text_bytes / max(1, count) for count in self.tokens)
+        return first, second
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -192,8 +198,10 @@ def _sampled(sources: Sequence[Source], rules: ReadRules, sample: int) -> Iterat
         share = max(least, sample * source.size // max(1, total), 1)
         units = cut_into_units([source], PIECE)
         num_units = min(len(units), -(-share // PIECE))
-        for unit in units[:: len(units) // num_units][:num_units]:
-            left = share // num_units
+        unread = share
+        for number, unit in enumerate(units[:: len(units) // num_units][:num_units]):
+            # All of a small file: a unit with a long line may hold the text of several.
+            left = most = unread if source.size <= share else unread // (num_units - number)
             for chunk in read_unit(
                 source, unit, rules, cuts=AT_SPACES_AND_COMMAS, chunk_bytes=PIECE
             ):
@@ -202,6 +210,7 @@ def _sampled(sources: Sequence[Source], rules: ReadRules, sample: int) -> Iterat
                 left -= sum(map(len, texts))
                 if left <= 0:
                     break
+            unread -= most - left
 
 
 def _up_to(most: int, texts: Sequence[bytes]) -> list[bytes]:

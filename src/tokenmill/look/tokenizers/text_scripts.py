@@ -3,7 +3,7 @@
 Spaces, digits and punctuation belong to the script before them, but one space before a word belongs
 to the word. Chinese characters and Japanese kana are one script here, since Japanese mixes them in
 every sentence. A word is a run of letters, marks and digits; in scripts that put no spaces between
-words, every letter counts as one.
+words every letter counts as one, and so does every emoji.
 """
 
 import unicodedata
@@ -27,11 +27,13 @@ _NAMES = (
 _SCRIPT_OF_NAME = {
     **{name: name.capitalize() for name in _NAMES.split()},
     **dict.fromkeys(("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HALFWIDTH"), HAN),
+    **dict.fromkeys(("FEMININE", "MASCULINE"), "Latin"),  # ordinal indicators
 }
 SCRIPTS = (NO_SCRIPT, *dict.fromkeys(_SCRIPT_OF_NAME.values()), EMOJI, OTHER)
-WITHOUT_SPACES = frozenset({HAN, "Thai", "Lao", "Khmer", "Myanmar", "Tibetan"})
+WITHOUT_SPACES = frozenset({HAN, "Thai", "Lao", "Khmer", "Myanmar", "Tibetan", EMOJI})
 _IS_UNSPACED = np.array([name in WITHOUT_SPACES for name in SCRIPTS])
 _UNSEEN = 255
+_MARK, _LETTER = 1, 2  # what is in a word; 0: what is not
 
 
 @dataclass
@@ -51,7 +53,7 @@ class ScriptCutter:
     def __init__(self) -> None:
         self._script = np.full(0x110000, _UNSEEN, np.uint8)
         """The number of the script of each code point, or _UNSEEN."""
-        self._in_word = np.zeros(0x110000, bool)
+        self._in_word = np.zeros(0x110000, np.uint8)
 
     def cut(self, texts: Sequence[bytes]) -> CutTexts:
         """Cut UTF-8 texts; none of the pieces is empty."""
@@ -75,8 +77,10 @@ class ScriptCutter:
     def _look_up(self, points: Array) -> None:
         for point in np.unique(points).tolist():
             if self._script[point] == _UNSEEN:
-                self._script[point] = SCRIPTS.index(_script_of(chr(point)))
-                self._in_word[point] = unicodedata.category(chr(point))[0] in "LMN"
+                script, category = _script_of(chr(point)), unicodedata.category(chr(point))[0]
+                self._script[point] = SCRIPTS.index(script)
+                if category in "LMN" or script == EMOJI:
+                    self._in_word[point] = _MARK if category == "M" else _LETTER
 
 
 def _script_of(letter: str) -> str:
@@ -113,9 +117,9 @@ def _slices(data: str, points: Array, begins: Array) -> list[bytes]:
 
 
 def _count_words(in_word: Array, script: Array, starts: Array) -> dict[str, int]:
-    begins = in_word.copy()
-    begins[1:] &= ~in_word[:-1] | (script[1:] != script[:-1])
-    begins[starts] = in_word[starts]
-    begins |= in_word & _IS_UNSPACED[script]
+    begins = in_word > 0
+    begins[1:] &= (in_word[:-1] == 0) | (script[1:] != script[:-1])
+    begins[starts] = in_word[starts] > 0
+    begins = np.where(_IS_UNSPACED[script], in_word == _LETTER, begins)
     counts = np.bincount(script[begins], minlength=len(SCRIPTS)).tolist()
     return {name: count for name, count in zip(SCRIPTS, counts, strict=True) if count}

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 import numpy as np
 
@@ -132,14 +132,15 @@ def vocabulary_map(counts: np.ndarray, vocab_size: int) -> Html:
     return replace(NARROW, height=height).svg(*parts, label="Which ids are used")
 
 
-def bars(rows: Sequence[tuple[Html, float, str]]) -> Html:
-    """Horizontal bars with their labels: (label, value, words)."""
+def bars(rows: Sequence[tuple[Html, float, str]], kinds: Sequence[str] = ("bar",)) -> Html:
+    """Horizontal bars with their labels: (label, value, words); `kinds` are colours in turn."""
     top = max((value for _, value, _ in rows), default=1) or 1
     lines = []
-    for label, value, words in rows:
-        drawing = _flat(100, _bar(0, 100 * value / top, "bar"), class_="flat")
+    for (label, value, words), kind in zip(rows, cycle(kinds), strict=False):
+        drawing = _flat(100, _bar(0, 100 * value / top, kind), class_="flat")
         lines.append(tag("tr", tag("th", label), tag("td", drawing), tag("td", words)))
-    return tag("div", tag("table", tag("tbody", *lines), class_="bars"), class_="scroll")
+    names = "bars" if len(kinds) == 1 else "bars pairs"
+    return tag("div", tag("table", tag("tbody", *lines), class_=names), class_="scroll")
 
 
 def columns(parts: Sequence[tuple[str, float]], unit: str) -> Html:
