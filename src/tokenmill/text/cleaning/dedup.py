@@ -16,7 +16,6 @@ import numpy as np
 import xxhash
 
 HASH = np.dtype([("high", "<u8"), ("low", "<u8")])
-_LONG_RUN = 32  # values, on average: such runs are worth merging
 
 
 def hash_all(texts: Iterable[bytes | memoryview]) -> np.ndarray:
@@ -38,20 +37,18 @@ def make_run(hashes: np.ndarray, places: np.ndarray) -> Run:
     hashes, order = _sorted(hashes)
     is_first = np.ones(len(hashes), np.bool_)
     is_first[1:] = ~_same_as_before(hashes)
-    if is_first.all():
-        return Run(hashes, places.take(order), places[:0])
     first = np.flatnonzero(is_first)
-    origins = order.take(first)
     again = np.ones(len(hashes), np.bool_)
-    again[origins] = False
+    again[order[first]] = False
     repeated = np.sort(places[again], kind="stable")  # fast where they are in order already
-    return Run(_taken(hashes, first), places.take(origins), repeated)
+    return Run(_taken(hashes, first), places[order[first]], repeated)
 
 
 def find_duplicates(hashes: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """The `repeated` of `make_run`."""
-    hashes, order = _sorted(hashes)
-    found: np.ndarray = np.sort(places[order[1:][_same_as_before(hashes)]])
+    """The `repeated` of `make_run`; faster, for nothing but candidates is sorted with its place."""
+    candidates = np.flatnonzero(_values_that_repeat(np.ascontiguousarray(hashes["high"])))
+    hashes, order = _sorted(_taken(hashes, candidates))
+    found: np.ndarray = np.sort(places[candidates[order[1:][_same_as_before(hashes)]]])
     return found
 
 
@@ -90,29 +87,33 @@ def partition_bounds(partition: int, num_partitions: int) -> tuple[int, int]:
 
 
 def _sorted(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The hashes by (high, low), equal ones in the order they came, and where each came from."""
-    order = _order(np.ascontiguousarray(hashes["high"]))
+    """The hashes by (high, low), equal ones in the order they came, and where each came from.
+
+    Plain sorting is seven times as fast as sorting with positions. So the position takes the
+    place of the last bits of the hash; if those would have mattered, the slow way is taken.
+    """
+    bits = np.uint64((1 << len(hashes).bit_length()) - 1)
+    packed = (_first_bits_that_differ(hashes) & ~bits) | np.arange(len(hashes), dtype=np.uint64)
+    packed.sort()
+    order: np.ndarray = (packed & bits).astype(np.intp)
     ordered = _taken(hashes, order)
     high, low = ordered["high"], ordered["low"]
-    if ((high[1:] < high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] < low[:-1]))).any():
+    if ((high[1:] < high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] != low[:-1]))).any():
         order = np.lexsort((hashes["low"], hashes["high"]))
         ordered = _taken(hashes, order)
     return ordered, order
 
 
-def _order(values: np.ndarray) -> np.ndarray:
-    """Where each of the sorted values comes from; they may not differ in their last 16 bits alone.
-
-    Runs that are sorted are merged. Others are sorted by 16 bits after 16 bits, which NumPy does by
-    counting: four times as fast as comparing.
-    """
-    if np.count_nonzero(values[1:] < values[:-1]) * _LONG_RUN < len(values):
-        return values.argsort(kind="stable")
-    _, *digits = np.ascontiguousarray(values.view("<u2").reshape(-1, 4).T)
-    order: np.ndarray = digits[0].argsort(kind="stable")
-    for digit in digits[1:]:
-        order = order.take(digit.take(order).argsort(kind="stable"))
-    return order
+def _first_bits_that_differ(hashes: np.ndarray) -> np.ndarray:
+    """64 bits of each hash, from the first on that is not the same in all of a narrow partition."""
+    high = hashes["high"]
+    if not len(high):
+        return high
+    same = 64 - (int(high.min()) ^ int(high.max())).bit_length()
+    if not 0 < same < 64:
+        return high
+    bits: np.ndarray = (high << np.uint64(same)) | (hashes["low"] >> np.uint64(64 - same))
+    return bits
 
 
 def _taken(hashes: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -126,3 +127,17 @@ def _same_as_before(hashes: np.ndarray) -> np.ndarray:
     high, low = hashes["high"], hashes["low"]
     same: np.ndarray = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
     return same
+
+
+def _values_that_repeat(values: np.ndarray) -> np.ndarray:
+    """A mask that holds at least every value that is there more than once.
+
+    Plain sorting is several times faster than sorting with positions, so positions are only
+    sorted for values whose last bits are those of a repeated value.
+    """
+    ordered = np.sort(values)
+    table = np.zeros(4 << len(values).bit_length(), np.bool_)
+    low_bits = np.uint64(len(table) - 1)
+    table[ordered[1:][ordered[1:] == ordered[:-1]] & low_bits] = True
+    found: np.ndarray = table[values & low_bits]
+    return found
