@@ -207,12 +207,14 @@ class TestDocuments:
         assert data.document_ends(0, 40).tolist() == [7, 37, 40]
         assert data.document_at(36) == 1
 
+    @pytest.mark.parametrize("scale", [1, 700])
     @pytest.mark.parametrize("length", [1, 2, 9, 10, 11, 57])
-    def test_ends_of_many_rows_at_once_are_those_of_each(self, tmp_path, length):
+    def test_ends_of_many_rows_at_once_are_those_of_each(self, tmp_path, length, scale):
         """Rows within a shard, across one edge and across several, in any order and twice."""
         rng = np.random.default_rng(length)
-        documents = [[1] * n for n in rng.integers(1, 25, 40).tolist()]
-        data = tokenmill.open(write_ours(tmp_path / "d", {"train": documents}, 10))
+        documents = [[1] * n for n in (rng.integers(1, 25, 40) * scale).tolist()]
+        data = tokenmill.open(write_ours(tmp_path / "d", {"train": documents}, 10 * scale))
+        length *= scale
         starts = rng.integers(0, data.num_tokens - length + 1, 200)
 
         rows, ends = data.document_ends_in_rows(starts, length)

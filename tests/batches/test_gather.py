@@ -10,7 +10,7 @@ import pytest
 import tokenmill
 from tokenmill import BatchLoader, Mixture
 from tokenmill.batches.gather import RowReader, check_dtype
-from tokenmill.batches.rows.joint_maps import JointMaps, sliding_windows, take_windows
+from tokenmill.batches.rows.joint_maps import JointMaps, take_windows
 from tokenmill.dataset import from_array
 from tokenmill.errors import CorruptShardError, FormatError
 
@@ -254,6 +254,6 @@ def test_rows_of_a_map_that_is_not_aligned_are_taken_without_a_copy_of_it(tmp_pa
     tokens = np.ndarray((1 << 39) - 8, "<u2", np.memmap(path, np.uint8, "r"), 1)
     assert not tokens.flags.aligned
 
-    rows = take_windows(sliding_windows(tokens, 33), np.array([5000, 0, (1 << 39) - 100]))
+    rows = take_windows(tokens, np.array([5000, 0, (1 << 39) - 100]), 33)
 
     assert rows.tolist() == [list(range(1, 34)), [0] * 33, [0] * 33]

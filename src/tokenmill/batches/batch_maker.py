@@ -27,7 +27,7 @@ from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.step_share import StepShare
 
 POSITIONS_AT_ONCE = 1 << 16
-TOKENS_AT_ONCE = 1 << 19
+TOKENS_AT_ONCE = 3 << 18
 ROWS_ANNOUNCED = 1024  # after so many, what comes is announced again: to files in a store
 _A_MOMENT = 2e-3  # seconds
 _NO_STEP = range(-1, 0)
@@ -88,6 +88,7 @@ class BatchMaker:
             for batch in self._made(steps[several], samples[several], these, stored, marks):
                 yield batch
                 i += 1
+            del stored, marks, batch  # their memory is for the next ones
             if seconds > _A_MOMENT:
                 together = max(1, together // 2)
             elif seconds < _A_MOMENT / 2:

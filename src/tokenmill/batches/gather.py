@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.batches.lookup import place_of
-from tokenmill.batches.rows.joint_maps import JointMaps, sliding_windows, take_windows
+from tokenmill.batches.rows.joint_maps import JointMaps, take_windows
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 from tokenmill.tokenfiles.packed_reader import FrameRuns
@@ -110,7 +110,7 @@ class RowReader:
         if self._runs.backend == "pread" or not self.data.are_here(shards, offsets, self.length):
             rows = self._read(shards.tolist(), offsets.tolist())
         elif len(self._runs.shard_starts) == 2:
-            rows = self._index(offsets)
+            rows = take_windows(self._runs.array(0), offsets, self.length)
         else:
             rows = self._take_from_many(shards, offsets)
         if (wrong := self._ids.first_wrong(rows)) is not None:
@@ -118,10 +118,6 @@ class RowReader:
             position = int(self._runs.shard_starts[shards[row]]) + int(offsets[row]) + column
             self._ids.refuse(int(rows[row, column]), position)
         return rows
-
-    def _index(self, offsets: np.ndarray) -> np.ndarray:
-        shard = self._runs.array(0)
-        return take_windows(sliding_windows(shard, self.length), offsets)
 
     def _take_from_many(self, shards: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         if self._runs is self.data and len(self.data.shards) <= self.data.max_open:

@@ -24,6 +24,17 @@ T = TypeVar("T")
 
 WORTH_A_THREAD = 200e-6  # seconds between two calls
 
+_process = 0  # another number in each fork; os.getpid() is a system call, too slow for every batch
+
+
+def _count_fork() -> None:
+    global _process
+    _process += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
+
 
 class _Shared(Generic[T]):
     """What owner and thread have in common."""
@@ -46,8 +57,8 @@ class Prefetcher(Generic[T]):
         self._depth = depth
         self._ahead = 0  # items that the thread has been given a ticket for and we have not taken
         self._left_at = 0.0
-        self._pid = os.getpid()
-        self._close = weakref.finalize(self, _close, self._shared, self._pid)
+        self._process = _process
+        self._close = weakref.finalize(self, _close, self._shared, _process)
 
     def __iter__(self) -> "Prefetcher[T]":
         return self
@@ -81,7 +92,7 @@ class Prefetcher(Generic[T]):
 
     def alive(self) -> bool:
         """Whether this process is the one that owns the thread."""
-        return self._pid == os.getpid()
+        return self._process == _process
 
     def close(self) -> None:
         """End the thread and wait for it; what it had ready is dropped."""
@@ -101,9 +112,9 @@ def _run(shared: _Shared[T]) -> None:
                 return
 
 
-def _close(shared: _Shared[T], pid: int) -> None:
+def _close(shared: _Shared[T], process: int) -> None:
     thread = shared.thread
-    if pid == os.getpid() and thread is not None:
+    if process == _process and thread is not None:
         shared.closed = True
         shared.tickets.put(None)
         # A Ctrl-C while it was being started leaves it to end by itself.

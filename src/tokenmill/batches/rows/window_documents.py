@@ -48,8 +48,7 @@ class WindowDocuments:
         for s in self._by_index:
             (rows,) = (sources == s).nonzero()
             which, ends = self._datasets[s].document_ends_in_rows(starts[rows], self._length)
-            rows = rows[which]
-            found.append(rows * self._length + (ends - starts[rows]))
+            found.append(ends + (rows * self._length - starts[rows])[which])
         places = np.concatenate(found)
         places.sort(kind="stable")  # each table is in order: they are merged
         # Empty documents end where the one before them ends.
