@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ import tokenizers
 from gigatoken.gigatoken_rs import BPETokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from special_tokens import write_tokenizer
 from tokenizers import pre_tokenizers
 
-from tokenmill.tokens.encoders.newer_characters import LETTERS, SIGNS, newer_characters
+from tokenmill.tokens.encoders.newer_characters import JOINED, LETTERS, SIGNS, one_of_characters
 from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION, PATTERNS
 from tokenmill.tokens.load_tokenizer import load
 
@@ -93,12 +95,12 @@ def test_every_other_character_is_split_alike(pairs_of_bytes, both, name):
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.sampled_from([*NEWER[::97], *"aZ1 \n.\u0905\uac00\u6c34\U0001f33e\u0c5d"])))
 def test_they_are_found(text):
-    for signs, newer in ((True, set(NEWER)), (False, set(listed(LETTERS)))):
-        assert newer_characters(signs=signs)(text.encode()) == bool(newer & set(text))
+    for runs in (LETTERS, f"{LETTERS} {SIGNS}", f"{LETTERS}  {JOINED}"):
+        assert one_of_characters(runs)(text.encode()) == bool(set(listed(runs)) & set(text))
 
 
 def test_they_are_found_anywhere_in_a_long_text():
-    has_newer = newer_characters(signs=False)
+    has_newer = one_of_characters(LETTERS)
     for size in range((1 << 18) - 6, (1 << 18) + 2):
         text = b"a" * size + "\U000323b0".encode()
         assert has_newer(text + b"a" * 1000)
@@ -132,6 +134,82 @@ def test_a_tokenizer_json_gives_the_ids_of_tokenizers(tmp_path, train_bpe, name)
 
     assert tokenizer.backend == "gigatoken"
     assert ids.tolist() == [i for one in reference.encode_batch(texts) for i in one.ids]
+
+
+# One mark of each class that NFC orders, as unicodedata has them.
+OF_EACH_CLASS = {
+    unicodedata.combining(chr(point)): chr(point)
+    for point in range(0x10FFFF, 0, -1)
+    if unicodedata.combining(chr(point))
+}
+
+
+@pytest.fixture(scope="module")
+def normalizing(tmp_path_factory):
+    """A tokenizer.json of single bytes, of the NFC of a text."""
+    path = tmp_path_factory.mktemp("nfc") / "tokenizer.json"
+    write_tokenizer(path)
+    package = tokenizers.Tokenizer.from_file(str(path))
+    package.normalizer = tokenizers.normalizers.NFC()
+    package.save(str(path))
+    return load(str(path))
+
+
+def assert_composed_alike(tokenizer, texts):
+    """Those with a listed character apart from the others, so that gigatoken gets all others."""
+    assert tokenizer.backend == "gigatoken"
+    composed = tokenizers.normalizers.NFC().normalize_str
+    has_none = set(listed(f"{LETTERS} {JOINED}")).isdisjoint
+    for kind in (True, False):
+        text = "\n".join(text for text in texts if has_none(text) is kind)
+        ids, _ = tokenizer.encode_batch([text.encode()])
+        found, expected = ids.astype(np.uint8).tobytes().decode(), composed(text)
+        if found != expected:
+            lines = zip(*(one.split("\n") for one in (text, found, expected)), strict=True)
+            different = [line for line, one, other in lines if one != other]
+            pytest.fail(f"{[text.encode('unicode-escape') for text in different[:9]]}")
+
+
+def test_every_mark_is_ordered_as_the_package_does(normalizing):
+    """Next to a mark of each class; and every other character, whether it is a mark to NFC."""
+    low, high, classes = OF_EACH_CLASS[1], OF_EACH_CLASS[240], OF_EACH_CLASS.values()
+    some = [chr(p) for p in range(0x21, 0x30000) if not 0xD800 <= p < 0xE000]
+    marks = [c for c in some if unicodedata.category(c)[0] == "M"]
+    marks += [c for c in (*listed(JOINED), *listed(LETTERS)) if ord(c) < 0x20000]
+
+    assert len(classes) > 50
+    assert_composed_alike(normalizing, [f"a{c}{low}e{high}{c}" for c in some if c.strip()])
+    around = ["".join(f"a{c}{mark}A{mark}{c}" for mark in classes) for c in dict.fromkeys(marks)]
+    assert_composed_alike(normalizing, around)
+
+
+def test_every_character_is_composed_as_the_package_does(normalizing):
+    """Each one, what it is decomposed into, and that with marks between and after."""
+    characters = [c for c in map(chr, range(0x110000)) if unicodedata.decomposition(c)]
+    characters = [c for c in characters if unicodedata.normalize("NFD", c) != c]
+    characters += map(chr, range(0xAC00, 0xD7A4))
+    assert len(characters) > 2000 + 11172
+
+    texts = []
+    for c in dict.fromkeys(characters):
+        apart = unicodedata.normalize("NFD", c)
+        parts = [f"{apart[:1]}{mark}{apart[1:]}{mark}" for mark in "\u0323\u0301\u0327\u3099"]
+        texts.append(f"{c}{apart} x{c}\u0323{apart}\u0344 {''.join(parts)}{c}{c}")
+    assert_composed_alike(normalizing, texts)
+
+
+# All that Unicode 10 to 17 join, by the blocks of these letters: Unicode 13, and 16.
+JOINED_PAIRS = """
+11935 11930, 105d2 307, 105da 307, 11382 113c9, 11384 113bb, 1138b 113c2, 11390 113c9, 113c2 113b8,
+113c2 113c2, 113c2 113c9, 1611e 1611e, 1611e 1611f, 1611e 16120, 1611e 16129, 16121 1611f,
+16121 16120, 16122 1611f, 16129 1611f, 16d63 16d67, 16d67 16d67, 16d69 16d67
+"""
+
+
+def test_letters_that_newer_versions_join_are_left_apart(normalizing):
+    pairs = ["".join(listed(pair)) for pair in JOINED_PAIRS.split(",")]
+
+    assert_composed_alike(normalizing, [*pairs, *(one + other for one in pairs for other in pairs)])
 
 
 WITHOUT_TIKTOKEN = """

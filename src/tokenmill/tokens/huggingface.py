@@ -77,7 +77,13 @@ class HuggingFaceTokenizer(SpelledTokenizer):
         splits = byte_level_splits(tree)
         if splits is None:
             return fast  # SentencePiece's BPE asks for no kinds of characters
-        return with_exact(fast, self._encode_slowly, splits=splits, cuts=self.cuts)
+        return with_exact(
+            fast,
+            self._encode_slowly,
+            splits=splits,
+            cuts=self.cuts,
+            is_normalized=tree.get("normalizer") is not None,
+        )
 
     @functools.cached_property
     def _tree(self) -> dict[str, Any]:

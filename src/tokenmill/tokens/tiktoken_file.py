@@ -127,7 +127,7 @@ class TiktokenTokenizer(SpelledTokenizer):
         encoder = Encoder(functools.partial(_build, self.data, pattern.scheme))
         fast = in_pairs(encoder.encode_batch) if pattern.in_pairs else encoder.encode_batch
         exact = SlowRanks(regex, self._read_ranks, self.name, why).encode_batch
-        return with_exact(fast, exact, splits=(regex,), cuts=self.cuts)
+        return with_exact(fast, exact, splits=(regex,), cuts=self.cuts, is_normalized=False)
 
     @property
     def vocab_size(self) -> int:

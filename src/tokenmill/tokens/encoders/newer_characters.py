@@ -1,8 +1,9 @@
 r"""Characters that gigatoken knows and the packages do not: texts that have one go to the package.
 
 A split pattern asks for letters, marks and numbers. gigatoken has those of Unicode 17, tiktoken and
-`tokenizers` those of Unicode 16: to them the others are signs, and they split elsewhere. A test
-compares every character there is, so what is not listed here is split alike by all three.
+`tokenizers` those of Unicode 16: to them the others are signs, and they split elsewhere. What NFC
+orders and joins, `tokenizers` has from Unicode 9. Tests compare every character there is, so what
+is not listed here is split and joined alike by all of them.
 """
 
 import functools
@@ -35,6 +36,15 @@ SIGNS = (
     "1f777-1f77a 1f8d0-1f8d8 1fa54-1fa57 1fa8a 1fa8e 1fac8 1facd 1faea 1faef 1fbfa"
 )
 """The other characters that came with it; they matter where a pattern asks for signs."""
+JOINED = (
+    "7fd 897-89f 8ca-8d3 9fe c3c d3b-d3c eba 1715 1abf-1ace 1df6-1dfa a82c 105c9 105d2 105da 105e4 "
+    "10d24-10d27 10d69-10d6d 10eab-10eac 10efd-10eff 10f46-10f50 10f82-10f85 11070 1133b "
+    "11382-11385 1138b 1138e 11390-11391 113b8 113bb 113c2 113c5 113c7-113c9 113ce-113d0 1145e "
+    "11839-1183a 11930 11935 11938 1193d-1193e 11943 119e0 11a34 11a47 11a99 11d42 11d44-11d45 "
+    "11d97 11f41-11f42 1611e-16129 1612f 16d63 16d67-16d6a 16ff0-16ff1 1e08f 1e130-1e136 1e2ae "
+    "1e2ec-1e2ef 1e4ec-1e4ef 1e5ee-1e5ef"
+)
+"""Marks of Unicode 10 to 16 that NFC orders, and letters that it joins."""
 
 
 def with_exact(
@@ -43,13 +53,15 @@ def with_exact(
     *,
     splits: Sequence[str],
     cuts: re.Pattern[bytes] | None,
+    is_normalized: bool,
 ) -> EncodeBatch:
     """`fast`, but where a text has characters that are newer, `exact` encodes what is around them.
 
     `splits` are the expressions that split a text, `cuts` is where it may be cut before that.
     """
     asks_for_signs = any(kind in regex for regex in splits for kind in (r"\p{P}", r"\p{S}"))
-    has_newer = newer_characters(signs=asks_for_signs)
+    runs = [LETTERS, SIGNS if asks_for_signs else "", JOINED if is_normalized else ""]
+    has_newer = one_of_characters(" ".join(runs))
 
     def encode(texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         # All texts at once: a look at each would take longer than to encode it, where it is short.
@@ -68,10 +80,10 @@ def with_exact(
 
 
 @functools.cache
-def newer_characters(*, signs: bool) -> Callable[[bytes], bool]:
-    """Whether a text has a newer character, as a function."""
+def one_of_characters(runs: str) -> Callable[[bytes], bool]:
+    """Whether a text has a character of these runs of code points, as a function."""
     is_newer = np.zeros(MOST_POINTS, np.bool_)
-    for run in (f"{LETTERS} {SIGNS}" if signs else LETTERS).split():
+    for run in runs.split():
         points = [int(point, 16) for point in run.split("-")]
         is_newer[points[0] : points[-1] + 1] = True
     return looks_for(is_newer)
