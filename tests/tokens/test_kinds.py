@@ -486,6 +486,10 @@ def test_a_batch_is_decoded_into_its_texts_however_many_ids_it_has():
         ids, ends = tokenizer.encode_batch(few)
         assert tokenizer.decode_batch(ids, ends) == few
         assert tokenizer.decode(ids) == b"".join(few)
+        starts = np.append(0, ends)[: len(ends)]
+        later = np.minimum(starts + 1, ends)  # without their first ids
+        expected = [tokenizer.decode(ids[i:j]) for i, j in zip(later, ends, strict=True)]
+        assert tokenizer.decode_batch(ids, ends, later) == expected
 
 
 LETTERS = {letter: byte for byte, letter in byte_letters().items()}

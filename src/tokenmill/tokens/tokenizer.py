@@ -71,8 +71,16 @@ class Tokenizer(Protocol):
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """The text of these ids; an id outside the vocabulary is a ValueError."""
 
-    def decode_batch(self, ids: npt.NDArray[np.integer[Any]], ends: Ends) -> list[bytes]:
-        """The texts that `encode_batch` gave these ids and ends for."""
+    def decode_batch(
+        self,
+        ids: npt.NDArray[np.integer[Any]],
+        ends: Ends,
+        starts: npt.NDArray[np.int64] | None = None,
+    ) -> list[bytes]:
+        """The texts that `encode_batch` gave these ids and ends for.
+
+        With `starts`, each begins there, and the ids between them are of no text.
+        """
 
     def bytes_of_ids(self) -> list[bytes]:
         """What each id adds to a text, by id; nothing for special ids and unused ones."""

@@ -8,7 +8,6 @@ fingerprints: gpt2 from `gpt2.tiktoken` and from a `tokenizer.json` is one token
 """
 
 import functools
-import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -72,19 +71,20 @@ class Vocabulary:
         run, spell = self._ways(known.size)
         return b"".join(spell(known[i : i + run])[0] for i in range(0, known.size, run))
 
-    def decode_batch(self, ids: npt.NDArray[np.integer[Any]], ends: Ends) -> list[bytes]:
-        """The texts of several runs of ids, which end there."""
-        known, texts, begun = self.check(ids), list[bytes](), b""
+    def decode_batch(
+        self, ids: npt.NDArray[np.integer[Any]], starts: np.ndarray, ends: Ends
+    ) -> list[bytes]:
+        """The texts of the ids from each of `starts` up to each of `ends`, which come in order."""
+        known, texts = self.check(ids), [b""] * len(ends)
         run, spell = self._ways(known.size)
-        for start in range(0, max(1, known.size), run):
-            text, edges = spell(known[start : start + run])
-            first = 0 if start == 0 else int(ends.searchsorted(start, "right"))
-            here = ends[first : ends.searchsorted(start + run, "right")] - start
-            at = 0
-            for stop in edges[here].tolist():
-                texts.append(begun + text[at:stop])
-                at, begun = stop, b""
-            begun += text[at:]
+        for begin in range(0, known.size, run):
+            text, edges = spell(known[begin : begin + run])
+            # Those that have ids in this run, and where these are in it.
+            first, last = ends.searchsorted(begin, "right"), starts.searchsorted(begin + run)
+            lows = edges[np.maximum(starts[first:last] - begin, 0)].tolist()
+            highs = edges[np.minimum(ends[first:last] - begin, len(edges) - 1)].tolist()
+            for number, low, high in zip(range(first, last), lows, highs, strict=True):
+                texts[number] += text[low:high]
         return texts
 
     def check(self, ids: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
@@ -202,11 +202,17 @@ class SpelledTokenizer:
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         return self._vocabulary.decode(ids)
 
-    def decode_batch(self, ids: npt.NDArray[np.integer[Any]], ends: Ends) -> list[bytes]:
-        """The texts that `encode_batch` gave these ids and ends for."""
+    def decode_batch(
+        self,
+        ids: npt.NDArray[np.integer[Any]],
+        ends: Ends,
+        starts: npt.NDArray[np.int64] | None = None,
+    ) -> list[bytes]:
+        """As in `Tokenizer`."""
+        starts = np.append(0, ends)[: len(ends)] if starts is None else starts
         if self.joins_spellings:
-            return self._vocabulary.decode_batch(ids, ends)
-        return [self.decode(ids[i:j]) for i, j in itertools.pairwise([0, *ends.tolist()])]
+            return self._vocabulary.decode_batch(ids, starts, ends)
+        return [self.decode(ids[i:j]) for i, j in zip(starts, ends, strict=True)]
 
     @property
     def joins_spellings(self) -> bool:

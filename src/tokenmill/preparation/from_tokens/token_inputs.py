@@ -128,9 +128,9 @@ def _texts(data: TokenDataset, start: int, ends: np.ndarray) -> list[bytes]:
     if data.begin_token_id is not None:
         begun = (firsts < lasts) & (ids[np.minimum(firsts, len(ids) - 1)] == data.begin_token_id)
         firsts = firsts + begun
-    inside = np.ones(len(ids), bool)
+    # What is taken off need not be an id of the tokenizer, which decodes it all the same.
     for before in (0, 1):  # at most an end-of-text id and a begin token
-        inside[begins[firsts > begins + before] + before] = False
-    inside[lasts[lasts < stops]] = False
-    texts: list[bytes] = data.tokenizer.decode_batch(ids[inside], np.cumsum(lasts - firsts))
+        ids[begins[firsts > begins + before] + before] = data.tokenizer.end_of_text_id
+    ids[lasts[lasts < stops]] = data.tokenizer.end_of_text_id
+    texts: list[bytes] = data.tokenizer.decode_batch(ids, lasts, firsts)
     return texts

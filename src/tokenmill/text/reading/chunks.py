@@ -151,8 +151,7 @@ class RowReader:
         self.chunk = Chunk([], offset=1)
 
     def add(self, row: int, text: bytes) -> None:
-        at = bad_input.find_not_utf8(text)
-        if at < 0:
+        if text.isascii() or (at := bad_input.find_not_utf8(text)) < 0:
             self.chunk.texts.append(text)
         elif self.rules.on_bad_input == "replace":
             self.chunk.texts.append(bad_input.replace_not_utf8(text))
