@@ -38,10 +38,11 @@ class RunWriter:
         bits = (most // ENTRIES_PER_CELL).bit_length()
         in_cells = np.zeros(1 << bits, np.int64)
         for part in parts:
-            entries = np.empty(len(part.hashes), ENTRY)
-            entries["hash"], entries["place"] = part.hashes, part.places
+            high = part.hashes["high"]
+            entries = np.empty((len(high), 3), WORD)  # as numbers: records are moved slowly
+            entries[:, 0], entries[:, 1], entries[:, 2] = high, part.hashes["low"], part.places
             self._file.write(entries.data)
-            cells = (part.hashes["high"] >> np.uint64(63 - bits) >> np.uint64(1)).astype(np.intp)
+            cells = (high >> np.uint64(63 - bits) >> np.uint64(1)).astype(np.intp)
             in_cells += np.bincount(cells, minlength=len(in_cells))
         self._file.write(np.concatenate(([0], np.cumsum(in_cells))).astype(WORD).data)
         self.lengths.append(int(in_cells.sum()))
@@ -120,27 +121,32 @@ class RunFile(_WordFile):
         return self._read(WORD, self._repeated_at, self._num_repeated)
 
     def between(self, low: int, high: int) -> list[np.ndarray]:
-        """The entries of each run whose hashes begin with `low` up to `high`, without it."""
+        """The entries of each run whose hashes begin with `low` up to `high`, without it.
+
+        Each is three numbers: the two halves of the hash, and the place.
+        """
         return [self._slice(run, low, high) for run in self.runs]
 
     def _slice(self, run: _RunPlace, low: int, high: int) -> np.ndarray:
         first, last = low >> (64 - run.bits), (high - 1) >> (64 - run.bits)
         cells = self._read(WORD, run.cells_offset + first * WORD.itemsize, last - first + 2)
         start, stop = int(cells[0]), int(cells[-1])
-        entries = self._read(ENTRY, run.offset + start * ENTRY.itemsize, stop - start)
-        column = np.ascontiguousarray(entries["hash"]["high"])
+        offset = run.offset + start * ENTRY.itemsize
+        entries = self._read(WORD, offset, 3 * (stop - start)).reshape(-1, 3)
+        column = np.ascontiguousarray(entries[:, 0])
         begin = int(np.searchsorted(column, np.uint64(low)))
         return entries[begin : int(np.searchsorted(column, np.uint64(high - 1), "right"))]
 
 
 def entries_between(paths: Iterable[Path], low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
     """Hashes from `low` up to `high`, and their places, of the runs of all files in order."""
-    found = [np.empty(0, ENTRY)]
+    found = [np.empty((0, 3), WORD)]
     for path in paths:
         with RunFile(path) as file:
             found += file.between(low, high)
     entries = np.concatenate(found)
-    return np.ascontiguousarray(entries["hash"]), np.ascontiguousarray(entries["place"])
+    hashes = entries.take([0, 1], axis=1).view(HASH).reshape(-1)
+    return hashes, np.ascontiguousarray(entries[:, 2])
 
 
 def write_places(file: IO[bytes], places: Iterable[np.ndarray], firsts: range) -> None:
