@@ -140,9 +140,9 @@ class Batch:
             counted: np.ndarray = self.augmented_labels != IGNORED
             return counted
         known = None if self.marks is None else self.marks.loss_mask
-        if (banned := self.banned) is None:
+        if self.banned_runs is None:
             return known
-        allowed: np.ndarray = ~banned[:, 1:]
+        allowed: np.ndarray = ~self.banned_runs.flags(self.tokens.shape)[:, 1:]
         return allowed if known is None else known & allowed
 
     @property

@@ -14,7 +14,6 @@ and `locate` and `when` say what was in a step and when a document comes. `edit`
 from a step on (edits/); the state then holds the list of edits, too.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -174,11 +173,11 @@ class BatchLoader:
     def __next__(self) -> Batch:
         if self._ended:
             raise StopIteration
-        began = time.perf_counter()
-        if self._batches is None or not self._batches.alive():
-            self._batches = Prefetcher(self.batches(self.step), self.prefetch)
+        batches = self._batches
+        if batches is None or not batches.alive():
+            batches = self._batches = Prefetcher(self.batches(self.step), self.prefetch)
         try:
-            batch: Batch = next(self._batches)
+            batch = next(batches)
         except StopIteration:
             self._end_pass()
             raise
@@ -189,7 +188,6 @@ class BatchLoader:
             # A Ctrl-C came between taking a batch and counting it: that batch is still due.
             self.close()
             return self.__next__()
-        self._waited += time.perf_counter() - began
         self._samples += self._maker.share.samples_per_step
         self._served += 1
         return batch
@@ -207,6 +205,7 @@ class BatchLoader:
         """End the prefetching thread; iterating again starts a new one."""
         batches, self._batches = self._batches, None
         if batches is not None:
+            self._waited += batches.seconds_waited
             batches.close()
 
     def set_epoch(self, epoch: int) -> None:
@@ -351,7 +350,7 @@ class BatchLoader:
             "sources": stats_of_sources(self.names, self._order, self._samples),
             "steps_here": self._served,
             "bytes_read_here": num_read * max(data.dtype.itemsize for data in self.datasets),
-            "seconds_waited": self._waited,
+            "seconds_waited": self._waited + (self._batches.seconds_waited if self._batches else 0),
             "left_out": self._left_out(),
         }
 

@@ -57,6 +57,8 @@ class Prefetcher(Generic[T]):
         self._depth = depth
         self._ahead = 0  # items that the thread has been given a ticket for and we have not taken
         self._left_at = 0.0
+        self.seconds_waited = 0.0
+        """How long the owner waited for items, those that it made itself included."""
         self._process = _process
         self._close = weakref.finalize(self, _close, self._shared, _process)
 
@@ -64,20 +66,20 @@ class Prefetcher(Generic[T]):
         return self
 
     def __next__(self) -> T:
+        asked = time.perf_counter()
         shared = self._shared
-        was_away = time.perf_counter() - self._left_at > WORTH_A_THREAD
         if not shared.ready:
             with shared.making:
                 if not shared.ready:
                     if shared.error is not None:
                         raise shared.error
-                    return self._leave(next(shared.items), was_away)
+                    return self._leave(next(shared.items), asked)
         self._ahead -= 1
-        return self._leave(shared.ready.popleft(), was_away)
+        return self._leave(shared.ready.popleft(), asked)
 
-    def _leave(self, item: T, was_away: bool) -> T:
-        shared = self._shared
-        if was_away:
+    def _leave(self, item: T, asked: float) -> T:
+        if asked - self._left_at > WORTH_A_THREAD:
+            shared = self._shared
             while self._ahead < self._depth:
                 self._ahead += 1
                 shared.tickets.put(None)
@@ -88,6 +90,7 @@ class Prefetcher(Generic[T]):
                 )
                 shared.thread.start()
         self._left_at = time.perf_counter()
+        self.seconds_waited += self._left_at - asked
         return item
 
     def alive(self) -> bool:
