@@ -1,6 +1,7 @@
 """`tokenmill when`: the steps and checkpoints that trained on a document, against the batches."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -140,6 +141,58 @@ def test_data_that_was_moved_is_found_by_its_fingerprint(run, tmp_path, capsys):
 
     assert end.value.code == 0
     assert "document 7 of data" in capsys.readouterr().out
+
+
+@pytest.fixture
+def mixed(run, tmp_path):
+    """A run on two sources, and their folder."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("web", "code"):
+        shutil.copytree(run / "data", folder / name)
+    tokenmill.prepare(
+        _file(tmp_path / "code.txt", text(40)), folder / "code", tokenizer="bytes", overwrite=True
+    )
+    sources = {name: str(folder / name) for name in ("web", "code")}
+    where = {"out_dir": str(tmp_path), "model_name": "run", "weights": "web=0.5,code=0.5"}
+    mixture = ",".join(f"{name}={path}" for name, path in sources.items())
+    train({**SETTINGS, "max_iters": 5, **where, "mixture": mixture}, quiet=True)
+    return folder
+
+
+def when_of(folder, source):
+    return ["when", str(folder / source), "--run", str(folder / "run"), "--document", "0"]
+
+
+@pytest.mark.parametrize(
+    ("moves", "given"),
+    [
+        ({"code": "elsewhere"}, "elsewhere"),
+        ({"code": "new/code", "web": "new/web"}, "new/code"),
+    ],
+)
+def test_a_source_of_a_mixture_that_was_moved_is_found(mixed, capsys, moves, given):
+    for name in moves:
+        (mixed.parent / moves[name]).parent.mkdir(exist_ok=True)
+        (mixed / name).rename(mixed.parent / moves[name])
+
+    with pytest.raises(SystemExit) as end:
+        main(when_of(mixed.parent, given))
+
+    assert end.value.code == 0, capsys.readouterr().err
+    assert "document 0 of code" in capsys.readouterr().out
+
+
+def test_sources_of_a_mixture_that_are_nowhere_are_named(mixed, capsys):
+    (mixed / "code").rename(mixed.parent / "code")
+    (mixed / "web").rename(mixed.parent / "crawl")
+
+    with pytest.raises(SystemExit):
+        main(when_of(mixed.parent, "code"))
+
+    said = capsys.readouterr().err
+    assert f"neither where they were nor next to {mixed.parent / 'code'}: web ({mixed}/web)" in said
+    assert f"move or link them into {mixed.parent}, with the names that they had" in said
 
 
 def test_a_report_shows_how_the_run_used_each_shard(run, tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 
 from tokenmill import dataset
 from tokenmill.dataset import TokenDataset
-from tokenmill.errors import NotADatasetError, PrepareError, TokenmillError
+from tokenmill.errors import FormatError, NotADatasetError, PrepareError, TokenmillError
 from tokenmill.formats.engine.held_out import ALL, stated
 from tokenmill.preparation.val_inputs import name_of_split
 from tokenmill.text.inputs.open_input import TOKENS, Source
@@ -25,12 +25,17 @@ _BYTES_PER_TOKEN = 4  # of text, about
 
 def find_splits(path: str | os.PathLike[str]) -> list[Source]:
     """The splits of the dataset at `path`, as sources; those for validation are held out."""
-    whole = dataset.open(path, "all")
+    convert = f"tokenmill convert {path} OURS --to tokenmill --tokenizer gpt2"
+    try:
+        whole = dataset.open(path, "all")
+    except FormatError as error:
+        if "dtype=" in (error.hint or ""):  # which is here that of the new ids
+            error.hint = f"say it once: {convert} --dtype uint16; then retokenize OURS"
+        raise
     if whole.tokenizer is None:
         raise TokenmillError(
             f"nothing in {whole.path} names its tokenizer, so its ids cannot become text",
-            hint=f"name it once: tokenmill convert {whole.path} OURS --to tokenmill "
-            "--tokenizer gpt2; then retokenize OURS",
+            hint=f"name it once: {convert}; then retokenize OURS",
         )
     splits = [name or ALL for name, files in stated(whole.files, whole.path).items() if files]
     return in_order(_source(os.path.abspath(path), name) for name in splits)

@@ -67,13 +67,40 @@ def _open(config: TrainConfig, path: str | None) -> TokenDataset | Mixture:
     try:
         return open_train(config, say=lambda _: None)
     except (OSError, TokenmillError):
-        if path is None or config.source == "mixture":  # one path does not say where all are
+        if path is None:
             raise
-        moved: dict[str, Any] = {
-            config.source: path,
-            "val_data_path": config.val_data_path and path,
-        }
-        return open_train(replace(config, **moved), say=lambda _: None)
+    moved: dict[str, Any] = {config.source: path, "val_data_path": config.val_data_path and path}
+    if config.source == "mixture":
+        moved = {"mixture": _moved_mixture(config, Path(path))}
+    return open_train(replace(config, **moved), say=lambda _: None)
+
+
+def _moved_mixture(config: TrainConfig, path: Path) -> str:
+    """Where the sources of a mixture are now: a moved one is at `path`, others are next to it.
+
+    A wrong guess is found when the fingerprints of the state are compared.
+    """
+    sources = config.paths_of_mixture
+    gone = {name: Path(old) for name, old in sources.items() if not _opens(config, old)}
+    at_path = [name for name, old in gone.items() if len(gone) == 1 or old.name == path.name]
+    found = {name: str(path.parent / old.name) for name, old in gone.items()}
+    found |= dict.fromkeys(at_path[:1], str(path))
+    missing = [f"{name} ({gone[name]})" for name in gone if not _opens(config, found[name])]
+    if missing:
+        raise FormatError(
+            f"sources of the run are neither where they were nor next to {path}: "
+            f"{', '.join(missing)}",
+            hint=f"move or link them into {path.parent}, with the names that they had",
+        )
+    return ",".join(f"{name}={found.get(name, old)}" for name, old in sources.items())
+
+
+def _opens(config: TrainConfig, path: str) -> bool:
+    try:
+        open_dataset(path, "all", dtype=config.dtype, tokenizer=config.tokenizer)
+    except (OSError, TokenmillError):
+        return False
+    return True
 
 
 def source_at(loader: BatchLoader, path: str) -> str:
