@@ -75,7 +75,7 @@ def clean(
             whole = _clean_one(texts[start], first, last)
         if at_start or at_end:
             whole = whole.replace(_EDGE, b"")
-        cleaned += whole[1:-1].split(_BREAK) if stop - start > 1 else [whole]
+        cleaned += whole.split(_BREAK)[1:-1] if stop - start > 1 else [whole]
     return cleaned
 
 
