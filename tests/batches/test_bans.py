@@ -383,7 +383,7 @@ def test_a_file_of_something_else_is_refused(tmp_path, text, why):
         (Ban(documents=[80]), "does not exist is to be banned: document 80 of .* 80 documents"),
         (Ban(documents=list(range(80))), "leaves nothing of 'data'"),
         (Ban(tokens=(5, 10**6)), "tokens are 5 to 1000000; they must rise, within the"),
-        (Ban(documents=[1], source="web"), "source is 'web'; it must be one of: data"),
+        (Ban(documents=[1], source="web"), "source is 'web'; known are: data"),
     ],
 )
 def test_a_wrong_ban_is_refused_and_changes_nothing(rows, ban, why):

@@ -177,7 +177,7 @@ def test_bad_edits_are_refused_and_change_nothing():
             None,
             "'wiki', which is not one of the sources",
         ),
-        (Cap({"wiki": 1}), None, "source is 'wiki'; it must be one of: web, code"),
+        (Cap({"wiki": 1}), None, "source is 'wiki'; known are: web, code"),
     ]:
         before = loader.state_dict()
         with pytest.raises(ValueError, match=wrong):

@@ -117,7 +117,7 @@ def test_both_ways_work_in_a_mixture():
             place = loader.locate(batch.step, row, 1)
             assert place.source == "ab"[batch.sources[row]]
             assert batch.tokens[row, 1] == place.position + 1000 * batch.sources[row]
-    with pytest.raises(ValueError, match="source is None; it must be one of: a, b"):
+    with pytest.raises(ValueError, match="source is None; known are: a, b"):
         loader.when(tokens=(0, 5))
 
 

@@ -5,6 +5,7 @@ Units are powers of ten, but for sizes of memory.
 
 import math
 import re
+from collections.abc import Iterable
 
 _COUNT = re.compile(r"(-?\d[\d_,]*(?:\.\d+)?)\s*([kmbgt]?)", re.IGNORECASE)
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
@@ -118,3 +119,18 @@ def _written_out(c: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def neighbour_runs(numbers: Iterable[int]) -> list[list[int]]:
+    """Rising numbers as runs of neighbours, each with its first and last.
+
+    >>> neighbour_runs([0, 3, 4, 5, 9])
+    [[0, 0], [3, 5], [9, 9]]
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return runs

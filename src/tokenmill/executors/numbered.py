@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tokenmill.base.human import neighbour_runs
 from tokenmill.executors.executor import Executor, Task, TaskFunction, done_before
 
 LONGEST_PAUSE = 5.0
@@ -106,10 +107,5 @@ def to_array(numbers: Iterable[int]) -> str:
     >>> to_array([0, 3, 4, 5, 9])
     '0,3-5,9'
     """
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
+    runs = neighbour_runs(sorted(set(numbers)))
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

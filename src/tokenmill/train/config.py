@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_origin
 
-from tokenmill.base.suggest import AS_HINT, did_you_mean
+from tokenmill.base.suggest import AS_HINT, did_you_mean, one_of
 from tokenmill.batches.augment.fill_in_the_middle import FillInTheMiddle
 from tokenmill.batches.augment.token_noise import DropTokens, ReplaceTokens
 from tokenmill.errors import SettingsMismatchError
@@ -154,8 +154,8 @@ class TrainConfig:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
         for field in fields(self):
             value, known = getattr(self, field.name), choices_of(field.type)
-            if known and value is not None and value not in known:
-                raise ValueError(f"{field.name} is {value!r}; known are: {', '.join(known)}")
+            if known and value is not None:
+                one_of(field.name, value, known)
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; expected 0 <= dropout < 1")
         _ = self.skipped, self.paths_of_mixture, self.shares_of_mixture

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.base.suggest import one_of
 from tokenmill.batches.edits.edit_record import RecordedEdit
 from tokenmill.batches.edits.edit_values import Add, Ban, Cap, Grow, Reweight, Skip
 from tokenmill.batches.edits.find_banned import ban_from
@@ -96,9 +97,8 @@ class _Editing:
     def _number_of(self, source: str | None) -> int:
         if source is None and len(self.names) == 1:
             return 0
-        if source not in self.names:
-            raise ValueError(f"source is {source!r}; it must be one of: {', '.join(self.names)}")
-        return self.names.index(source)
+        one_of("source", source, self.names)
+        return self.names.index(str(source))
 
     @property
     def _mixture(self) -> MixtureOrder:

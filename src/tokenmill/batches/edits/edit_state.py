@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tokenmill.base.suggest import one_of
 from tokenmill.batches.edits.edit_record import (
     RecordedEdit,
     edits_from_json,
@@ -45,5 +46,4 @@ def _refuse_unknown_names(sources: list[str], records: tuple[RecordedEdit, ...])
                 named = [name]
         named += getattr(record.edit, "weights", {})
         for name in named:
-            if name not in known:
-                raise ValueError(f"source is {name!r}; it must be one of: {', '.join(known)}")
+            one_of("source", name, known)

@@ -12,6 +12,7 @@ from numbers import Real
 from os import PathLike, fspath
 from typing import Any, ClassVar
 
+from tokenmill.base.human import neighbour_runs
 from tokenmill.base.suggest import one_of
 from tokenmill.order.shares import whole_parts
 
@@ -263,13 +264,7 @@ def _checked_documents(given: Any) -> tuple[int, ...]:
 
 def _runs(numbers: Iterable[int]) -> list[int | list[int]]:
     """Rising numbers, neighbours as [first, last]."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return [first if first == last else [first, last] for first, last in runs]
+    return [first if first == last else [first, last] for first, last in neighbour_runs(numbers)]
 
 
 def _run(given: Any) -> Iterable[int]:

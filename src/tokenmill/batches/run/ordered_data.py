@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from tokenmill.base.suggest import one_of
 from tokenmill.batches.augment.augmenter import make_augmenter
 from tokenmill.batches.augment.known_ids import IdRules
 from tokenmill.batches.batch_maker import BatchMaker
@@ -183,9 +184,8 @@ class OrderedData:
         """The number of a source by its name, which may be left out where there is only one."""
         if source is None and len(self.names) == 1:
             return 0
-        if source not in self.names:
-            raise ValueError(f"source is {source!r}; it must be one of: {', '.join(self.names)}")
-        return self.names.index(source)
+        one_of("source", source, self.names)
+        return self.names.index(str(source))
 
 
 def shard_sizes(data: TokenDataset) -> list[int]:
