@@ -239,3 +239,10 @@ class TestCommand:
         assert "<th>Latin</th>" in html
         assert "<th>Cyrillic</th>" not in html
         assert "less than 0.1 % of the text: Cyrillic." in html
+
+    def test_a_text_without_words_has_none(self, texts):
+        (texts / "signs.txt").write_text("... !!!")
+
+        printed = self.run("compare", "gpt2", "bytes", texts / "signs.txt")
+
+        assert re.search(r"tokens a word +- +-\n", printed)

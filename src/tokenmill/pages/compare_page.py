@@ -15,6 +15,7 @@ def compare_page(found: Comparison) -> str:
     """The page about a comparison."""
     first, second = found.tokenizers
     title = f"{first.name} and {second.name}"
+    rows = found.side_by_side()
     body = join(
         tag("h1", title),
         tag("p", _lead(found), class_="lead"),
@@ -27,7 +28,7 @@ def compare_page(found: Comparison) -> str:
             ),
             ("tokens in both vocabularies", human_count(found.shared_tokens)),
         ),
-        section("Side by side", _side_by_side(found)),
+        section("Side by side", table(("", first.name, second.name), rows, class_="pair")),
         _by_script(found),
         tag("footer", note("Speed is that of one process on the machine that made this page.")),
     )
@@ -37,29 +38,6 @@ def compare_page(found: Comparison) -> str:
 def _lead(found: Comparison) -> str:
     words = f"{human_bytes(found.text_bytes)} of text, {plural(found.words, 'word')}"
     return f"{words}, from {plural(found.files, 'file')} of {human_bytes(found.bytes_in)}"
-
-
-def _side_by_side(found: Comparison) -> Html:
-    pair = found.tokenizers
-    rows = [
-        ("family", *(one.family for one in pair)),
-        ("engine", *(one.engine for one in pair)),
-        ("ids", *(f"{one.vocab_size:,}" for one in pair)),
-        ("ids used by this text", *(_share(one.used_ids, one.vocab_size) for one in pair)),
-        (
-            "tokens in both",
-            *(_share(found.shared_tokens, one.vocab_size) for one in pair),
-        ),
-        ("tokens", *(f"{one.tokens:,}" for one in pair)),
-        ("bytes a token", *(f"{one.bytes_per_token:.3f}" for one in pair)),
-        ("tokens a word", *(f"{one.tokens_per_word:.3f}" for one in pair)),
-        ("speed", *(f"{human_bytes(one.bytes_per_second)}/s" for one in pair)),
-    ]
-    return table(("", *(one.name for one in pair)), rows, class_="pair")
-
-
-def _share(count: int, whole: int) -> str:
-    return f"{count:,} ({count / whole:.1%})"
 
 
 def _by_script(found: Comparison) -> Html:
@@ -78,8 +56,9 @@ def _by_script(found: Comparison) -> Html:
         sizes += _two_rows(script, size, script.bytes_per_token)
     rare = ", ".join(one.script for one in found.scripts if one not in shown)
     left_out = note(f"Not shown, less than 0.1 % of the text: {rare}.") if rare else None
+    a_word = plots.bars(words, COLOURS) if words else note("The text has no words.")
     return join(
-        section("Tokens a word, by script", key, plots.bars(words, COLOURS), left_out),
+        section("Tokens a word, by script", key, a_word, left_out),
         section("Bytes a token, by script", key, plots.bars(sizes, COLOURS), left_out),
     )
 

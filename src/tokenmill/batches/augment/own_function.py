@@ -14,17 +14,16 @@ are part of the fingerprint; a function that changes needs another version.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
-from tokenmill.batches.augment.augmentation import TEXT, Rows
-from tokenmill.batches.augment.known_ids import KnownIds
+from tokenmill.batches.augment.augmentation import TEXT, OfFields, Rows
 from tokenmill.batches.augment.row_random import RowRandom
 
 
 @dataclass(frozen=True)
-class OwnFunction:
+class OwnFunction(OfFields):
     """A function from rows to tokens, by its name and version."""
 
     function: Callable[[Any], Any]
@@ -49,12 +48,6 @@ class OwnFunction:
                 "that a changed function is not taken for the old one: function.version = 1"
             )
         return cls(function, name, version, bool(getattr(function, "needs_documents", False)))
-
-    def bound(self, ids: KnownIds) -> Self:
-        return self
-
-    def added_ids(self) -> tuple[int, ...]:
-        return ()
 
     def settings(self) -> dict[str, Any]:
         return {}

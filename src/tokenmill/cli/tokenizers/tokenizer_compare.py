@@ -60,24 +60,14 @@ def _lines(found: "Comparison") -> Iterator[str]:
     text = f"{human_bytes(found.text_bytes)}, {plural(found.words, 'word')}"
     yield f"text  {text}, from {plural(found.files, 'file')} of {human_bytes(found.bytes_in)}"
     yield ""
-    pair = found.tokenizers
-    rows = [
-        ("", *(one.name for one in pair)),
-        ("family", *(one.family for one in pair)),
-        ("engine", *(one.engine for one in pair)),
-        ("ids", *(f"{one.vocab_size:,}" for one in pair)),
-        ("ids used", *(f"{one.used_ids:,}" for one in pair)),
-        ("tokens in both", *[f"{found.shared_tokens:,}"] * 2),
-        ("tokens", *(f"{one.tokens:,}" for one in pair)),
-        ("bytes a token", *(f"{one.bytes_per_token:.3f}" for one in pair)),
-        ("tokens a word", *(f"{one.tokens_per_word:.3f}" for one in pair)),
-        *(
-            (f"  {script.script}", *(f"{value:.3f}" for value in script.fertility))
-            for script in found.scripts
-            if script.words
-        ),
-        ("speed", *(f"{human_bytes(one.bytes_per_second)}/s" for one in pair)),
-    ]
-    left, first, second = (max(map(len, column)) for column in zip(*rows, strict=True))
+    first, second = found.tokenizers
+    *figures, speed = found.side_by_side()
+    rows = [("", first.name, second.name), *figures]
+    for script in found.scripts:
+        if script.words:
+            one, other = (f"{value:.3f}" for value in script.fertility)
+            rows.append((f"  {script.script}", one, other))
+    rows.append(speed)
+    left, middle, right = (max(map(len, column)) for column in zip(*rows, strict=True))
     for label, one, other in rows:
-        yield f"{label:<{left}}  {one:>{first}}  {other:>{second}}"
+        yield f"{label:<{left}}  {one:>{middle}}  {other:>{right}}"

@@ -8,12 +8,13 @@ from the whole by the tokens at the cuts. Speed is that of one process, warmed u
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from tokenmill.base.human import human_bytes
 from tokenmill.errors import BadInputError
 from tokenmill.look.tokenizers.text_scripts import ScriptCutter
 from tokenmill.look.tokenizers.tokenizer_facts import facts_of
@@ -89,6 +90,26 @@ class Comparison:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+    def side_by_side(self) -> list[tuple[str, str, str]]:
+        """Each figure by name, of the one and of the other; speed comes last."""
+        rows: dict[str, Callable[[Compared], str]] = {
+            "family": lambda one: one.family,
+            "engine": lambda one: one.engine,
+            "ids": lambda one: f"{one.vocab_size:,}",
+            "ids used": lambda one: _share(one.used_ids, one.vocab_size),
+            "tokens in both": lambda one: _share(self.shared_tokens, one.vocab_size),
+            "tokens": lambda one: f"{one.tokens:,}",
+            "bytes a token": lambda one: f"{one.bytes_per_token:.3f}",
+            "tokens a word": lambda one: f"{one.tokens_per_word:.3f}" if self.words else "-",
+            "speed": lambda one: f"{human_bytes(one.bytes_per_second)}/s",
+        }
+        first, second = self.tokenizers
+        return [(name, figure(first), figure(second)) for name, figure in rows.items()]
+
+
+def _share(count: int, whole: int) -> str:
+    return f"{count:,} ({count / whole:.1%})"
 
 
 def compare_tokenizers(
