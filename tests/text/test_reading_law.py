@@ -11,7 +11,7 @@ from tokenmill.text.cleaning.clean import clean, join_edge
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading import align
 from tokenmill.text.reading.chunks import Edge, ReadRules
-from tokenmill.text.reading.document_rules import split_at
+from tokenmill.text.reading.split_at import split_at
 
 SETTINGS = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

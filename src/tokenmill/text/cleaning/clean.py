@@ -38,6 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.text.reading.chunks import Edge
+from tokenmill.text.reading.split_at import split_at
 
 _SPACE, _TAB, _NEWLINE = 0x20, 0x09, 0x0A
 _DELETED = b"\xfd"  # in no UTF-8, as the next two
@@ -75,7 +76,7 @@ def clean(
             whole = _clean_one(texts[start], first, last)
         if at_start or at_end:
             whole = whole.replace(_EDGE, b"")
-        cleaned += whole.split(_BREAK)[1:-1] if stop - start > 1 else [whole]
+        cleaned += split_at(_BREAK, whole)[1:-1] if stop - start > 1 else [whole]
     return cleaned
 
 

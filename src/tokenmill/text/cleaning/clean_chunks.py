@@ -28,6 +28,7 @@ from tokenmill.text.cleaning.line_work import (
 )
 from tokenmill.text.reading.bad_input import BadInputPlace
 from tokenmill.text.reading.chunks import Chunk, Edge
+from tokenmill.text.reading.split_at import split_at
 
 _BREAK = b"\xff"  # in no UTF-8
 
@@ -166,7 +167,7 @@ class KeptChunks:
                 on_large(known["num_bytes"] > large_bytes)
                 text = file.read(known["num_bytes"])
                 yield Chunk(
-                    text.split(_BREAK) if known["num_texts"] else [],
+                    split_at(_BREAK, text) if known["num_texts"] else [],
                     continues=Edge(known["continues"]),
                     open=Edge(known["open"]),
                     by_source=dict(known["by_source"]),

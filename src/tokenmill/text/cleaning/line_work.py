@@ -73,9 +73,10 @@ def lines_that_count(lines: Lines, min_chars: int, max_bytes: int) -> np.ndarray
         (inside,) = (codes.view(np.int8) < -64).nonzero()
         more = inside.searchsorted(stops[short]) - inside.searchsorted(starts[short])
         counts[short] = num_bytes[short] - more >= min_chars
-    # Only a line that begins and ends with a blank can be nothing else.
+    # Only a line that ends and begins with a blank can be nothing else; no cleaned line ends so.
     which = np.flatnonzero(counts)
-    which = which[(codes[starts[which]] <= _BLANKS) & (codes[stops[which] - 1] <= _BLANKS)]
+    which = which[codes[stops[which] - 1] <= _BLANKS]
+    which = which[codes[starts[which]] <= _BLANKS]
     for line in which.tolist():
         counts[line] = not lines.whole[starts[line] : stops[line]].isspace()
     return counts

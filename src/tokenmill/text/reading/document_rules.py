@@ -16,7 +16,8 @@ before one, and not before a blank line (whose newline would then be in the piec
 
 import re
 
-SAMPLE_BYTES, RARE_BYTES = 4096, 1024  # a byte is rare that is there once in so many
+from tokenmill.text.reading.split_at import split_at
+
 BLANK_LIMIT = 1000
 _BLANK = rb"[ \t\r]{0,%d}" % BLANK_LIMIT
 _BLANK_LINES = re.compile(rb"\n(?:" + _BLANK + rb"\n)+")
@@ -105,31 +106,6 @@ class BySeparator(DocumentRule):
     def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
         parts = split_at(self._separator, text)
         return parts, parts.pop()
-
-
-def split_at(separator: bytes, text: bytes) -> list[bytes]:
-    """text.split(separator), in a third of the time where one of its bytes is rare in the text.
-
-    A single byte is found several times as fast as a separator, but each takes some Python.
-    """
-    start = text[:SAMPLE_BYTES]
-    rare = min(set(separator), key=start.count)
-    if start.count(rare) * RARE_BYTES > len(start):
-        return text.split(separator)
-    before, size = separator.index(rare), len(separator)
-    parts, done = list[bytes](), 0
-    at = text.find(rare, before)
-    for _ in range(len(text) // RARE_BYTES):
-        if at < 0:
-            return [*parts, text[done:]]
-        begin = at - before
-        if text.startswith(separator, begin):
-            parts.append(text[done:begin])
-            done = begin + size
-            at = text.find(rare, done + before)
-        else:
-            at = text.find(rare, at + 1)
-    return parts + text[done:].split(separator)
 
 
 class ByParagraph(DocumentRule):
