@@ -18,7 +18,7 @@ from tokenmill.tokens.load_tokenizer import load
 
 TOKENS = 10_000_000_000
 SHARDS, DOCUMENTS = 100, 1000  # documents in each shard
-LIMIT = 600 << 20  # 3 % of the data, for six pages or a report
+LIMIT = 600 << 20  # 3 % of the data, for five pages or a report
 
 
 def sparse(path, num_bytes: int) -> None:
@@ -92,10 +92,9 @@ def test_an_indexed_dataset_is_browsed_without_reading_it(indexed):
         assert len(client.page("/batch?step=12345&world_size=64&rank=63").articles) == 8
         assert "100,000" in client.page("/longest").text
         assert client.ask("/random")[0] == 303
-        page = client.page("/search?q=never+to+be+found")
-        assert page.rel("next")
-
-    assert touched() - before < LIMIT
+        assert touched() - before < LIMIT
+        # A search ends after a second, however far it came by then.
+        assert client.page("/search?q=never+to+be+found").rel("next")
 
 
 def test_a_single_file_without_an_index_too(single):
