@@ -5,14 +5,13 @@ import json
 import numpy as np
 import pytest
 import tokenizers
-from tokenizers import models, normalizers, pre_tokenizers, trainers
+from gigatoken import gigatoken_rs
+from tokenizers import models, pre_tokenizers, trainers
 
 import tokenmill
 from tokenmill.base.progress import Progress
 
-# A mark of Unicode 10, which NFC puts before the other one for gigatoken, but not for `tokenizers`,
-# whose tables are older: the probe has none.
-NEW = "x\u0323\u0d3b b 1"
+NEW = "b qzx 1"  # letters that no probe has side by side
 LINE = "The mill grinds 1,234 sacks; isn't that enough?"
 
 
@@ -28,10 +27,9 @@ class Said(Progress):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """GPT-2's pattern, after NFC."""
+    """GPT-2's pattern, and a merge of two letters."""
     folder = tmp_path_factory.mktemp("trained")
     tokenizer = tokenizers.Tokenizer(models.BPE())
-    tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
         vocab_size=330,
@@ -39,9 +37,22 @@ def trained(tmp_path_factory):
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator([LINE], trainer)
+    tokenizer.train_from_iterator([LINE, "qz " * 100], trainer)
     tokenizer.save(str(folder / "tokenizer.json"))
     return folder / "tokenizer.json"
+
+
+@pytest.fixture
+def forgetful(monkeypatch):
+    """A gigatoken that does not know this merge."""
+    load = gigatoken_rs.load_hf_json
+
+    def load_without(content):
+        tree = json.loads(content)
+        tree["model"]["merges"].remove(["q", "z"])
+        return load(json.dumps(tree))
+
+    monkeypatch.setattr(gigatoken_rs, "load_hf_json", load_without)
 
 
 def prepare(trained, source, out, **options):
@@ -71,7 +82,9 @@ def test_ids_that_are_equal_keep_the_fast_encoder(trained, tmp_path):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_difference_names_the_text_and_falls_back_for_all_workers(trained, tmp_path, workers):
+def test_a_difference_names_the_text_and_falls_back_for_all_workers(
+    trained, forgetful, tmp_path, workers
+):
     text = "\n".join([LINE] * 100 + [NEW] + [LINE] * 3000)
     (tmp_path / "a.txt").write_text(text)
     (tmp_path / "b.txt").write_text(NEW)
@@ -88,7 +101,7 @@ def test_a_difference_names_the_text_and_falls_back_for_all_workers(trained, tmp
     assert data.tokens(0, len(data)).tolist() == expected
 
 
-def test_pretokenize_compares_too(trained, tmp_path):
+def test_pretokenize_compares_too(trained, forgetful, tmp_path):
     (tmp_path / "a.txt").write_text(NEW)
     said = Said()
 
@@ -99,7 +112,7 @@ def test_pretokenize_compares_too(trained, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.csv", "a.parquet"])
-def test_inputs_of_every_kind_are_sampled(trained, tmp_path, name):
+def test_inputs_of_every_kind_are_sampled(trained, forgetful, tmp_path, name):
     write(tmp_path / name, [LINE, NEW])
 
     lines = prepare(trained, tmp_path / name, tmp_path / "out", workers=1)
@@ -120,3 +133,16 @@ def write(path, texts):
 
         data = "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
         path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+
+
+def test_a_merge_that_is_there_twice_has_its_last_place(trained, tmp_path):
+    """For `tokenizers`; gigatoken takes the first one, and no sample has to have it."""
+    tree = json.loads(trained.read_text())
+    vocabulary = tree["model"]["vocab"]
+    vocabulary["zx"] = len(vocabulary)
+    tree["model"]["merges"] += [["z", "x"], ["q", "z"]]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tree))
+
+    tokenizer = tokenmill.load_tokenizer(str(tmp_path / "tokenizer.json"))
+
+    assert tokenizer.encode("qzx").tolist() == ids_of(tmp_path / "tokenizer.json", "qzx")

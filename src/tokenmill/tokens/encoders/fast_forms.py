@@ -40,6 +40,9 @@ def fast_form(tree: Tree) -> FastForm | None:
         return None
     if any(token.get("single_word") for token in added):
         return None
+    merges = model.get("merges") or []
+    if len(set(map(tuple, merges))) < len(merges):
+        return None  # of a merge that is there twice, `tokenizers` takes the last place
     if model.get("byte_fallback"):
         return FastForm(tree, True) if _is_sentencepiece(tree) else None
     splits = byte_level_splits(tree)
