@@ -18,7 +18,12 @@ from tokenmill.preparation.stages.duplicates import MOST_FILES
 from tokenmill.preparation.stages.encoded import ROW
 from tokenmill.preparation.stages.hash_runs import ENTRY
 from tokenmill.preparation.val_inputs import ValInput, held_out_inputs
-from tokenmill.text.cleaning.clean_chunks import CleanChunk, clean_chunk, lines_to_compare
+from tokenmill.text.cleaning.clean_chunks import (
+    PLACE_BYTES,
+    CleanChunk,
+    clean_chunk,
+    lines_to_compare,
+)
 from tokenmill.text.cleaning.dedup import hash_all
 from tokenmill.text.cleaning.line_work import hash_selected, without_lines
 from tokenmill.text.inputs.open_input import Source
@@ -184,7 +189,7 @@ class _Sample:
         largest = max(s.size if s.compression else min(s.size, UNIT_BYTES) for s in sources)
         total = sum(source.size for source in sources)
         under_way = min(1.0, (workers + 1) / 2 * largest / max(1, total))
-        text = self.scaled(self.text, sources)
+        text = self.scaled(self.text, sources) + PLACE_BYTES * self.scaled(self.hashes, sources)
         return stays + max(text + round(under_way * parts), parts + disk_bytes)
 
     def _chunks(self, source: Source, unit: Unit) -> Iterator[Chunk]:

@@ -63,9 +63,9 @@ def hash_lines(out_dir: str, unit: int, first: int, keep_text: bool) -> Receipt:
     def hashed(keeper: ChunkKeeper | None) -> Iterator[Hashed]:
         chunks = cleaned_chunks(plan, unit, plan.tokenizer.cuts)
         for chunk in UnderWay(plan.workspace).noting(unit, chunks):
-            if keeper is not None:
-                keeper.add(chunk)
             lines, which = lines_to_compare(chunk, min_chars=min_chars, long_line=long_line)
+            if keeper is not None:
+                keeper.add(chunk, lines)
             # An ordinal is the number of a line in the unit.
             ordinals = np.flatnonzero(which) + counts["lines"]
             yield hash_selected(lines, which), ordinals

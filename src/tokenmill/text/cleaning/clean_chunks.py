@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import xxhash
@@ -22,15 +22,15 @@ from tokenmill.text.cleaning.clean import clean
 from tokenmill.text.cleaning.line_work import (
     Lines,
     find_lines,
+    lines_of,
     lines_that_count,
     with_surplus_empty_lines,
     without_lines,
 )
 from tokenmill.text.reading.bad_input import BadInputPlace
 from tokenmill.text.reading.chunks import Chunk, Edge
-from tokenmill.text.reading.split_at import split_at
 
-_BREAK = b"\xff"  # in no UTF-8
+PLACE_BYTES = 4  # kept of each line, in all but huge chunks
 
 
 @dataclass
@@ -103,7 +103,8 @@ class LineDropper:
         """The texts of the next chunk, without repeated lines."""
         if self.ordinals is None or not len(self.ordinals):
             return chunk.texts
-        lines = find_lines(chunk.texts)
+        found = chunk.found if isinstance(chunk, KeptChunk) else None
+        lines = found or find_lines(chunk.texts)
         begin, end = self.num_lines, self.num_lines + len(lines)
         first, last = np.searchsorted(self.ordinals, (begin, end))
         here = self.ordinals[first:last].astype(np.int64) - begin  # numbers inside this chunk
@@ -129,20 +130,31 @@ class ChunkKeeper(ExitStack):
         self._hash = xxhash.xxh3_128()
         self._file = self.enter_context(new_file(path))
 
-    def add(self, chunk: Chunk) -> None:
-        text = _BREAK.join(chunk.texts)
-        self._hash.update(text)
-        self._file.write(text)
+    def add(self, chunk: Chunk, lines: Lines) -> None:
+        """Write the chunk: its texts, and where these and their lines end."""
+        ends = lines.stops[lines.first_of_text[1:] - 1]
+        dtype = np.min_scalar_type(len(lines.whole))
+        for data in (lines.whole, lines.stops.astype(dtype).data, ends.astype(dtype).data):
+            self._hash.update(data)
+            self._file.write(data)
         known = {name: getattr(chunk, name) for name in (*_KEPT_AS_THEY_ARE, "continues", "open")}
         places = [list(place) for place in chunk.places]
         by_source = list(chunk.by_source.items())
-        sizes = {"num_bytes": len(text), "num_texts": len(chunk.texts)}
+        sizes = {"num_bytes": len(lines.whole), "num_lines": len(lines), "num_texts": len(ends)}
         self._chunks.append({**known, "places": places, "by_source": by_source, **sizes})
 
     def finish(self) -> dict[str, Any]:
         """Close the file; what `KeptChunks` must know to read it again."""
         self.close()
         return {"hash": self._hash.hexdigest(), "chunks": self._chunks}
+
+
+@dataclass
+class KeptChunk(Chunk):
+    """A cleaned chunk that was kept."""
+
+    found: Lines | None = None
+    """Its lines; None for a large one, which would be in memory twice."""
 
 
 class KeptChunks:
@@ -163,17 +175,28 @@ class KeptChunks:
         assert self._known is not None
         with open(self._path, "rb") as file:
             for known in self._known["chunks"]:
-                text = b""  # free the last one before the next is read
-                on_large(known["num_bytes"] > large_bytes)
-                text = file.read(known["num_bytes"])
-                yield Chunk(
-                    split_at(_BREAK, text) if known["num_texts"] else [],
-                    continues=Edge(known["continues"]),
-                    open=Edge(known["open"]),
-                    by_source=dict(known["by_source"]),
-                    places=[BadInputPlace(*place) for place in known["places"]],
-                    **{name: known[name] for name in _KEPT_AS_THEY_ARE},
-                )
+                is_large = known["num_bytes"] > large_bytes
+                on_large(is_large)
+                yield _read_chunk(file, known, with_lines=not is_large)
 
     def remove(self) -> None:
         self._path.unlink(missing_ok=True)
+
+
+def _read_chunk(file: BinaryIO, known: dict[str, Any], *, with_lines: bool) -> KeptChunk:
+    whole = file.read(known["num_bytes"])
+    dtype = np.min_scalar_type(len(whole))
+    stops, ends = (
+        np.frombuffer(file.read(known[name] * dtype.itemsize), dtype).astype(np.int64)
+        for name in ("num_lines", "num_texts")
+    )
+    lines = lines_of(whole, stops, ends)
+    return KeptChunk(
+        lines.texts,
+        continues=Edge(known["continues"]),
+        open=Edge(known["open"]),
+        by_source=dict(known["by_source"]),
+        places=[BadInputPlace(*place) for place in known["places"]],
+        found=lines if with_lines else None,
+        **{name: known[name] for name in _KEPT_AS_THEY_ARE},
+    )

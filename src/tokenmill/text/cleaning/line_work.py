@@ -5,7 +5,6 @@ that the lines of all of them are found in one pass, and numbered through.
 """
 
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
@@ -22,7 +21,7 @@ _BLANKS = 0x20  # the space, and all below it
 class Lines:
     """Where the lines of some texts begin and end in `whole`."""
 
-    texts: Sequence[bytes]
+    texts: list[bytes]
     whole: bytes
     starts: np.ndarray
     stops: np.ndarray
@@ -38,13 +37,23 @@ class Lines:
         return np.searchsorted(self.starts, begins)
 
 
-def find_lines(texts: Sequence[bytes]) -> Lines:
+def find_lines(texts: list[bytes]) -> Lines:
     """All lines of the texts."""
     whole = b"\n".join([*texts, b""])
     (stops,) = (np.frombuffer(whole, np.uint8) == _NEWLINE).nonzero()
+    return Lines(texts, whole, _after(stops), stops)
+
+
+def lines_of(whole: bytes, stops: np.ndarray, ends: np.ndarray) -> Lines:
+    """The lines that end there, of the texts that end there."""
+    return Lines(_slices(whole, _after(ends), ends), whole, _after(stops), stops)
+
+
+def _after(stops: np.ndarray) -> np.ndarray:
+    """Where what ends there begins: after the newline before it."""
     starts = np.zeros_like(stops)
     np.add(stops[:-1], 1, out=starts[1:])
-    return Lines(texts, whole, starts, stops)
+    return starts
 
 
 def lines_that_count(lines: Lines, min_chars: int, max_bytes: int) -> np.ndarray:
@@ -85,7 +94,7 @@ def without_lines(lines: Lines, dropped: np.ndarray) -> list[bytes]:
     The last line of a text has none, and the newline before it stays.
     """
     if not len(dropped):
-        return list(lines.texts)
+        return lines.texts
     firsts = lines.first_of_text
     text_of = firsts.searchsorted(dropped, side="right") - 1
     begin = lines.starts[dropped]
