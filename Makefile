@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# What an installation is made of, besides Python's modules, which are used where they are.
+PACKAGE := pyproject.toml setup.py $(wildcard src/tokenmill/text/cleaning/*.[ch])
 # pip for torch, because it finds a CPU build where there is one on the machine; uv for all else,
 # because it takes seconds for what takes pip minutes.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
@@ -57,11 +59,11 @@ $(VENV)/torch.stamp: constraints.txt
 	$(PIP) -c constraints.txt torch uv
 	touch $@
 
-$(VENV)/demo.stamp: pyproject.toml $(VENV)/torch.stamp
+$(VENV)/demo.stamp: $(PACKAGE) $(VENV)/torch.stamp
 	$(UV) -e '.[torch]'
 	touch $@
 
-$(VENV)/dev.stamp: pyproject.toml $(VENV)/torch.stamp
+$(VENV)/dev.stamp: $(PACKAGE) $(VENV)/torch.stamp
 	$(UV) -e '.[dev]'
 	touch $@
 

@@ -68,7 +68,7 @@ def test_three_changed_lines_are_shown_as_they_were_and_are(tmp_path):
     ]
     lines = CODE.splitlines()
     assert [before for before, _ in pairs] == [lines[0], lines[1], lines[0]]
-    assert [after.encode() for _, after in pairs] == clean([b.encode() for b, _ in pairs])
+    assert [after.encode() for _, after in pairs] == clean([b.encode() for b, _ in pairs]).texts
     assert made.to_json()["changed_lines"] == made.changed_lines
 
 

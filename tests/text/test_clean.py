@@ -1,6 +1,5 @@
 """Cleaning, rule by rule and against a plain specification."""
 
-import importlib
 import sys
 import unicodedata
 from itertools import pairwise
@@ -10,7 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from text.naive import naive_clean
 
-from tokenmill.text.cleaning.clean import clean, join_edge, may_change
+from tokenmill.text.cleaning import cache_blocks, compiled
+from tokenmill.text.cleaning.characters import may_change
+from tokenmill.text.cleaning.clean import clean, join_edge
+from tokenmill.text.cleaning.line_work import find_lines
 from tokenmill.text.reading.align import may_cut_inside
 from tokenmill.text.reading.chunks import Edge
 
@@ -23,8 +25,21 @@ ATOMS = [
     "\ufeff", " ", "  ", "   ", "\t", "\t\t", " \t", "\n", "\n\n", "\n\n\n", "\r\n", "\r", "\x00",
     "\x1b", "\x7f", "\x85", "\u00a0", "\u2000", "\u212b", "\u1100", "\u1161", "\u11a8", "\uac00",
     "\u0387", "\u0344", "\U0001d15e", "long enough that marks are rare " * 9,
+    "x" * 61, "y" * 63, "z" * 64, " " * 65, "\t" * 63, "\n" * 66, " \n" * 33, "\u4e2d" * 21,
 ]  # fmt: skip
 TEXT = st.lists(st.sampled_from(ATOMS) | st.characters(exclude_categories=["Cs"])).map("".join)
+
+
+@pytest.fixture(params=["compiled", "numpy", "numpy, small blocks"], autouse=True)
+def way(request, monkeypatch):
+    """With NumPy, cleaning goes block by block; tiny ones put the cuts everywhere."""
+    if request.param == "compiled":
+        if compiled.kernel is None:
+            pytest.skip("line_kernel is not built: no C compiler was there at installation")
+        return
+    monkeypatch.setattr(compiled, "kernel", None)
+    if "small" in request.param:
+        monkeypatch.setattr(cache_blocks, "BLOCK_BYTES", 3)
 
 
 @pytest.mark.parametrize(
@@ -53,28 +68,27 @@ TEXT = st.lists(st.sampled_from(ATOMS) | st.characters(exclude_categories=["Cs"]
     ],
 )
 def test_each_rule(text, cleaned):
-    assert clean([text.encode()]) == [cleaned.encode()]
-
-
-@pytest.fixture(params=[3, 1 << 18])
-def window(request, monkeypatch):
-    """Cleaning goes window by window; tiny ones put the cuts everywhere."""
-    module = importlib.import_module("tokenmill.text.cleaning.clean")
-    monkeypatch.setattr(module, "_WINDOW_BYTES", request.param)
+    assert clean([text.encode()]).texts == [cleaned.encode()]
 
 
 @SETTINGS
 @given(texts=st.lists(TEXT, max_size=5))
-def test_many_texts_at_once_are_cleaned_as_the_specification_says(window, texts):
+def test_many_texts_at_once_are_cleaned_as_the_specification_says(texts):
     cleaned = clean([text.encode() for text in texts])
 
-    assert cleaned == [naive_clean(text).encode() for text in texts]
-    assert clean(cleaned) == cleaned
+    assert cleaned.texts == [naive_clean(text).encode() for text in texts]
+    assert cleaned.whole == b"".join(text + b"\n" for text in cleaned.texts)
+    assert [cleaned.text(number) for number in range(len(texts))] == cleaned.texts
+    again, found = clean(cleaned.texts), find_lines(cleaned.texts)
+    for lines in (again, found):
+        assert lines.whole == cleaned.whole
+        assert lines.stops.tolist() == cleaned.stops.tolist()
+        assert lines.first_of_text.tolist() == cleaned.first_of_text.tolist()
 
 
 @SETTINGS
 @given(text=TEXT, data=st.data())
-def test_a_document_cleaned_in_pieces_is_the_document_cleaned_whole(window, text, data):
+def test_a_document_cleaned_in_pieces_is_the_document_cleaned_whole(text, data):
     raw = text.encode()
     places = {}
     for at in range(1, len(raw)):
@@ -88,7 +102,7 @@ def test_a_document_cleaned_in_pieces_is_the_document_cleaned_whole(window, text
     document = b""
     for start, stop in pairwise(cuts):
         first, last = places.get(start, Edge.NONE), places.get(stop, Edge.NONE)
-        [piece] = clean([raw[start:stop]], continues=first, open=last)
+        [piece] = clean([raw[start:stop]], continues=first, open=last).texts
         document += piece if first is Edge.NONE else join_edge(document[-3:], piece)
 
     assert document == naive_clean(text).encode()
@@ -97,7 +111,7 @@ def test_a_document_cleaned_in_pieces_is_the_document_cleaned_whole(window, text
 def test_edges_belong_to_the_first_and_the_last_text_only():
     texts = [b"\n\nof before ", b"\n\nwhole ", b"\n\ngoes on  "]
 
-    cleaned = clean(texts, continues=Edge.LINE, open=Edge.INSIDE)
+    cleaned = clean(texts, continues=Edge.LINE, open=Edge.INSIDE).texts
 
     assert cleaned == [b"\n\nof before", b"\nwhole", b"\ngoes on "]
 

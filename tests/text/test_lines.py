@@ -4,10 +4,12 @@ import re
 from itertools import compress
 
 import numpy as np
+import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokenmill.text.cleaning import compiled
 from tokenmill.text.cleaning.line_work import (
     find_lines,
     hash_selected,
@@ -64,16 +66,31 @@ def test_which_lines_count(lines, min_chars):
     assert lines_that_count(find_lines([text]), min_chars, 20).tolist() == expected
 
 
-@given(TEXTS, st.data())
-def test_lines_are_hashed_with_their_newlines(texts, data):
+@pytest.mark.parametrize("with_kernel", [True, False])
+@given(texts=TEXTS, data=st.data())
+def test_lines_are_hashed_with_their_newlines(with_kernel, texts, data):
     lines = find_lines(texts)
     which = data.draw(st.lists(st.booleans(), min_size=len(lines), max_size=len(lines)))
 
-    found = hash_selected(lines, np.array(which, bool))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "kernel", compiled.kernel if with_kernel else None)
+        found = hash_selected(lines, np.array(which, bool))
 
     wanted = compress(plain_lines(texts), which)
     expected = [line + b"\n" for line in wanted]
     assert found.tobytes() == b"".join(map(xxhash.xxh3_128_digest, expected))
+
+
+def test_lines_of_every_length_have_the_hash_of_the_package():
+    """XXH3 has a way of its own for each range of lengths, and blocks of 1,024 bytes."""
+    letters = np.random.default_rng(0).integers(32, 256, 9000, np.uint8).tobytes()
+    sizes = [*range(1, 1300), 2047, 2048, 2049, 4096, 5000, 8999]
+    lines = find_lines([letters[:size] for size in sizes])
+
+    found = hash_selected(lines, np.ones(len(lines), bool))
+
+    expected = [xxhash.xxh3_128_digest(letters[:size] + b"\n") for size in sizes]
+    assert found.tobytes() == b"".join(expected)
 
 
 @given(TEXTS, st.data())

@@ -178,7 +178,7 @@ def test_pieces_cleaned_on_their_own_and_joined_are_the_documents_cleaned_whole(
 
     documents: list[bytes] = []
     for chunk in chunks:
-        pieces = clean(chunk.texts, continues=chunk.continues, open=chunk.open)
+        pieces = clean(chunk.texts, continues=chunk.continues, open=chunk.open).texts
         if chunk.continues is not Edge.NONE:
             documents[-1] += join_edge(documents[-1][-3:], pieces.pop(0))
         documents += pieces

@@ -55,7 +55,7 @@ def _changed_lines(plan: Plan) -> Iterator[str]:
         with suppress(BadInputError):  # whoever reads all of it reports it
             for chunk in islice(chunks, 1):
                 before = [line for text in chunk.texts for line in text.split(b"\n")]
-                for line, cleaned in zip(before, clean(before), strict=True):
+                for line, cleaned in zip(before, clean(before).texts, strict=True):
                     if cleaned and cleaned != line:
                         yield f"{source.name}: {_change(line.decode(), cleaned.decode())}"
 

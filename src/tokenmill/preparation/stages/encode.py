@@ -24,10 +24,10 @@ from tokenmill.preparation.stages.unit_text import chunks_to_encode, kept_chunks
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
-from tokenmill.text.cleaning.clean_chunks import LineDropper
+from tokenmill.text.cleaning.clean_chunks import CleanChunk, LineDropper
 from tokenmill.text.inputs.open_input import TOKENS
 from tokenmill.text.reading.bad_input import MOST_PLACES, BadInputPlace
-from tokenmill.text.reading.chunks import Chunk, Edge
+from tokenmill.text.reading.chunks import Edge
 from tokenmill.tokens.cuts import last_cut
 
 Pieces = list[tuple[bytes, int]]
@@ -87,7 +87,7 @@ class UnitEncoder:
             self.part.__exit__(*error)
             self.part = None
 
-    def add(self, texts: list[bytes], chunk: Chunk) -> None:
+    def add(self, texts: list[bytes], chunk: CleanChunk) -> None:
         self.counts["bytes_in"] += chunk.bytes_in
         self.counts["characters"] += chunk.characters
         self.counts["replaced"] += chunk.replaced
@@ -108,10 +108,10 @@ class UnitEncoder:
             if not continues:
                 self.counts["documents_in"] += 1
             if continues or stays_open:
-                had_text = not self.encoder.is_empty(chunk.texts[at])
+                had_text = not self.encoder.is_empty(chunk.text(at))
                 pieces += self._piece_of_long_document(text, continues, stays_open, had_text)
             elif self.encoder.is_empty(text):
-                self.encoder.drop_empty(had_text=not self.encoder.is_empty(chunk.texts[at]))
+                self.encoder.drop_empty(had_text=not self.encoder.is_empty(chunk.text(at)))
             else:
                 pieces.append((text, 0))
         self._encode(pieces)

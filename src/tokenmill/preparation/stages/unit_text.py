@@ -85,7 +85,7 @@ def kept_chunks(plan: Plan, number: int) -> KeptChunks:
     return KeptChunks(plan.workspace.path("lines", f"{number}.text"), receipt.get("kept"))
 
 
-def chunks_to_encode(plan: Plan, unit: int, kept: KeptChunks) -> Iterator[Chunk]:
+def chunks_to_encode(plan: Plan, unit: int, kept: KeptChunks) -> Iterator[CleanChunk]:
     """The cleaned chunks of a unit: those that were kept, or read again from the source."""
     if not kept.is_whole():
         yield from cleaned_chunks(plan, unit, plan.tokenizer.cuts)

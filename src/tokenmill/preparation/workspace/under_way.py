@@ -11,9 +11,9 @@ from typing import TypeVar
 import numpy as np
 
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.text.reading.chunks import Chunk
+from tokenmill.text.reading.chunks import ChunkFacts
 
-AnyChunk = TypeVar("AnyChunk", bound=Chunk)
+AnyChunk = TypeVar("AnyChunk", bound=ChunkFacts)
 
 
 class UnderWay:

@@ -28,27 +28,48 @@ from tokenmill.text.cleaning.line_work import (
     without_lines,
 )
 from tokenmill.text.reading.bad_input import BadInputPlace
-from tokenmill.text.reading.chunks import Chunk, Edge
+from tokenmill.text.reading.chunks import Chunk, ChunkFacts, Edge
 
 PLACE_BYTES = 4  # kept of each line, in all but huge chunks
 
 
 @dataclass
-class CleanChunk(Chunk):
+class CleanChunk(ChunkFacts):
     """A chunk whose texts are cleaned, or meant to stay as they are."""
 
+    content: list[bytes] | Lines
+    """Its texts, in one of two forms: what made them has one, and some need the other."""
     huge: dict[int, list[int]] = field(default_factory=dict)
     """For texts with lines of more than `long_line` bytes before cleaning: which they are, counted
     among the lines of the text that are not empty now."""
 
+    @property
+    def as_lines(self) -> Lines:
+        return self.content if isinstance(self.content, Lines) else find_lines(self.content)
+
+    @property
+    def texts(self) -> list[bytes]:
+        return self.content.texts if isinstance(self.content, Lines) else self.content
+
+    def text(self, number: int) -> bytes:
+        """One of the texts."""
+        content = self.content
+        return content.text(number) if isinstance(content, Lines) else content[number]
+
+    def keep_texts(self) -> list[bytes]:
+        """The texts; their lines are given up, which would be in memory as well."""
+        self.content = self.texts
+        return self.content
+
 
 def clean_chunk(chunk: Chunk, *, normalize: bool, long_line: int | None) -> CleanChunk:
     """Clean the texts if `normalize`; `long_line` is given where lines will be compared."""
-    texts = chunk.texts
+    facts = {name: value for name, value in vars(chunk).items() if name != "texts"}
+    content: list[bytes] | Lines = chunk.texts
     if normalize:
-        texts = clean(texts, continues=chunk.continues, open=chunk.open)
+        content = clean(chunk.texts, continues=chunk.continues, open=chunk.open)
     huge = {} if long_line is None else _huge_lines(chunk.texts, normalize, long_line)
-    return CleanChunk(**{**vars(chunk), "texts": texts}, huge=huge)
+    return CleanChunk(content, huge, **facts)
 
 
 def _huge_lines(texts: list[bytes], normalize: bool, long_line: int) -> dict[int, list[int]]:
@@ -64,7 +85,7 @@ def _huge_lines(texts: list[bytes], normalize: bool, long_line: int) -> dict[int
         lines = text.split(b"\n")
         long = [len(line) > long_line for line in lines]
         if any(long):
-            left = clean(lines) if normalize else lines
+            left = clean(lines).texts if normalize else lines
             huge[number] = np.flatnonzero(
                 [is_long for is_long, line in zip(long, left, strict=True) if line]
             ).tolist()
@@ -79,7 +100,7 @@ def lines_to_compare(
     A line that was cut, being longer than `long_line`, is not known whole; so that the size of
     units does not matter, none of that length counts.
     """
-    lines = find_lines(chunk.texts)
+    lines = chunk.as_lines
     counts = lines_that_count(lines, min_chars, long_line)
     if len(lines) and chunk.continues is Edge.INSIDE:
         counts[0] = False
@@ -99,19 +120,18 @@ class LineDropper:
         self.ordinals, self.normalize = ordinals, normalize
         self.num_lines = self.num_dropped = 0
 
-    def drop(self, chunk: Chunk) -> list[bytes]:
+    def drop(self, chunk: CleanChunk) -> list[bytes]:
         """The texts of the next chunk, without repeated lines."""
         if self.ordinals is None or not len(self.ordinals):
-            return chunk.texts
-        found = chunk.found if isinstance(chunk, KeptChunk) else None
-        lines = found or find_lines(chunk.texts)
+            return chunk.keep_texts()
+        lines = chunk.as_lines
         begin, end = self.num_lines, self.num_lines + len(lines)
         first, last = np.searchsorted(self.ordinals, (begin, end))
         here = self.ordinals[first:last].astype(np.int64) - begin  # numbers inside this chunk
         self.num_lines = end
         self.num_dropped += len(here)
         if not len(here):
-            return chunk.texts
+            return chunk.keep_texts()
         if self.normalize:
             continues = chunk.continues is not Edge.NONE
             here = with_surplus_empty_lines(lines, here, continues=continues)
@@ -130,9 +150,9 @@ class ChunkKeeper(ExitStack):
         self._hash = xxhash.xxh3_128()
         self._file = self.enter_context(new_file(path))
 
-    def add(self, chunk: Chunk, lines: Lines) -> None:
+    def add(self, chunk: CleanChunk, lines: Lines) -> None:
         """Write the chunk: its texts, and where these and their lines end."""
-        ends = lines.stops[lines.first_of_text[1:] - 1]
+        ends = lines.ends
         dtype = np.min_scalar_type(len(lines.whole))
         for data in (lines.whole, lines.stops.astype(dtype).data, ends.astype(dtype).data):
             self._hash.update(data)
@@ -149,14 +169,6 @@ class ChunkKeeper(ExitStack):
         return {"hash": self._hash.hexdigest(), "chunks": self._chunks}
 
 
-@dataclass
-class KeptChunk(Chunk):
-    """A cleaned chunk that was kept."""
-
-    found: Lines | None = None
-    """Its lines; None for a large one, which would be in memory twice."""
-
-
 class KeptChunks:
     """The chunks that a `ChunkKeeper` wrote; `known` is what its `finish` returned."""
 
@@ -170,33 +182,34 @@ class KeptChunks:
         except OSError:
             return False
 
-    def chunks(self, large_bytes: int, on_large: Callable[[bool], None]) -> Iterator[Chunk]:
+    def chunks(self, large_bytes: int, on_large: Callable[[bool], None]) -> Iterator[CleanChunk]:
         """All chunks in order; only if the file is whole. The rest is as in `ReadRules`."""
         assert self._known is not None
         with open(self._path, "rb") as file:
             for known in self._known["chunks"]:
                 is_large = known["num_bytes"] > large_bytes
                 on_large(is_large)
-                yield _read_chunk(file, known, with_lines=not is_large)
+                chunk = _read_chunk(file, known)
+                if is_large:
+                    chunk.keep_texts()
+                yield chunk
 
     def remove(self) -> None:
         self._path.unlink(missing_ok=True)
 
 
-def _read_chunk(file: BinaryIO, known: dict[str, Any], *, with_lines: bool) -> KeptChunk:
+def _read_chunk(file: BinaryIO, known: dict[str, Any]) -> CleanChunk:
     whole = file.read(known["num_bytes"])
     dtype = np.min_scalar_type(len(whole))
     stops, ends = (
         np.frombuffer(file.read(known[name] * dtype.itemsize), dtype).astype(np.int64)
         for name in ("num_lines", "num_texts")
     )
-    lines = lines_of(whole, stops, ends)
-    return KeptChunk(
-        lines.texts,
+    return CleanChunk(
+        lines_of(whole, stops, ends),
         continues=Edge(known["continues"]),
         open=Edge(known["open"]),
         by_source=dict(known["by_source"]),
         places=[BadInputPlace(*place) for place in known["places"]],
-        found=lines if with_lines else None,
         **{name: known[name] for name in _KEPT_AS_THEY_ARE},
     )

@@ -6,12 +6,12 @@ that the lines of all of them are found in one pass, and numbered through.
 
 import io
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import compress
 
 import numpy as np
 
-from tokenmill.text.cleaning.dedup import hash_all
+from tokenmill.text.cleaning import compiled
+from tokenmill.text.cleaning.dedup import HASH, hash_all
 
 _NEWLINE = ord("\n")
 _BLANKS = 0x20  # the space, and all below it
@@ -19,34 +19,48 @@ _BLANKS = 0x20  # the space, and all below it
 
 @dataclass(frozen=True)
 class Lines:
-    """Where the lines of some texts begin and end in `whole`."""
+    """Some texts in one buffer, with a newline after each, and where their lines end in it."""
 
-    texts: list[bytes]
     whole: bytes
-    starts: np.ndarray
     stops: np.ndarray
+    first_of_text: np.ndarray
+    """The number of the first line of each text; at the end, the number of all lines."""
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self.stops)
 
-    @cached_property
-    def first_of_text(self) -> np.ndarray:
-        """The number of the first line of each text; at the end, the number of all lines."""
-        sizes = np.fromiter(map(len, self.texts), np.int64, len(self.texts))
-        begins = np.concatenate(([0], np.cumsum(sizes + 1)))
-        return np.searchsorted(self.starts, begins)
+    @property
+    def starts(self) -> np.ndarray:
+        return _after(self.stops)
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Where each text ends."""
+        ends: np.ndarray = self.stops[self.first_of_text[1:] - 1]
+        return ends
+
+    @property
+    def texts(self) -> list[bytes]:
+        return _slices(self.whole, _after(self.ends), self.ends)
+
+    def text(self, number: int) -> bytes:
+        """One of the texts."""
+        first, stop = self.first_of_text[number : number + 2].tolist()
+        begin = int(self.stops[first - 1]) + 1 if first else 0
+        return self.whole[begin : int(self.stops[stop - 1])]
 
 
 def find_lines(texts: list[bytes]) -> Lines:
     """All lines of the texts."""
     whole = b"\n".join([*texts, b""])
     (stops,) = (np.frombuffer(whole, np.uint8) == _NEWLINE).nonzero()
-    return Lines(texts, whole, _after(stops), stops)
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    return lines_of(whole, stops, np.cumsum(sizes + 1) - 1)
 
 
 def lines_of(whole: bytes, stops: np.ndarray, ends: np.ndarray) -> Lines:
-    """The lines that end there, of the texts that end there."""
-    return Lines(_slices(whole, _after(ends), ends), whole, _after(stops), stops)
+    """The lines that end at `stops`, of the texts that end at `ends`."""
+    return Lines(whole, stops, np.concatenate(([0], stops.searchsorted(ends) + 1)))
 
 
 def _after(stops: np.ndarray) -> np.ndarray:
@@ -83,8 +97,11 @@ def lines_that_count(lines: Lines, min_chars: int, max_bytes: int) -> np.ndarray
 def hash_selected(lines: Lines, which: np.ndarray) -> np.ndarray:
     """The hashes of the lines that a mask selects, each with its newline.
 
-    A stream gives lines one by one, and faster than `split`, which looks at every byte by itself.
+    Without the compiled kernel a stream gives them one by one: faster than `split`, which looks at
+    every byte by itself.
     """
+    if compiled.kernel is not None:
+        return np.frombuffer(compiled.kernel.hash_lines(lines.whole, lines.stops, which), HASH)
     return hash_all(compress(io.BytesIO(lines.whole), which.tolist()))
 
 
@@ -100,10 +117,9 @@ def without_lines(lines: Lines, dropped: np.ndarray) -> list[bytes]:
     begin = lines.starts[dropped]
     end = lines.stops[dropped] + (dropped != firsts[text_of + 1] - 1)
     left = _cut_out(lines.whole, begin, end)
-    sizes = np.fromiter(map(len, lines.texts), np.int64, len(lines.texts))
-    sizes -= np.bincount(text_of, end - begin, len(sizes)).astype(np.int64)
-    stops = np.cumsum(sizes + 1) - 1
-    return _slices(left, stops - sizes, stops)
+    gone = np.bincount(text_of, end - begin, len(lines.ends)).astype(np.int64)
+    ends = lines.ends - np.cumsum(gone)
+    return _slices(left, _after(ends), ends)
 
 
 def _cut_out(whole: bytes, begin: np.ndarray, end: np.ndarray) -> bytes:

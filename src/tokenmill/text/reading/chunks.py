@@ -70,16 +70,14 @@ class Edge(Enum):
     """Inside a line of more than `long_line` bytes, at a place the tokenizer's `cuts` allow."""
 
 
-@dataclass
-class Chunk:
-    """Some documents of a source, in order, the first and the last perhaps in part."""
+@dataclass(kw_only=True)
+class ChunkFacts:
+    """What is known of some documents of a source, in order, besides their texts."""
 
-    texts: list[bytes]
-    """UTF-8; the pieces of documents in order."""
     continues: Edge = Edge.NONE
-    """How texts[0] continues the document that the chunk before left open."""
+    """How the first text continues the document that the chunk before left open."""
     open: Edge = Edge.NONE
-    """How texts[-1] is left open for the next chunk, which may be in the next unit."""
+    """How the last text is left open for the next chunk, which may be in the next unit."""
     dropped: dict[str, int] = field(default_factory=dict)
     """Documents that are not here, by reason."""
     replaced: int = 0
@@ -96,6 +94,14 @@ class Chunk:
     """Line ends that it covers, for JSON lines: so that lines can be counted over chunks."""
     by_source: dict[int, int] = field(default_factory=dict)
     """Documents that begin here by the file they are in, where a unit has several files."""
+
+
+@dataclass
+class Chunk(ChunkFacts):
+    """Some documents as they were read, the first and the last perhaps in part."""
+
+    texts: list[bytes]
+    """UTF-8; the pieces of documents in order."""
 
     @property
     def is_whole(self) -> bool:

@@ -25,7 +25,7 @@ def read_text(
     length = 0
     for pieces, bytes_in in pieces_of(source, unit, rules, documents, cuts, chunk_bytes):
         length += pieces.size
-        chunk = Chunk(pieces.texts, pieces.continues, pieces.open)
+        chunk = Chunk(pieces.texts, continues=pieces.continues, open=pieces.open)
         chunk.bytes_in, chunk.offset = bytes_in, pieces.offset
         for at in pieces.too_large:
             chunk.leave_out(bad_input.TOO_LARGE, "byte", at)
