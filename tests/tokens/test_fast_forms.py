@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from tokens.texts import TEXTS
 
 from tokenmill.errors import BadInputError, FormatError
-from tokenmill.tokens.encoders.same_ids import PROBES, first_difference
+from tokenmill.tokens.encoders.same_ids import first_difference, probes
 from tokenmill.tokens.load_tokenizer import from_state, load
 
-CORPUS = [text.decode() for text in PROBES[:13]] * 20
+CORPUS = [text.decode() for text in probes()[:13]] * 20
 PREPEND = {"type": "Prepend", "prepend": "\u2581"}
 REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
 MERGED = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious"}

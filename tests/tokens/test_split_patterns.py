@@ -13,7 +13,7 @@ from tokens.texts import ALPHABET, TEXTS
 
 from tokenmill.errors import BadInputError, FormatError
 from tokenmill.tokens.encoders.number_runs import cut_into_pairs
-from tokenmill.tokens.encoders.same_ids import PROBES
+from tokenmill.tokens.encoders.same_ids import probes
 from tokenmill.tokens.encoders.split_patterns import PATTERNS as KNOWN
 from tokenmill.tokens.encoders.split_patterns import find_pattern, pattern_of_splits
 from tokenmill.tokens.load_tokenizer import from_state, load
@@ -45,7 +45,7 @@ def odd(oracle):
 def random_texts(number):
     chance = random.Random(7)
     short = ["".join(chance.choices(ALPHABET, k=chance.randint(1, 12))) for _ in range(number)]
-    return [*short, *(text.decode() for text in PROBES)]
+    return [*short, *(text.decode() for text in probes())]
 
 
 @pytest.mark.parametrize("name", PATTERNS)

@@ -36,6 +36,9 @@ KEEP_FREED_MEMORY = {
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
 }
 
+# NumPy's threads for linear algebra wait for work by spinning; no task has any for them.
+NO_BLAS_THREADS = {"OPENBLAS_NUM_THREADS": "1"}
+
 # Where AMD's Zen 4 sorts with AVX-512, it takes five times as long as with AVX2: NumPy stores
 # compressed vectors, which are slow there. These are the names of AVX-512 in NumPy's releases.
 SORT_WITH_AVX2 = {"NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_SKX"}
@@ -138,6 +141,7 @@ class _Worker:
             stdin=subprocess.DEVNULL,
             env={
                 **KEEP_FREED_MEMORY,
+                **NO_BLAS_THREADS,
                 **(SORT_WITH_AVX2 if _is_zen_4() else {}),
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join(path for path in paths if path),

@@ -25,7 +25,7 @@ from tokenmill.tokens.begin_token import find_begin_token, with_begin_token
 from tokenmill.tokens.load_tokenizer import from_state, load
 from tokenmill.tokens.tokenizer import Tokenizer
 
-PLAN_VERSION = 4
+PLAN_VERSION = 5
 UNIT_BYTES = 32 << 20
 CHUNK_BYTES = 1 << 20  # what fits a cache goes through it twice as fast
 

@@ -40,7 +40,7 @@ from tokenmill.tokens.encoders.gigatoken import (
 from tokenmill.tokens.encoders.library_failures import failures_of
 from tokenmill.tokens.encoders.newer_characters import with_exact
 from tokenmill.tokens.encoders.number_runs import in_pairs
-from tokenmill.tokens.encoders.same_ids import PROBES, EncodeBatch, first_difference, in_context
+from tokenmill.tokens.encoders.same_ids import EncodeBatch, first_difference, in_context, probes
 from tokenmill.tokens.encoders.sentencepiece_form import fast_pieces
 from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
 from tokenmill.tokens.tokenizer_json import (
@@ -266,7 +266,7 @@ def _choose_backend(tokenizer: HuggingFaceTokenizer) -> str:
         return "tokenizers"
     try:
         differs = first_difference(
-            tokenizer._fast, tokenizer._encode_slowly, PROBES + in_context(added)
+            tokenizer._fast, tokenizer._encode_slowly, probes() + in_context(added)
         )
     except (FormatError, PrepareError):
         differs = 0  # a form that gigatoken does not have; the slow way is the exact one

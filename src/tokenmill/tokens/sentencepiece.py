@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tokenmill.errors import FormatError, MissingExtraError, PrepareError
 from tokenmill.tokens.encoders.gigatoken import PIECE_BYTES
 from tokenmill.tokens.encoders.library_failures import failures_of
-from tokenmill.tokens.encoders.same_ids import PROBES, EncodeBatch, first_difference, in_context
+from tokenmill.tokens.encoders.same_ids import EncodeBatch, first_difference, in_context, probes
 from tokenmill.tokens.encoders.sentencepiece_form import as_tokenizer_json, fast_pieces
 from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
 from tokenmill.tokens.vocabulary import SpelledTokenizer, Vocabulary, bytes_of_piece
@@ -139,7 +139,7 @@ def _probes(tokenizer: SentencePieceTokenizer) -> list[bytes]:
     """Also with pieces that are never text, and pieces that are taken whole."""
     pieces = tokenizer._vocabulary.spellings.values()
     strange = [p.decode() for p in pieces if p.startswith((b"<", b"[")) or not p.strip()]
-    return PROBES + in_context([*tokenizer.special_ids, *strange[:MOST_PIECES]])
+    return probes() + in_context([*tokenizer.special_ids, *strange[:MOST_PIECES]])
 
 
 def from_state(state: dict[str, Any]) -> SentencePieceTokenizer:

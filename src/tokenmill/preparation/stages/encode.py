@@ -20,11 +20,21 @@ from tokenmill.preparation.stages.encoded import (
     PartWriter,
     TextEncoder,
 )
-from tokenmill.preparation.stages.unit_text import chunks_to_encode, kept_chunks, naming_source
+from tokenmill.preparation.stages.unit_text import (
+    cleaned_chunks,
+    kept_chunks,
+    kept_text,
+    naming_source,
+)
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
-from tokenmill.text.cleaning.clean_chunks import CleanChunk, LineDropper
+from tokenmill.text.cleaning.clean_chunks import (
+    CleanChunk,
+    KeptChunks,
+    KeptTextError,
+    LineDropper,
+)
 from tokenmill.text.inputs.open_input import TOKENS
 from tokenmill.text.reading.bad_input import MOST_PLACES, BadInputPlace
 from tokenmill.text.reading.chunks import Edge
@@ -43,20 +53,33 @@ def encode_unit(out_dir: str, unit: int, lines: Searched | None = None, first: i
     `lines` knows the repeated lines; there unit 0 is run `first`.
     """
     plan, number = load_plan(out_dir), first + unit
-    encoder = UnitEncoder(plan, unit)
     repeated = lines.repeated(plan.workspace, number) if lines is not None else None
+    kept = kept_text(plan, number)
+    with naming_source(plan, unit):
+        try:
+            facts = _encode_chunks(plan, unit, repeated, kept)
+        except KeptTextError:
+            facts = _encode_chunks(plan, unit, repeated, None)
+    files = [f"{part['name']}.{kind}" for part in facts["parts"] for kind in ("tokens", "rows")]
+    receipt = plan.workspace.leave_receipt("units", str(unit), [f"{unit}.edges", *files], facts)
+    if kept is not None:
+        kept.remove()
+    return receipt
+
+
+def _encode_chunks(
+    plan: Plan, unit: int, repeated: np.ndarray | None, kept: KeptChunks | None
+) -> dict[str, Any]:
+    """Encode a unit, from its kept text or from its source; what its receipt says."""
+    if kept is None:
+        chunks = cleaned_chunks(plan, unit, plan.tokenizer.cuts)
+    else:
+        chunks = kept_chunks(plan, unit, kept)
     dropper = LineDropper(repeated, normalize=plan.settings.normalize)
-    kept = kept_chunks(plan, number)
-    with naming_source(plan, unit), encoder:
-        chunks = chunks_to_encode(plan, unit, kept)
+    with UnitEncoder(plan, unit) as encoder:
         for chunk in UnderWay(plan.workspace).noting(unit, chunks):
             encoder.add(dropper.drop(chunk), chunk)
-        receipt = encoder.finish()
-    receipt["dropped_lines"] = dropper.num_dropped
-    files = [f"{part['name']}.{kind}" for part in receipt["parts"] for kind in ("tokens", "rows")]
-    receipt = plan.workspace.leave_receipt("units", str(unit), [f"{unit}.edges", *files], receipt)
-    kept.remove()
-    return receipt
+        return {**encoder.finish(), "dropped_lines": dropper.num_dropped}
 
 
 class UnitEncoder:

@@ -79,17 +79,15 @@ def hash_lines(out_dir: str, unit: int, first: int, keep_text: bool) -> Receipt:
     return plan.workspace.leave_receipt("lines", str(number), [f"{number}.runs"], facts)
 
 
-def kept_chunks(plan: Plan, number: int) -> KeptChunks:
-    """The cleaned text that `hash_lines` kept of a unit, as run `number`."""
+def kept_text(plan: Plan, number: int) -> KeptChunks | None:
+    """The cleaned text that `hash_lines` kept of a unit, as run `number`; None: it kept none."""
     receipt = plan.workspace.receipt("lines", str(number)) or {}
-    return KeptChunks(plan.workspace.path("lines", f"{number}.text"), receipt.get("kept"))
+    path, known = plan.workspace.path("lines", f"{number}.text"), receipt.get("kept")
+    return None if known is None else KeptChunks(path, known)
 
 
-def chunks_to_encode(plan: Plan, unit: int, kept: KeptChunks) -> Iterator[CleanChunk]:
-    """The cleaned chunks of a unit: those that were kept, or read again from the source."""
-    if not kept.is_whole():
-        yield from cleaned_chunks(plan, unit, plan.tokenizer.cuts)
-        return
+def kept_chunks(plan: Plan, unit: int, kept: KeptChunks) -> Iterator[CleanChunk]:
+    """The same as `cleaned_chunks`, from the text that was kept."""
     limits = load_limits(plan.workspace)
     share = min(limits.share(source.kind) for source in plan.sources_of(unit))
     with one_at_a_time(plan.workspace) as on_large:

@@ -2,9 +2,9 @@
 
 Reading (decompressing, fetching) and cleaning a text costs about as much as encoding it. Where
 lines are compared, a text is needed twice: where the disk has room, its chunks are kept from the
-first pass for the second. No receipt vouches for them, which would have to wait for the disk: they
-are compared with their hash when they are opened, and the source is read again where they are gone
-or damaged.
+first pass for the second. No receipt vouches for them, which would have to wait for the disk: each
+is compared with its hash when it is read, and the source is read again where one is gone or
+damaged.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,6 @@ import numpy as np
 import xxhash
 
 from tokenmill.base.atomic import new_file
-from tokenmill.base.hashing import hash_file
 from tokenmill.text.cleaning.clean import clean
 from tokenmill.text.cleaning.line_work import (
     Lines,
@@ -147,66 +146,71 @@ class ChunkKeeper(ExitStack):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._chunks: list[dict[str, Any]] = []
-        self._hash = xxhash.xxh3_128()
         self._file = self.enter_context(new_file(path))
 
     def add(self, chunk: CleanChunk, lines: Lines) -> None:
         """Write the chunk: its texts, and where these and their lines end."""
         ends = lines.ends
         dtype = np.min_scalar_type(len(lines.whole))
+        hasher = xxhash.xxh3_128()
         for data in (lines.whole, lines.stops.astype(dtype).data, ends.astype(dtype).data):
-            self._hash.update(data)
+            hasher.update(data)
             self._file.write(data)
         known = {name: getattr(chunk, name) for name in (*_KEPT_AS_THEY_ARE, "continues", "open")}
         places = [list(place) for place in chunk.places]
         by_source = list(chunk.by_source.items())
         sizes = {"num_bytes": len(lines.whole), "num_lines": len(lines), "num_texts": len(ends)}
-        self._chunks.append({**known, "places": places, "by_source": by_source, **sizes})
+        known |= {"places": places, "by_source": by_source, "hash": hasher.hexdigest()}
+        self._chunks.append({**known, **sizes})
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> list[dict[str, Any]]:
         """Close the file; what `KeptChunks` must know to read it again."""
         self.close()
-        return {"hash": self._hash.hexdigest(), "chunks": self._chunks}
+        return self._chunks
+
+
+class KeptTextError(Exception):
+    """The text of a unit that was kept is gone, or damaged."""
 
 
 class KeptChunks:
     """The chunks that a `ChunkKeeper` wrote; `known` is what its `finish` returned."""
 
-    def __init__(self, path: Path, known: dict[str, Any] | None) -> None:
+    def __init__(self, path: Path, known: list[dict[str, Any]]) -> None:
         self._path, self._known = path, known
 
-    def is_whole(self) -> bool:
-        """Whether the file is there and undamaged."""
-        try:
-            return self._known is not None and hash_file(self._path) == self._known["hash"]
-        except OSError:
-            return False
-
     def chunks(self, large_bytes: int, on_large: Callable[[bool], None]) -> Iterator[CleanChunk]:
-        """All chunks in order; only if the file is whole. The rest is as in `ReadRules`."""
-        assert self._known is not None
-        with open(self._path, "rb") as file:
-            for known in self._known["chunks"]:
-                is_large = known["num_bytes"] > large_bytes
-                on_large(is_large)
-                chunk = _read_chunk(file, known)
-                if is_large:
-                    chunk.keep_texts()
-                yield chunk
+        """All chunks in order, or KeptTextError at any of them. The rest is as in `ReadRules`."""
+        try:
+            with open(self._path, "rb") as file:
+                for known in self._known:
+                    is_large = known["num_bytes"] > large_bytes
+                    on_large(is_large)
+                    chunk = _read_chunk(file, known)
+                    if is_large:
+                        chunk.keep_texts()
+                    yield chunk
+        except OSError as error:
+            raise KeptTextError(str(self._path)) from error
 
     def remove(self) -> None:
         self._path.unlink(missing_ok=True)
 
 
 def _read_chunk(file: BinaryIO, known: dict[str, Any]) -> CleanChunk:
-    whole = file.read(known["num_bytes"])
-    dtype = np.min_scalar_type(len(whole))
-    stops, ends = (
-        np.frombuffer(file.read(known[name] * dtype.itemsize), dtype).astype(np.int64)
-        for name in ("num_lines", "num_texts")
-    )
+    hasher, dtype = xxhash.xxh3_128(), np.min_scalar_type(known["num_bytes"])
+
+    def read(num_bytes: int) -> bytes:
+        data = file.read(num_bytes)
+        hasher.update(data)
+        return data
+
+    whole = read(known["num_bytes"])
+    stops, ends = (read(known[name] * dtype.itemsize) for name in ("num_lines", "num_texts"))
+    if hasher.hexdigest() != known["hash"]:
+        raise KeptTextError(file.name)
     return CleanChunk(
-        lines_of(whole, stops, ends),
+        lines_of(whole, *(np.frombuffer(data, dtype).astype(np.int64) for data in (stops, ends))),
         continues=Edge(known["continues"]),
         open=Edge(known["open"]),
         by_source=dict(known["by_source"]),

@@ -234,6 +234,59 @@ static PyObject *squeeze(PyObject *self, PyObject *arguments) {
     return found;
 }
 
+static inline int is_blank(uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
+
+/* Not blank, of `min_chars` characters or more, of at most `max_bytes` bytes. */
+static int line_counts(const uint8_t *line, int64_t size, int64_t min_chars, int64_t max_bytes) {
+    if (size < 1 || size < min_chars || size > max_bytes) return 0;
+    if (size < 4 * min_chars) { /* of a character's bytes, all but the first are 10xxxxxx */
+        int64_t chars = 0;
+        for (int64_t at = 0; at < size; at++) chars += (line[at] & 0xC0) != 0x80;
+        if (chars < min_chars) return 0;
+    }
+    int64_t at = 0;
+    while (at < size && is_blank(line[at])) at++;
+    return at < size;
+}
+
+/* Whether line ends come in order, each of a newline of the text. */
+static int are_lines(const Py_buffer *whole, const Py_buffer *stops) {
+    const int64_t *stop = stops->buf;
+    int64_t begin = 0;
+    for (Py_ssize_t line = 0; line < stops->len / (Py_ssize_t)sizeof *stop; line++) {
+        if (stop[line] < begin || stop[line] >= whole->len) {
+            PyErr_SetString(PyExc_ValueError, "the lines are not those of the text");
+            return 0;
+        }
+        begin = stop[line] + 1;
+    }
+    return 1;
+}
+
+/* lines_that_count(whole, stops, min_chars, max_bytes): a byte for each line, 1 or 0. */
+static PyObject *lines_that_count(PyObject *self, PyObject *arguments) {
+    Py_buffer whole, stops;
+    long long min_chars, max_bytes;
+    PyObject *counts = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "y*y*LL", &whole, &stops, &min_chars, &max_bytes)) return NULL;
+    if (are_lines(&whole, &stops)) {
+        const int64_t *stop = stops.buf;
+        Py_ssize_t num_lines = stops.len / (Py_ssize_t)sizeof *stop;
+        counts = PyBytes_FromStringAndSize(NULL, num_lines);
+        int64_t begin = 0;
+        for (Py_ssize_t line = 0; counts && line < num_lines; line++) {
+            const uint8_t *text = (const uint8_t *)whole.buf + begin;
+            PyBytes_AS_STRING(counts)[line] =
+                (char)line_counts(text, stop[line] - begin, min_chars, max_bytes);
+            begin = stop[line] + 1;
+        }
+    }
+    PyBuffer_Release(&whole);
+    PyBuffer_Release(&stops);
+    return counts;
+}
+
 /* hash_lines(whole, stops, which): xxh3-128 of the lines that `which` selects, with their newlines. */
 static PyObject *hash_lines(PyObject *self, PyObject *arguments) {
     Py_buffer whole, stops, which;
@@ -243,20 +296,14 @@ static PyObject *hash_lines(PyObject *self, PyObject *arguments) {
     const int64_t *stop = stops.buf;
     const uint8_t *text = whole.buf, *wanted = which.buf;
     Py_ssize_t count = 0, num_lines = which.len;
-    int64_t begin = 0;
-    int sound = stops.len == num_lines * (Py_ssize_t)sizeof *stop;
-    for (Py_ssize_t line = 0; sound && line < num_lines; line++) {
-        sound = stop[line] >= begin && stop[line] < whole.len;
-        begin = stop[line] + 1;
-        count += wanted[line] != 0;
-    }
-    if (!sound)
-        PyErr_SetString(PyExc_ValueError, "the lines are not those of the text");
-    else
+    for (Py_ssize_t line = 0; line < num_lines; line++) count += wanted[line] != 0;
+    if (stops.len != num_lines * (Py_ssize_t)sizeof *stop)
+        PyErr_SetString(PyExc_ValueError, "not as many choices as lines");
+    else if (are_lines(&whole, &stops))
         hashes = PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(Pair));
     if (hashes) {
         uint8_t *out = (uint8_t *)PyBytes_AS_STRING(hashes);
-        begin = 0;
+        int64_t begin = 0;
         for (Py_ssize_t line = 0; line < num_lines; line++) {
             if (wanted[line]) {
                 Pair hash = xxh3_128(text + begin, (size_t)(stop[line] + 1 - begin));
@@ -276,6 +323,7 @@ static PyObject *hash_lines(PyObject *self, PyObject *arguments) {
 static PyMethodDef METHODS[] = {
     {"odd_texts", odd_texts, METH_VARARGS, NULL},
     {"squeeze", squeeze, METH_VARARGS, NULL},
+    {"lines_that_count", lines_that_count, METH_VARARGS, NULL},
     {"hash_lines", hash_lines, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -75,6 +75,9 @@ def lines_that_count(lines: Lines, min_chars: int, max_bytes: int) -> np.ndarray
 
     Lines of more than `max_bytes` never are: they may have been cut, and are not known whole.
     """
+    if compiled.kernel is not None:
+        found = compiled.kernel.lines_that_count(lines.whole, lines.stops, min_chars, max_bytes)
+        return np.frombuffer(bytearray(found), np.bool_)  # a bytearray, so that it can be changed
     codes = np.frombuffer(lines.whole, np.uint8)
     starts, stops = lines.starts, lines.stops
     num_bytes = stops - starts

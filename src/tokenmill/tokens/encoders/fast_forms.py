@@ -19,7 +19,7 @@ Tree = dict[str, Any]
 # Options of BPE that change ids, and that gigatoken does not look at.
 _UNKNOWN_OPTIONS = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
 # ASCII that no normal form makes of another character, and at whose end no mark is joined.
-_NEVER_COMPOSED = re.compile(r"[^;`K\x80-\U0010ffff]*[^;`A-Za-z<=>\x80-\U0010ffff]")
+_NEVER_COMPOSED = r"[^;`K\x80-\U0010ffff]*[^;`A-Za-z<=>\x80-\U0010ffff]"
 _BYTE_PIECES = {f"<0x{byte:02X}>" for byte in range(256)}
 
 
@@ -70,7 +70,7 @@ def finds_added_tokens(tree: Tree) -> bool:
     if not tree.get("normalizer") or tree["model"].get("byte_fallback"):
         return True  # SentencePiece's normalizers change nothing but spaces
     normalized = [token.get("normalized", True) for token in added]
-    return all(map(_NEVER_COMPOSED.fullmatch, compress(texts, normalized)))
+    return all(map(re.compile(_NEVER_COMPOSED).fullmatch, compress(texts, normalized)))
 
 
 def steps_of(part: Any, key: str) -> list[Tree]:

@@ -61,7 +61,9 @@ def with_exact(
     """
     asks_for_signs = any(kind in regex for regex in splits for kind in (r"\p{P}", r"\p{S}"))
     runs = [LETTERS, SIGNS if asks_for_signs else "", JOINED if is_normalized else ""]
-    has_newer = one_of_characters(" ".join(runs))
+
+    def has_newer(text: bytes) -> bool:
+        return not text.isascii() and one_of_characters(" ".join(runs))(text)
 
     def encode(texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         # All texts at once: a look at each would take longer than to encode it, where it is short.

@@ -4,6 +4,7 @@ Encoders differ where scripts, white space, numbers and normal forms meet, not i
 sentence: so the texts are such places. `prepare` compares again, on a sample of its own input.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from unicodedata import ucd_3_2_0
@@ -39,31 +40,36 @@ def _characters(points: Iterable[int]) -> list[str]:
 
 _BLANKS = " \n\r\t\u00a0\u2003\u3000"
 
-PROBES: list[bytes] = [
-    text.encode()
-    for text in (
-        PROBE.decode(),
-        *_SCRIPTS,
-        " ".join(_characters(range(0x21, 0x3000, 5))),
-        "".join(_characters(range(0x20, 0xD7FF, 11))),
-        "".join(_characters(range(0x10000, 0x20000, 37))),
-        "".join(map(chr, range(0x1F300, 0x1F650, 7))),
-        "".join(f"{a}{b}{c}" for a in "a1.\n \t" for b in "  \n\r\u3000'" for c in "Zs9\n /-"),
-        "I'll I'LL don't DON'T we've WE'VE he'd 's'S'T'Re'vE'M'lL 'tis \u2019s '\u017f",
-        "0 12 123 1234 12345 123456789 1,000.00 \u0661\u0662\u0663\u0664 \u00bd\u2167a1b22c333",
-        # The spellings of SentencePiece, and of tokens that end or begin a text.
-        "\u2581 \u2581\u2581a a\u2581b <0x0A><0xFF> <unk> <s> </s> <pad> [UNK] [CLS] ##ing",
-        "".join("x" + " " * n for n in range(1, 40)) + "".join("y" + "\n" * n for n in range(9)),
-        "".join("z" + "\t" * n + " " * (n % 3) for n in range(9)),
-        "",
-        "a" * 3000,
-        "ab" * 1500 + "\u6c34" * 900 + "7" * 500 + "=" * 700,
-        " " * 600,
-        # White space at both ends of a text, where patterns look ahead and prefixes are added.
-        *map("".join, product(_BLANKS[:5], repeat=3)),
-        *(f"{a}b{c}{d}" for a in _BLANKS for c in _BLANKS for d in ("", *_BLANKS[:3])),
-    )
-]
+
+@functools.cache
+def probes() -> list[bytes]:
+    """The texts."""
+    return [
+        text.encode()
+        for text in (
+            PROBE.decode(),
+            *_SCRIPTS,
+            " ".join(_characters(range(0x21, 0x3000, 5))),
+            "".join(_characters(range(0x20, 0xD7FF, 11))),
+            "".join(_characters(range(0x10000, 0x20000, 37))),
+            "".join(map(chr, range(0x1F300, 0x1F650, 7))),
+            "".join(f"{a}{b}{c}" for a in "a1.\n \t" for b in "  \n\r\u3000'" for c in "Zs9\n /-"),
+            "I'll I'LL don't DON'T we've WE'VE he'd 's'S'T'Re'vE'M'lL 'tis \u2019s '\u017f",
+            "0 12 123 1234 12345 123456789 1,000.00 \u0661\u0662\u0663\u0664 \u00bd\u2167a1b22c333",
+            # The spellings of SentencePiece, and of tokens that end or begin a text.
+            "\u2581 \u2581\u2581a a\u2581b <0x0A><0xFF> <unk> <s> </s> <pad> [UNK] [CLS] ##ing",
+            "".join("x" + " " * n for n in range(1, 40))
+            + "".join("y" + "\n" * n for n in range(9)),
+            "".join("z" + "\t" * n + " " * (n % 3) for n in range(9)),
+            "",
+            "a" * 3000,
+            "ab" * 1500 + "\u6c34" * 900 + "7" * 500 + "=" * 700,
+            " " * 600,
+            # White space at both ends of a text, where patterns look ahead and prefixes are added.
+            *map("".join, product(_BLANKS[:5], repeat=3)),
+            *(f"{a}b{c}{d}" for a in _BLANKS for c in _BLANKS for d in ("", *_BLANKS[:3])),
+        )
+    ]
 
 
 def first_difference(one: EncodeBatch, other: EncodeBatch, texts: Sequence[bytes]) -> int | None:

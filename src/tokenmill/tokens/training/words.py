@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tokenmill.errors import FormatError, MissingExtraError
 from tokenmill.tokens.encoders.library_failures import failures_of
-from tokenmill.tokens.encoders.same_ids import PROBES
+from tokenmill.tokens.encoders.same_ids import probes
 from tokenmill.tokens.encoders.slow_ranks import not_matched
 from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
 
@@ -115,7 +115,7 @@ def check_pattern(pattern: str) -> None:
         from tokenizers import Regex, pre_tokenizers
 
         theirs = pre_tokenizers.Split(Regex(pattern), "isolated")
-    for text in map(bytes.decode, PROBES):
+    for text in map(bytes.decode, probes()):
         if split(text) != [piece for piece, _ in theirs.pre_tokenize_str(text)]:
             raise FormatError(
                 f"the pattern {pattern!r:.200} splits {text[:40]!r} in one way for the package "
