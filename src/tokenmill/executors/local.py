@@ -11,6 +11,7 @@ hours, since a compressed file is one. SIGTERM or Ctrl-C ends it with the run, a
 resumes.
 """
 
+import atexit
 import functools
 import os
 import re
@@ -56,10 +57,11 @@ class LocalExecutor(Executor):
 
     def get_ready(self, function: TaskFunction, num_tasks: int) -> None:
         """Start workers, which import while the caller does other things."""
-        if self.workers > 1:
-            self._pool += [_Worker() for _ in range(min(self.workers, num_tasks))]
-            for worker in self._pool:
-                worker.connection.send((function, None))
+        wanted = min(self.workers, num_tasks) if self.workers > 1 else 0
+        self._pool += [_early.pop() if _early else _Worker() for _ in range(wanted)]
+        _end_early()
+        for worker in self._pool:
+            worker.connection.send((function, None))
 
     def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         if self.workers == 1:
@@ -121,6 +123,21 @@ class LocalExecutor(Executor):
         self._pool.clear()
 
 
+def start_early(workers: int, module: str) -> None:
+    """Start workers, which import this module while their caller still imports what it needs.
+
+    The next executor uses them, or ends those that it does not need.
+    """
+    if not _early:
+        atexit.register(_end_early)
+    _early.extend(_Worker(module) for _ in range(workers))
+
+
+def _end_early() -> None:
+    while _early:
+        _early.pop().stop()
+
+
 @functools.cache
 def _is_zen_4() -> bool:
     try:
@@ -131,12 +148,19 @@ def _is_zen_4() -> bool:
 
 
 class _Worker:
-    def __init__(self) -> None:
+    def __init__(self, *modules: str) -> None:
         ours, theirs = socket.socketpair()
         paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]
         self.process = subprocess.Popen(
             # -P: files of the current folder must not shadow modules
-            [sys.executable, "-P", "-m", "tokenmill.executors.worker", str(theirs.fileno())],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "tokenmill.executors.worker",
+                str(theirs.fileno()),
+                *modules,
+            ],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             env={
@@ -157,3 +181,6 @@ class _Worker:
             self.process.kill()
         code = self.process.wait()
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+_early: list[_Worker] = []

@@ -1,6 +1,7 @@
 """The other end of `local.py`: a process that runs one task after another until its parent goes."""
 
 import ctypes
+import importlib
 import pickle
 import signal
 import sys
@@ -11,12 +12,14 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Serve tasks from the socket whose number is the first argument."""
+    """Serve tasks from the socket whose number is the first argument; import the others first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     if sys.platform == "linux":
         # A parent that was killed cannot say so; the kernel can.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     connection = Connection(int(sys.argv[1]))
+    for module in sys.argv[2:]:
+        importlib.import_module(module)
     while True:
         try:
             function, task = connection.recv()

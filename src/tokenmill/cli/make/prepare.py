@@ -1,7 +1,7 @@
 """`tokenmill prepare`: tokenize text files into shards; `prepare plan` only plans it."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +28,7 @@ On many machines, as numbered jobs (each has its own --help):
 WHERE = {"section": "Input and output"}
 RUNNING = {"section": "Running"}
 ENGINES = ("local", "ray")
+BYTES_PER_WORKER = 16 << 20  # less is done before another process is there
 VAL_INPUT = "--val_input"
 AND = "\0"  # before a file of the --val_input that the word before it belongs to
 # What `prepare` and `prepare plan` both take.
@@ -129,11 +130,24 @@ def command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcom
         known = {"workers", "val_input", *fields}
         found = make_estimate(inputs, **{k: v for k, v in settings.items() if k in known})
         return Outcome(found.to_json(), results=[found.to_text()])
+    start_workers(inputs, settings)
     from tokenmill.preparation.prepare import prepare
 
     with open_progress(quiet=quiet, words=in_flags) as progress:
         summary = prepare(inputs, out_dir, progress=progress, **settings)
     return Outcome(summary.to_json(), notes=summary_lines(summary))
+
+
+def start_workers(inputs: Sequence[str], settings: Mapping[str, Any]) -> None:
+    """Where there is enough text for them, workers start while this process imports the rest."""
+    if settings.get("engine", "local") != "local" or "max_ram" in settings:
+        return
+    size = sum(os.path.getsize(path) for path in inputs if os.path.isfile(path))
+    workers = settings.get("workers") or len(os.sched_getaffinity(0))
+    if min(workers, size // BYTES_PER_WORKER) > 1:
+        from tokenmill.executors.local import start_early
+
+        start_early(min(workers, size // BYTES_PER_WORKER), "tokenmill.preparation.stages.encode")
 
 
 @click.command(cls=TakesValInput)

@@ -34,6 +34,7 @@ except ImportError:  # not on Windows
 GROWTH_LIMIT = 256 << 20  # bytes of resident memory
 TEXT_LIMIT = 4 << 30  # bytes of text, where resident memory can be asked for
 TEXT_LIMIT_UNSEEN = 64 << 20  # and where it cannot: worst case then 400 MB
+LOOK_EVERY = 4 << 20  # bytes of text; to ask for resident memory takes 70 us
 BUILT_BYTES = 48 << 20  # of an encoder
 WORD_BYTES, PIECE_BYTES = 7, 50  # for each byte of a text: of byte-level BPE, of SentencePiece's
 SINGLY = 100_000  # texts of a process, at 2 us each: more are worth the 0.4 s to import awkward
@@ -45,7 +46,7 @@ class Encoder:
     def __init__(self, build: Callable[[], Any], *, memory_per_byte: int = WORD_BYTES) -> None:
         self._build, self._memory_per_byte = build, memory_per_byte
         self._backend: Any = None
-        self._text_seen = 0
+        self._text_seen = self._text_seen_at_last_look = 0
         self._texts_singly = 0
         self._size_when_built: int | None = None
 
@@ -56,7 +57,8 @@ class Encoder:
         check_address_space(BUILT_BYTES + self._memory_per_byte * num_bytes, num_bytes)
         with failures_of("gigatoken", "encode a text with this tokenizer", kind=PrepareError):
             if self._backend is None:
-                self._backend, self._text_seen = self._build(), 0
+                self._backend = self._build()
+                self._text_seen = self._text_seen_at_last_look = 0
                 self._size_when_built = resident_bytes()
             if self._texts_singly + len(texts) <= SINGLY or len(texts) == 1:
                 self._texts_singly += len(texts)
@@ -79,10 +81,15 @@ class Encoder:
     def _is_worn(self) -> bool:
         if self._text_seen < TEXT_LIMIT_UNSEEN // 4:
             return False  # too little text to have grown by much
+        if self._text_seen >= TEXT_LIMIT:
+            return True
+        if self._text_seen < self._text_seen_at_last_look + LOOK_EVERY:
+            return False
+        self._text_seen_at_last_look = self._text_seen
         size = resident_bytes()
         if size is None or self._size_when_built is None:
             return self._text_seen >= TEXT_LIMIT_UNSEEN
-        return size - self._size_when_built > GROWTH_LIMIT or self._text_seen >= TEXT_LIMIT
+        return size - self._size_when_built > GROWTH_LIMIT
 
 
 def build_gigatoken(tree: dict[str, Any], where: str) -> Any:
