@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 # What an installation is made of, besides Python's modules, which are used where they are.
-PACKAGE := pyproject.toml setup.py $(wildcard src/tokenmill/text/cleaning/*.[ch])
+PACKAGE := pyproject.toml setup.py $(wildcard src/tokenmill/kernel/*.[ch])
 # pip for torch, because it finds a CPU build where there is one on the machine; uv for all else,
 # because it takes seconds for what takes pip minutes.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile

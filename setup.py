@@ -1,17 +1,17 @@
-"""The one thing that pyproject.toml cannot say yet: C that is compiled if there is a compiler."""
+"""What pyproject.toml cannot say yet: C that is compiled if there is a compiler."""
 
 from setuptools import Extension, setup
 
-CLEANING = "src/tokenmill/text/cleaning"
+KERNEL = "src/tokenmill/kernel"
 
 setup(
     ext_modules=[
         Extension(
-            "tokenmill.text.cleaning.line_kernel",
-            [f"{CLEANING}/line_kernel.c"],
-            depends=[f"{CLEANING}/xxh3.h"],
-            extra_compile_args=["-O2"],
-            optional=True,  # without it NumPy does the same (docs/dependencies.md)
+            "tokenmill.kernel.loops",
+            [f"{KERNEL}/{name}.c" for name in ("loops", "lines", "spans")],
+            depends=[f"{KERNEL}/{name}.h" for name in ("loops", "xxh3")],
+            extra_compile_args=["-O3"],
+            optional=True,  # without it NumPy does the same
         )
     ]
 )

@@ -8,6 +8,7 @@ files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py
 
  errors.py       our few exceptions; each carries what, where, and what to do
  base/           what every room may use: atomic files, locks, retry, signals, progress
+ kernel/         a few loops in C, with the same results as without them
  storage/        local paths and object stores with one interface
  text/           files become documents: find, cut into units, read, clean, deduplicate
  tokens/         documents become ids: the tokenizer protocol, one file a kind; training one

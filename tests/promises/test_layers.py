@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "src" / "tokenmill"
-FOR_ALL = {"errors", "base", "storage", "version"}
+FOR_ALL = {"errors", "base", "storage", "version", "kernel"}
 MAY_IMPORT = {
+    "kernel": set(),
     "base": set(),
     "storage": set(),
     "text": set(),

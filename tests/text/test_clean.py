@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from text.naive import naive_clean
 
-from tokenmill.text.cleaning import cache_blocks, compiled
+from tokenmill import kernel
+from tokenmill.text.cleaning import cache_blocks
 from tokenmill.text.cleaning.characters import may_change
 from tokenmill.text.cleaning.clean import clean, join_edge
 from tokenmill.text.cleaning.line_work import find_lines
@@ -34,10 +35,10 @@ TEXT = st.lists(st.sampled_from(ATOMS) | st.characters(exclude_categories=["Cs"]
 def way(request, monkeypatch):
     """With NumPy, cleaning goes block by block; tiny ones put the cuts everywhere."""
     if request.param == "compiled":
-        if compiled.kernel is None:
-            pytest.skip("line_kernel is not built: no C compiler was there at installation")
+        if kernel.compiled is None:
+            pytest.skip("tokenmill.kernel.loops is not built: there was no C compiler")
         return
-    monkeypatch.setattr(compiled, "kernel", None)
+    monkeypatch.setattr(kernel, "compiled", None)
     if "small" in request.param:
         monkeypatch.setattr(cache_blocks, "BLOCK_BYTES", 3)
 

@@ -9,7 +9,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmill.text.cleaning import compiled
+from tokenmill import kernel
 from tokenmill.text.cleaning.line_work import (
     find_lines,
     hash_selected,
@@ -73,7 +73,7 @@ def test_lines_are_hashed_with_their_newlines(with_kernel, texts, data):
     which = data.draw(st.lists(st.booleans(), min_size=len(lines), max_size=len(lines)))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "kernel", compiled.kernel if with_kernel else None)
+        patch.setattr(kernel, "compiled", kernel.compiled if with_kernel else None)
         found = hash_selected(lines, np.array(which, bool))
 
     wanted = compress(plain_lines(texts), which)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmill import kernel
 from tokenmill.order.row_order import RowPieces
 
 _EIGHT_TRUE = np.uint64(0x0101010101010101)
@@ -86,17 +87,29 @@ class DocumentMarks:
     @property
     def positions(self) -> np.ndarray:
         if self._positions is None:
-            self._positions = self._spread(self._spans.columns)
-            np.subtract(_columns(*self._positions.shape), self._positions, out=self._positions)
+            if kernel.compiled is not None:
+                self._positions = np.empty(self.loss_mask.shape, np.int32)
+                kernel.compiled.count_spans(self._positions, self._lengths)
+            else:
+                self._positions = self._spread(self._spans.columns)
+                np.subtract(_columns(*self._positions.shape), self._positions, out=self._positions)
         return self._positions
+
+    @property
+    def _lengths(self) -> np.ndarray:
+        lengths: np.ndarray = self._spans.lengths[self._documents]
+        return lengths
 
     def _spread(self, values: np.ndarray) -> np.ndarray:
         """For each input, the value of its document.
 
         Filled run by run: the obvious cumulative sums take ten times as long.
         """
-        spread = values[self._documents].repeat(self._spans.lengths[self._documents])
-        return spread.reshape(self.loss_mask.shape)
+        if kernel.compiled is not None:
+            spread = np.empty(self.loss_mask.shape, np.int32)
+            kernel.compiled.fill_spans(spread, self._lengths, values[self._documents])
+            return spread
+        return values[self._documents].repeat(self._lengths).reshape(self.loss_mask.shape)
 
 
 def mark_documents(

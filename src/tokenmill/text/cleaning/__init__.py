@@ -5,7 +5,6 @@ characters.py    rules 1 to 4: which characters stay
 squeeze.py       rules 5 to 7: blanks and newlines
 line_work.py     the lines of many texts at once
 cache_blocks.py  texts in blocks, for NumPy
-compiled.py      the same in C, where it could be built: line_kernel.c
 dedup.py         duplicates: hashes sorted in partitions
 clean_chunks.py  chunks cleaned, kept on disk, and without their repeated lines
 """

@@ -16,7 +16,7 @@ from itertools import chain, starmap
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.text.cleaning import compiled
+from tokenmill import kernel
 from tokenmill.text.cleaning.cache_blocks import BREAK, groups, in_blocks
 from tokenmill.text.reading.split_at import split_at
 
@@ -41,9 +41,9 @@ def clean_characters(texts: Sequence[bytes]) -> list[bytes]:
 
 def _odd_texts(texts: list[bytes]) -> list[int]:
     """Numbers of the texts that may change, and perhaps of some others."""
-    if compiled.kernel is not None:
+    if kernel.compiled is not None:
         bits = b"" if all(map(bytes.isascii, texts)) else _nfc_bits()
-        odd: list[int] = compiled.kernel.odd_texts(texts, bits)
+        odd: list[int] = kernel.compiled.odd_texts(texts, bits)
         return odd
     return [
         number

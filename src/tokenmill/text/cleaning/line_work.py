@@ -10,7 +10,7 @@ from itertools import compress
 
 import numpy as np
 
-from tokenmill.text.cleaning import compiled
+from tokenmill import kernel
 from tokenmill.text.cleaning.dedup import HASH, hash_all
 
 _NEWLINE = ord("\n")
@@ -75,8 +75,8 @@ def lines_that_count(lines: Lines, min_chars: int, max_bytes: int) -> np.ndarray
 
     Lines of more than `max_bytes` never are: they may have been cut, and are not known whole.
     """
-    if compiled.kernel is not None:
-        found = compiled.kernel.lines_that_count(lines.whole, lines.stops, min_chars, max_bytes)
+    if kernel.compiled is not None:
+        found = kernel.compiled.lines_that_count(lines.whole, lines.stops, min_chars, max_bytes)
         return np.frombuffer(bytearray(found), np.bool_)  # a bytearray, so that it can be changed
     codes = np.frombuffer(lines.whole, np.uint8)
     starts, stops = lines.starts, lines.stops
@@ -103,8 +103,8 @@ def hash_selected(lines: Lines, which: np.ndarray) -> np.ndarray:
     Without the compiled kernel a stream gives them one by one: faster than `split`, which looks at
     every byte by itself.
     """
-    if compiled.kernel is not None:
-        return np.frombuffer(compiled.kernel.hash_lines(lines.whole, lines.stops, which), HASH)
+    if kernel.compiled is not None:
+        return np.frombuffer(kernel.compiled.hash_lines(lines.whole, lines.stops, which), HASH)
     return hash_all(compress(io.BytesIO(lines.whole), which.tolist()))
 
 

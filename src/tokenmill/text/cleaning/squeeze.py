@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.text.cleaning import compiled
+from tokenmill import kernel
 from tokenmill.text.cleaning.cache_blocks import BREAK, groups, in_blocks
 from tokenmill.text.cleaning.line_work import Lines, find_lines
 from tokenmill.text.reading.split_at import split_at
@@ -26,8 +26,8 @@ def squeeze(texts: Sequence[bytes], *, continues: bool, open: bool) -> Lines:
 
     `continues`: the first text continues an earlier piece; `open`: the last one is continued.
     """
-    if compiled.kernel is not None:
-        whole, stops, firsts = compiled.kernel.squeeze(list(texts), continues, open)
+    if kernel.compiled is not None:
+        whole, stops, firsts = kernel.compiled.squeeze(list(texts), continues, open)
         return Lines(whole, np.frombuffer(stops, np.int64), np.frombuffer(firsts, np.int64))
     squeezed: list[bytes] = []
     for start, stop in groups(texts):

@@ -1,16 +1,9 @@
-/* The work on lines that takes most of a preparation's time, compiled; everything in it is also done
-   by Python and NumPy, with the same result, where it could not be compiled (`compiled.py`).
+/* Texts are cleaned (text/cleaning/clean.py has the rules), and their lines hashed.
 
    Texts are looked at 64 bytes at a time: a byte is a bit of a mask. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
+#include "loops.h"
 #include "xxh3.h"
-
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "NumPy does the work on machines that are not little-endian"
-#endif
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -100,7 +93,7 @@ static int is_odd_text(const uint8_t *text, size_t size, const uint8_t *nfc_bits
 
 /* odd_texts(texts, nfc_bits): the numbers of texts that rules 1 to 4 may change. `nfc_bits` has a bit
    for each character that NFC may change; it may be empty if all texts are ASCII. */
-static PyObject *odd_texts(PyObject *self, PyObject *arguments) {
+PyObject *odd_texts(PyObject *self, PyObject *arguments) {
     PyObject *texts;
     Py_buffer nfc;
     (void)self;
@@ -199,7 +192,7 @@ static int64_t squeeze_text(const uint8_t *text, size_t size, int continues, int
 
 /* squeeze(texts, continues, open): the texts after rules 5 to 7, each with a newline after it, in one
    buffer; where lines end in it; the number of the first line of each text, and of all. */
-static PyObject *squeeze(PyObject *self, PyObject *arguments) {
+PyObject *squeeze(PyObject *self, PyObject *arguments) {
     PyObject *texts, *whole = NULL, *found = NULL;
     int continues, open;
     (void)self;
@@ -264,7 +257,7 @@ static int are_lines(const Py_buffer *whole, const Py_buffer *stops) {
 }
 
 /* lines_that_count(whole, stops, min_chars, max_bytes): a byte for each line, 1 or 0. */
-static PyObject *lines_that_count(PyObject *self, PyObject *arguments) {
+PyObject *lines_that_count(PyObject *self, PyObject *arguments) {
     Py_buffer whole, stops;
     long long min_chars, max_bytes;
     PyObject *counts = NULL;
@@ -288,7 +281,7 @@ static PyObject *lines_that_count(PyObject *self, PyObject *arguments) {
 }
 
 /* hash_lines(whole, stops, which): xxh3-128 of the lines that `which` selects, with their newlines. */
-static PyObject *hash_lines(PyObject *self, PyObject *arguments) {
+PyObject *hash_lines(PyObject *self, PyObject *arguments) {
     Py_buffer whole, stops, which;
     PyObject *hashes = NULL;
     (void)self;
@@ -319,18 +312,3 @@ static PyObject *hash_lines(PyObject *self, PyObject *arguments) {
     PyBuffer_Release(&which);
     return hashes;
 }
-
-static PyMethodDef METHODS[] = {
-    {"odd_texts", odd_texts, METH_VARARGS, NULL},
-    {"squeeze", squeeze, METH_VARARGS, NULL},
-    {"lines_that_count", lines_that_count, METH_VARARGS, NULL},
-    {"hash_lines", hash_lines, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static struct PyModuleDef MODULE = {
-    PyModuleDef_HEAD_INIT, "line_kernel", "Work on lines, compiled.", -1, METHODS,
-    NULL, NULL, NULL, NULL,
-};
-
-PyMODINIT_FUNC PyInit_line_kernel(void) { return PyModule_Create(&MODULE); }

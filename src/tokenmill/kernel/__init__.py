@@ -1,0 +1,24 @@
+"""Loops that neither NumPy nor another library has, in C: optional, and never another result.
+
+    lines.c    texts are cleaned, and their lines hashed
+    xxh3.h     the hash
+    spans.c    fields of a batch, from where documents are in it
+    loops.c    the module of these functions, with its header loops.h
+
+They are compiled when tokenmill is installed, if there is a C compiler; `tokenmill --version` says
+whether they are. Without them Python and NumPy do the same, more slowly: so machines with them and
+without them can share a preparation. Whoever calls one has the other way next to it.
+"""
+
+import importlib
+from types import ModuleType
+
+
+def _load() -> ModuleType | None:
+    try:
+        return importlib.import_module("tokenmill.kernel.loops")
+    except ImportError:  # there was no compiler, or it was built for another Python
+        return None
+
+
+compiled = _load()

@@ -1,0 +1,19 @@
+/* The module `tokenmill.kernel.loops`; what each function does is said where it is. */
+
+#include "loops.h"
+
+static PyMethodDef METHODS[] = {
+    {"odd_texts", odd_texts, METH_VARARGS, NULL},
+    {"squeeze", squeeze, METH_VARARGS, NULL},
+    {"lines_that_count", lines_that_count, METH_VARARGS, NULL},
+    {"hash_lines", hash_lines, METH_VARARGS, NULL},
+    {"fill_spans", fill_spans, METH_VARARGS, NULL},
+    {"count_spans", count_spans, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef MODULE = {
+    PyModuleDef_HEAD_INIT, "loops", NULL, -1, METHODS, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit_loops(void) { return PyModule_Create(&MODULE); }
