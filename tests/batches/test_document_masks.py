@@ -4,11 +4,19 @@ import numpy as np
 import pytest
 
 import tokenmill
-from tokenmill import BatchLoader, prepare
+from tokenmill import BatchLoader, kernel, prepare
 from tokenmill.dataset import from_array
 from tokenmill.errors import FormatError
 
 END = 9
+
+
+@pytest.fixture(params=["compiled", "numpy"])
+def way(request, monkeypatch):
+    if request.param == "numpy":
+        monkeypatch.setattr(kernel, "compiled", None)
+    elif kernel.compiled is None:
+        pytest.skip("tokenmill.kernel.loops is not built: there was no C compiler")
 
 
 def documents_of(seed, num_documents=60, longest=12):
@@ -49,7 +57,7 @@ def plain_marks(owner, starts, block_size):
 @pytest.mark.parametrize("comes", ["after", "before"])
 @pytest.mark.parametrize("from_index", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_fields_equal_those_of_a_plain_loop(comes, from_index, seed):
+def test_fields_equal_those_of_a_plain_loop(way, comes, from_index, seed):
     ids, owner = axis_of(documents_of(seed), comes)
     ends = np.flatnonzero(np.diff(owner, append=-1)) + 1
     known = {"document_ends": ends} if from_index else {"end_of_text_id": END}
@@ -110,7 +118,7 @@ def test_more_documents_than_there_is_room_for_is_an_error_with_both_numbers():
 
 
 @pytest.mark.parametrize(("block_size", "every"), [(4000, 3), (70_000, 69_000), (70_000, 7)])
-def test_many_documents_and_long_rows_are_counted_rightly(block_size, every):
+def test_many_documents_and_long_rows_are_counted_rightly(way, block_size, every):
     """More than 256 documents in a row, positions over 65,536: nothing wraps."""
     ids = np.zeros(3 * block_size + 1, np.uint16)
     ids[every - 1 :: every] = END

@@ -51,11 +51,12 @@ def test_lines_are_those_of_each_text_in_turn(texts):
     assert lines.first_of_text.tolist() == [sum(counts[:n]) for n in range(len(counts) + 1)]
 
 
+@pytest.mark.parametrize("with_kernel", [True, False])
 @given(
-    st.lists(st.text("ab \t\u00e9\u4e2d\x0b}", max_size=12), min_size=1, max_size=8),
-    st.integers(0, 6),
+    lines=st.lists(st.text("ab \t\u00e9\u4e2d\x0b}", max_size=12), min_size=1, max_size=8),
+    min_chars=st.integers(0, 6),
 )
-def test_which_lines_count(lines, min_chars):
+def test_which_lines_count(with_kernel, lines, min_chars):
     blank = " \t\x0b\n\r\x0c"
     expected = [
         len(line) >= max(1, min_chars) and bool(line.strip(blank)) and len(line.encode()) <= 20
@@ -63,7 +64,9 @@ def test_which_lines_count(lines, min_chars):
     ]
     text = "\n".join(lines).encode()
 
-    assert lines_that_count(find_lines([text]), min_chars, 20).tolist() == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "compiled", kernel.compiled if with_kernel else None)
+        assert lines_that_count(find_lines([text]), min_chars, 20).tolist() == expected
 
 
 @pytest.mark.parametrize("with_kernel", [True, False])

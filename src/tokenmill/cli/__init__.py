@@ -101,9 +101,24 @@ class Commands(click.Group):
         "max_content_width": 100,
     },
 )
-@click.version_option(__version__, prog_name="tokenmill")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, option, given: _print_version(ctx) if given else None,
+    help="Show the version and exit.",
+)
 def tokenmill() -> None:
     """Tokenized text on disk, and the batches a training run reads from it."""
+
+
+def _print_version(ctx: click.Context) -> NoReturn:
+    from tokenmill import kernel
+
+    has_loops = "with" if kernel.compiled is not None else "without"
+    click.echo(f"tokenmill {__version__}, {has_loops} compiled loops")
+    ctx.exit()
 
 
 def main(args: list[str] | None = None) -> NoReturn:

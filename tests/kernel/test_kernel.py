@@ -1,0 +1,85 @@
+"""Compiled loops: optional, safe with any argument, and the same result without them."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_corpus import files_of
+
+import tokenmill
+from tokenmill import kernel
+
+ROOT = Path(__file__).parents[2]
+LINES = ["One line  with blanks ", "", "", "\ta tab\t ", "\u2019quoted\u2019, e\u0301\x07"]
+TEXT = "\n".join([*LINES, *LINES, "Another line.\n"])
+
+needs_loops = pytest.mark.skipif(
+    kernel.compiled is None, reason="tokenmill.kernel.loops is not built: there was no C compiler"
+)
+
+
+def run(*command, cwd, **environment):
+    done = subprocess.run(
+        command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@needs_loops
+def test_an_installation_without_a_compiler_works_and_writes_the_same_bytes(tmp_path):
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if uv is None:
+        pytest.skip("uv, which `make test` installs, is not there")
+    source, installed = tmp_path / "source", tmp_path / "installed"
+    (tmp_path / "a.txt").write_text(TEXT)
+    no_results = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "src", source / "src", ignore=no_results)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+
+    options = ["--no-deps", "--target", str(installed), "--python", sys.executable]
+    run(uv, "pip", "install", "--quiet", *options, str(source), cwd=tmp_path, CC="false")
+    command = [sys.executable, "-P", "-m", "tokenmill"]
+    version = run(*command, "--version", cwd=tmp_path, PYTHONPATH=str(installed))
+    run(*command, "prepare", "a.txt", "-o", "out", cwd=tmp_path, PYTHONPATH=str(installed))
+    tokenmill.prepare([tmp_path / "a.txt"], tmp_path / "with")
+
+    assert "without compiled loops" in version
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "with")
+
+
+@needs_loops
+def test_the_version_says_that_loops_are_compiled(tmp_path):
+    assert "with compiled loops" in run(
+        sys.executable, "-m", "tokenmill", "--version", cwd=tmp_path
+    )
+
+
+@needs_loops
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        ("odd_texts", ([b"a", "b"], b"")),
+        ("squeeze", ([b"a", None], False, False)),
+        ("squeeze", ((b"a",), False, False)),
+        ("hash_lines", (b"ab\n", np.array([3]), np.ones(1, bool))),
+        ("hash_lines", (b"ab\n", np.array([2, 1]), np.ones(2, bool))),
+        ("hash_lines", (b"ab\n", np.array([-1]), np.ones(1, bool))),
+        ("hash_lines", (b"ab\n", np.array([2]), np.ones(2, bool))),
+        ("lines_that_count", (b"ab\n", np.array([1 << 40]), 1, 9)),
+        ("fill_spans", (np.empty(4, np.int32), np.array([2, 3]), np.zeros(2, np.int32))),
+        ("fill_spans", (np.empty(4, np.int32), np.array([5, -1]), np.zeros(2, np.int32))),
+        ("fill_spans", (np.empty(4, np.int32), np.array([2, 2]), np.zeros(1, np.int32))),
+        ("fill_spans", (b"1234", np.array([1]), np.zeros(1, np.int32))),
+        ("count_spans", (np.empty(4, np.int32), np.array([3]))),
+        ("count_spans", (np.empty(4, np.int32), np.array([1 << 62, 1 << 62, 1 << 62, 1 << 62]))),
+    ],
+)
+def test_what_would_be_outside_of_an_array_is_refused(function, arguments):
+    with pytest.raises((TypeError, ValueError, BufferError)):
+        getattr(kernel.compiled, function)(*arguments)
