@@ -5,6 +5,7 @@ end in a traceback, be swallowed, or end the process by the signal. Where work i
 base/signals.py takes over.
 """
 
+import gc
 import os
 import signal
 
@@ -21,6 +22,8 @@ def run() -> None:
     """The command."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as in a job
         signal.signal(signal.SIGINT, stop_at_once)
+    # Imports make many objects and no garbage, and Python would look at all of them again and again.
+    gc.set_threshold(20_000)
     from tokenmill.cli import main
 
     main()

@@ -1,6 +1,7 @@
 """The other end of `local.py`: a process that runs one task after another until its parent goes."""
 
 import ctypes
+import gc
 import importlib
 import pickle
 import signal
@@ -17,6 +18,7 @@ def main() -> None:
     if sys.platform == "linux":
         # A parent that was killed cannot say so; the kernel can.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    gc.set_threshold(20_000)  # as in __main__.py
     connection = Connection(int(sys.argv[1]))
     for module in sys.argv[2:]:
         importlib.import_module(module)

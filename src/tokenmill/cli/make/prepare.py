@@ -122,6 +122,8 @@ def command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcom
         tokenmill prepare book.txt -o data/book --tokenizer bytes
         tokenmill prepare corpus/ -o data/corpus --val_input held/*.txt --val_input code=held/*.py
     """
+    if not estimate:
+        start_workers([*options["inputs"], *options["input_files"]], flags.given(options))
     inputs, settings = inputs_and_settings(options)
     if estimate:
         from tokenmill.preparation.budget.estimate import estimate as make_estimate
@@ -130,7 +132,6 @@ def command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcom
         known = {"workers", "val_input", *fields}
         found = make_estimate(inputs, **{k: v for k, v in settings.items() if k in known})
         return Outcome(found.to_json(), results=[found.to_text()])
-    start_workers(inputs, settings)
     from tokenmill.preparation.prepare import prepare
 
     with open_progress(quiet=quiet, words=in_flags) as progress:
@@ -144,10 +145,10 @@ def start_workers(inputs: Sequence[str], settings: Mapping[str, Any]) -> None:
         return
     size = sum(os.path.getsize(path) for path in inputs if os.path.isfile(path))
     workers = settings.get("workers") or len(os.sched_getaffinity(0))
-    if min(workers, size // BYTES_PER_WORKER) > 1:
+    if (number := min(workers, size // BYTES_PER_WORKER)) > 1:
         from tokenmill.executors.local import start_early
 
-        start_early(min(workers, size // BYTES_PER_WORKER), "tokenmill.preparation.stages.encode")
+        start_early(number, "tokenmill.preparation.stages.encode")
 
 
 @click.command(cls=TakesValInput)

@@ -24,6 +24,7 @@ from tokenmill.shards.entries import SourceEntry, SplitEntry, TokenizerEntry
 from tokenmill.shards.manifest import Manifest
 
 _SYNCED_AT_ONCE = 16
+_FEW = 4  # are synced before threads are imported
 USUAL_FRACTION = Settings().val_fraction
 
 
@@ -80,12 +81,17 @@ def commit(
 
 def _sync_shards(out: Path, splits: Mapping[str, SplitEntry]) -> None:
     """Sync all shards, many at once: one after the other would take several times as long."""
-    from concurrent.futures import ThreadPoolExecutor
-
     shards = (shard for split in splits.values() for shard in split.shards)
-    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as threads:
-        for _ in threads.map(_sync, (out / file.file for shard in shards for file in shard.files)):
-            pass
+    paths = [out / file.file for shard in shards for file in shard.files]
+    if len(paths) <= _FEW:
+        for path in paths:
+            _sync(path)
+    else:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(_SYNCED_AT_ONCE) as threads:
+            for _ in threads.map(_sync, paths):
+                pass
     for name in splits:
         sync_folder(out / name)
 

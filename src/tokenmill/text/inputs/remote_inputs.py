@@ -2,7 +2,6 @@
 
 import glob
 import os
-from concurrent.futures import ThreadPoolExecutor
 
 from tokenmill.errors import PrepareError
 from tokenmill.storage import check_address
@@ -36,5 +35,7 @@ def expand(text: str, passed_over: list[str]) -> list[str]:
 
 def make_sources(names: dict[str, str]) -> list[Source]:
     """Sources for these addresses, many at a time: each costs three round trips."""
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         return list(pool.map(make_source, names, names.values()))
