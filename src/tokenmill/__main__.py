@@ -22,7 +22,7 @@ def run() -> None:
     """The command."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as in a job
         signal.signal(signal.SIGINT, stop_at_once)
-    # Imports make many objects and no garbage, and Python would look at all of them again and again.
+    # Imports make many objects and no garbage, which Python would look for again and again.
     gc.set_threshold(20_000)
     from tokenmill.cli import main
 
