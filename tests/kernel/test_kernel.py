@@ -8,14 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from small_corpus import files_of
 
 import tokenmill
 from tokenmill import kernel
+from tokenmill.preparation.stages.encoded import with_ends
 
 ROOT = Path(__file__).parents[2]
 LINES = ["One line  with blanks ", "", "", "\ta tab\t ", "\u2019quoted\u2019, e\u0301\x07"]
 TEXT = "\n".join([*LINES, *LINES, "Another line.\n"])
+
+IDS, BOTH = np.array([1, 2], np.uint32), np.ones(2, bool)
 
 needs_loops = pytest.mark.skipif(
     kernel.compiled is None, reason="tokenmill.kernel.loops is not built: there was no C compiler"
@@ -72,6 +77,12 @@ def test_the_version_says_that_loops_are_compiled(tmp_path):
         ("hash_lines", (b"ab\n", np.array([-1]), np.ones(1, bool))),
         ("hash_lines", (b"ab\n", np.array([2]), np.ones(2, bool))),
         ("lines_that_count", (b"ab\n", np.array([1 << 40]), 1, 9)),
+        ("with_ends", (np.empty(3, np.uint16), 2, IDS, np.array([1, 2]), BOTH, 9)),
+        ("with_ends", (np.empty(4, np.uint16), 2, IDS, np.array([2, 1]), BOTH, 9)),
+        ("with_ends", (np.empty(4, np.uint16), 2, IDS, np.array([1, 3]), BOTH, 9)),
+        ("with_ends", (np.empty(4, np.uint16), 2, IDS, np.array([2]), BOTH, 9)),
+        ("with_ends", (np.empty(4, np.uint16), 1, IDS, np.array([1, 2]), BOTH, 9)),
+        ("with_ends", (np.empty(4, np.uint16), 4, IDS, np.array([1, 2]), BOTH, 9)),
         ("fill_spans", (np.empty(4, np.int32), np.array([2, 3]), np.zeros(2, np.int32))),
         ("fill_spans", (np.empty(4, np.int32), np.array([5, -1]), np.zeros(2, np.int32))),
         ("fill_spans", (np.empty(4, np.int32), np.array([2, 2]), np.zeros(1, np.int32))),
@@ -83,3 +94,24 @@ def test_the_version_says_that_loops_are_compiled(tmp_path):
 def test_what_would_be_outside_of_an_array_is_refused(function, arguments):
     with pytest.raises((TypeError, ValueError, BufferError)):
         getattr(kernel.compiled, function)(*arguments)
+
+
+@needs_loops
+@given(
+    lengths=st.lists(st.integers(0, 40), max_size=12),
+    dtype=st.sampled_from(["<u2", "<u4"]),
+    data=st.data(),
+)
+def test_ids_with_ends_are_those_of_numpy(lengths, dtype, data):
+    complete = np.array([data.draw(st.booleans()) for _ in lengths], bool)
+    ends = np.cumsum(np.array(lengths, np.int64))
+    ids = np.arange(sum(lengths), dtype=np.uint32) * 1601 % 65536
+    arguments = ids, ends, complete, 50256, np.dtype(dtype)
+
+    found = with_ends(*arguments)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "compiled", None)
+        expected = with_ends(*arguments)
+
+    assert found.dtype == expected.dtype
+    assert found.tolist() == expected.tolist()

@@ -7,6 +7,7 @@ static PyMethodDef METHODS[] = {
     {"squeeze", squeeze, METH_VARARGS, NULL},
     {"lines_that_count", lines_that_count, METH_VARARGS, NULL},
     {"hash_lines", hash_lines, METH_VARARGS, NULL},
+    {"with_ends", with_ends, METH_VARARGS, NULL},
     {"fill_spans", fill_spans, METH_VARARGS, NULL},
     {"count_spans", count_spans, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

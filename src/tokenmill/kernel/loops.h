@@ -16,6 +16,7 @@ PyObject *odd_texts(PyObject *self, PyObject *arguments);
 PyObject *squeeze(PyObject *self, PyObject *arguments);
 PyObject *lines_that_count(PyObject *self, PyObject *arguments);
 PyObject *hash_lines(PyObject *self, PyObject *arguments);
+PyObject *with_ends(PyObject *self, PyObject *arguments);
 PyObject *fill_spans(PyObject *self, PyObject *arguments);
 PyObject *count_spans(PyObject *self, PyObject *arguments);
 

@@ -123,18 +123,16 @@ class UnitEncoder:
         self.counts["lines"] += chunk.lines
         self.by_source.update(chunk.by_source)
         self.counts["documents_in"] += sum(chunk.dropped.values())
-        pieces: Pieces = []
-        last = len(texts) - 1
+        continues, stays_open = chunk.continues is not Edge.NONE, chunk.open is not Edge.NONE
+        self.counts["documents_in"] += len(texts) - (continues and len(texts) > 0)
+        pieces, is_empty = Pieces(), self.encoder.is_empty
         for at, text in enumerate(texts):
-            continues = at == 0 and chunk.continues is not Edge.NONE
-            stays_open = at == last and chunk.open is not Edge.NONE
-            if not continues:
-                self.counts["documents_in"] += 1
-            if continues or stays_open:
-                had_text = not self.encoder.is_empty(chunk.text(at))
-                pieces += self._piece_of_long_document(text, continues, stays_open, had_text)
-            elif self.encoder.is_empty(text):
-                self.encoder.drop_empty(had_text=not self.encoder.is_empty(chunk.text(at)))
+            at_start, at_end = continues and at == 0, stays_open and at == len(texts) - 1
+            if at_start or at_end:
+                had_text = not is_empty(chunk.text(at))
+                pieces += self._piece_of_long_document(text, at_start, at_end, had_text)
+            elif is_empty(text):
+                self.encoder.drop_empty(had_text=not is_empty(chunk.text(at)))
             else:
                 pieces.append((text, 0))
         self._encode(pieces)

@@ -21,6 +21,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import xxhash
 
+from tokenmill import kernel
 from tokenmill.base.atomic import new_file
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.preparation.plan import Plan
@@ -178,7 +179,7 @@ class PartWriter:
         rows["length"] = np.diff(ends, prepend=0) + complete + begins
         if hashed:
             _hash_rows(rows, ids, ends, flags == 0)
-        out = np.insert(ids.astype(self.dtype), ends[complete], self.end_of_text)
+        out = with_ends(ids, ends, complete, self.end_of_text, self.dtype)
         if self.begin_token is not None:
             stops = ends + np.cumsum(complete)
             starts = np.concatenate(([0], stops[:-1]))
@@ -230,6 +231,17 @@ def read_part(plan: Plan, part: dict[str, Any], kind: Literal["tokens", "rows"])
         return np.empty(0, dtype)
     path = plan.workspace.path("units", f"{part['name']}.{kind}")
     return np.memmap(path, dtype, mode="r", shape=(part[kind],))
+
+
+def with_ends(
+    ids: np.ndarray, ends: np.ndarray, complete: np.ndarray, end_of_text: int, dtype: np.dtype[Any]
+) -> np.ndarray:
+    """The ids of texts in this dtype, with the end-of-text id after those that are complete."""
+    if kernel.compiled is not None and ids.dtype == np.uint32:
+        out = np.empty(len(ids) + np.count_nonzero(complete), dtype)
+        kernel.compiled.with_ends(out, dtype.itemsize, ids, ends, complete, end_of_text)
+        return out
+    return np.insert(ids.astype(dtype), ends[complete], end_of_text)
 
 
 def _spelling(tokenizer: Tokenizer, number: int | None) -> bytes:

@@ -29,15 +29,12 @@ class UnderWay:
     def noting(self, unit: int, chunks: Iterable[AnyChunk]) -> Iterator[AnyChunk]:
         """Pass the chunks of a unit on; each is noted when the next one is asked for."""
         num_bytes = 0
-        for chunk in chunks:
-            yield chunk
-            num_bytes += chunk.bytes_in
-            self._note(unit, num_bytes)
-
-    def _note(self, unit: int, num_bytes: int) -> None:
         file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o666)
         try:
-            os.pwrite(file, num_bytes.to_bytes(8, "little"), 8 * unit)
+            for chunk in chunks:
+                yield chunk
+                num_bytes += chunk.bytes_in
+                os.pwrite(file, num_bytes.to_bytes(8, "little"), 8 * unit)
         finally:
             os.close(file)
 
