@@ -1,6 +1,7 @@
 """Gathering rows: the same tokens as plain slices, whatever the shards, backend and dtype."""
 
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -257,3 +258,31 @@ def test_rows_of_a_map_that_is_not_aligned_are_taken_without_a_copy_of_it(tmp_pa
     rows = take_windows(tokens, np.array([5000, 0, (1 << 39) - 100]), 33)
 
     assert rows.tolist() == [list(range(1, 34)), [0] * 33, [0] * 33]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how a map is read")
+@pytest.mark.parametrize(
+    ("num_bytes", "order", "is_by_page"),
+    [
+        (1 << 42, "shuffle", True),
+        (1 << 42, "random", True),
+        (1 << 42, "sequential", False),
+        (1 << 42, "blocks", False),
+        (1 << 20, "shuffle", False),  # it stays in memory once it was read: the more the better
+    ],
+)
+def test_maps_are_read_by_the_page_where_reading_ahead_is_in_vain(
+    tmp_path, num_bytes, order, is_by_page
+):
+    """The system read 8 MB for each row, 1 GB for a first batch."""
+    path = tmp_path / "sparse.bin"
+    with path.open("wb") as file:
+        file.truncate(num_bytes)
+    loader = tokenmill.BatchLoader(
+        tokenmill.open(path, dtype="uint16"), batch_size=4, block_size=64, order=order, prefetch=0
+    )
+
+    next(loader)
+
+    smaps = Path("/proc/self/smaps").read_text().partition(str(path))[2]
+    assert ("rr" in smaps.partition("VmFlags:")[2].partition("\n")[0].split()) == is_by_page

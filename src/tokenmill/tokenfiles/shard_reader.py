@@ -105,6 +105,10 @@ class ShardReader:
         self.verify = verify
         # File number -> inode and time of change of the file whose hash was right.
         self._verified: dict[int, tuple[int, int]] = {}
+        self.by_page = False
+        """Whether files mapped from now on are read by the page. Else the system reads ahead, up to
+        megabytes for each row; where any row may be next, and not all fit into memory, these would
+        be gone before they are asked for."""
         self.max_open = max_open = max_open or most_open()
         self._maps = RecentlyUsed(self._map, max_open)
         self._descriptors = RecentlyUsed(self._open, max_open)
@@ -221,6 +225,8 @@ class ShardReader:
         # The map keeps a descriptor of its own: ours closes when this function ends.
         descriptor = self._open(i)
         mapped = mmap.mmap(descriptor.number, 0, access=mmap.ACCESS_READ)
+        if self.by_page and hasattr(mmap, "MADV_RANDOM"):  # not on Windows
+            mapped.madvise(mmap.MADV_RANDOM)
         start = file.offset + file.first * file.dtype.itemsize
         return np.frombuffer(mapped, file.dtype, count=file.num_tokens, offset=start)
 
@@ -260,3 +266,11 @@ def most_open() -> int:
         return MAX_OPEN
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 4096 if allowed == resource.RLIM_INFINITY else min(4096, max(MAX_OPEN, allowed // 4))
+
+
+def physical_memory() -> int:
+    """Bytes that this machine has; where it does not say, more than any dataset."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 62

@@ -20,7 +20,7 @@ from tokenmill.tokenfiles.document_index import (
 from tokenmill.tokenfiles.packed_reader import FrameRuns, PackedReader
 from tokenmill.tokenfiles.remote.file_choice import Spread
 from tokenmill.tokenfiles.remote.store_reader import StoreReader
-from tokenmill.tokenfiles.shard_reader import ShardReader
+from tokenmill.tokenfiles.shard_reader import ShardReader, physical_memory
 from tokenmill.tokenfiles.token_file import TokenFile, TokenFiles
 
 log = logging.getLogger("tokenmill")
@@ -153,7 +153,11 @@ class TokenAxis:
         them says so then, from time to time.
         """
         reader = self._reader
-        if not isinstance(reader, StoreReader) or not len(positions):
+        if not isinstance(reader, StoreReader):
+            num_bytes = self.num_tokens * self.dtype.itemsize
+            reader.by_page = spread is Spread.EVERYWHERE and num_bytes > physical_memory()
+            return True
+        if not len(positions):
             return True
         shards = np.searchsorted(self.shard_starts, positions, side="right") - 1
         rows = self._rows_in_shards(shards, positions, length) if length else None
