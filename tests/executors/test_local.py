@@ -8,6 +8,7 @@ import pytest
 from executors import odd_tasks
 
 from tokenmill.errors import PrepareError
+from tokenmill.executors import local
 from tokenmill.executors.executor import WorkerDiedError
 from tokenmill.executors.local import LocalExecutor
 
@@ -52,6 +53,21 @@ def test_a_task_is_asked_for_when_a_worker_is_free():
         first = next(results)
         assert taken == [0, 1]
         assert dict([first, *results]) == {n: n * n for n in range(6)}
+
+
+@pytest.mark.parametrize("wanted", [1, 2])
+def test_workers_that_started_early_run_the_tasks_or_end(wanted):
+    local.start_early(3, "executors.odd_tasks")
+    early = {worker.process.pid for worker in local._early}
+    with LocalExecutor(wanted) as executor:
+        executor.get_ready(odd_tasks.who, 5)
+        used = {worker.process.pid for worker in executor._pool}
+        results = set(dict(executor.run(odd_tasks.who, [(n,) for n in range(30)])).values())
+
+        assert used < early if wanted > 1 else not used
+        assert results <= (used or {os.getpid()})
+        assert {pid for pid in early if Path(f"/proc/{pid}").exists()} == used
+    assert not any(Path(f"/proc/{pid}").exists() for pid in early)
 
 
 def test_workers_that_got_ready_run_the_tasks():
