@@ -54,11 +54,11 @@ def test_files_are_no_longer_than_400_lines():
 
 
 def public_callables():
-    import tokenmill.lightning
     import tokenmill.torch
+    import tokenmill.torch.lightning
     import tokenmill.train
 
-    for module in (tokenmill, tokenmill.torch, tokenmill.lightning, tokenmill.train):
+    for module in (tokenmill, tokenmill.torch, tokenmill.torch.lightning, tokenmill.train):
         for name in getattr(module, "__all__", None) or vars(module):
             value = getattr(module, name)
             if name.startswith("_") or not callable(value) or not hasattr(value, "__module__"):

@@ -98,7 +98,7 @@ def test_validation_is_never_augmented(files):
 
 
 def test_the_data_module_passes_it_on(files):
-    lightning = pytest.importorskip("tokenmill.lightning")
+    lightning = pytest.importorskip("tokenmill.torch.lightning")
     module = lightning.LocalDataModule(
         *files, batch_size=4, max_length=30, augment=[DropTokens(0.3)]
     )
