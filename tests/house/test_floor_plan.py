@@ -41,18 +41,6 @@ def test_no_two_modules_have_one_name():
         assert not twice
 
 
-def test_rooms_hold_at_most_a_dozen_files():
-    crowded = [room for room in ROOMS if len(list(room.glob("*.py"))) > 13]  # with __init__.py
-
-    assert not names(crowded)
-
-
-def test_files_are_no_longer_than_400_lines():
-    long = [path for path in PACKAGE.rglob("*.py") if len(path.read_text().splitlines()) > 400]
-
-    assert not names(long)
-
-
 def public_callables():
     import tokenmill.torch
     import tokenmill.torch.lightning

@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "order": {"edits"},
     "edits": {"order", "batches", "dataset", "reading"},
     "batches": {"order", "edits", "dataset", "reading"},
-    "torch": {"batches", "edits", "dataset", "tokens", "reading"},
+    "torch": {"compat", "batches", "edits", "dataset", "tokens", "reading"},
     "compat": {"torch", "batches", "dataset", "tokens", "reading"},
     "train": {"torch", "edits", "batches", "dataset", "tokens"},
     "executors": set(),

@@ -7,14 +7,9 @@ from special_tokens import write_tokenizer
 
 import tokenmill
 from tokenmill import BatchLoader, DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill.compat import create_dataloaders
 from tokenmill.dataset import from_array
-from tokenmill.torch import (
-    StatefulTokenLoader,
-    TorchLoader,
-    WindowsDataset,
-    WindowsIterable,
-    create_dataloaders,
-)
+from tokenmill.torch import StatefulTokenLoader, TorchLoader, WindowsDataset, WindowsIterable
 
 END, VOCAB = 90, 97
 FIM = FillInTheMiddle(0.5, 0.5, prefix_id=92, middle_id=93, suffix_id=94)
