@@ -21,9 +21,9 @@ MAY_IMPORT = {
     "order": {"edits"},
     "edits": {"order", "batches", "dataset", "reading"},
     "batches": {"order", "edits", "dataset", "reading"},
-    "torch": {"compat", "batches", "edits", "dataset", "tokens", "reading"},
-    "compat": {"torch", "batches", "dataset", "tokens", "reading"},
-    "train": {"torch", "edits", "batches", "dataset", "tokens"},
+    "torch": {"batches", "edits"},
+    "compat": {"torch", "dataset", "tokens", "hub"},
+    "train": {"torch", "compat", "edits", "batches", "dataset", "tokens"},
     "executors": set(),
     # A dataset may be the input of a preparation: from_tokens/.
     "preparation": {"text", "tokens", "shards", "executors", "formats", "dataset"},
