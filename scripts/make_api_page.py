@@ -13,7 +13,13 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
-MODULES = ["tokenmill", "tokenmill.torch", "tokenmill.lightning", "tokenmill.train"]
+MODULES = [
+    "tokenmill",
+    "tokenmill.torch",
+    "tokenmill.torch.lightning",
+    "tokenmill.compat",
+    "tokenmill.train",
+]
 HEAD = """# The Python API
 
 Every public name, generated from the code by `make docs`; the examples are run by the tests.
@@ -152,37 +158,37 @@ EXAMPLES = {
         ranks = find_ranks()""",
     "tokenmill.torch.Ranks": """
         print(ranks.rank, ranks.world_size)""",
-    "tokenmill.torch.TokenizedDataset": """
-        from tokenmill.torch import TokenizedDataset
+    "tokenmill.compat.TokenizedDataset": """
+        from tokenmill.compat import TokenizedDataset
 
         x, y = TokenizedDataset("data/corpus", split="train", block_size=128).get_batch(4)""",
-    "tokenmill.torch.LocalTokenizedDataset": """
-        from tokenmill.torch import LocalTokenizedDataset
+    "tokenmill.compat.LocalTokenizedDataset": """
+        from tokenmill.compat import LocalTokenizedDataset
 
         local = LocalTokenizedDataset("train.npy", max_length=128)""",
-    "tokenmill.torch.LocalTokenizedDatasetFixed": """
-        from tokenmill.torch import LocalTokenizedDatasetFixed
+    "tokenmill.compat.LocalTokenizedDatasetFixed": """
+        from tokenmill.compat import LocalTokenizedDatasetFixed
 
         fixed = LocalTokenizedDatasetFixed("val.npy", max_length=128)""",
-    "tokenmill.torch.create_dataloaders": """
-        from tokenmill.torch import create_dataloaders
+    "tokenmill.compat.create_dataloaders": """
+        from tokenmill.compat import create_dataloaders
 
         train_loader, val_loader = create_dataloaders(
             "train.npy", "val.npy", batch_size=4, max_length=128, num_workers=0
         )""",
-    "tokenmill.torch.GPTDataLoader": """
+    "tokenmill.compat.GPTDataLoader": """
         from types import SimpleNamespace
 
-        from tokenmill.torch import GPTDataLoader
+        from tokenmill.compat import GPTDataLoader
 
         config = SimpleNamespace(block_size=128, batch_size=4)
         x, y = GPTDataLoader(config, None, dataset_dir="data/corpus").get_batch("train")""",
-    "tokenmill.torch.StreamingDataset": """
-        from tokenmill.torch import StreamingDataset
+    "tokenmill.compat.StreamingDataset": """
+        from tokenmill.compat import StreamingDataset
 
         sequences = StreamingDataset("corpus.txt", seq_length=128)  # reads corpus.npy beside it""",
-    "tokenmill.lightning.LocalDataModule": """
-        from tokenmill.lightning import LocalDataModule
+    "tokenmill.torch.lightning.LocalDataModule": """
+        from tokenmill.torch.lightning import LocalDataModule
 
         module = LocalDataModule("train.npy", "val.npy", batch_size=4, max_length=128)""",
     "tokenmill.train.train": """

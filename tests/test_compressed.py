@@ -265,7 +265,7 @@ def test_a_damaged_index_is_noticed(packed, tmp_path):
 
 def test_frames_of_other_tokens_are_noticed_by_the_hash_of_the_tokens(packed, tmp_path):
     """Sound frames under the right name, and a manifest that was not changed."""
-    from tokenmill.tokenfiles.frames import FrameWriter
+    from tokenmill.reading.frames import FrameWriter
 
     shard = Manifest.load(packed).splits["train"].shards[0]
     with open(packed / shard.packed.file, "wb") as file:

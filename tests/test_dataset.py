@@ -28,7 +28,7 @@ from tokenmill.errors import (
     TokenizerMismatchError,
     TruncatedShardError,
 )
-from tokenmill.tokenfiles.document_index import ScannedDocuments
+from tokenmill.reading.document_index import ScannedDocuments
 
 
 class TestOpening:
@@ -186,7 +186,7 @@ class TestDocuments:
         documents = [document for document in documents if document]
         array = np.array(ids, "u2")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("tokenmill.tokenfiles.document_index.BLOCK", block)
+            patch.setattr("tokenmill.reading.document_index.BLOCK", block)
             scanned = ScannedDocuments(lambda a, b: array[a:b], len(ids), 0, comes)
 
             bounds = zip(*scanned.ranges(np.arange(len(documents))), strict=True)

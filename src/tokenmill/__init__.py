@@ -3,23 +3,24 @@
 files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py has this half
                                    |
                                    v
- formats/ --> tokenfiles/ --> dataset.py --> order/ --> batches/ --> torch, lightning, train
+ formats/ --> reading/ --> dataset.py --> order/ --> batches/ --> torch, lightning, train
 (anyone's files)                        (integers only)       batches/loader.py has this half
 
  errors.py       our few exceptions; each carries what, where, and what to do
  base/           what every room may use: atomic files, locks, retry, signals, progress
  kernel/         a few loops in C, with the same results as without them
- storage/        local paths and object stores with one interface
+ stores/         object stores: client, range reader, cache, upload
  text/           files become documents: find, cut into units, read, clean, deduplicate
  tokens/         documents become ids: the tokenizer protocol, one file a kind; training one
  shards/         our format: manifest, writer, layout, card, verify
- tokenfiles/     the engine under every format: maps, cache, document index, fingerprints
+ reading/     the engine under every format: maps, cache, document index, fingerprints
  formats/        one class a format in one file: claims, reads, writes; ours is one of them
  dataset.py      open(path) -> TokenDataset: any format as one axis of tokens
  order/          which window comes when; integers in, integers out, no files
+ edits/          an edited order, its record and proof, usage
  batches/        windows become arrays: gather, document masks, state, prefetch, loader
- torch/          the loader as tensors; torch/compat the names that scripts already use
- lightning.py    the data module
+ torch/          the loader as tensors, and as the loaders of the PyTorch world
+ compat/         names and arguments that scripts already use, each a few lines
  train/          a small GPT and its training loop, fed by the loader
  preparation/    the offline half: prepare.py is the story, stages/ its steps
  conversion/     from any format to any other
@@ -40,12 +41,12 @@ if TYPE_CHECKING:
     from tokenmill.batches.augment.fill_in_the_middle import FillInTheMiddle
     from tokenmill.batches.augment.mask_tokens import MaskTokens
     from tokenmill.batches.augment.token_noise import DropTokens, ReplaceTokens
-    from tokenmill.batches.edits.edit_state import edit_state
-    from tokenmill.batches.edits.edit_values import Add, Ban, Cap, Reweight, Skip
     from tokenmill.batches.loader import BatchLoader
     from tokenmill.batches.mixture import Mixture
     from tokenmill.conversion.convert import convert
     from tokenmill.dataset import TokenDataset, from_array, open
+    from tokenmill.edits.edit_state import edit_state
+    from tokenmill.edits.edit_values import Add, Ban, Cap, Reweight, Skip
     from tokenmill.errors import (
         BadInputError,
         CorruptShardError,
@@ -126,22 +127,22 @@ __all__ = [
 # Loaded when first asked for, so that `import tokenmill` and the command start at once. A name
 # that is not here is an error of ours.
 _HOME_OF = {
-    "Add": "tokenmill.batches.edits.edit_values",
-    "Ban": "tokenmill.batches.edits.edit_values",
+    "Add": "tokenmill.edits.edit_values",
+    "Ban": "tokenmill.edits.edit_values",
     "BatchLoader": "tokenmill.batches.loader",
-    "Cap": "tokenmill.batches.edits.edit_values",
+    "Cap": "tokenmill.edits.edit_values",
     "DropTokens": "tokenmill.batches.augment.token_noise",
     "FillInTheMiddle": "tokenmill.batches.augment.fill_in_the_middle",
     "MaskTokens": "tokenmill.batches.augment.mask_tokens",
     "Blocks": "tokenmill.order.blocks",
     "Mixture": "tokenmill.batches.mixture",
     "ReplaceTokens": "tokenmill.batches.augment.token_noise",
-    "Reweight": "tokenmill.batches.edits.edit_values",
-    "Skip": "tokenmill.batches.edits.edit_values",
+    "Reweight": "tokenmill.edits.edit_values",
+    "Skip": "tokenmill.edits.edit_values",
     "TokenDataset": "tokenmill.dataset",
     "convert": "tokenmill.conversion.convert",
     "download_tokenized_data": "tokenmill.hub",
-    "edit_state": "tokenmill.batches.edits.edit_state",
+    "edit_state": "tokenmill.edits.edit_state",
     "estimate": "tokenmill.preparation.budget.estimate",
     "from_array": "tokenmill.dataset",
     "inspect": "tokenmill.look.inspect",

@@ -1,7 +1,7 @@
 """open(path) -> TokenDataset: any project's token files as one axis of tokens.
 
 A dataset is one axis of `len(data)` tokens over all its shards, in the order of their names
-(tokenfiles/token_axis.py). Opening costs a stat (and for formats with a header, one small read) of
+(reading/token_axis.py). Opening costs a stat (and for formats with a header, one small read) of
 each shard; tokens are mapped or read when they are asked for, documents likewise.
 
     data = tokenmill.open("data/corpus")
@@ -27,16 +27,16 @@ from tokenmill.errors import FormatError, MismatchError, TokenizerMismatchError,
 from tokenmill.formats.engine.detect import detect, detect_remote
 from tokenmill.formats.engine.format import Ask, FoundData, token_dtype
 from tokenmill.formats.engine.held_out import ALL, check_split, named_splits
-from tokenmill.storage import is_remote
-from tokenmill.storage.address import SHOWN
-from tokenmill.tokenfiles.data_fingerprint import fingerprint
-from tokenmill.tokenfiles.length_index import LengthIndex, blocks_of_ends, documents_by_length
-from tokenmill.tokenfiles.packed_reader import PackedReader
-from tokenmill.tokenfiles.remote.store_reader import StoreReader
-from tokenmill.tokenfiles.shard_cache import ShardCache
-from tokenmill.tokenfiles.shard_reader import BACKENDS, ArrayReader, ShardReader
-from tokenmill.tokenfiles.token_axis import Shard, TokenAxis
-from tokenmill.tokenfiles.token_file import Lazy, TokenFile, TokenFiles
+from tokenmill.reading.data_fingerprint import fingerprint
+from tokenmill.reading.length_index import LengthIndex, blocks_of_ends, documents_by_length
+from tokenmill.reading.packed_reader import PackedReader
+from tokenmill.reading.shard_cache import ShardCache
+from tokenmill.reading.shard_reader import BACKENDS, ArrayReader, ShardReader
+from tokenmill.reading.token_axis import Shard, TokenAxis
+from tokenmill.reading.token_file import Lazy, TokenFile, TokenFiles
+from tokenmill.stores import is_remote
+from tokenmill.stores.address import SHOWN
+from tokenmill.stores.store_reader import StoreReader
 
 __all__ = ["Shard", "TokenDataset", "from_array", "open"]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import tokenmill.lightning
 import tokenmill.torch
+import tokenmill.torch.lightning
 from tokenmill.cli import tokenmill as command
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ def test_every_flag_has_a_place_and_exists(program):
 def test_what_the_page_names_here_exists():
     for name in CLASSES.split():
         assert hasattr(tokenmill.torch, name)
-    assert hasattr(tokenmill.lightning, "LocalDataModule")
+    assert hasattr(tokenmill.torch.lightning, "LocalDataModule")
     here = re.findall(r"^\| .+? \| (.+) \|$", PAGE, re.MULTILINE)
     files = re.findall(r"`((?:scripts|configs)/[\w.]+)`", " ".join(here))
     assert len(files) >= 6

@@ -20,11 +20,11 @@ import xxhash
 from faults.forks import ROOT
 from faults.tally import Tally
 from small_corpus import files_of
-from storage import servers
-from storage.proxy import Proxy
+from stores import servers
+from stores.proxy import Proxy
 
 import tokenmill
-from tokenmill.storage import objects
+from tokenmill.stores import objects
 
 RANKS, STEPS = 4, 16
 CASES = [(name, order) for name in ("plain", "packed") for order in ("shuffle", "blocks")]
@@ -36,7 +36,7 @@ STORES = ("moto", "gcs", "azurite", "tls")
 READ = """
 import json, sys, tokenmill, xxhash
 from tokenmill.base.retry import Retry
-from tokenmill.storage import store_client
+from tokenmill.stores import store_client
 store_client.RETRY = Retry(attempts=20, first_wait=0.01, timeout=20.0)
 given = json.loads(sys.argv[1])
 data = tokenmill.open(given["address"], cache_dir=given["cache"], cache_bytes=given["bytes"])

@@ -7,29 +7,40 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "src" / "tokenmill"
-FOR_ALL = {"errors", "base", "storage", "version", "kernel"}
+FOR_ALL = {"errors", "base", "stores", "version", "kernel"}
 MAY_IMPORT = {
     "kernel": set(),
     "base": set(),
-    "storage": set(),
+    "stores": {"reading"},
     "text": set(),
     "tokens": {"text"},
-    "tokenfiles": set(),
-    "shards": {"tokenfiles"},
-    "formats": {"tokenfiles", "shards"},
-    "dataset": {"tokenfiles", "shards", "formats", "tokens"},
-    "order": set(),
-    "batches": {"order", "dataset", "tokenfiles"},
-    "torch": {"batches", "dataset", "tokens", "tokenfiles"},
-    "lightning": {"torch", "batches"},
-    "train": {"torch", "batches", "dataset", "tokens"},
+    "reading": set(),
+    "shards": {"reading"},
+    "formats": {"reading", "shards"},
+    "dataset": {"reading", "shards", "formats", "tokens"},
+    "order": {"edits"},
+    "edits": {"order", "batches", "dataset", "reading"},
+    "batches": {"order", "edits", "dataset", "reading"},
+    "torch": {"compat", "batches", "edits", "dataset", "tokens", "reading"},
+    "compat": {"torch", "batches", "dataset", "tokens", "reading"},
+    "train": {"torch", "edits", "batches", "dataset", "tokens"},
     "executors": set(),
     # A dataset may be the input of a preparation: from_tokens/.
     "preparation": {"text", "tokens", "shards", "executors", "formats", "dataset"},
-    "conversion": {"tokenfiles", "shards", "formats", "dataset", "tokens"},
+    "conversion": {"reading", "shards", "formats", "dataset", "tokens"},
     "hub": {"shards", "formats", "dataset"},
-    "look": {"text", "tokens", "tokenfiles", "shards", "formats", "dataset", "batches", "hub"},
-    "pages": {"look", "tokenfiles", "shards", "formats", "dataset", "batches", "order"},
+    "look": {
+        "text",
+        "tokens",
+        "reading",
+        "shards",
+        "formats",
+        "dataset",
+        "batches",
+        "edits",
+        "hub",
+    },
+    "pages": {"look", "edits", "reading", "shards", "formats", "dataset", "batches", "order"},
 }
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
 

@@ -7,14 +7,9 @@ from special_tokens import write_tokenizer
 
 import tokenmill
 from tokenmill import BatchLoader, DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill.compat import create_dataloaders
 from tokenmill.dataset import from_array
-from tokenmill.torch import (
-    StatefulTokenLoader,
-    TorchLoader,
-    WindowsDataset,
-    WindowsIterable,
-    create_dataloaders,
-)
+from tokenmill.torch import StatefulTokenLoader, TorchLoader, WindowsDataset, WindowsIterable
 
 END, VOCAB = 90, 97
 FIM = FillInTheMiddle(0.5, 0.5, prefix_id=92, middle_id=93, suffix_id=94)
@@ -98,7 +93,7 @@ def test_validation_is_never_augmented(files):
 
 
 def test_the_data_module_passes_it_on(files):
-    lightning = pytest.importorskip("tokenmill.lightning")
+    lightning = pytest.importorskip("tokenmill.torch.lightning")
     module = lightning.LocalDataModule(
         *files, batch_size=4, max_length=30, augment=[DropTokens(0.3)]
     )

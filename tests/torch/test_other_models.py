@@ -9,9 +9,9 @@ from torch.utils.data import DataLoader
 from torch_data import numbered, with_documents
 
 from tokenmill.batches.mixture import Mixture
+from tokenmill.compat import GPTDataLoader
 from tokenmill.errors import MismatchError
 from tokenmill.torch import (
-    GPTDataLoader,
     StatefulTokenLoader,
     TokenDataLoader,
     TorchLoader,

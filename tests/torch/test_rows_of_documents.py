@@ -9,13 +9,13 @@ import torch
 from torch.utils.data import DataLoader
 
 from tokenmill import BatchLoader, Mixture, from_array
+from tokenmill.compat import create_dataloaders
 from tokenmill.torch import (
     StatefulTokenLoader,
     TokenDataLoader,
     TorchLoader,
     WindowsDataset,
     WindowsIterable,
-    create_dataloaders,
     loss_per_source,
 )
 

@@ -10,15 +10,13 @@ from torch_data import numbered
 
 from tokenmill import BatchLoader
 from tokenmill.batches.run.ordered_data import LoaderKeywords, OrderKeywords
+from tokenmill.compat import LocalTokenizedDatasetFixed, TokenizedDataset, create_dataloaders
 from tokenmill.torch import (
-    LocalTokenizedDatasetFixed,
     StatefulTokenLoader,
     TokenDataLoader,
-    TokenizedDataset,
     TorchLoader,
     WindowsDataset,
     WindowsIterable,
-    create_dataloaders,
 )
 
 CORE = inspect.signature(BatchLoader).parameters

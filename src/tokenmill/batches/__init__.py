@@ -2,7 +2,6 @@
 
 loader.py           BatchLoader: the online half in one file, data -> order -> batches
 run/                what a loader serves from: data, order, passes
-edits/              changes of the order while a run lives: reweight, skip, ban, cap, add
 mixture.py          Mixture: several datasets by weight, as the data of a loader
 batch.py            Batch: tokens, inputs and targets, and where the rows come from
 batch_maker.py      from a step number to arrays, many steps at a time; windows by number
@@ -14,6 +13,5 @@ document_masks.py   document ids, positions, sequence lengths and loss mask of a
 prefetch.py         one thread that makes batches ahead
 state.py            how far a run is, as JSON, and whether a saved state belongs to it
 loader_stats.py     what a loader has served, and what a pass leaves out
-usage.py            how often each source and shard was used, computed
 lookup.py           what was in a step, and when a document comes
 """

@@ -7,14 +7,14 @@ folder; and so are those of groups that would take more than `MOST_FRAMES`.
 """
 
 from tokenmill.dataset import TokenDataset
+from tokenmill.edits.edited_source import EditedSource, plain_order
 from tokenmill.order.blocks import Blocks, ShardBlocks
-from tokenmill.order.edited.edited_source import EditedSource, plain_order
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.simple_orders import Sequential
 from tokenmill.order.source_order import SourceOrder
-from tokenmill.tokenfiles.frames import FRAME_BYTES
-from tokenmill.tokenfiles.packed_reader import FrameRuns
-from tokenmill.tokenfiles.remote.file_choice import Spread
+from tokenmill.reading.frames import FRAME_BYTES
+from tokenmill.reading.packed_reader import FrameRuns
+from tokenmill.stores.file_choice import Spread
 
 FRAMES_IN_ORDER = 64
 MOST_FRAMES = 1024  # 1 GiB

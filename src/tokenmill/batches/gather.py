@@ -21,7 +21,7 @@ from tokenmill.batches.lookup import place_of
 from tokenmill.batches.rows.joint_maps import JointMaps, take_windows
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
-from tokenmill.tokenfiles.packed_reader import FrameRuns
+from tokenmill.reading.packed_reader import FrameRuns
 
 
 class IdCheck:

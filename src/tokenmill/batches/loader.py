@@ -23,10 +23,6 @@ import numpy.typing as npt
 
 from tokenmill.batches.batch import Batch
 from tokenmill.batches.batch_maker import WindowSource
-from tokenmill.batches.edits.edit_record import record_edits
-from tokenmill.batches.edits.edit_values import Edit
-from tokenmill.batches.edits.edited_run import EditedRun
-from tokenmill.batches.edits.resumed_run import resumed_run
 from tokenmill.batches.loader_stats import left_out, report_end, stats_of_sources
 from tokenmill.batches.lookup import SamplePlace, Visit, place_in_row, tokens_to_find, visits_of
 from tokenmill.batches.mixture import Mixture
@@ -34,8 +30,12 @@ from tokenmill.batches.prefetch import Prefetcher
 from tokenmill.batches.run.ordered_data import OrderedData, RowSettings
 from tokenmill.batches.run.passes import Passes
 from tokenmill.batches.state import STATE_FORMAT
-from tokenmill.batches.usage import FoundUsage, SourceUsage, usage_of
 from tokenmill.dataset import TokenDataset
+from tokenmill.edits.edit_record import record_edits
+from tokenmill.edits.edit_values import Edit
+from tokenmill.edits.edited_run import EditedRun
+from tokenmill.edits.resumed_run import resumed_run
+from tokenmill.edits.usage import FoundUsage, SourceUsage, usage_of
 from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.simple_orders import Arrangement
 from tokenmill.order.step_share import StepShare

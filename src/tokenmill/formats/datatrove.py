@@ -20,7 +20,7 @@ from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.formats.engine.mirror import open_whole
 from tokenmill.formats.engine.writing import RollingWriter, write_file
-from tokenmill.tokenfiles.token_file import Lazy
+from tokenmill.reading.token_file import Lazy
 
 DTYPES = {"1": "<u1", "2": "<u2", "4": "<u4"}
 BUNDLED = {"gpt2": "gpt2", "openai-community/gpt2": "gpt2"}

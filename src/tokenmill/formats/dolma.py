@@ -23,7 +23,7 @@ from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.formats.engine.mirror import open_whole
 from tokenmill.formats.engine.writing import RollingWriter, write_file
-from tokenmill.tokenfiles.token_file import Lazy
+from tokenmill.reading.token_file import Lazy
 
 MAX_LINE = 1 << 20  # characters of a table's line
 

@@ -19,7 +19,7 @@ from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FoundData, SampleFormat
 from tokenmill.formats.engine.writing import SampleWriter, offset_table, write_file
-from tokenmill.tokenfiles.token_file import Lazy, TokenFile, TokenFiles
+from tokenmill.reading.token_file import Lazy, TokenFile, TokenFiles
 
 NUMPY_CODES = dict(enumerate(("i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8")))
 TORCH_CODES = {

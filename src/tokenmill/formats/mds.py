@@ -33,7 +33,7 @@ from tokenmill.formats.engine.packed_shards import (
     open_unpacked,
 )
 from tokenmill.formats.engine.writing import SampleWriter, offset_table, write_file
-from tokenmill.tokenfiles.token_file import Lazy, TokenFile, TokenFiles
+from tokenmill.reading.token_file import Lazy, TokenFile, TokenFiles
 
 USUAL_NAMES = ("tokens", "input_ids")
 INTEGER_ARRAYS = re.compile(rf"ndarray(:(?P<dtype>{'|'.join(INTEGERS)})(:(?P<shape>.*))?)?")

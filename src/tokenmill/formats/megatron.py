@@ -28,7 +28,7 @@ from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
 from tokenmill.formats.engine.writing import RollingWriter
-from tokenmill.tokenfiles.token_file import Lazy
+from tokenmill.reading.token_file import Lazy
 
 MAGIC = b"MMIDIDX\x00\x00"
 HEADER_BYTES = 34

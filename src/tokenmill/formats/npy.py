@@ -19,7 +19,7 @@ from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FileFormat, FoundData, token_dtype
 from tokenmill.formats.engine.writing import RollingWriter
-from tokenmill.tokenfiles.token_file import Lazy
+from tokenmill.reading.token_file import Lazy
 
 MAGIC = b"\x93NUMPY"
 HEADER_CAP = 10 + (1 << 16)  # those of version 1 cannot be longer

@@ -29,15 +29,9 @@ from tokenmill.formats.engine.table_files import (
     name_in_dataset,
 )
 from tokenmill.formats.engine.writing import RollingWriter, WriteTarget
-from tokenmill.shards import block_hashes
-from tokenmill.shards.compression import level_of
-from tokenmill.shards.entries import EndsEntry, FileEntry, ShardEntry, SplitEntry, TokenizerEntry
-from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, PREPARATION_FOLDER, Manifest
-from tokenmill.storage import check_address, is_remote, join
-from tokenmill.tokenfiles.frames import open_frames
-from tokenmill.tokenfiles.remote.remote_file import RemoteFile
-from tokenmill.tokenfiles.shard_cache import ShardCache
-from tokenmill.tokenfiles.token_file import (
+from tokenmill.reading.frames import open_frames
+from tokenmill.reading.shard_cache import ShardCache
+from tokenmill.reading.token_file import (
     FRAMED,
     Lazy,
     ManifestHashes,
@@ -46,6 +40,12 @@ from tokenmill.tokenfiles.token_file import (
     TokenFiles,
     check_hash,
 )
+from tokenmill.shards import block_hashes
+from tokenmill.shards.compression import level_of
+from tokenmill.shards.entries import EndsEntry, FileEntry, ShardEntry, SplitEntry, TokenizerEntry
+from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, PREPARATION_FOLDER, Manifest
+from tokenmill.stores import check_address, is_remote, join
+from tokenmill.stores.remote_file import RemoteFile
 
 BLOCKS_AT_ONCE = 4 << 20
 """A file of block hashes up to this size is read whole, for a dataset of up to 500 GB."""
@@ -122,14 +122,14 @@ def is_ours(where: str | os.PathLike[str]) -> bool:
     """Whether a manifest is in this folder or at this address."""
     if not is_remote(where):
         return (Path(where) / FILE_NAME).is_file()
-    from tokenmill.storage import objects
+    from tokenmill.stores import objects
 
     return objects.find(join(os.fspath(where), FILE_NAME)) is not None
 
 
 def read_bucket(address: str, split: str | None, ask: Ask, cache: ShardCache) -> FoundData | None:
     """The shards of a split, by the manifest at an address; None where there is no manifest."""
-    from tokenmill.storage import objects
+    from tokenmill.stores import objects
 
     address = check_address(address)
     where = join(address, FILE_NAME)
@@ -308,8 +308,8 @@ def load_blocks(address: str, start: int, stop: int, size: int, digest: str) -> 
 
 @functools.lru_cache(maxsize=4096)
 def _read_blocks(address: str, start: int, stop: int, size: int) -> bytes | None:
-    from tokenmill.storage.objects import get_part
-    from tokenmill.storage.store_requests import StoreFailure
+    from tokenmill.stores.objects import get_part
+    from tokenmill.stores.store_requests import StoreFailure
 
     try:
         return get_part(address, start, stop, size, "", hashed=True)[0]

@@ -10,7 +10,6 @@ recipes.py          which pieces share a row: best-fit decreasing over a histogr
 row_order.py        one source in rows of documents: sample number -> row -> pieces; and back
 shares.py           dividing samples by weight so that every prefix is right
 mixture_order.py    a mixture: sample number -> source and sample of that source; and back
-edited/             what edits of a run change: samples passed over, bans, new data
 sample_order.py     the order of a run, for one source or a mixture; its fingerprint
 step_share.py       which samples of a step a rank takes
 """

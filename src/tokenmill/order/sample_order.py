@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from tokenmill.base.suggest import one_of
+from tokenmill.edits.banned_tokens import Parts, row_by_row
+from tokenmill.edits.edited_source import EditedSource
+from tokenmill.edits.skips import Skips
 from tokenmill.order.blocks import Blocks
 from tokenmill.order.document_pieces import DocumentsByLength
-from tokenmill.order.edited.banned_tokens import Parts, row_by_row
-from tokenmill.order.edited.edited_source import EditedSource
-from tokenmill.order.edited.skips import Skips
 from tokenmill.order.mixture_order import MixtureOrder, MixtureStage
 from tokenmill.order.permutation import round_keys
 from tokenmill.order.row_order import ROWS, RowOrder, RowPieces, join_rows

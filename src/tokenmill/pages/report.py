@@ -13,9 +13,9 @@ import numpy as np
 from tokenmill.base.human import human_count, plural
 from tokenmill.base.markup import Html, join, tag, text
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.batches.usage import SourceUsage
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
+from tokenmill.edits.usage import SourceUsage
 from tokenmill.formats.ours import is_ours
 from tokenmill.look.inspect import inspect, shown_setting
 from tokenmill.look.shown_tokens import show_ids
@@ -35,7 +35,7 @@ from tokenmill.pages.elements.html import (
 )
 from tokenmill.pages.elements.open_splits import open_for_looking
 from tokenmill.shards.manifest import Manifest
-from tokenmill.storage import is_remote
+from tokenmill.stores import is_remote
 from tokenmill.version import __version__
 
 TOP = 26

@@ -8,7 +8,7 @@ from itertools import islice
 from tokenmill.base.human import one_line
 from tokenmill.errors import BadInputError
 from tokenmill.preparation.plan import Plan
-from tokenmill.storage import is_remote
+from tokenmill.stores import is_remote
 from tokenmill.text.cleaning.clean import clean
 from tokenmill.text.inputs.file_kind import find_code, lookalikes
 from tokenmill.text.inputs.units import Unit

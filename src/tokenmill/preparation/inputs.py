@@ -14,7 +14,7 @@ from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.workspace.folder_contents import is_ours
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace
-from tokenmill.storage import is_remote
+from tokenmill.stores import is_remote
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.text.inputs.sources import find_sources, in_order, search
 

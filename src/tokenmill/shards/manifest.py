@@ -31,7 +31,7 @@ from tokenmill.shards.entries import (
     TokenizerEntry,
 )
 from tokenmill.shards.shard_table import MOST_LISTED, ShardTable, find_repeated, read_table
-from tokenmill.storage import is_remote, join
+from tokenmill.stores import is_remote, join
 
 FILE_NAME = "dataset_metadata.json"
 PREPARATION_FOLDER = ".preparation"
@@ -139,7 +139,7 @@ class Manifest:
     @classmethod
     def find_at(cls, address: str) -> "Manifest | None":
         """The manifest of the dataset at an address, if there is one."""
-        from tokenmill.storage import objects
+        from tokenmill.stores import objects
 
         where = join(address, FILE_NAME)
         data = objects.read_all(where, at_most=MAX_BYTES)

@@ -1,7 +1,7 @@
 """Read a shard of ours and its index as they are on disk, compressed or not.
 
 For what looks at files one by one: `verify`, and a preparation that adds to a dataset. A dataset
-that is opened is read by tokenfiles/packed_reader.py.
+that is opened is read by reading/packed_reader.py.
 """
 
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from tokenmill.base.hashing import regular
+from tokenmill.reading.frames import FRAME_BYTES, open_frames, unpacked_stream
+from tokenmill.reading.token_file import FRAMED
 from tokenmill.shards.entries import EndsEntry, ShardEntry
-from tokenmill.tokenfiles.frames import FRAME_BYTES, open_frames, unpacked_stream
-from tokenmill.tokenfiles.token_file import FRAMED
 
 _BLOCK = 8 << 20  # bytes; a multiple of every item size
 

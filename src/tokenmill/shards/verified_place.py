@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tokenmill.shards.manifest import PREPARATION_FOLDER
-from tokenmill.storage import is_remote, join
+from tokenmill.stores import is_remote, join
 
 
 class Folder:
@@ -47,8 +47,8 @@ class Stored:
     """Objects in a store. Those at https cannot be listed: each is looked at."""
 
     def __init__(self, address: str) -> None:
-        from tokenmill.storage import objects
-        from tokenmill.storage.address import WRITABLE, split
+        from tokenmill.stores import objects
+        from tokenmill.stores.address import WRITABLE, split
 
         self._address, self._sizes = address.rstrip("/"), dict[str, int]()
         place = split(address)
@@ -61,7 +61,7 @@ class Stored:
     def size(self, name: str) -> int | str:
         """The size of an object, or that there is none."""
         if not self._is_listed:
-            from tokenmill.storage import objects
+            from tokenmill.stores import objects
 
             found = objects.find(join(self._address, name))
             return "no such object" if found is None else found.size
@@ -70,7 +70,7 @@ class Stored:
     @contextmanager
     def here(self, names: Sequence[str]) -> Iterator[Path]:
         """A folder with copies of these objects, for as long as they are looked at."""
-        from tokenmill.storage.object_file import ObjectFile
+        from tokenmill.stores.object_file import ObjectFile
 
         with tempfile.TemporaryDirectory() as folder:
             for name in names:

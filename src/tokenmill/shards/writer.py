@@ -6,7 +6,7 @@
 
 Ids are hashed while they are written. `finish` gives both files their names only when they are
 whole, then reads them again and compares: what the disk has is what was meant, or an error. With a
-`level` both files are compressed (tokenfiles/frames.py) and have `.zst` after their names; what the
+`level` both files are compressed (reading/frames.py) and have `.zst` after their names; what the
 entry says about tokens and ends stays the same.
 """
 
@@ -20,8 +20,8 @@ import xxhash
 from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file
 from tokenmill.errors import CorruptShardError
+from tokenmill.reading.frames import FrameWriter
 from tokenmill.shards.entries import PACKED_SUFFIX, EndsEntry, FileEntry, ShardEntry
-from tokenmill.tokenfiles.frames import FrameWriter
 
 
 class NewFile:

@@ -10,17 +10,9 @@ stateful_loader.py   StatefulTokenLoader: workers, exact position; TokenDataLoad
 bits_per_byte.py     loss by the bytes of the text, comparable between tokenizers
 device_copy.py       blocks of tokens to a GPU, in the width of the file
 text_file.py         a text file as tokens, from the .npy beside it
-compat/              loaders under names and arguments that scripts already use
+lightning.py         the data module of Lightning
 """
 
-from tokenmill.torch.compat.gpt_data_loader import GPTDataLoader as GPTDataLoader
-from tokenmill.torch.compat.local_files import LocalTokenizedDataset as LocalTokenizedDataset
-from tokenmill.torch.compat.local_files import (
-    LocalTokenizedDatasetFixed as LocalTokenizedDatasetFixed,
-)
-from tokenmill.torch.compat.local_files import StreamingDataset as StreamingDataset
-from tokenmill.torch.compat.local_files import create_dataloaders as create_dataloaders
-from tokenmill.torch.compat.tokenized_dataset import TokenizedDataset as TokenizedDataset
 from tokenmill.torch.stateful_loader import StatefulTokenLoader as StatefulTokenLoader
 from tokenmill.torch.stateful_loader import TokenDataLoader as TokenDataLoader
 from tokenmill.torch.torch_batch import TorchBatch as TorchBatch

@@ -18,9 +18,9 @@ import torch
 
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.batches.batch import Batch
-from tokenmill.batches.edits.edit_values import Edit
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run.ordered_data import LoaderKeywords
+from tokenmill.edits.edit_values import Edit
 from tokenmill.errors import MismatchError
 from tokenmill.torch.device_copy import CudaCopier
 from tokenmill.torch.torch_batch import TorchBatch, from_arrays

@@ -5,5 +5,4 @@ window_documents.py  where documents begin in windows: by an index, or by the en
 joint_maps.py      the maps of many shards, indexed as if they were one array
 document_rows.py   whole documents and pieces of them: `rows="packed"` and `rows="documents"`
 gather_pieces.py   copies pieces, begin tokens and padding into rows
-banned_places.py   where banned tokens are in rows
 """

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from tokenmill.batches.document_masks import DocumentMarks, mark_pieces
-from tokenmill.batches.rows.banned_places import BannedPlaces, banned_in_pieces
 from tokenmill.batches.rows.gather_pieces import PieceReader, doubled_begin
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.edited.edited_source import plain_order
+from tokenmill.edits.banned_places import BannedPlaces, banned_in_pieces
+from tokenmill.edits.edited_source import plain_order
 from tokenmill.order.row_order import RowOrder, RowPieces
 from tokenmill.order.sample_order import SampleOrder
 

@@ -10,9 +10,9 @@ import numpy as np
 from tokenmill.batches.document_masks import DocumentMarks, mark_documents
 from tokenmill.batches.frames_in_use import frame_runs_of, spread_of
 from tokenmill.batches.gather import RowReader
-from tokenmill.batches.rows.banned_places import BannedPlaces, banned_in_windows
 from tokenmill.batches.rows.window_documents import RowBegins, WindowDocuments
 from tokenmill.dataset import TokenDataset
+from tokenmill.edits.banned_places import BannedPlaces, banned_in_windows
 from tokenmill.errors import TokenmillError
 from tokenmill.order.sample_order import SampleOrder
 

@@ -11,7 +11,7 @@ from tokenmill.cli.flags import given, open_options, sample_option, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
-    from tokenmill.batches.usage import SourceUsage
+    from tokenmill.edits.usage import SourceUsage
 
 
 @click.command()

@@ -32,11 +32,11 @@ from tokenmill.formats.modalities import Modalities
 from tokenmill.formats.nanogpt import Nanogpt
 from tokenmill.formats.npy import Npy
 from tokenmill.formats.ours import Ours, read_bucket
+from tokenmill.reading.shard_cache import ShardCache
+from tokenmill.reading.token_file import TokenFile
 from tokenmill.shards.manifest import FILE_NAME
-from tokenmill.storage import check_address
-from tokenmill.storage import join as address_of
-from tokenmill.tokenfiles.shard_cache import ShardCache
-from tokenmill.tokenfiles.token_file import TokenFile
+from tokenmill.stores import check_address
+from tokenmill.stores import join as address_of
 
 # In the order of asking: what has a magic number first, what only a name says last.
 _FILES = (Llmc, Npy, Litpkds, Megatron, Datatrove, Modalities, Dolma, Nanogpt)
@@ -118,7 +118,7 @@ def _expand_address(address: str) -> list[str]:
     address = check_address(address)
     if not globbing.has_magic(address):
         return [address]
-    from tokenmill.storage.globs import match
+    from tokenmill.stores.globs import match
 
     if not (found := match(address)):
         raise NotADatasetError(f"no object matches {address!r}")

@@ -19,8 +19,8 @@ from tokenmill.errors import FormatError, MismatchError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.held_out import take
 from tokenmill.formats.engine.writing import INDEX, OUR_KEY, Writer
-from tokenmill.tokenfiles.shard_cache import ShardCache
-from tokenmill.tokenfiles.token_file import Lazy, TokenFile, TokenFiles
+from tokenmill.reading.shard_cache import ShardCache
+from tokenmill.reading.token_file import Lazy, TokenFile, TokenFiles
 
 INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
 NO_LIMIT = 2**62  # tokens

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from tokenmill.errors import FormatError
-from tokenmill.tokenfiles.token_file import TokenFile
+from tokenmill.reading.token_file import TokenFile
 
 FOLDERS = {
     "train": ("train", "training"),

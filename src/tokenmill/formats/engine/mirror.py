@@ -24,10 +24,10 @@ import xxhash
 from tokenmill.base.atomic import write_atomically
 from tokenmill.base.hashing import regular
 from tokenmill.errors import NotADatasetError, TokenmillError
-from tokenmill.storage.address import WRITABLE, is_remote, split
-from tokenmill.tokenfiles.remote.remote_file import RemoteFile
-from tokenmill.tokenfiles.shard_cache import ShardCache
-from tokenmill.tokenfiles.token_file import TokenFile
+from tokenmill.reading.shard_cache import ShardCache
+from tokenmill.reading.token_file import TokenFile
+from tokenmill.stores.address import WRITABLE, is_remote, split
+from tokenmill.stores.remote_file import RemoteFile
 
 HEAD_BYTES = 128 << 10
 """What is fetched of each object when it is first looked at; smaller ones are fetched whole."""
@@ -126,7 +126,7 @@ def _load(root: str) -> Mirror:
 
 def _look_at(address: str) -> tuple[Objects, Objects, set[str]]:
     """The objects that an address means; those beside it; and the folders beside it."""
-    from tokenmill.storage import objects
+    from tokenmill.stores import objects
 
     place = split(address)
     if place.scheme not in WRITABLE:
@@ -145,7 +145,7 @@ def _look_at(address: str) -> tuple[Objects, Objects, set[str]]:
 
 def _probe(address: str) -> Objects:
     """The object at an https address and those that may be beside it: there is no list."""
-    from tokenmill.storage import objects
+    from tokenmill.stores import objects
 
     stem = address.rpartition(".")[0] if "." in address.rpartition("/")[2] else address
     folder = address.rpartition("/")[0]
@@ -204,8 +204,8 @@ def _fill(mirror: Mirror, wanted: Objects, folders: set[str]) -> None:
 
 
 def _begin_head(bucket: str, key: str, size: int, etag: str) -> "Future[bytes]":
-    from tokenmill.storage import store_client
-    from tokenmill.storage.objects import ObjectStat, get_checked
+    from tokenmill.stores import store_client
+    from tokenmill.stores.objects import ObjectStat, get_checked
 
     address, known = f"{bucket}/{key}", ObjectStat(size, etag, 0)
     stop = min(size, HEAD_BYTES)

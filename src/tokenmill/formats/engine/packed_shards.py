@@ -9,9 +9,9 @@ from tokenmill.base.strict_json import Reader
 from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.mirror import object_at
-from tokenmill.tokenfiles.remote.remote_file import RemoteFile
-from tokenmill.tokenfiles.shard_cache import ShardCache
-from tokenmill.tokenfiles.token_file import Packed
+from tokenmill.reading.shard_cache import ShardCache
+from tokenmill.reading.token_file import Packed
+from tokenmill.stores.remote_file import RemoteFile
 
 CODECS = ("zstd", "gz", "bz2")
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from tokenmill.reading.token_file import TokenFile, TokenFiles
 from tokenmill.shards.entries import ShardEntry
 from tokenmill.shards.shard_table import ShardTable
-from tokenmill.tokenfiles.token_file import TokenFile, TokenFiles
 
 MakeFile = Callable[[str, int, ShardEntry], TokenFile]
 """A token file from its split, its place in the manifest, and its entry."""

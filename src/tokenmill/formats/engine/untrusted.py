@@ -23,8 +23,8 @@ from tokenmill.errors import (
     UnsupportedVersionError,
 )
 from tokenmill.formats.engine.mirror import HEAD_BYTES, open_whole
+from tokenmill.reading.token_file import Lazy
 from tokenmill.shards.manifest import FILE_NAME
-from tokenmill.tokenfiles.token_file import Lazy
 
 JSON_CAP = 64 << 20
 LEAST_TOKENS = 256  # with fewer, nothing is said of their type

@@ -17,7 +17,7 @@ import orjson
 from tokenmill.base.atomic import keep
 from tokenmill.errors import LockedError, PrepareError
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.storage import join, objects
+from tokenmill.stores import join, objects
 
 NAME = ".tokenmill-claim.json"
 _AT_MOST = 1 << 16

@@ -14,7 +14,7 @@ from tokenmill.preparation.workspace.folder_contents import manifest_hash
 from tokenmill.shards.entries import EndsEntry, ShardEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
 from tokenmill.shards.packed import PackedIds, open_ids, read_ends, unpacked
-from tokenmill.storage import join
+from tokenmill.stores import join
 
 KEPT = "previous.json"
 
@@ -25,7 +25,7 @@ def old_manifest(plan: Plan) -> Manifest:
         return Manifest.load(plan.workspace.out_dir)
     path, where = plan.workspace.root / KEPT, join(plan.destination, FILE_NAME)
     if not path.exists():
-        from tokenmill.storage import objects
+        from tokenmill.stores import objects
 
         keep(path, objects.read_all(where, at_most=MAX_BYTES) or b"")
     manifest = Manifest.parse(path.read_bytes(), where=where)
@@ -49,7 +49,7 @@ def tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray | PackedI
 
 def _fetch(plan: Plan, entry: ShardEntry | EndsEntry) -> np.ndarray:
     """The bytes of an object, in a file that takes no room once the array is gone."""
-    from tokenmill.storage.object_file import ObjectFile
+    from tokenmill.stores.object_file import ObjectFile
 
     assert plan.destination is not None
     address, hasher = join(plan.destination, entry.on_disk.file), xxhash.xxh3_128()

@@ -42,8 +42,8 @@ from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards import block_hashes
 from tokenmill.shards.entries import FileEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
-from tokenmill.storage import check_address, join, objects
-from tokenmill.storage.address import split
+from tokenmill.stores import check_address, join, objects
+from tokenmill.stores.address import split
 from tokenmill.text.inputs.open_input import Source
 
 _OUR_OBJECT = re.compile(

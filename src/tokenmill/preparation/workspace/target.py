@@ -36,7 +36,7 @@ from tokenmill.preparation.workspace.recorded_sources import all_sources
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.entries import FileEntry, SourceEntry
 from tokenmill.shards.manifest import FILE_NAME, Manifest
-from tokenmill.storage import is_remote
+from tokenmill.stores import is_remote
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.load_tokenizer import check_stated, from_bytes
 from tokenmill.tokens.tokenizer import Tokenizer

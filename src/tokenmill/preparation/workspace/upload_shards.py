@@ -19,9 +19,9 @@ from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.block_hashes import file_name, hash_blocks, parse, to_bytes
 from tokenmill.shards.entries import ShardEntry
 from tokenmill.shards.manifest import Manifest
-from tokenmill.storage import join, objects
-from tokenmill.storage.address import split
-from tokenmill.storage.object_file import ObjectFile
+from tokenmill.stores import join, objects
+from tokenmill.stores.address import split
+from tokenmill.stores.object_file import ObjectFile
 
 BLOCKS = "blocks"
 """The key of a receipt: file to the hashes of its blocks."""

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, cast
 
-from tokenmill import storage
+from tokenmill import stores
 from tokenmill.errors import BadInputError, PrepareError
 
 _FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
@@ -45,8 +45,8 @@ class FileStat(NamedTuple):
 
 def stat(path: str) -> FileStat:
     """Size and time of change, or PrepareError (DownloadError) naming the file."""
-    if storage.is_remote(path):
-        from tokenmill.storage import objects
+    if stores.is_remote(path):
+        from tokenmill.stores import objects
 
         about = objects.stat(path)
         return FileStat(about.size, about.stamp)
@@ -59,8 +59,8 @@ def stat(path: str) -> FileStat:
 
 def open_binary(path: str) -> BinaryIO:
     """The file for unbuffered reading; callers ask for large blocks."""
-    if storage.is_remote(path):
-        from tokenmill.storage.object_file import ObjectFile
+    if stores.is_remote(path):
+        from tokenmill.stores.object_file import ObjectFile
 
         return cast(BinaryIO, ObjectFile(path))
     try:
@@ -71,8 +71,8 @@ def open_binary(path: str) -> BinaryIO:
 
 def read_range(path: str, start: int, stop: int) -> bytes:
     """The bytes start..stop of a file; fewer only where the file ends."""
-    if storage.is_remote(path):
-        from tokenmill.storage.object_file import read_range as read_remote
+    if stores.is_remote(path):
+        from tokenmill.stores.object_file import read_range as read_remote
 
         return read_remote(path, start, stop)
     with open_binary(path) as file:

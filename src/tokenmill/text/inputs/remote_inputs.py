@@ -4,7 +4,7 @@ import glob
 import os
 
 from tokenmill.errors import PrepareError
-from tokenmill.storage import check_address
+from tokenmill.stores import check_address
 from tokenmill.text.inputs.file_kind import is_taken, make_source
 from tokenmill.text.inputs.open_input import Source, printable
 
@@ -13,7 +13,7 @@ REQUESTS_AT_ONCE = 16
 
 def expand(text: str, passed_over: list[str]) -> list[str]:
     """Addresses of the objects that one input means."""
-    from tokenmill.storage import globs, objects
+    from tokenmill.stores import globs, objects
 
     address = check_address(text)
     if glob.has_magic(address):

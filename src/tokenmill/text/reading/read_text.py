@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from tokenmill.errors import BadInputError
-from tokenmill.storage import is_remote
+from tokenmill.stores import is_remote
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading import bad_input

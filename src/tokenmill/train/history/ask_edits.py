@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tokenmill.batches.edits.edit_values import Edit
+from tokenmill.edits.edit_values import Edit
 from tokenmill.errors import NotADatasetError, TokenmillError
 from tokenmill.train.history.edit_requests import EditRequest, ask, new_lines, parse_request
 from tokenmill.train.history.edits_file import now, read_entries

@@ -20,7 +20,7 @@ from typing import Any
 from tokenmill.base.atomic import sync_open_file
 from tokenmill.base.human import plural
 from tokenmill.base.strict_json import parse_object
-from tokenmill.batches.edits.edit_values import Edit, edit_from_json
+from tokenmill.edits.edit_values import Edit, edit_from_json
 from tokenmill.errors import FormatError
 
 FILE_NAME = "edit_requests.jsonl"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.base.human import plural
-from tokenmill.batches.edits.edit_values import Add, Ban, Cap, Edit, Reweight, Skip
-from tokenmill.storage.address import is_remote
+from tokenmill.edits.edit_values import Add, Ban, Cap, Edit, Reweight, Skip
+from tokenmill.stores.address import is_remote
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 

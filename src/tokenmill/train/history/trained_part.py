@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from tokenmill.base.markup import Html, Plot, column_chart, join, tag
 from tokenmill.batches.loader import BatchLoader
-from tokenmill.batches.usage import SourceUsage
+from tokenmill.edits.usage import SourceUsage
 from tokenmill.train.history.edits_file import Entry
 from tokenmill.train.history.sources_plot import STYLE as SOURCES_STYLE
 from tokenmill.train.history.sources_plot import draw_sources

@@ -1,0 +1,266 @@
+"""Where documents end on the axis of a dataset: from an index, or by looking for an id.
+
+A position e is an end when token e - 1 is the last of a document. With an index (`ends` of every
+file) ends are looked up; without one they are found by scanning for the end-of-text id, which
+comes `after` each document (ours, nanoGPT, datatrove) or `before` it (llm.c). Scans are
+vectorised, in blocks, and the number of ends in each block is remembered, so that a second
+question is cheap.
+
+Tokens after the last end (a document that a split cut) count as one more document: every token
+belongs to exactly one.
+"""
+
+import functools
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import xxhash
+
+from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.reading.shard_reader import MAX_OPEN, RecentlyUsed, ShardReader
+from tokenmill.reading.token_file import check_hash
+
+BLOCK = 1 << 22  # tokens a scan looks at in one go: 8 MB of uint16
+
+
+class Documents(ABC):
+    """Where documents end."""
+
+    def ranges(self, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First token, and the one after the last, of each document."""
+        return self._ends(documents - 1), self._ends(documents)
+
+    def _end(self, document: int) -> int:
+        return int(self._ends(np.array([document]))[0])
+
+    @abstractmethod
+    def _ends(self, documents: np.ndarray) -> np.ndarray:
+        """Where each document ends; 0 for the one before the first."""
+
+
+class IndexedDocuments(Documents):
+    """Ends from the index of each file."""
+
+    def __init__(self, reader: ShardReader, shard_starts: np.ndarray) -> None:
+        self._files = reader.files
+        self._starts = shard_starts
+        self._tables = RecentlyUsed(self._load, MAX_OPEN)
+        self._checked = np.zeros(len(self._files), bool)
+
+    @property
+    def count(self) -> int:
+        ends = int(self._documents_before[-1])
+        return ends + (self._end(ends - 1) < int(self._starts[-1]))
+
+    def ends(self, start: int, stop: int) -> np.ndarray:
+        """Positions e with start < e <= stop where a document ends, each once."""
+        found = []
+        first = max(0, int(np.searchsorted(self._starts, start, side="right")) - 1)
+        for i in range(first, len(self._files)):
+            origin = int(self._starts[i])
+            if origin >= stop:
+                break
+            table = self._tables[i]
+            low, high = np.searchsorted(table, [start - origin, stop - origin], side="right")
+            found.append(table[low:high] + origin)
+        positions = np.concatenate(found) if found else np.empty(0, np.int64)
+        # Empty documents end where the one before them ends.
+        return positions[np.diff(positions, prepend=start) > 0]
+
+    def ends_in_rows(self, starts: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ends e with start < e < start + length, for many starts at once: numbers of rows, and e.
+
+        Row after row, ends ascending; empty documents end where the one before them ends.
+        """
+        rows = _roughly_sorted(starts)  # neighbouring searches then touch the same cache lines
+        starts = starts[rows]
+        stops = starts + (length - 1)
+        files = np.searchsorted(self._starts, starts, side="right") - 1
+        num_ends = np.zeros(len(rows), np.int64)
+        found = []
+        while len(rows):
+            # Each turn handles one file of every row that is left, its rows together.
+            cuts = np.flatnonzero(files[1:] != files[:-1]) + 1
+            for low, high in itertools.pairwise([0, *cuts.tolist(), len(files)]):
+                ends, counts = self._ends_between(
+                    int(files[low]), starts[low:high], stops[low:high]
+                )
+                found.append((rows[low:high], counts, ends))
+                num_ends[rows[low:high]] += counts
+            (left,) = (stops > self._starts[files + 1]).nonzero()
+            rows, starts, stops, files = rows[left], starts[left], stops[left], files[left] + 1
+        places = num_ends.cumsum() - num_ends  # of the next end of each row
+        in_order = np.empty(num_ends.sum(), np.int64)
+        for rows, counts, ends in found:
+            in_order[_runs(places[rows], counts)] = ends
+            places[rows] += counts
+        return np.arange(len(num_ends)).repeat(num_ends), in_order
+
+    def _ends_between(
+        self, i: int, starts: np.ndarray, stops: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of file i after each start up to its stop, and how many there are for each."""
+        table, origin = self._tables[i], int(self._starts[i])
+        edges = np.stack([starts, stops], axis=1) - origin
+        lows, highs = table.searchsorted(edges, side="right").T
+        counts = highs - lows
+        return table[_runs(lows, counts)] + origin, counts
+
+    def num_empty(self) -> int:
+        """Documents without a token."""
+        empty, before = 0, 0
+        for i, file in enumerate(self._files):
+            table = self._tables[i]
+            empty += int((np.diff(table, prepend=before) == 0).sum())
+            # The first of the next file is empty only where a document ended at its edge too.
+            before = 0 if len(table) and table[-1] == file.num_tokens else -1
+        return empty
+
+    def at(self, position: int) -> int:
+        """The document that holds the token at this position."""
+        i = int(np.searchsorted(self._starts, position, side="right")) - 1
+        inside = position - int(self._starts[i])
+        before = int(np.searchsorted(self._tables[i], inside, side="right"))
+        return int(self._documents_before[i]) + before
+
+    def _ends(self, documents: np.ndarray) -> np.ndarray:
+        before = self._documents_before
+        ends = np.where(documents < 0, 0, self._starts[-1])
+        listed = np.flatnonzero((documents >= 0) & (documents < before[-1]))
+        files = np.searchsorted(before, documents[listed], side="right") - 1
+        for i, which in _groups(files):
+            here = listed[which]
+            ends[here] = self._starts[i] + self._tables[i][documents[here] - before[i]]
+        return ends
+
+    @functools.cached_property
+    def _documents_before(self) -> np.ndarray:
+        """Ends in all files before each file; the last entry is their total."""
+        counts = [0]
+        for i, known in enumerate(self._files.num_ends()):
+            counts.append(len(self._tables[i]) if known is None else known)
+        return np.cumsum(counts, dtype=np.int64)
+
+    def _load(self, i: int) -> np.ndarray:
+        """The ends inside our part of file i, counted from its first token."""
+        file = self._files[i]
+        assert file.ends is not None
+        table: np.ndarray = file.ends()
+        if not self._checked[i]:
+            _check_sorted(table, file.path)
+        low = 0 if file.first == 0 else int(np.searchsorted(table, file.first, side="right"))
+        high = int(np.searchsorted(table, file.first + file.num_tokens, side="right"))
+        if high < len(table) and not file.partial:
+            raise CorruptShardError(
+                f"the document index of {file.path} ends at token {int(table[-1]):,}, but the file "
+                f"has {file.first + file.num_tokens:,}",
+                hint="index and tokens are of different builds; fetch or write both again",
+            )
+        if not self._checked[i] and file.hashes is not None:
+            # Ends that were changed may still be sorted: only the hash in the manifest detects it.
+            found = xxhash.xxh3_128_hexdigest(table.data)
+            check_hash(file.ends.file or file.path, file.hashes.ends, found)
+        self._checked[i] = True
+        return table[low:high] - file.first if file.first else table[low:high]
+
+
+class ScannedDocuments(Documents):
+    """Ends found by looking for the end-of-text id."""
+
+    def __init__(
+        self,
+        read: Callable[[int, int], np.ndarray],
+        num_tokens: int,
+        end_of_text_id: int,
+        comes: str | None,
+    ) -> None:
+        self._read = read
+        self._num_tokens = num_tokens
+        self._id = end_of_text_id
+        # `after`: token e - 1 is the id. `before`: token e is the id, the first of the next.
+        self._ahead = 1 if comes == "before" else 0
+        self._before_block = [0]
+
+    count = None
+
+    def ends(self, start: int, stop: int) -> np.ndarray:
+        found = [np.empty(0, np.int64)]
+        for low in range(start, stop, BLOCK):
+            high = min(stop, low + BLOCK)
+            tokens = self._read(low + self._ahead, min(high + self._ahead, self._num_tokens))
+            found.append(np.flatnonzero(tokens == self._id) + (low + 1))
+        if self._ahead and start < stop == self._num_tokens:
+            found.append(np.array([stop]))
+        return np.concatenate(found)
+
+    def at(self, position: int) -> int:
+        block = position // BLOCK
+        while len(self._before_block) <= block:
+            self._count_next_block()
+        return self._before_block[block] + len(self.ends(block * BLOCK, position))
+
+    def _ends(self, documents: np.ndarray) -> np.ndarray:
+        last = int(documents.max(initial=-1))
+        while self._before_block[-1] <= last and self._count_next_block():
+            pass
+        total = self._before_block[-1]
+        if last >= total:
+            tail = self._num_tokens > 0 and self._end(total - 1) < self._num_tokens
+            if last >= total + tail:
+                raise IndexError(f"document {last} of a dataset of {total + tail} documents")
+        ends = np.where(documents < 0, 0, self._num_tokens)
+        listed = np.flatnonzero((documents >= 0) & (documents < total))
+        blocks = np.searchsorted(self._before_block, documents[listed], side="right") - 1
+        for block, which in _groups(blocks):
+            here, low = listed[which], block * BLOCK
+            found = self.ends(low, min(low + BLOCK, self._num_tokens))
+            ends[here] = found[documents[here] - self._before_block[block]]
+        return ends
+
+    def _count_next_block(self) -> bool:
+        """False when all blocks have been counted."""
+        low = (len(self._before_block) - 1) * BLOCK
+        if low >= self._num_tokens:
+            return False
+        ends = self.ends(low, min(low + BLOCK, self._num_tokens))
+        self._before_block.append(self._before_block[-1] + len(ends))
+        return True
+
+
+def _roughly_sorted(values: np.ndarray) -> np.ndarray:
+    """The order of numbers by their 16 highest bits: found in a tenth of the time of the whole."""
+    shift = max(0, int(values.max(initial=0)).bit_length() - 16)
+    return (values >> shift).astype(np.uint16).argsort(kind="stable")
+
+
+def _runs(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Runs first, first + 1, ... of these lengths, one after the other."""
+    numbers: np.ndarray = np.arange(counts.sum())
+    numbers += (firsts - counts.cumsum() + counts).repeat(counts)
+    return numbers
+
+
+def _groups(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each key that occurs, and where."""
+    order = np.argsort(keys, kind="stable")
+    found, firsts = np.unique(keys[order], return_index=True)
+    return zip(found.tolist(), np.split(order, firsts[1:]), strict=False)
+
+
+def _check_sorted(table: np.ndarray, path: str) -> None:
+    if len(table) and (int(table[0]) < 0 or bool((table[1:] < table[:-1]).any())):
+        where = int(np.argmax(np.diff(table, prepend=0) < 0))
+        raise CorruptShardError(
+            f"the document index of {path} goes back at entry {where}: {int(table[where])}",
+            hint="index and tokens are of different builds; fetch or write both again",
+        )
+
+
+def unknown_documents(path: object) -> FormatError:
+    """The error for data of which nothing says where documents end."""
+    return FormatError(
+        f"nothing in {path} says where documents end",
+        hint=f'name the end-of-text id: tokenmill.open("{path}", end_of_text_id=50256)',
+    )

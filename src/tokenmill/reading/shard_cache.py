@@ -1,0 +1,265 @@
+"""Shards in a bucket, and compressed ones: brought into a folder of bounded size when first needed.
+
+A file in the cache is named by its hash, so datasets and processes can share the folder. It is
+written under a temporary name, compared with the hash that the manifest gives, and only then gets
+its name: a name in the cache is a whole file. Of an object whose hash nobody states (other
+projects' files), `NAME.digest` keeps the one that was computed when it was fetched, where NAME is
+made of its address and ETag. When room is needed, the file that was used least
+recently is removed. Whoever has it open keeps it until it is closed. Compressed files are unpacked
+on the way: what is in the cache can be mapped.
+
+Several processes that want the same file wait for the first of them, where `flock` works; where it
+does not, each fetches it, and the last rename wins with the same bytes.
+"""
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from tokenmill.base.atomic import temporary_beside, write_atomically
+from tokenmill.base.hashing import hash_open
+from tokenmill.base.lock import wait_for_others
+from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
+from tokenmill.reading.frames import unpacked_stream
+from tokenmill.stores import is_remote
+from tokenmill.stores.remote_file import RemoteFile
+from tokenmill.stores.request_threads import NOW, file_threads
+from tokenmill.stores.stored_blocks import Held, StoredBlocks
+
+CACHE_BYTES = 16 << 30
+ABANDONED = 3600.0
+"""Seconds without a write after which a partly fetched file is waste."""
+LATER = 1e9
+"""The deadline of what is fetched ahead."""
+_BLOCK = 4 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+Lend = Callable[[], AbstractContextManager[Held | None]]
+"""Gives what is in memory of a file already, while it is fetched."""
+
+
+def _nothing() -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+class ShardCache:
+    """A folder with at most `max_bytes` of files, fetched when they are first asked for."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None, max_bytes: int | None) -> None:
+        self.folder = Path(folder) if folder is not None else usual_folder()
+        self.max_bytes = CACHE_BYTES if max_bytes is None else max_bytes
+        if self.max_bytes < 1:
+            raise ValueError(f"cache_bytes is {max_bytes}, but must be at least 1")
+        self._forget()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ShardCache, (self.folder, self.max_bytes)
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._checked: set[tuple[str, int]] = set()
+        self._lock = threading.Lock()
+        self._being_fetched: set[RemoteFile] = set()
+
+    def open(self, file: RemoteFile, lend: Lend = _nothing, deadline: float = NOW) -> int:
+        """A descriptor of a file with the bytes of the object; the caller closes it."""
+        if self._pid != os.getpid():
+            self._forget()
+        if file.size > self.max_bytes:
+            raise ValueError(
+                f"{file.address} has {file.size:,} bytes, but the cache holds "
+                f"{self.max_bytes:,}; pass cache_bytes={4 * file.size} or more"
+            )
+        with self._explain_bad_folder(file):
+            for last in (False, False, True):
+                if (descriptor := self._find(file)) is not None:
+                    return descriptor
+                with wait_for_others(self.folder / f"{file.name}.lock"):
+                    descriptor = self._find(file)
+                    if descriptor is None:
+                        repeats = is_remote(file.address) and not last
+                        with lend() as held, suppress(*[CorruptShardError] * repeats):
+                            descriptor = self._fetch(file, held, deadline)
+                lend = _nothing  # of what may be damaged
+                if descriptor is not None:
+                    return descriptor
+        raise CorruptShardError(
+            f"{file.address} was brought here three times, "
+            f"and is not what its manifest says (xxh3-128 {file.digest})",
+            hint="the file was replaced or damaged; bring the right one there again",
+        )
+
+    def has(self, file: RemoteFile) -> bool:
+        """Whether the file is in the cache."""
+        digest = self._digest(file)
+        return bool(digest) and (self.folder / f"{digest}.bin").exists()
+
+    def names(self) -> set[str]:
+        """The hashes of all files in the cache."""
+        try:
+            return {name.removesuffix(".bin") for name in os.listdir(self.folder)}
+        except FileNotFoundError:
+            return set()
+
+    def keep(self, files: Sequence[RemoteFile]) -> None:
+        """These are needed next, in this order: they are removed last, the first one at the end."""
+        now = time.time_ns()
+        for number, file in enumerate(files):
+            when = now - 1000 * number  # nanoseconds
+            with suppress(OSError):
+                os.utime(self.folder / f"{self._digest(file)}.bin", ns=(when, when))
+
+    def fetch_ahead(self, wanted: Iterable[tuple[RemoteFile, Lend]]) -> None:
+        """Begin to fetch files that will be asked for; errors come then."""
+        if self._pid != os.getpid():
+            self._forget()
+        for file, lend in wanted:
+            with self._lock:
+                if file in self._being_fetched or self.has(file):
+                    continue
+                self._being_fetched.add(file)
+                file_threads().submit(partial(self._fetch_now, file, lend))
+
+    def _fetch_now(self, file: RemoteFile, lend: Lend) -> None:
+        try:
+            with suppress(TokenmillError, OSError, ValueError):
+                os.close(self.open(file, lend, LATER))
+        finally:
+            with self._lock:
+                self._being_fetched.discard(file)
+
+    def _digest(self, file: RemoteFile) -> str:
+        """The hash of an object: stated, or computed when it was fetched before; else empty."""
+        if file.digest:
+            return file.digest
+        try:
+            return (self.folder / f"{file.name}.digest").read_text()
+        except FileNotFoundError:
+            return ""
+
+    def _find(self, file: RemoteFile) -> int | None:
+        """The file from the cache, if it is there and whole."""
+        digest, size = self._digest(file), file.size
+        path = self.folder / f"{digest}.bin"
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+        known = (digest, os.fstat(descriptor).st_ino)
+        if known not in self._checked:
+            if os.fstat(descriptor).st_size != size or hash_open(descriptor) != digest:
+                os.close(descriptor)
+                path.unlink(missing_ok=True)
+                return None
+            self._checked.add(known)
+        with suppress(OSError):
+            os.utime(descriptor)  # used just now
+        return descriptor
+
+    def _fetch(self, wanted: RemoteFile, held: Held | None, deadline: float) -> int | None:
+        """Fetch or unpack the file; None when its bytes are not those of the manifest."""
+        size = wanted.size
+        self.folder.mkdir(parents=True, exist_ok=True)
+        temporary = temporary_beside(self.folder / f"{wanted.name}.bin")
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        with self._lock:
+            self._make_room(size)
+            descriptor = os.open(temporary, flags, 0o600)
+            os.truncate(descriptor, size)  # seen by whoever else makes room
+        try:
+            with open(descriptor, "wb", closefd=False) as file:
+                for block in _content(wanted, held, deadline):
+                    file.write(block)
+            digest = hash_open(descriptor)
+            if os.fstat(descriptor).st_size != size or digest != (wanted.digest or digest):
+                os.close(descriptor)
+                temporary.unlink(missing_ok=True)
+                return None
+            os.replace(temporary, self.folder / f"{digest}.bin")
+            if not wanted.digest:
+                known = self.folder / f"{wanted.name}.digest"
+                write_atomically(known, digest.encode(), durable=False)
+        except BaseException:
+            os.close(descriptor)
+            temporary.unlink(missing_ok=True)
+            raise
+        self._checked.add((digest, os.fstat(descriptor).st_ino))
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return descriptor
+
+    @contextmanager
+    def _explain_bad_folder(self, wanted: RemoteFile) -> Iterator[None]:
+        """Say what to do about a cache folder that is full or may not be written."""
+        try:
+            yield
+        except OSError as error:
+            kind = DownloadError if is_remote(wanted.address) else TokenmillError
+            if error.errno in _FULL:
+                raise kind(
+                    f"no room for {wanted.size:,} bytes in the cache {self.folder}",
+                    hint="free some, pass a smaller cache_bytes, or another cache_dir",
+                ) from error
+            if error.errno in _READ_ONLY:
+                raise kind(
+                    f"cannot write to the cache {self.folder}: {error.strerror}",
+                    hint="pass a cache_dir that this user may write to (or set XDG_CACHE_HOME)",
+                ) from error
+            raise
+
+    def _make_room(self, size: int) -> None:
+        """Remove what was used least recently until `size` bytes more fit."""
+        files = []
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    if entry.is_file(follow_symlinks=False):
+                        stat = entry.stat(follow_symlinks=False)
+                        files.append((stat.st_mtime_ns, stat.st_size, entry.path))
+        total = sum(length for _, length, _ in files)
+        for used, length, path in sorted(files):
+            if path.endswith(".tmp"):
+                removable = time.time() - used / 1e9 > ABANDONED
+            else:
+                removable = path.endswith(".bin") and total + size > self.max_bytes
+            if not removable:
+                continue
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            total -= length
+
+
+def _content(wanted: RemoteFile, held: Held | None, deadline: float) -> Iterator[bytes]:
+    """The bytes that are wanted, in order; unpacked if they are compressed there."""
+    if is_remote(wanted.address) and StoredBlocks.are_in(wanted):
+        stored, blocks = held or (StoredBlocks(wanted), {})
+        yield from stored.all(blocks, deadline)
+        return
+    with _open_stream(wanted) as stream:
+        while block := stream.read(_BLOCK):
+            yield block
+
+
+def _open_stream(wanted: RemoteFile) -> BinaryIO:
+    raw: BinaryIO
+    if is_remote(wanted.address):
+        from tokenmill.stores.object_file import ObjectFile
+
+        raw = ObjectFile(wanted.address, wanted.etag, hashed=bool(wanted.digest))  # type: ignore[assignment]
+    else:
+        raw = open(wanted.address, "rb")  # noqa: SIM115 - closed by the caller
+    if wanted.packed is None:
+        return raw
+    return unpacked_stream(raw, wanted.packed.codec, wanted.address, wanted.size)
+
+
+def usual_folder() -> Path:
+    """`$XDG_CACHE_HOME/tokenmill`, usually ~/.cache/tokenmill."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "tokenmill" / "shards"

@@ -1,0 +1,276 @@
+"""The tokens of many files, mapped or read when first asked for, and never written.
+
+Opening ten thousand shards costs a stat of each. A shard is mapped (or its file opened) when it is
+first asked for, and at most `max_open` are kept (a quarter of `ulimit -n`, so that 256 is enough
+for any dataset). Shuffled reading of more shards than that maps one again for nearly every row.
+Every (re)open compares the size of the file with the one found when the dataset was opened; with
+`verify`, the first open of a file (or of another that took its place) reads it all and compares its
+hash with the manifest: 4 GB/s from the page cache on one core, else the speed of the disk.
+
+Two ways to read the same bytes, and a third for an array that is in memory already:
+
+  mmap    pages come and go with the page cache and are no memory of ours; a file that is cut short
+          while it is mapped kills the process (SIGBUS), as it does every program that maps it
+  pread   each read is a system call; a file cut short is a TruncatedShardError. For network
+          filesystems, and for files that something else may rewrite
+
+What is open belongs to one process: a fork or a pickle carries the paths and opens again.
+"""
+
+import errno
+import mmap
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from tokenmill.base.hashing import hash_open, regular
+from tokenmill.errors import NotADatasetError
+from tokenmill.reading.token_file import TokenFile, TokenFiles, check_hash
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+MAX_OPEN = 64
+BACKENDS = ("mmap", "pread")
+
+
+class RecentlyUsed(Generic[K, V]):
+    """The last `size` things made by `make`, for one process."""
+
+    def __init__(self, make: Callable[[K], V], size: int) -> None:
+        self._make = make
+        self._size = size
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[K, V] = OrderedDict()
+
+    def __getitem__(self, key: K) -> V:
+        if self._pid != os.getpid():
+            self._forget()
+        with self._lock:
+            value = self._kept.get(key)
+            if value is None:
+                value = self._kept[key] = self._make(key)
+                if len(self._kept) > self._size:
+                    self._kept.popitem(last=False)
+            else:
+                self._kept.move_to_end(key)
+            return value
+
+    def drop(self, key: K) -> None:
+        """Forget one entry, so that the next use makes it again."""
+        with self._lock:
+            self._kept.pop(key, None)
+
+
+class Descriptor:
+    """An open file that closes when nobody uses it any more (another thread may still read)."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        with suppress(OSError):  # nothing was written through it, so nothing can be lost
+            os.close(self.number)
+
+
+class ShardReader:
+    """The tokens of many files, opened when touched."""
+
+    def __init__(
+        self,
+        files: Iterable[TokenFile],
+        *,
+        backend: str = "mmap",
+        max_open: int | None = None,
+        verify: bool | None = None,
+    ) -> None:
+        self.files = TokenFiles.of(files)
+        # Samples with headers between the tokens cannot be one mapped run: they are read.
+        self.backend = "pread" if any(file.pieces for file in self.files.kinds()) else backend
+        self.verify = verify
+        # File number -> inode and time of change of the file whose hash was right.
+        self._verified: dict[int, tuple[int, int]] = {}
+        self.by_page = False
+        """Whether files mapped from now on are read by the page. Else the system reads ahead, up to
+        megabytes for each row; where any row may be next, and not all fit into memory, these would
+        be gone before they are asked for."""
+        self.max_open = max_open = max_open or most_open()
+        self._maps = RecentlyUsed(self._map, max_open)
+        self._descriptors = RecentlyUsed(self._open, max_open)
+        self._pieces: RecentlyUsed[int, Any] = RecentlyUsed(self._load_pieces, max_open)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        settings: dict[str, Any] = {
+            "backend": self.backend,
+            "max_open": self.max_open,
+            "verify": self.verify,
+        }
+        return partial(ShardReader, self.files, **settings), ()
+
+    def of(self, files: Sequence[TokenFile]) -> "ShardReader":
+        """A reader of other files, in the same way."""
+        return ShardReader(files, backend=self.backend, verify=self.verify)
+
+    def sampler(self) -> "ShardReader":
+        """A reader for a few tokens here and there: read, not mapped.
+
+        A page fault brings more than is asked for, and the map would stay.
+        """
+        return ShardReader(self.files, backend="pread", max_open=1)
+
+    def array(self, i: int) -> np.ndarray:
+        """The tokens of file i: a read-only view of its map, or a copy where it cannot be one."""
+        file = self.files[i]
+        if file.num_tokens and self.backend == "mmap":
+            return self._maps[i]
+        out = np.empty(file.num_tokens, file.dtype)
+        self.read_into(i, 0, out)
+        out.flags.writeable = False
+        return out
+
+    def read_into(self, i: int, offset: int, out: np.ndarray) -> None:
+        """Copy tokens of file i, from `offset` on, until the 1-D array `out` is full."""
+        file = self.files[i]
+        if offset < 0 or offset + len(out) > file.num_tokens:
+            raise IndexError(
+                f"tokens {offset} to {offset + len(out)} of {file.name}, which has "
+                f"{file.num_tokens}"
+            )
+        if len(out) == 0:
+            return
+        if self.backend == "mmap":
+            np.copyto(out, self._maps[i][offset : offset + len(out)], casting="same_kind")
+        elif out.dtype == file.dtype and out.flags.c_contiguous:
+            self._read(i, file.first + offset, out)
+        else:
+            stored = np.empty(len(out), file.dtype)
+            self._read(i, file.first + offset, stored)
+            np.copyto(out, stored, casting="same_kind")
+
+    def _read(self, i: int, token: int, out: np.ndarray) -> None:
+        file = self.files[i]
+        if file.pieces is None:
+            self._pread(i, file.offset + token * file.dtype.itemsize, out)
+            return
+        starts, first_bytes = self._pieces[i]
+        piece = int(np.searchsorted(starts, token, side="right")) - 1
+        done = 0
+        while done < len(out):
+            inside = token + done - int(starts[piece])  # tokens of this piece before ours
+            take = min(len(out) - done, int(starts[piece + 1]) - int(starts[piece]) - inside)
+            byte = int(first_bytes[piece]) + inside * file.dtype.itemsize
+            if take:
+                self._pread(i, byte, out[done : done + take])
+            done += take
+            piece += 1
+
+    def _pread(self, i: int, byte: int, out: np.ndarray) -> None:
+        """Fill `out` from this byte of file i on; one call may give fewer bytes than asked for."""
+        view = memoryview(out.data).cast("B")
+        done = 0
+        stale = False
+        while done < len(view):
+            descriptor = self._descriptors[i]
+            try:
+                got = os.preadv(descriptor.number, [view[done:]], byte + done)
+            except OSError as error:
+                # A network filesystem lost the file that we had open: once more, size compared.
+                if error.errno != errno.ESTALE or stale:
+                    raise
+                stale = True
+                self._descriptors.drop(i)
+                continue
+            if got == 0:
+                found = os.fstat(descriptor.number).st_size
+                self._descriptors.drop(i)
+                raise self.files[i].cut_short(found)
+            done += got
+
+    def _open(self, i: int) -> Descriptor:
+        file = self.files[i]
+        try:
+            descriptor = Descriptor(regular(file.path))
+        except FileNotFoundError:
+            raise NotADatasetError(
+                f"{file.path} is gone; it was there when the dataset was opened",
+                hint="put the file back, or open the dataset again",
+            ) from None
+        found = os.fstat(descriptor.number)
+        file.check_size(found.st_size)
+        known = (found.st_ino, found.st_mtime_ns)
+        if self.verify and self._verified.get(i) != known:
+            assert file.hashes is not None
+            expected = file.hashes.tokens if file.packed is None else file.packed.xxh3_128
+            check_hash(file.path, expected, hash_open(descriptor.number))
+            self._verified[i] = known
+        return descriptor
+
+    def _map(self, i: int) -> np.ndarray:
+        file = self.files[i]
+        # The map keeps a descriptor of its own: ours closes when this function ends.
+        descriptor = self._open(i)
+        mapped = mmap.mmap(descriptor.number, 0, access=mmap.ACCESS_READ)
+        if self.by_page and hasattr(mmap, "MADV_RANDOM"):  # not on Windows
+            mapped.madvise(mmap.MADV_RANDOM)
+        start = file.offset + file.first * file.dtype.itemsize
+        return np.frombuffer(mapped, file.dtype, count=file.num_tokens, offset=start)
+
+    def _load_pieces(self, i: int) -> Any:
+        pieces = self.files[i].pieces
+        assert pieces is not None
+        return pieces()
+
+
+class ArrayReader(ShardReader):
+    """One array in memory instead of files; a part of it is a `TokenFile` with `first`."""
+
+    def __init__(self, files: Sequence[TokenFile], array: np.ndarray) -> None:
+        super().__init__(files, backend="memory")
+        self._array = array
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ArrayReader, (self.files, self._array)
+
+    def of(self, files: Sequence[TokenFile]) -> "ArrayReader":
+        return ArrayReader(files, self._array)
+
+    def array(self, i: int) -> np.ndarray:
+        file = self.files[i]
+        return self._array[file.first : file.first + file.num_tokens]
+
+    def sampler(self) -> "ArrayReader":
+        return self
+
+    def _read(self, i: int, token: int, out: np.ndarray) -> None:
+        out[:] = self._array[token : token + len(out)]
+
+
+def most_open() -> int:
+    """How many files to keep open: a quarter of what this process may, between 64 and 4096."""
+    if resource is None:
+        return MAX_OPEN
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 4096 if allowed == resource.RLIM_INFINITY else min(4096, max(MAX_OPEN, allowed // 4))
+
+
+def physical_memory() -> int:
+    """Bytes that this machine has; where it does not say, more than any dataset."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 62

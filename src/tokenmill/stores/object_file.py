@@ -1,0 +1,86 @@
+"""An object as a file: blocks by range, the next one is fetched while one is read."""
+
+import io
+from concurrent.futures import Future
+from typing import Any
+
+from tokenmill.errors import DownloadError
+from tokenmill.stores import store_client
+from tokenmill.stores.objects import get_checked, read, stat
+
+BLOCK_BYTES = 4 << 20
+
+
+def read_range(address: str, start: int, stop: int) -> bytes:
+    """The bytes start..stop of an object; fewer only where it ends."""
+    known = stat(address)
+    if known.size > BLOCK_BYTES:
+        return read(address, start, min(stop, known.size), known)
+    return read(address, 0, known.size, known)[start:stop]  # all of it can be compared at once
+
+
+class ObjectFile(io.RawIOBase):
+    """Read-only, seekable. All bytes are of one version of the object, or DownloadError.
+
+    They are checked, unless the reader compares the whole with a hash of its own (`hashed`).
+    With an ETag, only the version that it names is read.
+    """
+
+    def __init__(self, address: str, etag: str = "", *, hashed: bool = False) -> None:
+        self.address = self.name = address
+        self._hashed, self._known = hashed, stat(address)
+        if etag and self._known.etag != etag:
+            raise DownloadError(
+                f"{address} was replaced since it was first looked at",
+                hint="open the dataset again when nobody writes to it",
+            )
+        self._position = 0
+        self._number, self._block = -1, b""
+        self._ahead: dict[int, Future[bytes]] = {}  # the next block, where blocks follow
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = (0, self._position, self._known.size)[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer up to the end of a block."""
+        view = memoryview(buffer).cast("B")
+        if self._position >= self._known.size or not len(view):
+            return 0
+        number, offset = divmod(self._position, BLOCK_BYTES)
+        block = self._load(number)
+        taken = block[offset : offset + len(view)]
+        view[: len(taken)] = taken
+        self._position += len(taken)
+        return len(taken)
+
+    def close(self) -> None:
+        while self._ahead:
+            self._ahead.popitem()[1].cancel()
+        super().close()
+
+    def _load(self, number: int) -> bytes:
+        if number == self._number:
+            return self._block
+        block = (self._ahead.pop(number, None) or self._begin(number)).result()
+        follows = number == self._number + 1
+        self._number, self._block, self._ahead = number, block, {}
+        if follows and (number + 1) * BLOCK_BYTES < self._known.size:
+            self._ahead[number + 1] = self._begin(number + 1)
+        return block
+
+    def _begin(self, number: int) -> "Future[bytes]":
+        start = number * BLOCK_BYTES
+        stop = min(start + BLOCK_BYTES, self._known.size)
+        return store_client.begin(
+            lambda: get_checked(self.address, start, stop, self._known, hashed=self._hashed),
+            "read",
+            self.address,
+        )

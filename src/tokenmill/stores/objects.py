@@ -1,0 +1,297 @@
+"""What is done with objects: stat, list, read a range, upload and check, write conditionally."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokenmill.base.retry import Transient
+from tokenmill.errors import DownloadError, LockedError, PrepareError
+from tokenmill.stores.address import WRITABLE, split
+from tokenmill.stores.store_client import UPLOAD_TIMEOUT, ask, call
+from tokenmill.stores.store_requests import MULTIPART, ObjectRecord, StoreFailure
+from tokenmill.stores.store_settings import endpoint_of
+
+NEW = "new"
+"""The condition that there is no such object yet."""
+
+
+@dataclass(frozen=True)
+class ObjectStat:
+    """What shows whether an object is still the one that was planned for."""
+
+    size: int
+    etag: str
+    modified_ns: int
+
+    @property
+    def stamp(self) -> int:
+        """A number for the content, at most one second before the time of change.
+
+        S3 keeps whole seconds; what is below them comes from the ETag, so that an object replaced
+        within a second is noticed.
+        """
+        seconds = self.modified_ns // 10**9 * 10**9
+        return seconds - int(hashlib.sha256(self.etag.encode()).hexdigest(), 16) % 10**9
+
+
+def stat(address: str) -> ObjectStat:
+    """Size, ETag and time of change, or DownloadError."""
+    if (found := find(address)) is None:
+        place = split(address)
+        what, hint = f"there is no {place.key!r} in bucket {place.bucket!r}", "check the address"
+        raise DownloadError(what, hint=hint)
+    return found
+
+
+def find(address: str) -> ObjectStat | None:
+    """Size, ETag and time of change, or None where there is no such object."""
+
+    def head() -> ObjectStat | None:
+        try:
+            found: ObjectRecord = ask("head", address)
+        except StoreFailure as failure:
+            if failure.kind == "missing":
+                return None
+            raise
+        return ObjectStat(found.size, found.etag, found.modified_ns)
+
+    return call(head, "look at", address) if split(address).key else None
+
+
+def list_below(address: str) -> list[str]:
+    """Addresses of all objects whose keys begin with that of the address and a slash."""
+    root = split(address).root
+    return [f"{root}/{record.key}" for record in list_records(address)]
+
+
+def list_records(address: str) -> list[ObjectRecord]:
+    """The same objects with size and ETag, as the list of the store has them."""
+    _refuse_to_list(address)
+
+    def checked() -> list[ObjectRecord]:
+        records: list[ObjectRecord] = ask("list_all", address, False)
+        if not is_encrypted(address) and records != ask("list_all", address, True):
+            raise Transient("two lists of the same objects differ")
+        return records
+
+    return [r for r in call(checked, "list", address) if not r.key.endswith("/")]
+
+
+def list_folder(address: str) -> tuple[list[ObjectRecord], list[str]]:
+    """The objects right below an address, and the keys of the folders there."""
+    _refuse_to_list(address)
+    found: tuple[list[ObjectRecord], list[str]] = call(
+        lambda: ask("list_folder", address), "list", address
+    )
+    return found
+
+
+def _refuse_to_list(address: str) -> None:
+    if split(address).scheme not in WRITABLE:
+        raise DownloadError(
+            f"{address} cannot be listed: https servers have no list of their files",
+            hint="name each file; a dataset made by tokenmill opens by the address of its folder",
+        )
+
+
+def is_encrypted(address: str) -> bool:
+    """Whether TLS makes sure that what arrives is what was sent."""
+    return endpoint_of(split(address)).startswith("https://")
+
+
+def get_checked(
+    address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool = False
+) -> bytes:
+    """The bytes start..stop, with every one of them checked; for `store_client.begin`.
+
+    A whole object is compared with the MD5 that most stores name as its ETag. A range has no
+    checksum of its own: TLS protects its bytes, or a hash of the reader (`hashed`). Where nothing
+    does, it is read twice, the second time in other pieces, so that a fault that damages an answer
+    does not do it twice in one place.
+    """
+    part = ask("get", address, start, stop, known.etag)
+    if part.size < stop:
+        raise Transient(f"it has {part.size:,} bytes and not {known.size:,}")
+    _confirm(address, part.data, start, known, hashed)
+    data: bytes = part.data
+    return data
+
+
+def get_part(
+    address: str, start: int, stop: int, size: int, etag: str, *, hashed: bool
+) -> tuple[bytes, str]:
+    """The bytes start..stop of an object of this size, and its ETag; for `store_client.begin`.
+
+    Without an ETag to ask for, one request is enough for a first look at an object. `hashed` and
+    else as in `get_checked`.
+    """
+    wrong = (
+        "the object was cut short or replaced; bring the right one there, open the dataset again"
+    )
+    try:
+        part = ask("get", address, start, stop, etag)
+    except StoreFailure as failure:
+        if failure.status == 416:
+            raise DownloadError(
+                f"{address} ends before byte {start:,}, but has {size:,} bytes as its dataset says",
+                hint=wrong,
+            ) from None
+        raise
+    if part.size != size:
+        raise DownloadError(
+            f"{address} has {part.size:,} bytes, not {size:,} as its dataset says", hint=wrong
+        )
+    _confirm(address, part.data, start, ObjectStat(size, part.etag, 0), hashed)
+    return part.data, part.etag
+
+
+def _confirm(address: str, data: bytes, start: int, known: ObjectStat, hashed: bool) -> None:
+    """Raise Transient unless all bytes are known to be those of the object."""
+    sure = hashed or is_encrypted(address)
+    if len(data) == known.size:
+        sure = _is_md5_of(known.etag, data) or (sure and not _may_be_md5(address, known.etag))
+    if not sure and data != _get_in_pieces(address, start, start + len(data), known):
+        raise Transient("two reads of the same bytes differ")
+
+
+def _is_md5_of(etag: str, data: bytes) -> bool:
+    return etag.strip('"') == hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def _may_be_md5(address: str, etag: str) -> bool:
+    """Whether the ETag looks like the MD5 of the content, as only S3 and its relatives give it."""
+    return split(address).scheme == "s3" and len(etag.strip('"')) == 32
+
+
+def _get_in_pieces(address: str, start: int, stop: int, known: ObjectStat) -> bytes:
+    cut = start + (stop - start) // 3
+    begin, end = max(0, start - 1), min(stop + 2, known.size)
+    head = ask("get", address, begin, cut, known.etag).data if begin < cut else b""
+    tail = ask("get", address, cut, end, known.etag).data
+    data: bytes = head[start - begin :] + tail[: stop - cut]
+    return data
+
+
+def read(address: str, start: int, stop: int, known: ObjectStat) -> bytes:
+    """The bytes start..stop, all of them, of the object that is `known`."""
+    if stop <= start:
+        return b""
+    return call(lambda: get_checked(address, start, stop, known), "read", address)
+
+
+def read_all(address: str, *, at_most: int) -> bytes | None:
+    """A small object, or None where there is none; a larger one is refused."""
+    found = read_with_etag(address, at_most=at_most)
+    return None if found is None else found[0]
+
+
+def read_with_etag(address: str, *, at_most: int) -> tuple[bytes, str] | None:
+    """A small object and the ETag that names this version of it; by one request."""
+
+    def get() -> tuple[bytes, str] | None:
+        try:
+            part = ask("get_all", address, at_most)
+        except StoreFailure as failure:
+            if failure.kind == "missing":
+                return None
+            raise
+        if part.size > at_most:
+            raise DownloadError(
+                f"{address} has {part.size:,} bytes; at most {at_most:,} are expected"
+            )
+        if part.data:
+            _confirm(address, part.data, 0, ObjectStat(part.size, part.etag, 0), False)
+        return part.data, part.etag
+
+    return call(get, "read", address) if split(address).key else None
+
+
+def put(address: str, data: bytes, condition: str = "") -> bool:
+    """One request with all of `data`; False where the condition (`NEW`, an ETag) does not hold."""
+
+    def send() -> bool:
+        try:
+            ask("put", address, data, condition, timeout=UPLOAD_TIMEOUT)
+        except StoreFailure as failure:
+            if failure.kind == "condition" and condition:
+                return False
+            raise
+        return True
+
+    _refuse_read_only(address)
+    return call(send, "write", address)
+
+
+def put_if(address: str, data: bytes, condition: str) -> None:
+    """Write a small object under a condition, and make sure that it is there.
+
+    LockedError where another writer was first. An answer may be lost after the store wrote: then
+    the second try finds our own bytes there, and all is well. A store that ignores conditions is
+    asked before and after: then only writers at the very same moment are not noticed.
+    """
+    there = find(address)
+    if condition == (NEW if there is None else there.etag):
+        put(address, data, condition)
+    if read_all(address, at_most=len(data) + (1 << 26)) != data:
+        raise LockedError(
+            f"{address} was written by somebody else, with other content",
+            hint="two preparations go to the same place; look at it, then repeat one of them",
+        )
+
+
+def delete(address: str) -> None:
+    """Remove an object, if it is there."""
+    call(lambda: ask("delete", address), "remove", address)
+
+
+def upload(path: Path, address: str, condition: str = "") -> ObjectStat | None:
+    """Put a file there whole, and make sure that what arrived is what was sent.
+
+    None where the condition does not hold. Files of more than 64 MiB go in pieces, which stores
+    write without a condition.
+    """
+    _refuse_read_only(address)
+    size = os.path.getsize(path)
+    if size > MULTIPART:
+        if condition == NEW and find(address) is not None:
+            return None
+        send = (str(path.absolute()),)
+        call(lambda: ask("put_file", address, *send, timeout=UPLOAD_TIMEOUT), "write", address)
+        found, sure = stat(address), is_encrypted(address)
+    else:
+        data = path.read_bytes()
+        if not put(address, data, condition):
+            return None
+        found = stat(address)
+        sure = _is_md5_of(found.etag, data)
+        sure = sure or (is_encrypted(address) and not _may_be_md5(address, found.etag))
+    if found.size != size or not sure:
+        compare_content(path, address)
+    return found
+
+
+def compare_content(path: Path, address: str) -> None:
+    """Raise unless the object holds the bytes of the file."""
+    if not has_content_of(address, path):
+        raise PrepareError(
+            f"{address} does not hold what was uploaded to it from {path}",
+            hint="the network or the store damages data; nothing was published",
+        )
+
+
+def has_content_of(address: str, path: Path) -> bool:
+    """Whether the object holds the bytes of the file; reads both."""
+    found, size, step = stat(address), os.path.getsize(path), 8 << 20
+    with open(path, "rb") as file:
+        return found.size == size and all(
+            read(address, at, min(at + step, size), found) == file.read(step)
+            for at in range(0, size, step)
+        )
+
+
+def _refuse_read_only(address: str) -> None:
+    if split(address).scheme not in WRITABLE:
+        raise ValueError(
+            f"{address} can only be read; write to s3://, gs:// or az://, or to a folder"
+        )

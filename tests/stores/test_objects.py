@@ -1,0 +1,216 @@
+"""Promise: an object is read and written whole and unchanged, or a typed error names it."""
+
+import hashlib
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from stores.proxy import Proxy
+
+from tokenmill.errors import DownloadError, LockedError, PrepareError
+from tokenmill.stores import objects
+from tokenmill.stores.object_file import BLOCK_BYTES, ObjectFile, read_range
+
+DATA = np.random.default_rng(5).bytes(300_000)
+SECRET = "not-a-real-secret"
+
+
+def first(count, fault, method="GET"):
+    """A fault for the first `count` requests of a kind."""
+    left = [count]
+
+    def faults(request):
+        if request.method == method and left[0]:
+            left[0] -= 1
+            return fault
+        return None
+
+    return faults
+
+
+@pytest.fixture
+def stored(bucket):
+    address = f"{bucket}/folder/data.bin"
+    objects.put(address, DATA)
+    return address
+
+
+@pytest.mark.parametrize("fault", ["503", "stall", "cut", "whole"])
+def test_a_range_is_right_although_the_first_answers_are_not(
+    stored, moto_port, endpoint, impatient, fault
+):
+    with Proxy(moto_port, first(2, fault)) as proxy:
+        endpoint(proxy.address)
+
+        found = objects.read(stored, 1000, 250_000, objects.stat(stored))
+
+        assert found == DATA[1000:250_000]
+        # Two that were wrong, one, and the same bytes again in two pieces.
+        assert len([r for r in proxy.requests if r.method == "GET"]) == 5
+
+
+@pytest.mark.parametrize("fault", ["503", "stall", "cut", "whole"])
+def test_a_fault_that_stays_is_an_error_with_bucket_and_key_and_no_secret(
+    stored, moto_port, endpoint, impatient, fault
+):
+    with Proxy(moto_port, first(99, fault)) as proxy:
+        endpoint(proxy.address)
+
+        with pytest.raises(DownloadError) as caught:
+            objects.read(stored, 0, 250_000, objects.stat(stored))
+
+    bucket = stored.split("/")[2]
+    assert "'folder/data.bin'" in str(caught.value)
+    assert repr(bucket) in str(caught.value)
+    assert f"{6 if fault == '503' else 3} attempts" in str(caught.value)  # 503 asks for patience
+    assert SECRET not in str(caught.value)
+    assert "not-a-real-key" not in str(caught.value)
+
+
+LARGE = np.random.default_rng(7).bytes(BLOCK_BYTES + 100_000)
+
+
+@pytest.mark.parametrize(
+    ("size", "flipped"), [(300_000, 0), (len(LARGE), 0), (len(LARGE), 1), (len(LARGE), 2)]
+)
+def test_a_flipped_bit_is_noticed_and_the_bytes_are_read_again(
+    bucket, moto_port, endpoint, impatient, size, flipped
+):
+    address, count = f"{bucket}/data", itertools.count()
+    objects.put(address, LARGE[:size])
+
+    def one(request):
+        return "flip" if request.method == "GET" and next(count) == flipped else None
+
+    with Proxy(moto_port, one) as proxy:
+        endpoint(proxy.address)
+
+        with ObjectFile(address) as file:
+            assert b"".join(iter(lambda: file.read(1 << 20), b"")) == LARGE[:size]
+        assert next(count) > flipped
+
+
+def test_bytes_that_are_always_flipped_are_an_error(bucket, moto_port, endpoint, impatient):
+    objects.put(f"{bucket}/data", LARGE)
+    with Proxy(moto_port, first(999, "flip")) as proxy:
+        endpoint(proxy.address)
+        for start, length in itertools.product([0, 1, 4_000_000], [1, 2, 3, 4, 1000, 100_001]):
+            with pytest.raises(DownloadError, match=r"'data' in bucket .*two reads"):
+                read_range(f"{bucket}/data", start, start + length)
+
+
+def test_a_list_with_a_flipped_bit_is_not_believed(bucket, moto_port, endpoint, impatient):
+    names = [f"{bucket}/file-{number:02}.txt" for number in range(40)]
+    for name in names:
+        objects.put(name, b"x")
+    for count, ends in [(1, nullcontext()), (99, pytest.raises(DownloadError, match="list"))]:
+        with Proxy(moto_port, first(count, "flip")) as proxy:
+            endpoint(proxy.address)
+
+            with ends:
+                assert objects.list_below(bucket) == names
+
+
+def test_a_file_gives_the_same_bytes_as_the_object_wherever_it_is_read(bucket):
+    data = np.random.default_rng(6).bytes(2 * BLOCK_BYTES + 12_345)
+    objects.put(f"{bucket}/large", data)
+
+    with ObjectFile(f"{bucket}/large") as file:
+        for start, size in [
+            (0, 100),
+            (BLOCK_BYTES - 10, 20),
+            (5, 2 * BLOCK_BYTES),
+            (2 * BLOCK_BYTES, 99_999),
+        ]:
+            file.seek(start)
+            parts = []
+            while size and (part := file.read(size)):
+                parts.append(part)
+                size -= len(part)
+            found = b"".join(parts)
+            assert found == data[start : start + len(found)]
+            assert size == 0 or start + len(found) == len(data)
+        assert file.seek(0, 2) == len(data)
+        assert file.read(1) == b""
+
+
+def test_an_object_that_is_replaced_while_it_is_read_is_noticed(bucket):
+    objects.put(f"{bucket}/large", bytes(2 * BLOCK_BYTES))
+    with ObjectFile(f"{bucket}/large") as file:
+        file.seek(BLOCK_BYTES)
+        file.read(10)
+        objects.put(f"{bucket}/large", bytes([1]) * (2 * BLOCK_BYTES))
+        file.seek(0)
+
+        with pytest.raises(DownloadError, match="412"):
+            file.read(10)
+
+
+def test_a_missing_object_or_bucket_is_named(bucket):
+    with pytest.raises(DownloadError, match=r"no 'not/there' in bucket 'bucket-"):
+        objects.stat(f"{bucket}/not/there")
+    with pytest.raises(DownloadError, match=r"'key' in bucket 'no-such-bucket'.*404"):
+        objects.list_below("s3://no-such-bucket/key")
+
+
+def test_credentials_in_an_address_are_refused_and_not_repeated():
+    with pytest.raises(ValueError, match="environment") as caught:
+        objects.stat("s3://key:secret@bucket/thing")
+    assert "secret@" not in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [0, 1000, 300_000])
+def test_an_upload_arrives_whole(bucket, tmp_path, size):
+    (tmp_path / "file").write_bytes(DATA[:size])
+
+    objects.upload(tmp_path / "file", f"{bucket}/up")
+
+    found = objects.read_all(f"{bucket}/up", at_most=size)
+    assert hashlib.sha256(found).digest() == hashlib.sha256(DATA[:size]).digest()
+
+
+def test_a_large_file_is_uploaded_in_pieces_and_compared(bucket, tmp_path, monkeypatch):
+    monkeypatch.setattr(objects, "MULTIPART", 100_000)
+    (tmp_path / "file").write_bytes(DATA)
+
+    objects.upload(tmp_path / "file", f"{bucket}/up")
+
+    assert objects.read_all(f"{bucket}/up", at_most=len(DATA)) == DATA
+
+
+def test_an_upload_spoilt_on_its_way_is_an_error(bucket, tmp_path, moto_port, endpoint, impatient):
+    (tmp_path / "file").write_bytes(DATA)
+    with Proxy(moto_port, first(99, "spoil", "PUT")) as proxy:
+        endpoint(proxy.address)
+
+        with pytest.raises((PrepareError, DownloadError), match="up"):
+            objects.upload(tmp_path / "file", f"{bucket}/up")
+
+
+@pytest.mark.parametrize("store", ["with conditions", "without conditions"])
+def test_only_one_of_two_writers_wins(bucket, moto_port, endpoint, store):
+    blind = (lambda request: "blind") if store == "without conditions" else (lambda request: None)
+    with Proxy(moto_port, blind) as proxy:
+        endpoint(proxy.address)
+        objects.put_if(f"{bucket}/manifest", b"first", objects.NEW)
+        objects.put_if(f"{bucket}/manifest", b"first", objects.NEW)  # a retry
+
+        with pytest.raises(LockedError, match="somebody else"):
+            objects.put_if(f"{bucket}/manifest", b"second", objects.NEW)
+        assert objects.read_all(f"{bucket}/manifest", at_most=10) == b"first"
+
+
+def test_of_many_writers_at_once_exactly_one_wins(bucket):
+    def write(number):
+        try:
+            objects.put_if(f"{bucket}/manifest", b"writer %d" % number, objects.NEW)
+        except LockedError:
+            return None
+        return b"writer %d" % number
+
+    with ThreadPoolExecutor(8) as threads:
+        winners = [won for won in threads.map(write, range(8)) if won]
+
+    assert winners == [objects.read_all(f"{bucket}/manifest", at_most=100)]

@@ -1,0 +1,374 @@
+"""Promise: the first rows come by small ranges, each checked; all batches are those of the disk."""
+
+import itertools
+import os
+
+import numpy as np
+import pytest
+import xxhash
+from small_corpus import files_of
+from stores.proxy import Proxy
+
+import tokenmill
+from tokenmill.errors import CorruptShardError
+from tokenmill.order.blocks import Blocks
+from tokenmill.stores import objects
+from tokenmill.stores.pieces_ahead import PiecesAhead
+
+MIB = 1 << 20
+_made = {}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranges")
+    words = np.random.default_rng(3).integers(97, 123, (40_000, 150), dtype=np.uint8)
+    words[:, -1] = 10
+    (folder / "corpus.txt").write_bytes(words.tobytes())
+    return folder
+
+
+@pytest.fixture
+def dataset(corpus, bucket):
+    """Three shards of 4 MB in a bucket, and the same on a disk."""
+    settings = {"tokenizer": "bytes", "tokens_per_shard": 2_000_000, "dedup": "none", "workers": 1}
+    if corpus not in _made:
+        tokenmill.prepare(corpus / "corpus.txt", corpus / "disk", val_fraction=0, **settings)
+        work = corpus / "work"
+        address = f"{bucket}/data"
+        tokenmill.prepare(corpus / "corpus.txt", address, work_dir=work, val_fraction=0, **settings)
+        _made[corpus] = address
+    return _made[corpus], corpus / "disk"
+
+
+def blocks_file(address):
+    (found,) = [path for path in objects.list_below(address) if "/block_hashes-" in path]
+    return found
+
+
+def batches(data, count=None, **options):
+    options = {"batch_size": 8, "block_size": 512, "seed": 7, "epochs": 1, **options}
+    loader = tokenmill.BatchLoader(data, **options)
+    found = [batch.tokens.copy() for batch in itertools.islice(loader, count)]
+    loader.close()
+    return found
+
+
+def is_whole(request):
+    """Whether a request is part of fetching a whole shard, by blocks of 4 MiB."""
+    asked = dict(request.headers).get(b"range", b"").decode().removeprefix("bytes=")
+    if request.method != "GET" or not asked or "shard_" not in request.path:
+        return False
+    first, last = map(int, asked.split("-"))
+    return last - first >= MIB
+
+
+def test_the_hashes_of_blocks_are_those_of_the_bytes(dataset):
+    address, folder = dataset
+    expected = b"tokenmill-blocks"
+    for path in sorted((folder / "train").glob("*.bin")):
+        data = path.read_bytes()
+        expected += xxhash.xxh3_128_digest(data)
+        for start in range(0, len(data), MIB):
+            expected += xxhash.xxh3_64_intdigest(data[start : start + MIB]).to_bytes(8, "little")
+
+    assert objects.read_all(blocks_file(address), at_most=MIB) == expected
+
+
+def test_the_first_batch_does_not_wait_for_a_shard(
+    dataset, moto_port, endpoint, impatient, tmp_path
+):
+    """Whole shards never arrive: what is served came in blocks."""
+    address, folder = dataset
+    with Proxy(moto_port, lambda request: "503" if is_whole(request) else None) as proxy:
+        endpoint(proxy.address)
+        found = batches(tokenmill.open(address, cache_dir=tmp_path), 1)
+        gets = [r for r in proxy.requests if r.method == "GET" and "shard_" in r.path]
+        reads = [request for request in gets if not is_whole(request)]
+        endpoint()
+
+    np.testing.assert_array_equal(found, batches(tokenmill.open(folder), 1))
+    assert len(reads) == len({(r.path, dict(r.headers)[b"range"]) for r in reads})
+    assert len(reads) <= 12  # each block once: the three shards have twelve
+
+
+def copy_of(address, bucket):
+    """Other objects: what other tests still fetch in the background is not counted."""
+    for path in objects.list_below(address):
+        data = objects.read_all(path, at_most=1 << 30)
+        objects.put(f"{bucket}/copy{path.removeprefix(address)}", data)
+    return f"{bucket}/copy"
+
+
+def test_a_few_tokens_cost_one_block(dataset, bucket, moto_port, endpoint, tmp_path):
+    address, folder = dataset
+    address = copy_of(address, bucket)
+    with Proxy(moto_port) as proxy:
+        endpoint(proxy.address)
+        data = tokenmill.open(address, cache_dir=tmp_path)
+        np.testing.assert_array_equal(
+            data[3_000_000:3_000_100], tokenmill.open(folder)[3_000_000:3_000_100]
+        )
+        reads = [r for r in proxy.requests if "copy/train/shard_" in r.path and r.method == "GET"]
+        endpoint()
+
+    assert [dict(r.headers)[b"range"] for r in reads] == [b"bytes=1048576-2097151"]
+
+
+@pytest.mark.parametrize("order", ["shuffle", "sequential", "blocks"])
+@pytest.mark.parametrize("shards", [1.5, 5])
+def test_all_batches_are_those_of_the_disk(dataset, tmp_path, order, shards):
+    address, folder = dataset
+    data = tokenmill.open(address, cache_dir=tmp_path, cache_bytes=int(shards * 4_000_000))
+    order = Blocks(64, 2) if order == "blocks" else order
+
+    found = batches(data, 150, order=order)
+
+    np.testing.assert_array_equal(found, batches(tokenmill.open(folder), 150, order=order))
+    assert sum(entry.stat().st_size for entry in os.scandir(tmp_path)) <= shards * 4_000_000
+
+
+@pytest.mark.parametrize("fault", ["flip", "cut", "503", "whole"])
+def test_a_wrong_block_is_noticed(dataset, moto_port, endpoint, impatient, tmp_path, fault):
+    address, folder = dataset
+    count = itertools.count()
+
+    def faults(request):
+        is_block = "shard_" in request.path and request.method == "GET" and not is_whole(request)
+        return fault if is_block and next(count) % 3 == 0 else None
+
+    with Proxy(moto_port, faults) as proxy:
+        endpoint(proxy.address)
+        found = batches(tokenmill.open(address, cache_dir=tmp_path), 4)
+        endpoint()
+
+    np.testing.assert_array_equal(found, batches(tokenmill.open(folder), 4))
+
+
+def test_a_shard_that_is_damaged_in_the_store_is_never_used(dataset, bucket, tmp_path):
+    address, folder = dataset
+    copy = f"{bucket}/copy"
+    for path in objects.list_below(address):
+        data = objects.read_all(path, at_most=1 << 30)
+        if path.endswith("shard_00001.bin"):
+            data = data[:99] + bytes([data[99] ^ 1]) + data[100:]
+        objects.put(f"{copy}{path.removeprefix(address)}", data)
+    theirs = tokenmill.open(copy, cache_dir=tmp_path)
+
+    np.testing.assert_array_equal(theirs[:100], tokenmill.open(folder)[:100])
+    with pytest.raises(CorruptShardError, match=r"shard_00001\.bin was brought here three times"):
+        theirs[2_000_000:2_000_010]
+
+
+@pytest.mark.parametrize("broken", ["missing", "of another dataset", "flipped"])
+def test_without_hashes_of_blocks_shards_are_read_whole(dataset, bucket, tmp_path, broken):
+    address, folder = dataset
+    copy = f"{bucket}/copy"
+    for path in objects.list_below(address):
+        data = objects.read_all(path, at_most=1 << 30)
+        if "/block_hashes-" in path:
+            other = bytes(16) if broken == "of another dataset" else bytes([data[40] ^ 1]) * 16
+            data = (
+                data[:16] + other + data[32:]
+                if broken != "flipped"
+                else data[:40] + other + data[56:]
+            )
+        if broken != "missing" or "/block_hashes-" not in path:
+            objects.put(f"{copy}{path.removeprefix(address)}", data)
+
+    theirs = tokenmill.open(copy, cache_dir=tmp_path)
+
+    np.testing.assert_array_equal(theirs[5:20], tokenmill.open(folder)[5:20])
+    np.testing.assert_array_equal(batches(theirs, 3), batches(tokenmill.open(folder), 3))
+
+
+def test_a_file_without_any_hash_is_read_by_range_too(bucket, moto_port, endpoint, tmp_path):
+    ids = np.random.default_rng(1).integers(0, 60_000, 3_000_000).astype("<u2")
+    objects.put(f"{bucket}/ids.bin", ids.tobytes())
+    with Proxy(moto_port, lambda request: "503" if is_whole(request) else None) as proxy:
+        endpoint(proxy.address)
+        data = tokenmill.open(f"{bucket}/ids.bin", dtype="uint16", cache_dir=tmp_path)
+        np.testing.assert_array_equal(data[1_000_000:1_000_500], ids[1_000_000:1_000_500])
+        endpoint()
+
+
+def test_what_is_added_has_hashes_of_its_blocks(dataset, corpus, bucket, tmp_path):
+    settings = {"tokenizer": "bytes", "tokens_per_shard": 1_000_000, "dedup": "none", "workers": 1}
+    (tmp_path / "a.txt").write_bytes((corpus / "corpus.txt").read_bytes()[:1_500_000])
+    (tmp_path / "b.txt").write_bytes((corpus / "corpus.txt").read_bytes()[1_500_000:3_000_000])
+    address, work = f"{bucket}/data", tmp_path / "w"
+    tokenmill.prepare(tmp_path / "a.txt", address, work_dir=work, val_fraction=0.3, **settings)
+    first = objects.read_all(blocks_file(address), at_most=MIB)
+
+    tokenmill.prepare(tmp_path / "b.txt", address, work_dir=work, append=True, workers=1)
+
+    both = [path for path in objects.list_below(address) if "/block_hashes-" in path]
+    assert len(both) == 2  # readers of the old manifest find theirs
+    longer = max((objects.read_all(path, at_most=MIB) for path in both), key=len)
+    assert len(longer) > len(first)
+    found = tokenmill.open(address, split="all", cache_dir=tmp_path / "cache")
+    files = [file for file in found.files if file.blocks is not None]
+    assert len(files) == len(found.files)
+
+
+def test_a_dataset_whose_shards_are_tables(corpus, bucket, tmp_path, monkeypatch):
+    settings = {"tokenizer": "bytes", "tokens_per_shard": 300_000, "dedup": "none", "workers": 1}
+    (tmp_path / "a.txt").write_bytes((corpus / "corpus.txt").read_bytes()[:1_500_000])
+    (tmp_path / "b.txt").write_bytes((corpus / "corpus.txt").read_bytes()[1_500_000:2_000_000])
+    address, work, folder = f"{bucket}/tables", tmp_path / "w", tmp_path / "plain"
+    tokenmill.prepare(tmp_path / "a.txt", folder, val_fraction=0.3, **settings)
+    tokenmill.prepare(tmp_path / "b.txt", folder, append=True, workers=1)
+    monkeypatch.setattr("tokenmill.shards.manifest.MOST_LISTED", 2)
+    tokenmill.prepare(tmp_path / "a.txt", address, work_dir=work, val_fraction=0.3, **settings)
+    tokenmill.prepare(tmp_path / "b.txt", address, work_dir=work, append=True, workers=1)
+
+    assert b'"folder": "train"' in objects.read_all(f"{address}/dataset_metadata.json", at_most=MIB)
+    for split in ("train", "val"):
+        theirs, ours = (
+            tokenmill.open(address, split, cache_dir=tmp_path),
+            tokenmill.open(folder, split),
+        )
+        assert theirs.fingerprint == ours.fingerprint
+        assert all(file.blocks() is not None for file in theirs.files)
+        np.testing.assert_array_equal(theirs[5:20], ours[5:20])
+        np.testing.assert_array_equal(batches(theirs, 2), batches(ours, 2))
+
+    tokenmill.prepare(
+        tmp_path / "b.txt", address, work_dir=work, overwrite=True, val_fraction=0.0, **settings
+    )
+
+    theirs = tokenmill.open(address, cache_dir=tmp_path)
+    assert {file.path.split("/")[-3][:2] for file in theirs.files} == {"v-"}
+    assert bytes(theirs[:100].astype(np.uint8)) == (tmp_path / "b.txt").read_bytes()[:100]
+
+
+@pytest.fixture
+def over_tls(dataset, moto_port, endpoint, tls, monkeypatch):
+    """The same bucket through a proxy with TLS."""
+    context, authority = tls
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    with Proxy(moto_port, tls=context) as proxy:
+        endpoint(proxy.address)
+        yield proxy
+        endpoint()
+
+
+def ranges(proxy, part):
+    """The ranges that were asked for, by object."""
+    found = {}
+    for request in proxy.requests:
+        asked = dict(request.headers).get(b"range", b"").decode().removeprefix("bytes=")
+        if request.method == "GET" and asked and part in request.path:
+            first, last = map(int, asked.split("-"))
+            found.setdefault(request.path, []).append((first, last + 1))
+    return found
+
+
+def test_where_tls_protects_them_and_it_is_allowed_rows_come_alone(
+    dataset, bucket, over_tls, tmp_path
+):
+    address, folder = dataset
+    address = copy_of(address, bucket)
+    over_tls.requests.clear()
+
+    data = tokenmill.open(address, cache_dir=tmp_path, cache_bytes=1_000_000, verify=False)
+    found = batches(data, 10)
+    asked = [one for each in ranges(over_tls, "copy/train/shard_").values() for one in each]
+
+    np.testing.assert_array_equal(found, batches(tokenmill.open(folder), 10))
+    assert {stop - start for start, stop in asked} == {2 * 513}
+    assert not any(path.suffix == ".bin" for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("verify", [None, True])
+def test_whoever_does_not_allow_that_gets_blocks_that_were_compared(
+    dataset, bucket, over_tls, tmp_path, verify
+):
+    address, folder = dataset
+    address = copy_of(address, bucket)
+    over_tls.requests.clear()
+    options = {"cache_dir": tmp_path, "cache_bytes": 1_000_000, "verify": verify}
+
+    found = batches(tokenmill.open(address, **options), 4)
+    asked = [one for each in ranges(over_tls, "copy/train/shard_").values() for one in each]
+
+    np.testing.assert_array_equal(found, batches(tokenmill.open(folder), 4))
+    assert all(start % MIB == 0 for start, _ in asked)
+
+
+@pytest.mark.parametrize("kind", ["plain", "packed"])
+@pytest.mark.parametrize("order", ["shuffle", "blocks", "sequential"])
+def test_no_block_of_a_file_is_fetched_twice(
+    dataset, bucket, moto_port, endpoint, tmp_path, order, kind
+):
+    """Neither before its file nor with it; an epoch, with a cache that holds the dataset."""
+    address, folder = dataset
+    if kind == "packed":
+        tokenmill.convert(folder, tmp_path / "packed", compress="zstd:1")
+        address = f"{bucket}/copy"
+        for name, content in files_of(tmp_path / "packed").items():
+            objects.put(f"{address}/{name}", content)
+    else:
+        address = copy_of(address, bucket)
+    with Proxy(moto_port) as proxy:
+        endpoint(proxy.address)
+        found = batches(tokenmill.open(address, cache_dir=tmp_path / "cache"), order=order)
+        endpoint()
+
+    np.testing.assert_array_equal(found, batches(tokenmill.open(folder), order=order))
+    for asked in ranges(proxy, "copy/train/shard_").values():
+        asked.sort()
+        assert all(stop <= start for (_, stop), (start, _) in itertools.pairwise(asked))
+
+
+def test_the_first_batch_of_a_compressed_dataset_comes_in_frames(
+    dataset, bucket, moto_port, endpoint, tmp_path
+):
+    _, folder = dataset
+    tokenmill.convert(folder, tmp_path / "packed", compress="zstd:1")
+    for name, content in files_of(tmp_path / "packed").items():
+        objects.put(f"{bucket}/copy/{name}", content)
+    # A cache that holds no file: nothing but frames can be used.
+    options = {"cache_dir": tmp_path / "cache", "cache_bytes": 1_000_000}
+    with Proxy(moto_port) as proxy:
+        endpoint(proxy.address)
+        data = tokenmill.open(f"{bucket}/copy", **options)
+        found = batches(data, 3)
+        endpoint()
+
+    np.testing.assert_array_equal(found, batches(tokenmill.open(folder), 3))
+    asked = [one for each in ranges(proxy, "copy/train/shard_").values() for one in each]
+    assert max(stop - start for start, stop in asked) < MIB
+
+
+def test_a_damaged_frame_in_a_store_is_never_used(dataset, bucket, tmp_path):
+    _, folder = dataset
+    tokenmill.convert(folder, tmp_path / "packed", compress="zstd:1")
+    for name, content in files_of(tmp_path / "packed").items():
+        if name.endswith("shard_00001.bin.zst"):
+            content = content[:5000] + bytes([content[5000] ^ 1]) + content[5001:]
+        objects.put(f"{bucket}/copy/{name}", content)
+    data = tokenmill.open(f"{bucket}/copy", cache_dir=tmp_path / "cache")
+
+    np.testing.assert_array_equal(data[:100], tokenmill.open(folder)[:100])
+    with pytest.raises(CorruptShardError, match=r"frame 0 of .*shard_00001\.bin\.zst"):
+        data[2_000_000:2_000_010]
+
+
+def test_a_file_that_came_while_an_announcement_was_made_is_not_asked_for_in_blocks(
+    dataset, moto_port, endpoint
+):
+    address, _ = dataset
+    files = tokenmill.open(address).files
+    with Proxy(moto_port) as proxy:
+        endpoint(proxy.address)
+        ahead = PiecesAhead(files)
+        ahead.forget_files()
+        with ahead.lend(0):
+            pass  # it comes, after somebody saw that it is not here
+        ahead.expect([*ahead.blocks(0, 0, 3 * MIB), *ahead.blocks(1, 0, MIB)])
+
+        assert ahead.read(0, 0, 10) is None
+        assert ahead.read(1, 0, 10) is not None
+        endpoint()
+    assert {path.rsplit("/", 1)[1] for path in ranges(proxy, "/shard_")} == {"shard_00001.bin"}
