@@ -234,7 +234,7 @@ class Shelf:
         """A server of S3, ended with the shelf."""
 
         def start(folder):
-            from storage import servers
+            from stores import servers
 
             server = servers.start("moto", folder)
             self._close.callback(server.process.wait)
