@@ -20,7 +20,7 @@ def write_npy(plan: Plan, path: Path, dtype: np.dtype[Any]) -> int:
     Returns their number.
     """
     parts = load_joined(plan.workspace.out_dir).parts
-    num_tokens = sum(part["tokens"] for part in parts)
+    num_tokens: int = sum(part["tokens"] for part in parts)
     if num_tokens and plan.settings.separator is None:
         num_tokens -= 1  # one document: the end-of-text id that closes it is left out
     header = io.BytesIO()
