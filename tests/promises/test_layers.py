@@ -40,7 +40,7 @@ MAY_IMPORT = {
         "edits",
         "hub",
     },
-    "pages": {"look", "reading", "shards", "formats", "dataset", "batches", "order"},
+    "pages": {"look", "edits", "reading", "shards", "formats", "dataset", "batches", "order"},
 }
 # Imported inside functions, after somebody named an address. In these modules at the top, for
 # they are imported like that themselves.
