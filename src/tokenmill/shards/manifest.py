@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import orjson
 import xxhash
 
+from tokenmill.base.address import is_remote, join
 from tokenmill.base.atomic import write_atomically
 from tokenmill.base.hashing import regular
 from tokenmill.base.strict_json import Reader, parse_object
@@ -30,7 +31,6 @@ from tokenmill.shards.entries import (
     SplitEntry,
     TokenizerEntry,
 )
-from tokenmill.stores import is_remote, join
 
 FILE_NAME = "dataset_metadata.json"
 PREPARATION_FOLDER = ".preparation"
