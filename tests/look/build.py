@@ -97,7 +97,7 @@ def ours(
         "splits": {},
         "sources": [{"name": "corpus/a.jsonl", "bytes": 12345, "documents": 10}],
         "settings": {"dedup": "lines", "normalize": True},
-        "books": {},
+        "accounts": {},
     }
     number = 0
     for split, docs in splits.items():

@@ -110,7 +110,7 @@ def expected(documents, encode, end_of_text, *, val_fraction, normalize, dedup, 
         splits["train"] = [[*ids, end_of_text] for ids in kept]
         if val_fraction:
             splits = hold_out_the_end(splits["train"], val_fraction)
-    books = {
+    accounts = {
         "documents_in": len(documents),
         "documents_written": len(kept),
         "dropped": {
@@ -124,7 +124,7 @@ def expected(documents, encode, end_of_text, *, val_fraction, normalize, dedup, 
         },
         "lines_dropped": lines_dropped,
     }
-    return {name: found for name, found in splits.items() if found}, books
+    return {name: found for name, found in splits.items() if found}, accounts
 
 
 def hold_out_the_end(documents, val_fraction):
@@ -178,5 +178,5 @@ def hashes_of_files(folder):
     }
 
 
-def books_of(folder):
-    return json.loads((Path(folder) / "dataset_metadata.json").read_bytes())["books"]
+def accounts_of(folder):
+    return json.loads((Path(folder) / "dataset_metadata.json").read_bytes())["accounts"]

@@ -91,7 +91,7 @@ def check(corpus, rule, unit_bytes, per_shard, tokenizer, encode, end_of_text):
         folder = Path(name) / "in"
         folder.mkdir()
         how = write_corpus(folder, kind, documents)
-        wanted, books = oracle.expected(documents, encode, end_of_text, **rule)
+        wanted, accounts = oracle.expected(documents, encode, end_of_text, **rule)
         rule["dedup_min_chars"] = rule.pop("min_chars")
         if not documents or not wanted:
             return
@@ -109,8 +109,8 @@ def check(corpus, rule, unit_bytes, per_shard, tokenizer, encode, end_of_text):
             **rule,
         )
         assert oracle.read_dataset(out) == wanted
-        found = oracle.books_of(out)
-        assert {name: found[name] for name in books} == books
+        found = oracle.accounts_of(out)
+        assert {name: found[name] for name in accounts} == accounts
         assert summary.documents_in == summary.documents_written + sum(summary.dropped.values())
         assert {path.name for path in out.iterdir()} <= {
             "dataset_metadata.json", "tokenizer_state.json", "README.md", "train", "val"

@@ -268,7 +268,7 @@ def test_adding_keeps_both_sides_apart(tmp_path, dedup):
         "val_new": numbered(20, 25),
     }
     if dedup == "none":
-        assert made(out)["books"]["dropped"] == {
+        assert made(out)["accounts"]["dropped"] == {
             "held out for validation": 3 + 3 + 3,
             "in train already": 5,
         }

@@ -47,7 +47,7 @@ def write_dataset(folder, documents=40, shard_tokens=50, seed=0):
         splits={"train": SplitEntry.of(tuple(shards)), "val": SplitEntry.of(())},
         sources=(SourceEntry("corpus/a|b\n.txt", 123, documents),),
         settings={"dedup": "lines", "normalize": True},
-        books={"dropped": {"empty": 2}},
+        accounts={"dropped": {"empty": 2}},
     )
     manifest.write(folder)
     return manifest

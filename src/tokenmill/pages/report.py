@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.base.address import is_remote
 from tokenmill.base.human import human_count, plural
 from tokenmill.base.markup import Html, join, tag, text
 from tokenmill.base.signatures import takes_keywords_of
@@ -35,7 +36,6 @@ from tokenmill.pages.elements.html import (
 )
 from tokenmill.pages.elements.open_splits import open_for_looking
 from tokenmill.shards.manifest import Manifest
-from tokenmill.stores import is_remote
 from tokenmill.version import __version__
 
 TOP = 26
@@ -209,7 +209,7 @@ def _compression(
 def _accounts(known: dict[str, Any]) -> Html:
     made = known["made"]
     rows: dict[str, object] = {}
-    for name, value in made["books"].items():
+    for name, value in made["accounts"].items():
         if isinstance(value, dict):
             rows |= {f"{name}: {reason}": amount for reason, amount in value.items()}
         else:
@@ -221,7 +221,7 @@ def _accounts(known: dict[str, Any]) -> Html:
 
 
 def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any], tokenizer: Any) -> Html:
-    accounts = known["made"]["books"]
+    accounts = known["made"]["accounts"]
     dropped = accounts.get("dropped")
     parts: list[object] = []
     if isinstance(dropped, dict) and isinstance(accounts.get("documents_in"), int):
