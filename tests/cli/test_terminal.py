@@ -31,7 +31,7 @@ def corpus(tmp_path_factory):
     tree = json.loads(Manifest.load(dataset).content())
     tree["sources"] = [{"name": NASTY, "bytes": 1, "documents": 1}]
     tree["settings"] = {NASTY: NASTY, "dedup": NASTY}
-    tree["books"] = {}
+    tree["accounts"] = {}
     tree["tokenizer"]["name"] = NASTY
     Manifest.parse(json.dumps(tree).encode()).write(dataset)
     (dataset / f"extra{NASTY}.txt").touch()

@@ -30,7 +30,7 @@ def write_ours(
         "splits": {},
         "sources": [],
         "settings": {},
-        "books": {},
+        "accounts": {},
     }
     number = 0
     for split, documents in splits.items():

@@ -58,7 +58,7 @@ def indexed(tmp_path_factory):
         "splits": {"train": {"tokens": TOKENS, "documents": SHARDS * DOCUMENTS, "shards": shards}},
         "sources": [],
         "settings": {},
-        "books": {},
+        "accounts": {},
     }
     (folder / "dataset_metadata.json").write_text(json.dumps(manifest))
     return folder

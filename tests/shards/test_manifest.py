@@ -80,8 +80,8 @@ def make_manifest():
             "val": SplitEntry.of((shard(3, "val", tokens=5, documents=5),)),
         },
         sources=(SourceEntry("corpus/a b.txt", 123, 7),),
-        settings={"normalize": True, "dedup": "lines", "separator": None},
-        books={"documents_in": 9, "dropped": {"empty": 2}},
+        settings={"clean": True, "dedup": "lines", "separator": None},
+        accounts={"documents_in": 9, "dropped": {"empty": 2}},
     )
 
 
@@ -129,7 +129,7 @@ def test_the_bytes_are_canonical():
         "splits",
         "sources",
         "settings",
-        "books",
+        "accounts",
         "xxh3_128",
     ]
     assert Manifest.parse(data).to_bytes() == data
@@ -213,7 +213,7 @@ def test_plain_names_are_kept(name):
         (("settings",), None, "settings is None, not an object"),
         (("settings",), json.loads("[" * 40 + "]" * 40), "not an object"),
         (("settings", "a"), json.loads("[" * 40 + "]" * 40), "settings is nested deeper than 32"),
-        (("books", "a"), json.loads("[" * 40 + "]" * 40), "books is nested deeper than 32"),
+        (("accounts", "a"), json.loads("[" * 40 + "]" * 40), "accounts is nested deeper than 32"),
         (("clock",), 1, "clock is not a known field"),
         (("splits", "train", "shards", 0, "clock"), 1, "shards[0].clock is not a known field"),
         (("splits", "train", "shards", 0, "ends", "x"), 1, "ends.x is not a known field"),
@@ -228,7 +228,7 @@ def test_a_wrong_field_is_refused_with_its_place_and_value(tree, path, value, me
 
 def test_every_field_is_required(tree):
     def paths(node, path=()):
-        if isinstance(node, dict) and path[:1] not in (("settings",), ("books",)):
+        if isinstance(node, dict) and path[:1] not in (("settings",), ("accounts",)):
             for key, value in node.items():
                 yield (*path, key)
                 yield from paths(value, (*path, key))

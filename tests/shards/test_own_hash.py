@@ -82,7 +82,7 @@ def test_every_flipped_bit_is_noticed(prepared):
         lambda text: text.replace("\n", "\r\n"),
         lambda text: json.dumps(json.loads(text)),
         lambda text: text.replace('"xxh3_128": "', '"xxh3_128": "\\u0030', 1),
-        lambda text: text.replace('"books": {', '"books": {"a": 1, '),
+        lambda text: text.replace('"accounts": {', '"accounts": {"a": 1, '),
     ],
 )
 def test_what_a_tool_rewrote_is_refused(prepared, tmp_path, change):
@@ -96,13 +96,13 @@ def test_what_a_tool_rewrote_is_refused(prepared, tmp_path, change):
 def test_an_edit_on_purpose_says_what_to_remove(prepared):
     data = (prepared / "out" / NAME).read_bytes()
     field = data[-53:-3]
-    edited = data.replace(b'"books": {', b'"books": {\n    "by": "hand",')
+    edited = data.replace(b'"accounts": {', b'"accounts": {\n    "by": "hand",')
 
     with pytest.raises(FormatError, match="was changed after it was written") as caught:
         Manifest.parse(edited)
 
     assert "remove its last field" in caught.value.hint
-    assert Manifest.parse(edited.replace(field, b"")).books["by"] == "hand"
+    assert Manifest.parse(edited.replace(field, b"")).accounts["by"] == "hand"
 
 
 def test_a_manifest_without_a_hash_is_read_and_verify_says_so(old):

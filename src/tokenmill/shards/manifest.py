@@ -61,7 +61,7 @@ class Manifest:
     sources_file: FileEntry | None = None
     """Where `sources` are folders: the file that lists all inputs."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    books: Mapping[str, Any] = field(default_factory=dict)
+    accounts: Mapping[str, Any] = field(default_factory=dict)
     has_hash: bool = field(default=True, compare=False)
     """False for a file that was written before manifests had a hash of their own."""
     has_tables: bool | None = field(default=None, compare=False)
@@ -88,7 +88,7 @@ class Manifest:
             "sources": [source.to_json() for source in self.sources],
             **({"sources_file": self.sources_file.to_json()} if self.sources_file else {}),
             "settings": dict(self.settings),
-            "books": dict(self.books),
+            "accounts": dict(self.accounts),
         }
         return orjson.dumps(tree, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
@@ -181,7 +181,7 @@ class Manifest:
             if "sources_file" in top.names()
             else None,
             settings=top.free_object("settings"),
-            books=top.free_object("books"),
+            accounts=top.free_object("accounts"),
             has_hash=has_hash,
             has_tables=any(_is_table(split) for split in found.values()),
         )
