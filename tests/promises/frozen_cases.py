@@ -37,19 +37,8 @@ from unittest import mock
 import numpy as np
 
 import tokenmill
-from tokenmill import (
-    Add,
-    Ban,
-    Blocks,
-    Cap,
-    DropTokens,
-    FillInTheMiddle,
-    MaskTokens,
-    Mixture,
-    ReplaceTokens,
-    Reweight,
-    Skip,
-)
+from tokenmill import Add, Ban, Blocks, Cap, Mixture, Reweight, Skip
+from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 
 TESTS = Path(__file__).parents[1]
 FROZEN = Path(__file__).with_name("frozen")

@@ -63,8 +63,8 @@ def _made(known: dict[str, Any]) -> Html:
     rows |= {name: str(value) for name, value in known["details"].items() if name != "splits"}
     if made := known.get("made"):
         rows["sources"] = f"{made['sources']:,} files, {made['source_bytes']:,} bytes"
-        recorded = made["settings"] | made["accounts"]
-        rows |= {name: shown_setting(value) for name, value in recorded.items()}
+        stated = made["settings"] | made["accounts"]
+        rows |= {name: shown_setting(value) for name, value in stated.items()}
     return facts(rows)
 
 

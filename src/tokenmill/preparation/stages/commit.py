@@ -129,7 +129,6 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
             "added": [*before.settings.get("added", ()), dict(added.settings)],
         },
         accounts=added_up,
-        has_tables=None,  # which the number of shards decides
     )
 
 
