@@ -39,7 +39,7 @@ def texts_of(out):
 def test_an_error_names_file_and_place(tmp_path, name, data, where):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(BadInputError, match=where) as bad:
-        prepare(tmp_path / name, tmp_path / "out", **BYTES, normalize=False)
+        prepare(tmp_path / name, tmp_path / "out", **BYTES)
     assert bad.value.source == name
     assert not (tmp_path / "out" / "dataset_metadata.json").exists()
 
@@ -165,6 +165,7 @@ def test_documents_of_repeated_lines_only_are_not_called_empty(tmp_path, unit_by
     line = "a line that is said again and again"
     (tmp_path / "a.txt").write_text(f"{line}\n\n{line}\n\nother words\n\n{line}\n{line}\n")
     given = {**BYTES, "documents": "paragraph", "long_line": 40, "unit_bytes": unit_bytes}
+    given |= {"clean": True, "dedup": "lines"}
     done = prepare(tmp_path / "a.txt", tmp_path / "out", **given)
     assert texts_of(tmp_path / "out") == [line, "other words"]
     assert done.dropped == {"only repeated lines": 2}
@@ -209,8 +210,8 @@ def test_text_that_looks_like_rows_is_read_as_text_and_said_so(tmp_path, name, t
 
 def test_nul_bytes_stay_unless_cleaned(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"a\0b")
-    prepare(tmp_path / "a.txt", tmp_path / "raw", **BYTES, normalize=False)
-    prepare(tmp_path / "a.txt", tmp_path / "clean", **BYTES)
+    prepare(tmp_path / "a.txt", tmp_path / "raw", **BYTES)
+    prepare(tmp_path / "a.txt", tmp_path / "clean", **BYTES, clean=True)
     assert (texts_of(tmp_path / "raw"), texts_of(tmp_path / "clean")) == (["a\0b"], ["ab"])
 
 
@@ -392,7 +393,7 @@ def test_a_line_longer_than_everything(tmp_path, small):
     tokenizer, encode = small
     text = "word after word, 123 and \u4e2d\u6587 " * 20_000
     (tmp_path / "a.txt").write_text(text, "utf-8")
-    settings = {"normalize": False, "dedup": "none", "val_fraction": 0, **tokenizer}
+    settings = {"clean": False, "dedup": "none", "val_fraction": 0, **tokenizer}
     prepare(
         tmp_path / "a.txt",
         tmp_path / "out",

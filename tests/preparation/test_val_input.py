@@ -22,7 +22,7 @@ from tokenmill.preparation import jobs
 from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.val_inputs import held_out_inputs, read_words
 
-RAW = {"tokenizer": "bytes", "normalize": False, "workers": 1}
+RAW = {"tokenizer": "bytes", "clean": False, "workers": 1}
 
 
 def write_rows(path, texts):
