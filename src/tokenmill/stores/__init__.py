@@ -9,8 +9,7 @@
   globs.py            which objects match a glob, by the rules for files
   object_file.py      an object as a file that can be read and searched through
   stored_blocks.py    its content in blocks of 1 MiB, unpacked where it is compressed
-  pieces_ahead.py     blocks and rows that are needed soon, many at once
-  file_choice.py      which files are worth fetching whole
+  pieces_in_memory.py blocks and rows that were used last, and those that are needed next
   store_reader.py     the tokens of many such files
 
 No message ever shows credentials. `obstore` (extra `tokenmill[stores]`) is imported when the first
