@@ -248,7 +248,8 @@ def _open_stream(wanted: CachedFile) -> BinaryIO:
     if is_remote(wanted.address):
         from tokenmill.stores.object_file import ObjectFile
 
-        raw = ObjectFile(wanted.address, wanted.etag, hashed=bool(wanted.digest))  # type: ignore[assignment]
+        hashed = bool(wanted.digest)
+        raw = ObjectFile(wanted.address, wanted.etag, wanted.stored_bytes, hashed=hashed)  # type: ignore[assignment]
     else:
         raw = open(wanted.address, "rb")  # noqa: SIM115 - closed by the caller
     if wanted.packed is None:

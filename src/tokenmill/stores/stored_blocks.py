@@ -19,7 +19,7 @@ from tokenmill.reading.cached_file import CachedFile, tokens_of
 from tokenmill.reading.frames import FRAME_BYTES, Frames, num_frames
 from tokenmill.reading.token_file import FRAMED, TokenFile
 from tokenmill.stores import store_client
-from tokenmill.stores.objects import get_part
+from tokenmill.stores.objects import ObjectStat, get_part
 
 BLOCK_BYTES = FRAME_BYTES
 REQUESTS_AHEAD = 8
@@ -58,10 +58,10 @@ class StoredBlocks:
 
     def row(self, start: int, stop: int) -> bytes:
         """Bytes of a plain object that TLS protects, all of one version of it."""
-        file = self._wanted
-        data, etag = get_part(file.address, start, stop, file.size, self._version, hashed=True)
-        self._version = self._version or etag
-        return data
+        known = ObjectStat(self._wanted.size, self._version, 0)
+        part = get_part(self._wanted.address, start, stop, known, hashed=True)
+        self._version = self._version or part.etag
+        return part.data
 
     def content(self, begin: "Callable[[int], Future[bytes | None]]") -> Iterator[bytes]:
         """All blocks in order, several in progress; `begin` starts to fetch a checked block."""
@@ -109,6 +109,6 @@ class StoredBlocks:
     def _get(self, start: int, stop: int) -> bytes:
         """Bytes of the object as it is stored."""
         file = self._wanted
+        known = ObjectStat(file.stored_bytes, file.etag, 0)
         hashed = bool(file.digest or file.packed)
-        data, _ = get_part(file.address, start, stop, file.stored_bytes, file.etag, hashed=hashed)
-        return data
+        return get_part(file.address, start, stop, known, hashed=hashed).data
