@@ -1,8 +1,8 @@
 """How many shards there will be: known before the work begins, so that the manifest can hold them.
 
 Shards have 10,000,000 tokens unless the caller says otherwise. Where that would be more than
-`USUALLY_AT_MOST` of them, which takes some 3 TB of text, larger ones are chosen. The choice depends
-on the sizes of the inputs alone, and is recorded like every other setting.
+`USUALLY_AT_MOST` of them, which takes some 300 GB of text, larger ones are chosen. The choice
+depends on the sizes of the inputs alone, and is recorded like every other setting.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from tokenmill.preparation.budget.disk_space import text_bytes
 from tokenmill.preparation.settings import Settings
 from tokenmill.text.inputs.open_input import Source
 
-USUALLY_AT_MOST = 100_000
-AT_MOST = 1_000_000
+USUALLY_AT_MOST = 10_000
+AT_MOST = 300_000
 # More tokens than most text makes.
 BYTES_PER_TOKEN = {"bytes": 1, "chars": 1}
 BYTES_PER_TOKEN_OF_OTHERS = 3

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-import xxhash
-
 from tokenmill.base.hashing import regular
 from tokenmill.errors import FormatError
 from tokenmill.preparation.settings import Settings, list_other_settings
@@ -35,7 +33,7 @@ def is_ours(folder: str | os.PathLike[str]) -> bool:
 
 def manifest_hash(manifest: Manifest) -> str:
     """What names a manifest: the hash in it."""
-    return xxhash.xxh3_128_hexdigest(manifest.content())
+    return manifest.digest
 
 
 def sizes_of_files(manifest: Manifest) -> dict[str, int]:
