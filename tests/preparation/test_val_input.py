@@ -23,7 +23,7 @@ from tokenmill.preparation import jobs
 from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.val_inputs import held_out_inputs, read_words
 
-RAW = {"tokenizer": "bytes", "normalize": False, "workers": 1}
+RAW = {"tokenizer": "bytes", "clean": False, "workers": 1}
 
 
 def write_rows(path, texts):
@@ -269,7 +269,7 @@ def test_adding_keeps_both_sides_apart(tmp_path, dedup):
         "val_new": numbered(20, 25),
     }
     if dedup == "none":
-        assert made(out)["books"]["dropped"] == {
+        assert made(out)["accounts"]["dropped"] == {
             "held out for validation": 3 + 3 + 3,
             "in train already": 5,
         }

@@ -186,8 +186,9 @@ def start(
     check_space(plan)
     tokenizer = target.tokenizer(given)
     if tokenizer is not None:
-        rules, normalize = settings.read_rules, settings.normalize
-        tokenizer = choose_encoder(tokenizer, sources, rules, normalize=normalize, say=progress.say)
+        tokenizer = choose_encoder(
+            tokenizer, sources, settings.read_rules, normalize=settings.clean, say=progress.say
+        )
     plan = begin(plan, tokenizer, restart=target.replaces, say=progress.say)
     return plan, decide_limits(plan, memory, tokenizer)
 

@@ -169,7 +169,7 @@ class _Sample:
         """Read one unit; of a file that is one unit, its beginning."""
         counts = self.by_kind[_kind(source)]
         for chunk in self._chunks(source, unit):
-            clean = clean_chunk(chunk, normalize=self.settings.normalize, long_line=self._long_line)
+            clean = clean_chunk(chunk, normalize=self.settings.clean, long_line=self._long_line)
             compared = self.compared
             texts, are_new = self._first_seen(clean)
             encoder = self.tokenizer or CharsTokenizer.learn(texts)

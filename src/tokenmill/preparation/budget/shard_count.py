@@ -14,7 +14,7 @@ from tokenmill.preparation.settings import Settings
 from tokenmill.text.inputs.open_input import Source
 
 MOST_SHARDS = 10_000
-MOST_SHARDS_IN_A_MANIFEST = 500_000  # some 200 MB of it
+MOST_SHARDS_IN_A_MANIFEST = 300_000  # which is 120 MB
 # More tokens than most text makes.
 BYTES_PER_TOKEN = {"bytes": 1, "chars": 1}
 BYTES_PER_TOKEN_OF_OTHERS = 3

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
-import xxhash
-
 from tokenmill.base.hashing import regular
 from tokenmill.errors import FormatError
 from tokenmill.preparation.settings import Settings
@@ -31,11 +29,6 @@ def is_ours(folder: str | os.PathLike[str]) -> bool:
             return _OUR_MANIFEST.match(file.read(4096)) is not None
     except (OSError, FormatError):
         return False
-
-
-def manifest_hash(manifest: Manifest) -> str:
-    """Hash of a manifest's content, which names it."""
-    return xxhash.xxh3_128_hexdigest(manifest.content())
 
 
 def sizes_of_files(manifest: Manifest) -> dict[str, int]:

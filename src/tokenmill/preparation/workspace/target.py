@@ -27,7 +27,6 @@ from tokenmill.preparation.stages.accounts import Summary, summarize
 from tokenmill.preparation.workspace.folder_contents import (
     is_ours,
     list_changed_inputs,
-    manifest_hash,
     recorded_settings,
     refuse_damaged,
 )
@@ -127,7 +126,7 @@ class Target:
 
     @property
     def previous_hash(self) -> str | None:
-        return None if self.previous is None else manifest_hash(self.previous)
+        return None if self.previous is None else self.previous.digest
 
     @property
     def splits_by_hash(self) -> bool:
@@ -184,7 +183,7 @@ class Target:
         """
         if self.found is None:
             return None
-        was_published_here = self.workspace.has_published(manifest_hash(self.found))
+        was_published_here = self.workspace.has_published(self.found.digest)
         begun = read_plan(self.workspace) if was_published_here else None
         is_same = begun is not None and not list_differences(wanted, sources, begun)
         if was_published_here and not is_same:
