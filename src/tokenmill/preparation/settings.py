@@ -55,7 +55,7 @@ class Settings:
 
     # Shards
     tokens_per_shard: int = 10_000_000
-    """Tokens in each shard; by default more where there would be over 100,000 shards."""
+    """Tokens in each shard; by default more where there would be over 10,000 shards."""
     val_fraction: float = 0.1
     """Share of the documents held out as val/; 0 for none."""
     compress: str | None = None
