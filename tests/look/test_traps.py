@@ -12,7 +12,7 @@ from look.build import ALL_FORMATS, EOT, joined
 from tokenmill.cli import main
 from tokenmill.errors import NotADatasetError
 from tokenmill.look import token_sample
-from tokenmill.look.doctor import examine, shard_files
+from tokenmill.look.traps import examine, shard_files
 
 
 def names(path, **settings) -> list[str]:
