@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md covers every error we raise and every finding of the doctor."""
+"""docs/troubleshooting.md covers every error we raise and every trap that `verify` finds."""
 
 import re
 from pathlib import Path

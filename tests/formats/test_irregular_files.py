@@ -30,7 +30,7 @@ doors = {
     "open": tokenmill.open,
     "inspect": tokenmill.inspect,
     "verify": lambda path: tokenmill.verify(path, full=True),
-    "doctor": examine,
+    "traps": examine,
     "report": report,
     "convert": lambda path: tokenmill.convert(path, "copy", to="npy"),
     "append": add,
@@ -98,7 +98,7 @@ def answers(tmp_path_factory):
     asked = [
         (door, str(path))
         for path in plain
-        for door in ("open", "inspect", "verify", "doctor", "report", "convert")
+        for door in ("open", "inspect", "verify", "traps", "report", "convert")
     ]
     asked += [("append", str(folder / name)) for name in ("manifest", "shard")]
     empty = str(with_an_empty_tokenizer(folder / "tokenizer"))
@@ -116,7 +116,7 @@ def answers(tmp_path_factory):
     return {(door, Path(path).name): said for door, path, said in found}
 
 
-@pytest.mark.parametrize("door", ["open", "inspect", "verify", "doctor", "report", "convert"])
+@pytest.mark.parametrize("door", ["open", "inspect", "verify", "traps", "report", "convert"])
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

@@ -33,7 +33,7 @@ class GroupWithMain(click.Group):
 
     def __init__(self, main: SectionedCommand, subcommands: Mapping[str, Subcommand]) -> None:
         super().__init__(help=main.help)
-        self.main = main
+        self.main_command = main
         self.subcommands = subcommands
         main.subcommands = {name: part.line for name, part in subcommands.items()}
 
@@ -42,7 +42,7 @@ class GroupWithMain(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         part = self.subcommands.get(cmd_name)
-        return self.main if part is None else part.load()
+        return self.main_command if part is None else part.load()
 
     def make_context(
         self,
@@ -55,7 +55,7 @@ class GroupWithMain(click.Group):
         if first in self.subcommands:
             return super().make_context(info_name, args, parent, **extra)
         try:
-            return self.main.make_context(info_name, args, parent, **extra)
+            return self.main_command.make_context(info_name, args, parent, **extra)
         except click.MissingParameter as error:
             # `prepare stauts OUT` is read as two inputs without an output.
             close = closest(first, self.subcommands)

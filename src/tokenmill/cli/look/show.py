@@ -35,7 +35,6 @@ show_options = together(
     switch("--ids", "Print the id of each token too"),
     switch("--plain", "Print the text alone, without edges of tokens"),
     open_options,
-    prints_outcome,
 )
 limit_option = value("--limit", "N", "Tokens of an excerpt", default=2000, type=COUNT)
 
@@ -45,6 +44,7 @@ limit_option = value("--limit", "N", "Tokens of an excerpt", default=2000, type=
 @click.argument("number", type=NUMBER, default=0, metavar="[N]")
 @limit_option
 @show_options
+@prints_outcome
 def document(path: str, number: int, limit: int, **options: Any) -> Outcome:
     """Print document N of the data at PATH as text, by default the first.
 
@@ -73,6 +73,7 @@ def document(path: str, number: int, limit: int, **options: Any) -> Outcome:
 @click.argument("tokens", metavar="A:B")
 @limit_option
 @show_options
+@prints_outcome
 def tokens_command(path: str, tokens: str, limit: int, **options: Any) -> Outcome:
     """Print tokens A to B of a split of the data at PATH as text."""
     from tokenmill.look.show import show_tokens
@@ -97,6 +98,7 @@ def tokens_command(path: str, tokens: str, limit: int, **options: Any) -> Outcom
 @value("--row", "I", "This row only", type=int)
 @limit_option
 @show_options
+@prints_outcome
 def batch(
     path: str,
     step: int,
@@ -130,6 +132,7 @@ def batch(
 @click.argument("text")
 @value("--limit", "N", "Texts to find", default=10, type=COUNT)
 @show_options
+@prints_outcome
 def text_command(path: str, text: str, limit: int, **options: Any) -> Outcome:
     """Print where TEXT occurs in the data at PATH. Exit code 1: nowhere."""
     from tokenmill.look.find_text import find

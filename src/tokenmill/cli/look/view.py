@@ -53,7 +53,7 @@ def command(
         if as_json and save != "-":
             print(json.dumps(saved))
         elif not quiet:
-            print(f"Wrote {save} ({saved['bytes']:,} bytes)", file=sys.stderr)
+            print(visible(f"Wrote {save} ({saved['bytes']:,} bytes)"), file=sys.stderr)
         return
     if run is not None:
         raise click.UsageError("--run is for the page that --save FILE writes")
