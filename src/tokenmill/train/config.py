@@ -22,8 +22,8 @@ SHAPES_THE_RUN = (
     "decay_iters", "weight_decay", "beta1", "beta2", "grad_clip", "seed",
 )  # fmt: skip
 AT_LEAST_ONE = (
-    "max_iters", "batch_size", "global_batch_size", "block_size", "n_layer", "n_head", "n_embd", "eval_batches",
-    "eval_batch_size", "keep_checkpoints", "log_interval",
+    "max_iters", "batch_size", "global_batch_size", "micro_batch_size", "block_size", "n_layer",
+    "n_head", "n_embd", "eval_batches", "eval_batch_size", "keep_checkpoints", "log_interval",
 )  # fmt: skip
 EXAMPLE = "web=data/web,code=data/code"  # of a mixture
 SOURCES = ("input_file", "dataset_dir", "train_data_path", "mixture")
@@ -185,6 +185,12 @@ class TrainConfig:
             decay_iters=_or(self.decay_iters, self.max_iters),
             checkpoint_interval=_or(self.checkpoint_interval, self.eval_interval or 1000),
         )
+
+    @property
+    def rows_per_step(self) -> int:
+        """Rows of a step over all ranks, of settings that are resolved."""
+        assert self.global_batch_size is not None
+        return self.global_batch_size
 
     @property
     def run_dir(self) -> Path:

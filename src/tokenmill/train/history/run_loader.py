@@ -36,7 +36,7 @@ def open_run(run_dir: Path, path: str | None = None) -> Run:
     config = from_dict(state["config"], where=f"{run_dir}/checkpoints")
     loader = BatchLoader(
         _open(config, path),
-        batch_size=config.batch_size,
+        batch_size=config.rows_per_step,
         block_size=config.block_size,
         seed=config.seed,
         order=config.order,
@@ -50,7 +50,7 @@ def open_run(run_dir: Path, path: str | None = None) -> Run:
     samples = {
         folder.name: read_state(folder)["loader"]["samples"] for folder in all_checkpoints(run_dir)
     }
-    steps = {name: count // config.batch_size for name, count in samples.items()}
+    steps = {name: count // config.rows_per_step for name, count in samples.items()}
     return Run(loader, steps, frozenset(left_out_of(state, config)))
 
 
@@ -58,7 +58,7 @@ def left_out_of(state: Mapping[str, Any], config: TrainConfig) -> list[int]:
     """The steps of the data that a run did not train on, up to a checkpoint."""
     if "left_out" in state:
         return list(state["left_out"])
-    end = state["loader"]["samples"] // config.batch_size
+    end = state["loader"]["samples"] // config.rows_per_step
     return sorted(step for step in config.skipped if step < end)
 
 
