@@ -12,7 +12,15 @@ metrics.py      the numbers of every step: metrics.jsonl, TensorBoard, W&B
 curve.py        loss.svg, drawn from them
 run_page.py     run.html, one page about the run
 sample_text.py  text from a trained model
-history/        what a run was trained on, and when: read from its folder, without torch
+run_folder.py   the checkpoints of a run, and what each says about itself; without torch
+run_loader.py   the loader of a run, as it was at its last checkpoint; without torch
+named_values.py web=0.7,code=0.3 as a dict
+edits_file.py   edits.jsonl: the edits that are asked of a run, and what became of each
+edit_words.py   what an edit changes, in words
+ask_edits.py    asking for an edit, checked; all that were asked for
+take_edits.py   rank 0 reads what is asked for, all ranks make the same edits
+sources_plot.py which sources were trained on, step by step, as a picture
+trained_part.py the part of run.html on what was trained on, and when
 """
 
 import importlib
