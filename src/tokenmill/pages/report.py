@@ -250,7 +250,7 @@ def _why_repeated(
         return
     shortest = settings.get("dedup_min_chars", 16)
     why = {
-        "none": "They were kept: nothing was compared when the dataset was made (--no_dedup).",
+        "none": "They were kept: nothing was compared when the dataset was made.",
         "lines": "They were kept: --dedup lines compares lines, not documents, and a line of "
         f"fewer than {shortest} characters is never a duplicate. These consist of such lines. "
         "--dedup documents drops them.",

@@ -115,8 +115,8 @@ def _dropped(accounts: Mapping[str, Any]) -> Answer:
     if not found:
         return ("good" if accounts else "unasked", words, [])
     fix = (
-        "none, if cleaning and deduplication were meant; else prepare again: --no_dedup keeps "
-        "repeated lines and documents. The accounts below count everything"
+        "none, if cleaning and deduplication were meant; else prepare again without --dedup. "
+        "The accounts below count everything"
     )
     return ("warn", words, [Trap("dropped", "accounts", "; ".join(found), fix, is_fault=False)])
 
