@@ -50,7 +50,7 @@ Parts = Iterable[Any]
 
 def prepare(inputs, out, *, clean, dedup, **settings):
     """A dataset from texts; cleaning and dropping what is repeated are always said."""
-    tokenmill.prepare(inputs, out, normalize=clean, dedup=dedup, workers=1, **settings)
+    tokenmill.prepare(inputs, out, clean=clean, dedup=dedup, workers=1, **settings)
     return out
 
 
@@ -77,7 +77,7 @@ def convert(source, out, **options):
 
 
 def train_tokenizer(inputs, out, *, clean, dedup, **settings):
-    tokenmill.train_tokenizer(inputs, out, normalize=clean, dedup=dedup, workers=1, **settings)
+    tokenmill.train_tokenizer(inputs, out, clean=clean, dedup=dedup, workers=1, **settings)
     return out
 
 
