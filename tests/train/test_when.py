@@ -23,7 +23,7 @@ def run(tmp_path_factory):
     source = folder / "text.jsonl"
     lines = text(60).splitlines()
     source.write_text("".join(json.dumps({"text": f"{line} "}) + "\n" for line in lines))
-    tokenmill.prepare(source, folder / "data", tokenizer="bytes", val_fraction=0.2, dedup="none")
+    tokenmill.prepare(source, folder / "data", tokenizer="bytes", val_fraction=0.2, clean=True)
     where = {"dataset_dir": str(folder / "data"), "out_dir": str(folder), "model_name": "run"}
     train({**SETTINGS, **where, "skip_steps": "3"}, quiet=True)
     return folder
