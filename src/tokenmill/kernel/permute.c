@@ -3,8 +3,11 @@
 #include "loops.h"
 
 #define NUM_ROUNDS 6
-#define BLOCK 512 /* numbers that are sent through the network together: they do not wait for each other */
+#define BLOCK 512 /* numbers of which it is remembered whether they go again */
+#define ALWAYS_INLINE inline __attribute__((always_inline)) /* for each kind of call by itself */
+#define LANES 8   /* numbers that go through the network together, so that none waits for another */
 
+/* The permutation of range(size) by some keys: a Feistel network over 4^half_bits numbers. */
 typedef struct {
     uint64_t size, mask;
     int half_bits;
@@ -17,21 +20,27 @@ static inline Permutation permutation_of(int64_t size, const uint64_t *keys) {
     return (Permutation){(uint64_t)size, (UINT64_C(1) << half_bits) - 1, half_bits, keys};
 }
 
-/* A Feistel network over 4^half_bits numbers and its inverse. */
-static inline uint64_t network(uint64_t x, const Permutation *of, int inverse) {
-    uint64_t left = x >> of->half_bits, right = x & of->mask;
-    if (inverse) {
-        uint64_t swapped = left;
-        left = right;
-        right = swapped;
+/* The rounds of the network for each lane, in place; the inverse takes the halves and the keys in the
+   other order. */
+static ALWAYS_INLINE void run_network(uint64_t x[LANES], const Permutation of[LANES], int inverse) {
+    uint64_t one[LANES], other[LANES];
+    for (int lane = 0; lane < LANES; lane++) {
+        uint64_t left = x[lane] >> of[lane].half_bits, right = x[lane] & of[lane].mask;
+        one[lane] = inverse ? right : left;
+        other[lane] = inverse ? left : right;
     }
-    for (int i = 0; i < NUM_ROUNDS; i++) {
-        uint64_t key = of->keys[inverse ? NUM_ROUNDS - 1 - i : i];
-        uint64_t next = left ^ (mix64(right ^ key) & of->mask);
-        left = right;
-        right = next;
+    for (int round = 0; round < NUM_ROUNDS; round++) {
+        for (int lane = 0; lane < LANES; lane++) {
+            uint64_t key = of[lane].keys[inverse ? NUM_ROUNDS - 1 - round : round];
+            uint64_t next = one[lane] ^ (mix64(other[lane] ^ key) & of[lane].mask);
+            one[lane] = other[lane];
+            other[lane] = next;
+        }
     }
-    return inverse ? right << of->half_bits | left : left << of->half_bits | right;
+    for (int lane = 0; lane < LANES; lane++) {
+        uint64_t left = inverse ? other[lane] : one[lane], right = inverse ? one[lane] : other[lane];
+        x[lane] = left << of[lane].half_bits | right;
+    }
 }
 
 /* Some numbers and their permutations. */
@@ -44,42 +53,50 @@ typedef struct {
     int inverse;
 } Job;
 
-static inline Permutation permutation_at(const Job *job, Py_ssize_t at) {
-    int64_t which = job->which ? job->which[at] : 0;
-    return permutation_of(job->sizes[which], job->keys + which * NUM_ROUNDS);
-}
-
-static inline int is_in_range(const Job *job, Py_ssize_t at) {
-    int64_t which = job->which ? job->which[at] : 0;
-    return which >= 0 && which < job->num_permutations && job->numbers[at] >= 0 &&
-           job->numbers[at] < job->sizes[which];
-}
-
-/* Send a block of numbers through their networks; those that fall outside of their range go again, until
-   none is left there. Returns 0 if a number is not in the range of its permutation. */
-static int permute_block(const Job *job, Py_ssize_t first, Py_ssize_t stop) {
-    Py_ssize_t outside[BLOCK], num_outside = 0;
-    for (Py_ssize_t at = first; at < stop; at++) {
-        if (!is_in_range(job, at)) return 0;
-    }
-    for (Py_ssize_t at = first; at < stop; at++) {
-        Permutation of = permutation_at(job, at);
-        uint64_t image = network((uint64_t)job->numbers[at], &of, job->inverse);
-        job->images[at] = (int64_t)image;
-        outside[num_outside] = at;
-        num_outside += image >= of.size;
-    }
-    while (num_outside) {
-        Py_ssize_t num_still = 0;
-        for (Py_ssize_t i = 0; i < num_outside; i++) {
-            Py_ssize_t at = outside[i];
-            Permutation of = permutation_at(job, at);
-            uint64_t image = network((uint64_t)job->images[at], &of, job->inverse);
-            job->images[at] = (int64_t)image;
-            outside[num_still] = at;
-            num_still += image >= of.size;
+/* Send the images at these places through their networks; those that are still outside of their range
+   stay in `places`, and how many that are is returned. */
+static ALWAYS_INLINE Py_ssize_t walk(const Job *job, const int64_t *which_of, int inverse, Py_ssize_t *places,
+                                     Py_ssize_t count) {
+    Py_ssize_t num_outside = 0;
+    for (Py_ssize_t first = 0; first < count; first += LANES) {
+        Py_ssize_t mine[LANES];
+        uint64_t x[LANES];
+        Permutation of[LANES];
+        for (int lane = 0; lane < LANES; lane++) { /* the last ones may have the same place */
+            mine[lane] = places[first + lane < count ? first + lane : count - 1];
+            int64_t which = which_of ? which_of[mine[lane]] : 0;
+            of[lane] = permutation_of(job->sizes[which], job->keys + which * NUM_ROUNDS);
+            x[lane] = (uint64_t)job->images[mine[lane]];
         }
-        num_outside = num_still;
+        run_network(x, of, inverse);
+        for (int lane = 0; lane < LANES && first + lane < count; lane++) {
+            job->images[mine[lane]] = (int64_t)x[lane];
+            places[num_outside] = mine[lane];
+            num_outside += x[lane] >= of[lane].size;
+        }
+    }
+    return num_outside;
+}
+
+/* Returns 0 if a number is not in the range of its permutation. */
+static int permute_block(const Job *job, Py_ssize_t first, Py_ssize_t stop) {
+    Py_ssize_t places[BLOCK], count = stop - first;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_ssize_t at = first + i;
+        int64_t which = job->which ? job->which[at] : 0;
+        if (which < 0 || which >= job->num_permutations || job->numbers[at] < 0 ||
+            job->numbers[at] >= job->sizes[which])
+            return 0;
+        job->images[at] = job->numbers[at];
+        places[i] = at;
+    }
+    while (count) {
+        if (job->inverse)
+            count = walk(job, job->which, 1, places, count);
+        else if (job->which)
+            count = walk(job, job->which, 0, places, count);
+        else
+            count = walk(job, NULL, 0, places, count); /* the usual case */
     }
     return 1;
 }
