@@ -20,11 +20,10 @@ from tokenmill.errors import (
     NotADatasetError,
     TruncatedShardError,
 )
-from tokenmill.formats.ours import is_ours
 from tokenmill.hub.remote_files import OUR_FOLDER
 from tokenmill.look.token_sample import spread
 from tokenmill.shards.entries import STATE_FILE_NAME
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, has_manifest
 from tokenmill.shards.verify import Finding, share_of
 from tokenmill.shards.verify import verify as verify_ours
 
@@ -70,7 +69,7 @@ def verify(
     """
     if full and subset is not None:
         raise ValueError("full reads everything and subset a part; give one of them")
-    if is_ours(path):
+    if has_manifest(path):
         return _check_ours(path, full, subset, progress)
     try:
         data = open_dataset(path, "all", **open_options)
