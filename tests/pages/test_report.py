@@ -145,7 +145,7 @@ def test_bytes_a_token_by_source_where_the_manifest_settles_it(tmp_path):
     sources = {"a.txt": b"aaaa " * 900, "b.txt": "\u4e2d\u6587\n".encode() * 300}
     for name, data in sources.items():
         (made / name).write_bytes(data)
-    settings = {"val_fraction": 0, "dedup": "none", "normalize": False}
+    settings = {"val_fraction": 0, "dedup": "none", "clean": False}
     prepare(made, tmp_path / "data", workers=1, **settings)
     manifest = Manifest.load(tmp_path / "data")
     tokenizer = load("gpt2")
@@ -201,7 +201,7 @@ def test_without_a_tokenizer_ids_are_shown(tmp_path):
 def test_the_command_writes_the_file_whole(folder, page, tmp_path):
     out = tmp_path / "page.html"
 
-    done = CliRunner().invoke(tokenmill, ["report", str(folder), "-o", str(out)])
+    done = CliRunner().invoke(tokenmill, ["view", str(folder), "--save", str(out)])
 
     assert done.exit_code == 0, done.output
     assert out.read_text() == page

@@ -74,7 +74,7 @@ def write_corpus(folder, kind, documents):
 
 rules = st.fixed_dictionaries(
     {
-        "normalize": st.booleans(),
+        "clean": st.booleans(),
         "dedup": st.sampled_from(["lines", "documents", "none"]),
         "val_fraction": st.sampled_from([0.0, 0.1, 0.5, 0.9]),
         "long_line": st.sampled_from([1, 8, 20, 50, 1000, 8 << 20]),

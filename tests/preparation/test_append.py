@@ -49,7 +49,7 @@ def test_append_is_what_an_oracle_makes_of_both(small, tmp_path, dedup):
             assert after[name] == digest
     # One oracle run over both gives the documents; those of each split in the order of adding.
     splits, accounts = oracle.expected(
-        first + second, encode, end, normalize=True, min_chars=16, long_line=8 << 20, **rules
+        first + second, encode, end, clean=False, min_chars=16, long_line=8 << 20, **rules
     )
     found = read_dataset(out)
     assert {name: sorted(map(tuple, docs)) for name, docs in found.items()} == {
@@ -101,7 +101,7 @@ def test_the_same_again_and_nothing_new(small, tmp_path):
     out = tmp_path / "out"
     a = write_rows(tmp_path / "a.jsonl", numbered(0, 20))
     b = write_rows(tmp_path / "b.jsonl", numbered(5, 10))
-    prepare(a, out, workers=1, **small[0])
+    prepare(a, out, workers=1, dedup="lines", **small[0])
     before = hashes_of_files(out)
     with pytest.raises(SettingsMismatchError, match="the input is in"):
         prepare(a, out, workers=1, append=True)

@@ -81,7 +81,7 @@ def make_manifest():
             "val": SplitEntry.of((shard(3, "val", tokens=5, documents=5),)),
         },
         sources=(SourceEntry("corpus/a b.txt", 123, 7),),
-        settings={"normalize": True, "dedup": "lines", "separator": None},
+        settings={"clean": True, "dedup": "lines", "separator": None},
         accounts={"documents_in": 9, "dropped": {"empty": 2}},
     )
 

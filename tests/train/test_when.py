@@ -198,7 +198,7 @@ def test_sources_of_a_mixture_that_are_nowhere_are_named(mixed, capsys):
 def test_a_report_shows_how_the_run_used_each_shard(run, tmp_path):
     page = tmp_path / "report.html"
     with pytest.raises(SystemExit) as end:
-        main(["report", str(run / "data"), "--run", str(run / "run"), "-o", str(page), "-q"])
+        main(["view", str(run / "data"), "--run", str(run / "run"), "--save", str(page), "-q"])
 
     (use,) = open_run(run / "run").loader.usage()
     assert end.value.code == 0

@@ -118,7 +118,8 @@ def load_blocks(address: str, start: int, stop: int, size: int, digest: str) -> 
 @functools.lru_cache(maxsize=4096)
 def _read_blocks(address: str, start: int, stop: int, size: int) -> bytes | None:
     try:
-        return objects.get_part(address, start, stop, size, "", hashed=True)[0]
+        about = objects.ObjectStat(size, "", 0)
+        return objects.get_part(address, start, stop, about, hashed=True).data
     except StoreFailure as failure:
         if failure.kind == "missing":
             return None

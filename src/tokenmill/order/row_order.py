@@ -48,8 +48,8 @@ class RowPieces:
 
     @property
     def targets(self) -> tuple[np.ndarray, np.ndarray]:
-        """The targets of each piece on the axis, first and stop; its token, if it has only one."""
-        first = self.starts + (~self.begins & (self.lengths > 1))
+        """The targets of each piece on the axis: the first, and the token after the last."""
+        first = self.starts + ~self.begins  # its first token is a target after a begin token
         return first, self.starts + self.lengths - self.begins
 
     @functools.cached_property
@@ -76,15 +76,6 @@ class RowPieces:
         _, which = runs(self.firsts[rows], counts)
         firsts = np.concatenate([[0], np.cumsum(counts)])
         return RowPieces(firsts, *(each[which] for each in self._of_pieces))
-
-    def without(self, gone: np.ndarray) -> "RowPieces":
-        """The rows without some of their pieces; those after them in the row move up."""
-        stay = ~gone
-        lengths, row = self.lengths[stay], self.rows[stay]
-        firsts = np.searchsorted(row, np.arange(self.num_rows + 1))
-        columns = np.cumsum(lengths) - lengths
-        columns -= columns[firsts[:-1]][row]
-        return RowPieces(firsts, columns, self.starts[stay], lengths, self.begins[stay])
 
     @property
     def _of_pieces(self) -> tuple[np.ndarray, ...]:
@@ -191,32 +182,6 @@ class RowOrder(EqualEpochs):
         which, piece = runs(first, last - first + 1)
         rows = self.row_of(self.pieces.number_of(document[which], piece), epoch)
         return np.unique(self.positions_of(rows, epoch)) + epoch * self.samples_per_epoch
-
-    def pieces_of_documents(
-        self, start: np.ndarray, length: np.ndarray
-    ) -> tuple[np.ndarray, RowPieces]:
-        """The numbers of all pieces of these documents; and the pieces, each as if in a row.
-
-        Documents after the end of this axis, in data that has grown since, have none.
-        """
-        here = start < self.num_tokens
-        start, length = start[here], np.minimum(length[here], self.num_tokens - start[here])
-        document = find_documents(self.documents, start, length)
-        which, piece = runs(np.zeros_like(document), self.pieces.count_in(document))
-        number = self.pieces.number_of(document[which], piece)
-        starts, begins = self._places_of(document[which], piece)
-        lengths = self.pieces.length_of(number)
-        alone = RowPieces(
-            np.arange(len(number) + 1), np.zeros_like(number), starts, lengths, begins
-        )
-        return number, alone
-
-    def num_pieces(self, rows: np.ndarray) -> np.ndarray:
-        """How many pieces each row holds."""
-        recipes = self.recipes
-        of_recipe = np.add.reduceat(recipes.count, recipes.entry_starts[:-1])
-        count: np.ndarray = of_recipe[np.searchsorted(recipes.row_starts, rows, side="right") - 1]
-        return count
 
     # Which row is at a position
 

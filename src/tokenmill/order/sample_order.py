@@ -6,16 +6,17 @@ The tokens of a sample are a window, named by its first token, or pieces of docu
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tokenmill.base.suggest import one_of
-from tokenmill.edits.banned_tokens import Parts, row_by_row
-from tokenmill.edits.edited_source import EditedSource
+from tokenmill.edits.grown_source import GrownSource
 from tokenmill.edits.skips import Skips
+from tokenmill.edits.source_bans import SourceBans
+from tokenmill.edits.token_ranges import Parts, row_by_row
 from tokenmill.order.blocks import Blocks
 from tokenmill.order.document_pieces import DocumentsByLength
 from tokenmill.order.mixture_order import MixtureOrder, MixtureStage
@@ -55,8 +56,8 @@ class SampleOrder:
         self._augment = augment
         self.stages = None if stages is None else tuple(stages)
         self._arrangement = order
-        self._windows: list[SourceOrder | EditedSource] = []
-        self._rows: list[RowOrder | EditedSource] = []
+        self._windows: list[SourceOrder | GrownSource] = []
+        self._rows: list[RowOrder | GrownSource] = []
         seeds = [seed] if stages is None else [self.seed_of(i) for i in range(len(num_tokens))]
         for i, (n, source_seed) in enumerate(zip(num_tokens, seeds, strict=True)):
             if documents is None:
@@ -66,6 +67,8 @@ class SampleOrder:
                 self._rows.append(self.rows_of(documents[i], source_seed))
         self._mixture = None if stages is None else MixtureOrder(stages, seed=seed)
         self.skips = Skips()
+        self.bans: Mapping[int, SourceBans] = {}
+        """The bans of each source that has some."""
         self.end: int | None = None
         """The place where the order ends, if it does."""
 
@@ -91,12 +94,15 @@ class SampleOrder:
         stages: Sequence[MixtureStage] | None,
         skips: Skips,
         end: int | None,
+        bans: Mapping[int, SourceBans],
     ) -> "SampleOrder":
         """This order after edits; `to_json` and `fingerprint` stay those of the order before."""
         edited = copy.copy(self)
         edited._rows, edited._windows = (list(sources), []) if self._rows else ([], list(sources))
         edited._mixture = None if stages is None else MixtureOrder(stages, seed=self.seed)
-        edited.skips, edited.end = skips, end
+        edited.skips = skips
+        edited.end = end
+        edited.bans = bans
         return edited
 
     def with_former_blocks(self) -> "SampleOrder":
@@ -114,11 +120,11 @@ class SampleOrder:
         return other
 
     @property
-    def sources(self) -> Sequence[SourceOrder | RowOrder | EditedSource]:
+    def sources(self) -> Sequence[SourceOrder | RowOrder | GrownSource]:
         return self._rows or self._windows
 
     @property
-    def rows_of_sources(self) -> Sequence[RowOrder | EditedSource]:
+    def rows_of_sources(self) -> Sequence[RowOrder | GrownSource]:
         """The sources of an order of packed or single documents; of windows, none."""
         return self._rows
 
@@ -165,19 +171,16 @@ class SampleOrder:
     ) -> Parts | None:
         """The banned tokens among start .. start+length-1 in rows of these samples, row by row.
 
-        All are 1-D. None if no source was edited.
+        All are 1-D. None if no source has a ban.
         """
-        edited = [
-            (s, each) for s, each in enumerate(self.sources) if isinstance(each, EditedSource)
-        ]
-        if not edited:
+        if not self.bans:
             return None
-        if self._mixture is None:
-            return edited[0][1].banned_parts(index, starts, lengths)
-        lengths, found = np.broadcast_to(lengths, starts.shape), []
-        for s, each in edited:
+        found = []
+        lengths = np.broadcast_to(lengths, starts.shape)
+        for s, bans in self.bans.items():
             here = np.flatnonzero(source == s)
-            which, lows, highs = each.banned_parts(index[here], starts[here], lengths[here])
+            most = self.block_size + 1
+            which, lows, highs = bans.parts(index[here], starts[here], lengths[here], most)
             found.append((here[which], lows, highs))
         return row_by_row(found)
 
@@ -190,9 +193,9 @@ class SampleOrder:
         return epochs
 
     def samples_targeting(
-        self, source: int, where: tuple[Any, ...], epochs: Iterable[int]
+        self, source: int, tokens: tuple[int, int], where: tuple[Any, ...], epochs: Iterable[int]
     ) -> list[tuple[int, int]]:
-        """(epoch of the source, sample) of all samples with a target among some tokens.
+        """(epoch of the source, sample) of all samples that train on a token of start .. stop-1.
 
         `where` is (start, stop) on the axis for windows; for other rows it is what
         `RowOrder.samples_targeting` takes.
@@ -200,7 +203,10 @@ class SampleOrder:
         found = []
         targeting: Callable[..., np.ndarray] = self.sources[source].samples_targeting
         for epoch in epochs:
-            samples = self.samples_of(source, targeting(*where, epoch))
+            index = targeting(*where, epoch)
+            if source in self.bans:
+                index = index[self.bans[source].leave(self.sources[source], index, tokens)]
+            samples = self.samples_of(source, index)
             found += [(epoch, sample) for sample in samples.tolist() if sample >= 0]
         return found
 

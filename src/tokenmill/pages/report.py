@@ -1,4 +1,4 @@
-"""`tokenmill report`: one HTML file that needs nothing else, not even a network.
+"""`tokenmill view --save`: one HTML file that needs nothing else, not even a network.
 
 Style, script and plots are inside; the policy in its head allows exactly these (by their hash) and
 nothing from elsewhere. No clock and no path is in it: the same data gives the same bytes.
@@ -249,7 +249,7 @@ def _why_repeated(
         return
     shortest = settings.get("dedup_min_chars", 16)
     why = {
-        "none": "They were kept: nothing was compared when the dataset was made (--no_dedup).",
+        "none": "They were kept: nothing was compared when the dataset was made.",
         "lines": "They were kept: --dedup lines compares lines, not documents, and a line of "
         f"fewer than {shortest} characters is never a duplicate. These consist of such lines. "
         "--dedup documents drops them.",
