@@ -15,7 +15,7 @@ import tokenmill
 from tokenmill.base.address import split
 from tokenmill.errors import DownloadError, NotADatasetError
 from tokenmill.pages.report import report
-from tokenmill.stores import objects, store_client
+from tokenmill.stores import objects, store_requests
 
 NAMES = ["plain.txt", "folder/a b.txt", "folder/é 中.txt", "folder/50%25#1.txt", "folder2/x"]
 OTHERS = Path(__file__).parents[1] / "data"
@@ -273,7 +273,7 @@ def test_faults_in_each_store_give_right_tokens(
     on_disk, store, store_bucket, use_server, tmp_path, impatient, monkeypatch
 ):
     """Every fifth answer to a read is refused, cut, whole or has a flipped bit."""
-    monkeypatch.setattr(store_client, "RETRY", replace(store_client.RETRY, attempts=6))
+    monkeypatch.setattr(store_requests, "RETRY", replace(store_requests.RETRY, attempts=6))
     copy_to(on_disk, f"{store_bucket}/data")
     which, count = itertools.cycle(["503", "cut", "flip", "whole"]), itertools.count()
 
@@ -290,7 +290,7 @@ def test_faults_in_each_store_give_right_tokens(
 def test_commands_that_look_at_a_dataset_look_at_one_in_a_store(
     on_disk, bucket, tmp_path, monkeypatch, compress
 ):
-    """verify by sizes and byte by byte, doctor, report, show: what they find on the disk."""
+    """verify by sizes and byte by byte, report, show: what they find on the disk."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = on_disk
     if compress:

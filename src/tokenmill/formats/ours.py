@@ -300,11 +300,11 @@ def load_blocks(address: str, start: int, stop: int, size: int, digest: str) -> 
 
 @functools.lru_cache(maxsize=4096)
 def _read_blocks(address: str, start: int, stop: int, size: int) -> bytes | None:
-    from tokenmill.stores.objects import get_part
+    from tokenmill.stores.objects import ObjectStat, get_part
     from tokenmill.stores.store_requests import StoreFailure
 
     try:
-        return get_part(address, start, stop, size, "", hashed=True)[0]
+        return get_part(address, start, stop, ObjectStat(size, "", 0), hashed=True).data
     except StoreFailure as failure:
         if failure.kind == "missing":
             return None

@@ -1,4 +1,4 @@
-"""`tokenmill report`: one HTML file that needs nothing else, not even a network.
+"""`tokenmill view --save`: one HTML file that needs nothing else, not even a network.
 
 Style, script and plots are inside; the policy in its head allows exactly these (by their hash) and
 nothing from elsewhere. No clock and no path is in it: the same data gives the same bytes.

@@ -9,8 +9,3 @@ document_traps.py   missing-end-of-text, doubled-end-of-text, never-shuffled
 begin_tokens.py     missing-begin-token, doubled-begin-token
 overlap.py          train-val-overlap
 """
-
-from tokenmill.look.doctor.examine import examine
-from tokenmill.look.doctor.trap import Examination, Trap
-
-__all__ = ["Examination", "Trap", "examine"]

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tokenmill.look.doctor.trap import Trap
 from tokenmill.look.token_sample import SplitSample, percent
+from tokenmill.look.traps.trap import Trap
 
 NUM_DOCUMENTS = 200
 LEAST_DOCUMENTS = 8

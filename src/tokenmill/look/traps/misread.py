@@ -15,8 +15,8 @@ import numpy as np
 
 from tokenmill.formats.engine.detect import FILE_FORMATS
 from tokenmill.formats.engine.untrusted import LEAST_TOKENS, known_head, tokens_of_an_id
-from tokenmill.look.doctor.trap import Trap
 from tokenmill.look.token_sample import SplitSample, percent
+from tokenmill.look.traps.trap import Trap
 
 LARGEST_VOCABULARY = 1 << 20  # ids; the largest in use have a quarter of that
 NUM_BLOCKS = 16

@@ -1,7 +1,8 @@
-"""For each trap a bad file is made and the doctor names it; on good data it says nothing."""
+"""For each trap a bad file is made and `verify` names it; on good data it says nothing."""
 
 import doctest
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from look.build import ALL_FORMATS, EOT, joined
 from tokenmill.cli import main
 from tokenmill.errors import NotADatasetError
 from tokenmill.look import token_sample
-from tokenmill.look.doctor import examine, shard_files
+from tokenmill.look.traps import shard_files
+from tokenmill.look.traps.examine import examine
 
 
 def names(path, **settings) -> list[str]:
@@ -347,13 +349,16 @@ def test_ids_of_a_byte_tokenizer_called_gpt2_are_named(tmp_path):
 
 def run(*args: object) -> int:
     with pytest.raises(SystemExit) as stop:
-        main(["doctor", *map(str, args)])
+        main(["verify", *map(str, args)])
     return int(stop.value.code or 0)
 
 
-def test_the_command_prints_nothing_and_exits_0_on_good_data(tmp_path, docs, capsys):
+def test_the_command_finds_nothing_and_exits_0_on_good_data(tmp_path, docs, capsys):
     assert run(build.ours(tmp_path / "d", docs)) == 0
-    assert capsys.readouterr() == ("", "")
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(r".*: sound; compared sizes, looked at ([\d,]+) of \1 tokens\n", err)
 
 
 def test_the_command_prints_evidence_and_fix_and_exits_12_on_faults(tmp_path, docs, capsys):
@@ -371,7 +376,7 @@ def test_json_has_the_same(tmp_path, docs, capsys):
 
     assert run(path, "--dtype", "uint16", "--json") == 12
 
-    found = json.loads(capsys.readouterr().out)["findings"]
+    found = json.loads(capsys.readouterr().out)["traps"]
     assert found[0]["name"] == "wrong-dtype"
 
 

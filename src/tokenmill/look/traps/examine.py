@@ -13,7 +13,9 @@ from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, T
 from tokenmill.formats.engine.detect import TOKEN_SUFFIXES
 from tokenmill.formats.engine.held_out import is_named
 from tokenmill.formats.engine.untrusted import head, known_head, likely_dtype
-from tokenmill.look.doctor import (
+from tokenmill.look.inspect import open_splits
+from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample
+from tokenmill.look.traps import (
     begin_tokens,
     document_traps,
     misread,
@@ -21,9 +23,7 @@ from tokenmill.look.doctor import (
     shard_files,
     wrong_tokenizer,
 )
-from tokenmill.look.doctor.trap import Examination, Trap
-from tokenmill.look.inspect import open_splits
-from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample
+from tokenmill.look.traps.trap import Examination, Trap
 
 Check = Callable[[SplitSample], Iterator[Trap]]
 CONTENT: tuple[Check, ...] = (

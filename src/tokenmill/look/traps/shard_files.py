@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 import xxhash
 
-from tokenmill.look.doctor.trap import Trap
 from tokenmill.look.token_sample import SplitSample, percent
+from tokenmill.look.traps.trap import Trap
 
 LEAST_TAIL = 64  # tokens
 LEAST_HOLE = 1024

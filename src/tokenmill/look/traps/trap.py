@@ -37,5 +37,4 @@ class Examination:
         return any(trap.is_fault for trap in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON of `tokenmill doctor --json`."""
         return asdict(self)

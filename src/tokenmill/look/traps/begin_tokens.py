@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tokenmill.errors import TokenmillError
-from tokenmill.look.doctor.trap import Trap
 from tokenmill.look.token_sample import SplitSample, percent
+from tokenmill.look.traps.trap import Trap
 
 NUM_DOCUMENTS = 200
 LEAST_DOCUMENTS = 8
