@@ -37,7 +37,7 @@ def test_a_folder_gives_its_known_files_to_the_bottom_in_byte_order(tmp_path):
     )
     fill(tmp_path, {"photo.jpg": b"4", ".hidden.txt": b"5", ".git/x.txt": b"6"})
 
-    sources, passed_over = search(str(tmp_path))
+    sources, passed_over = search([str(tmp_path)])
 
     assert [s.name for s in sources] == [
         "Z.jsonl",

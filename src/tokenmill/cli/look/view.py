@@ -79,7 +79,7 @@ def _save(
 
 def _usage(run: str, path: str) -> "SourceUsage":
     """How a run has used the data at a path."""
-    from tokenmill.train.history.run_loader import open_run, source_at
+    from tokenmill.train.run_loader import open_run, source_at
 
     loader = open_run(Path(run), path).loader
     return loader.usage()[loader.names.index(source_at(loader, path))]

@@ -4,7 +4,6 @@ Its steps are those of the data, counted from 0 and of all ranks together: step 
 `--skip_steps 12` leaves out.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +14,8 @@ from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.train.config import TrainConfig, from_dict
-from tokenmill.train.history.run_folder import all_checkpoints, existing_latest, read_state
 from tokenmill.train.run_data import open_train
+from tokenmill.train.run_folder import all_checkpoints, existing_latest, read_state
 
 
 class Run(NamedTuple):
@@ -51,15 +50,7 @@ def open_run(run_dir: Path, path: str | None = None) -> Run:
         folder.name: read_state(folder)["loader"]["samples"] for folder in all_checkpoints(run_dir)
     }
     steps = {name: count // config.batch_size for name, count in samples.items()}
-    return Run(loader, steps, frozenset(left_out_of(state, config)))
-
-
-def left_out_of(state: Mapping[str, Any], config: TrainConfig) -> list[int]:
-    """The steps of the data that a run did not train on, up to a checkpoint."""
-    if "left_out" in state:
-        return list(state["left_out"])
-    end = state["loader"]["samples"] // config.batch_size
-    return sorted(step for step in config.skipped if step < end)
+    return Run(loader, steps, frozenset(state["left_out"]))
 
 
 def _open(config: TrainConfig, path: str | None) -> TokenDataset | Mixture:

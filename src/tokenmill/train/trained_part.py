@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from tokenmill.base.markup import Html, Plot, column_chart, join, tag
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.edits.usage import SourceUsage
-from tokenmill.train.history.edits_file import Entry
-from tokenmill.train.history.sources_plot import STYLE as SOURCES_STYLE
-from tokenmill.train.history.sources_plot import draw_sources
+from tokenmill.train.edit_words import words_of
+from tokenmill.train.sources_plot import STYLE as SOURCES_STYLE
+from tokenmill.train.sources_plot import draw_sources
 
 STRETCHES = 80  # of steps, in the picture of the sources; each of so many samples at least:
 STRETCH_SAMPLES = 128
@@ -20,17 +20,14 @@ STYLE = (
 )
 
 
-def trained_part(
-    loader: BatchLoader, usage: Sequence[SourceUsage], entries: Sequence[Entry]
-) -> Html:
-    """What a run has trained on up to the present step of its loader; `usage` is up to there."""
-    edits = [entry for entry in entries if "refused" not in entry]
-    at = [int(edit["at"]) // _samples_per_step(loader) for edit in edits]
+def trained_part(loader: BatchLoader, usage: Sequence[SourceUsage]) -> Html:
+    """Show what a run was trained on up to the present step of its loader, as `usage` is."""
+    at = [edit["at"] // _samples_per_step(loader) for edit in loader.edits]
     return join(
         tag("h2", "What it was trained on"),
         tag("figure", _picture(loader, at)) if loader.step else None,
         _sources(usage),
-        _edits(edits),
+        _edits(loader, at),
         tag("h2", "Use of the shards"),
         *(_shards(source) for source in usage),
     )
@@ -57,15 +54,14 @@ def _sources(usage: Sequence[SourceUsage]) -> Html:
     return _table(("source", "samples", "epochs"), rows, unbroken=("samples", "epochs"))
 
 
-def _edits(edits: Sequence[Entry]) -> Html | None:
-    if not edits:
+def _edits(loader: BatchLoader, at: Sequence[int]) -> Html | None:
+    if not at:
         return None
     rows = (
-        (f"{number}. {edit['changed']}", edit.get("note", ""), edit["taken"])
-        for number, edit in enumerate(edits, 1)
+        (f"{number}. {words_of(edit, step)}", edit.get("note", ""))
+        for number, (edit, step) in enumerate(zip(loader.edits, at, strict=True), 1)
     )
-    table = _table(("what changed", "note", "taken"), rows, unbroken=("taken",))
-    return join(tag("h2", "Edits"), table)
+    return join(tag("h2", "Edits"), _table(("what changed", "note"), rows))
 
 
 def _shards(source: SourceUsage) -> Html:
@@ -84,8 +80,10 @@ def _shards(source: SourceUsage) -> Html:
     return tag("figure", tag("figcaption", words), chart)
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]], *, unbroken: Sequence[str]) -> Html:
-    """A table; columns that are `unbroken` are numbers and times, at the right."""
+def _table(
+    names: Sequence[str], rows: Iterable[Sequence[str]], *, unbroken: Sequence[str] = ()
+) -> Html:
+    """A table; columns that are `unbroken` are numbers, at the right."""
     classes = ["n" if name in unbroken else None for name in names]
 
     def line(kind: str, cells: Sequence[str]) -> Html:

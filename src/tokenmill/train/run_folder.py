@@ -12,7 +12,7 @@ from tokenmill.errors import FormatError, NotADatasetError
 
 
 def latest(run_dir: Path) -> Path | None:
-    """The newest complete checkpoint of a run, or None."""
+    """Return the newest complete checkpoint of a run, or None."""
     pointer = run_dir / "checkpoints" / "latest"
     if not pointer.exists():
         return None
@@ -26,7 +26,7 @@ def latest(run_dir: Path) -> Path | None:
 
 
 def existing_latest(run_dir: Path) -> Path:
-    """The same; that there is none is an error."""
+    """Return the newest complete checkpoint; it is an error if there is none."""
     folder = latest(run_dir)
     if folder is None:
         raise NotADatasetError(
@@ -48,17 +48,9 @@ def read_state(folder: Path) -> dict[str, Any]:
         return _State(parse_object(path.read_bytes(), str(path)))
     except FileNotFoundError:
         raise FormatError(
-            f"{folder}, named by {folder.parent}/latest, is no checkpoint: it has no state.json",
+            f"{folder}, named by {folder.parent}/latest, is not a checkpoint: it has no state.json",
             hint=f"write the name of another checkpoint in {folder.parent} into it",
         ) from None
-
-
-def requests_taken(state: dict[str, Any]) -> int:
-    """How many requests for edits a run had taken at a checkpoint."""
-    taken = state.get("edit_requests", 0)
-    if type(taken) is not int or taken < 0:
-        raise FormatError(f"the state.json of this checkpoint has edit_requests {taken!r:.40}")
-    return taken
 
 
 class _State(dict[str, Any]):
