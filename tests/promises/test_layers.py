@@ -22,9 +22,9 @@ MAY_IMPORT = {
     "edits": {"order", "batches", "dataset", "reading"},
     "batches": {"order", "edits", "augment", "dataset", "reading"},
     "augment": {"order", "batches", "dataset"},
-    "torch": {"compat", "batches", "edits", "dataset", "tokens", "reading"},
-    "compat": {"torch", "batches", "dataset", "tokens", "reading"},
-    "train": {"torch", "edits", "augment", "batches", "dataset", "tokens"},
+    "torch": {"batches", "edits"},
+    "compat": {"torch", "dataset", "tokens", "hub"},
+    "train": {"torch", "compat", "edits", "augment", "batches", "dataset", "tokens"},
     "executors": set(),
     # A dataset may be the input of a preparation: from_tokens/.
     "preparation": {"stores", "text", "tokens", "shards", "executors", "formats", "dataset"},

@@ -5,19 +5,19 @@ other's. The module is built on the one that was imported before this one; on `l
 were imported, or neither.
 
 The training loader keeps its own position, and Lightning stores it in every checkpoint (under
-`combined_loader`): a run stopped in mid-epoch resumes with the next window. The position is kept
-there and not in the data module as well, where it would be restored twice.
+`combined_loader`): a run stopped in mid-epoch resumes with the next window.
 """
 
+import functools
 import importlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.compat import create_dataloaders
+from tokenmill.compat.local_files import create_dataloaders
 from tokenmill.errors import MissingExtraError
-from tokenmill.torch import StatefulTokenLoader
+from tokenmill.torch import TokenDataLoader
 
 if TYPE_CHECKING:
     _Base = Any
@@ -31,7 +31,7 @@ else:
                 return importlib.import_module(home).LightningDataModule
             except ImportError:
                 continue
-        raise MissingExtraError("tokenmill.torch.lightning", package="lightning", extra="lightning")
+        raise MissingExtraError("LocalDataModule", package="lightning", extra="lightning")
 
     _Base = _base_class()
 
@@ -39,9 +39,8 @@ else:
 class LocalDataModule(_Base):  # type: ignore[misc]
     """Loaders for `Trainer.fit(model, datamodule=...)`; batches are {"input_ids", "labels"}.
 
-    labels[t] is the token after input_ids[t]. Each rank reads its own rows, found when Lightning
-    has started its processes; `use_distributed_sampler` does not touch these loaders. The arguments
-    are those of `tokenmill.compat.create_dataloaders`; `batch_size` is the rows of one rank.
+    The arguments are those of `tokenmill.compat.create_dataloaders`, which it calls when Lightning
+    has started its processes: each rank finds and reads its own rows.
     """
 
     @takes_keywords_of(create_dataloaders)
@@ -57,32 +56,30 @@ class LocalDataModule(_Base):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         super().__init__()
-        self.settings: dict[str, Any] = {
-            "train_data_path": train_data_path,
-            "val_data_path": val_data_path,
-            "batch_size": batch_size,
-            "max_length": max_length,
-            "num_workers": num_workers,
-            "prefetch_factor": prefetch_factor,
-            "seed": seed,
+        self._open = functools.partial(
+            create_dataloaders,
+            train_data_path,
+            val_data_path,
+            batch_size,
+            max_length,
+            num_workers,
+            prefetch_factor,
+            seed,
             **options,
-        }
-        self._loaders: tuple[StatefulTokenLoader, StatefulTokenLoader] | None = None
+        )
+
+    @functools.cached_property
+    def _loaders(self) -> tuple[TokenDataLoader, TokenDataLoader]:
+        return self._open()
 
     def setup(self, stage: str | None = None) -> None:
         """Open both files, on every process."""
-        if self._loaders is None:
-            self._loaders = create_dataloaders(**self.settings)
+        _ = self._loaders
 
-    def train_dataloader(self) -> StatefulTokenLoader:
-        """One epoch a pass, each in an order of its own."""
-        return self._both()[0]
+    def train_dataloader(self) -> TokenDataLoader:
+        """The training file: one epoch per pass, each in its own order."""
+        return self._loaders[0]
 
-    def val_dataloader(self) -> StatefulTokenLoader:
+    def val_dataloader(self) -> TokenDataLoader:
         """The validation file in order, from its beginning."""
-        return self._both()[1]
-
-    def _both(self) -> tuple[StatefulTokenLoader, StatefulTokenLoader]:
-        self.setup()
-        assert self._loaders is not None
-        return self._loaders
+        return self._loaders[1]

@@ -10,9 +10,8 @@ import torch
 
 lightning = pytest.importorskip("lightning.pytorch")
 
-from tokenmill.compat import create_dataloaders  # noqa: E402
+from tokenmill.compat import LocalDataModule, create_dataloaders  # noqa: E402 - after Lightning
 from tokenmill.torch import TorchLoader  # noqa: E402
-from tokenmill.torch.lightning import LocalDataModule  # noqa: E402 - after Lightning, as users do
 
 SHAPE = {"batch_size": 4, "max_length": 16, "seed": 9}
 
@@ -113,7 +112,7 @@ def test_the_module_is_built_on_the_lightning_that_was_imported(monkeypatch):
     """A fresh copy of our module, in a process where only the other package is imported."""
     other = pytest.importorskip("pytorch_lightning")
     monkeypatch.delitem(sys.modules, "lightning.pytorch")
-    found = importlib.util.find_spec("tokenmill.torch.lightning")
+    found = importlib.util.find_spec("tokenmill.compat.local_data_module")
     fresh = importlib.util.module_from_spec(found)
 
     found.loader.exec_module(fresh)
