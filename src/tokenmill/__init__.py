@@ -27,8 +27,8 @@ files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py
  conversion/     from any format to any other
  executors/      where tasks run: local processes, Ray, numbered jobs; know only tasks
  hub/            shards from and to the Hugging Face hub
- look/           what a dataset holds and what is wrong with it: inspect, show, doctor
- pages/          the same for a browser: report, view
+ look/           what a dataset holds and what is wrong with it: inspect, show, verify
+ pages/          the same for a browser: view
  cli/            one file a command, loaded when called, no logic of its own
 """
 

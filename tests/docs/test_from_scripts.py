@@ -35,7 +35,7 @@ def test_every_file_and_class_has_a_place(name):
 
 @pytest.mark.parametrize("program", FLAGS)
 def test_every_flag_has_a_place_and_exists(program):
-    flags = command.get_command(None, program).params
+    flags = command.get_command(None, program).main_command.params
     known = {name for flag in flags for name in [*flag.opts, *flag.secondary_opts]}
 
     for flag in FLAGS[program].split():
