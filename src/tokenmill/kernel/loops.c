@@ -14,6 +14,9 @@ static PyMethodDef METHODS[] = {
     {"drop_tokens", drop_tokens, METH_VARARGS, NULL},
     {"fill_in_the_middle", fill_in_the_middle, METH_VARARGS, NULL},
     {"next_tokens", next_tokens, METH_VARARGS, NULL},
+    {"permute", permute, METH_VARARGS, NULL},
+    {"expand_rows", expand_rows, METH_VARARGS, NULL},
+    {"locate_pieces", locate_pieces, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

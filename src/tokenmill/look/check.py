@@ -22,13 +22,12 @@ from tokenmill.errors import (
     NotADatasetError,
     TruncatedShardError,
 )
-from tokenmill.formats.ours import is_ours
 from tokenmill.hub.remote_files import OUR_FOLDER
 from tokenmill.look.token_sample import BUDGET, spread
 from tokenmill.look.traps.examine import examine
 from tokenmill.look.traps.trap import Examination, Trap
 from tokenmill.shards.entries import STATE_FILE_NAME
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, has_manifest
 from tokenmill.shards.verify import Finding, share_of
 from tokenmill.shards.verify import verify as verify_ours
 
@@ -88,7 +87,7 @@ def verify(
     """
     if full and subset is not None:
         raise ValueError("full reads everything and subset a part; give one of them")
-    if is_ours(path):
+    if has_manifest(path):
         check = _check_ours(path, full, subset, progress)
         return check if check.damaged else _with_traps(check, examine(path, budget=sample))
     examined = examine(path, budget=sample, **open_options)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmill.order.document_pieces import DocumentPieces, DocumentsByLength, find_documents
-from tokenmill.order.permutation import NUM_ROUNDS, mix, permute_each, round_keys
+from tokenmill.order.permutation import mix, permute_each, round_keys
 from tokenmill.order.recipes import Recipes, one_each, pack
 from tokenmill.order.simple_orders import Arrangement, Sequential
 from tokenmill.order.source_order import EqualEpochs
@@ -213,25 +213,11 @@ class RowOrder(EqualEpochs):
     # What is in a row
 
     def _pieces_of(self, rows: np.ndarray, epoch: int) -> RowPieces:
-        recipes, pieces = self.recipes, self.pieces
-        recipe = np.searchsorted(recipes.row_starts, rows, side="right") - 1
-        num_entries = np.diff(recipes.entry_starts)[recipe]
-        row, entry = runs(recipes.entry_starts[recipe], num_entries)
-        of_entry, nth = runs(np.zeros(len(entry), np.int64), recipes.count[entry])
-        entry, row = entry[of_entry], row[of_entry]
-
-        length = recipes.length[entry]
-        within = rows[row] - recipes.row_starts[recipe[row]]
-        number = recipes.first[entry] + within * recipes.count[entry] + nth
-        document, piece = pieces.locate(
-            pieces.first_of[length] + self._permute(number, length, epoch)
-        )
-        start, begins = self._places_of(document, piece)
-        firsts = np.searchsorted(row, np.arange(len(rows) + 1))
-        ends = np.cumsum(length)
-        columns = ends - length
-        columns -= columns[firsts[:-1]][row]
-        return RowPieces(firsts, columns, start, length, begins)
+        pieces = self.recipes.expand(rows)
+        nth = self._permute(pieces.number, pieces.length, epoch)
+        start, begins = self._places_of(*self.pieces.find(pieces.length, nth))
+        firsts = np.searchsorted(pieces.row, np.arange(len(rows) + 1))
+        return RowPieces(firsts, pieces.column, start, pieces.length, begins)
 
     def _places_of(self, document: np.ndarray, piece: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The first token of each piece, and whether a begin token is put in before it."""
@@ -268,14 +254,14 @@ class RowOrder(EqualEpochs):
         if isinstance(self.arrangement, Sequential):
             return number
         keys = _keys_of_lengths(self.seed, epoch, self.pieces.capacity)
-        return permute_each(number, self.pieces.count_of[length], keys[:, length], inverse=inverse)
+        return permute_each(number, length, self.pieces.count_of, keys, inverse=inverse)
 
 
 @functools.lru_cache(maxsize=4)
 def _keys_of_lengths(seed: int, epoch: int, capacity: int) -> np.ndarray:
-    """The keys of the permutation of every length, 0 to `capacity`: (rounds, capacity + 1)."""
-    keys = round_keys(seed, epoch, _KEYS_OF_PIECES).reshape(NUM_ROUNDS, 1)
-    return mix(keys + np.arange(capacity + 1, dtype=np.uint64))
+    """(capacity + 1, rounds): the keys of the permutation of every length, from 0."""
+    lengths = np.arange(capacity + 1, dtype=np.uint64)
+    return mix(round_keys(seed, epoch, _KEYS_OF_PIECES) + lengths[:, None])
 
 
 def runs(starts: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,9 +10,10 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
-from tokenmill.formats.engine.detect import TOKEN_SUFFIXES
-from tokenmill.formats.engine.held_out import is_named
-from tokenmill.formats.engine.untrusted import head, known_head, likely_dtype
+from tokenmill.formats.held_out import is_named
+from tokenmill.formats.not_tokens import known_head, likely_dtype
+from tokenmill.formats.registry import TOKEN_SUFFIXES
+from tokenmill.formats.untrusted import head
 from tokenmill.look.inspect import open_splits
 from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample
 from tokenmill.look.traps import (

@@ -13,8 +13,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tokenmill.formats.engine.detect import FILE_FORMATS
-from tokenmill.formats.engine.untrusted import LEAST_TOKENS, known_head, tokens_of_an_id
+from tokenmill.formats.not_tokens import (
+    HEADER_MARKS,
+    LEAST_TOKENS,
+    header_bytes,
+    known_head,
+    tokens_per_id,
+)
 from tokenmill.look.token_sample import SplitSample, percent
 from tokenmill.look.traps.trap import Trap
 
@@ -50,8 +55,7 @@ def _headers(sample: SplitSample) -> Iterator[Trap]:
 
 def header_trap(where: str, first_bytes: bytes, itemsize: int, what: str) -> Trap:
     """The trap of a header with these first bytes."""
-    lengths = (format.header_bytes(first_bytes) for format in FILE_FORMATS.values())
-    length = next((length for length in lengths if length is not None), None)
+    length = header_bytes(first_bytes)
     bogus = "a header" if length is None else f"{length // itemsize:,} bogus tokens"
     first = np.frombuffer(first_bytes[: 6 * itemsize], f"<u{itemsize}").tolist()
     evidence = f"the header of a {what} file is where tokens should be: {bogus}, {first} ..."
@@ -67,10 +71,9 @@ def _in_the_middle(sample: SplitSample) -> Iterator[tuple[int, bytes]]:
     itemsize = sample.data.dtype.itemsize
     if itemsize not in (2, 4):
         return
-    marks = [mark for format in FILE_FORMATS.values() for mark in format.header_marks]
     for block in sample.blocks:
         raw = block.ids.tobytes()
-        for mark in marks:
+        for mark in HEADER_MARKS:
             for hit in re.finditer(re.escape(mark), raw):
                 if hit.start() % itemsize == 0:
                     first_bytes = raw[hit.start() : hit.start() + 64 * itemsize]
@@ -100,7 +103,7 @@ def _look(ids: np.ndarray, sample: SplitSample) -> Trap | None:
         evidence = f"{share} of the ids are negative, down to {int(ids.min())}"
         fix = f'read them as unsigned: dtype="uint{8 * itemsize}"'
         return Trap("wrong-dtype", where, evidence, fix)
-    if (group := tokens_of_an_id(ids)) > 1:
+    if (group := tokens_per_id(ids)) > 1:
         evidence = (
             f"{group - 1} of every {group} tokens are almost always below 16: "
             f"{ids[:8].tolist()} ..."

@@ -23,14 +23,12 @@ import xxhash
 
 from tokenmill.base.address import WRITABLE, is_remote, split
 from tokenmill.base.atomic import write_atomically
-from tokenmill.base.hashing import regular
 from tokenmill.errors import NotADatasetError, TokenmillError
+from tokenmill.formats.untrusted import HEAD_BYTES
 from tokenmill.reading.cached_file import CachedFile
 from tokenmill.reading.shard_cache import ShardCache
 from tokenmill.reading.token_file import TokenFile
 
-HEAD_BYTES = 128 << 10
-"""What is fetched of each object when it is first looked at; smaller ones are fetched whole."""
 MARK = ".objects.json"
 UNUSED = 7 * 86400.0
 """Seconds after which a mirror that nobody opened is removed."""
@@ -96,23 +94,21 @@ def make_mirror(addresses: Sequence[str], cache: ShardCache) -> Mirror:
     return mirror
 
 
-def open_whole(path: Path) -> BinaryIO:
-    """A file with all its bytes, also where `path` is in a mirror."""
-    if (found := object_at(path)) is None:
-        return open(path, "rb", buffering=0, opener=regular)
-    wanted, cache = found
-    if wanted.size <= HEAD_BYTES:
+def open_object(path: Path) -> BinaryIO:
+    """Open the object that a file of a mirror shows, with all its bytes."""
+    file, cache = object_at(path)
+    if file.size <= HEAD_BYTES:
         return path.open("rb", buffering=0)
-    return os.fdopen(cache.open(wanted), "rb", buffering=0)
+    return os.fdopen(cache.open(file), "rb", buffering=0)
 
 
-def object_at(path: Path) -> tuple[CachedFile, ShardCache] | None:
-    """The object that a file of a mirror shows, and the cache for it; None for other files."""
-    if (found := _NAME.fullmatch(str(path))) is None:
-        return None
-    mirror = _load(found[1])
-    size, etag = mirror.objects[found[2]]
-    return CachedFile(f"{mirror.bucket}/{found[2]}", size, "", etag), mirror.cache
+def object_at(path: Path) -> tuple[CachedFile, ShardCache]:
+    """Return the object that a file of a mirror shows, and the cache for it."""
+    name = _NAME.fullmatch(str(path))
+    assert name is not None, path
+    mirror = _load(name[1])
+    size, etag = mirror.objects[name[2]]
+    return CachedFile(f"{mirror.bucket}/{name[2]}", size, "", etag), mirror.cache
 
 
 @functools.lru_cache(maxsize=8)

@@ -12,14 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import orjson
 
 from tokenmill.base.atomic import sync_open_file
-from tokenmill.errors import FormatError
-
-MAX_SHARD_BYTES = (1 << 32) - (1 << 20)
-INDEX = "index.json"  # of MDS and litdata
-OUR_KEY = "tokenmill"  # in that index, when we wrote it
 
 
 @dataclass(frozen=True)
@@ -154,96 +148,8 @@ class RollingWriter(Writer):
         self.number += 1
 
 
-class SampleWriter(Writer):
-    """Whole documents, gathered in memory until they fill a shard: for MDS and litdata.
-
-    Both have a table of offsets before the samples, in u32 and in bytes. So a shard stays below
-    4 GiB, and a document that is larger by itself cannot be written.
-    """
-
-    folder_per_split = True
-
-    def __init__(self, folder: Path, target: WriteTarget) -> None:
-        super().__init__(folder, target)
-        self.entries: list[dict[str, Any]] = []
-        """What the index says about each shard."""
-        self._begun: list[np.ndarray] = []
-        self._documents: list[np.ndarray] = []
-
-    @abstractmethod
-    def write_shard(self, number: int, documents: list[np.ndarray]) -> dict[str, Any]:
-        """Write these documents as one shard; its entry in the index."""
-
-    @abstractmethod
-    def index(self) -> dict[str, Any]:
-        """What names all shards, as JSON."""
-
-    def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
-        start = 0
-        for end in ends.tolist():
-            parts = [*self._begun, tokens[start:end]]
-            document = np.concatenate(parts) if len(parts) > 1 else parts[0]
-            self._begun = []
-            if document.nbytes > MAX_SHARD_BYTES:
-                raise FormatError(
-                    f"a document of {len(document):,} tokens is larger than a shard can be (4 GiB)",
-                    hint="convert to another format, or cut this document",
-                )
-            if self._documents and self._filled + len(document) > self.target.tokens_per_shard:
-                self._flush()
-            self._documents.append(document)
-            self._filled += len(document)
-            start = end
-        if start < len(tokens):
-            self._begun.append(tokens[start:])
-
-    def discard(self) -> None:
-        self._documents = []
-
-    def close(self) -> int:
-        assert not self._begun, "a document without an end"
-        if self._documents:
-            self._flush()
-        index = {**self.index(), OUR_KEY: {"samples": "documents"}}
-        write_file(self.folder / INDEX, orjson.dumps(index))
-        return len(self.entries)
-
-    def _flush(self) -> None:
-        self.entries.append(self.write_shard(len(self.entries), self._documents))
-        self._documents = []
-        self._filled = 0
-
-
-def offset_table(sizes: list[int], before: int = 0) -> bytes:
-    """u32 number of samples, then u32 where each begins, and where the last ends, in bytes.
-
-    `before` is how many bytes come between this table and the first sample.
-    """
-    start = 4 * (len(sizes) + 2) + before
-    offsets = np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))]) + start
-    return np.concatenate([[len(sizes)], offsets]).astype("<u4").tobytes()
-
-
 def write_file(path: Path, data: bytes) -> None:
     """A whole file, on disk."""
     with path.open("xb") as file:
         file.write(data)
         sync_open_file(file)
-
-
-def fitting(tokens: np.ndarray, dtype: np.dtype[Any], position: int) -> np.ndarray:
-    """The same ids in another type; one that does not fit is refused."""
-    if len(tokens) == 0 or np.can_cast(tokens.dtype, dtype, casting="safe"):
-        return tokens.astype(dtype, copy=False)
-    limits = np.iinfo(dtype)
-    low, high = int(tokens.min()), int(tokens.max())
-    if low < limits.min or high > limits.max:
-        bad = high if high > limits.max else low
-        at = position + int(np.argmax(tokens == bad))
-        raise FormatError(
-            f"token id {bad} at position {at:,} does not fit into {dtype.name}",
-            hint=f'pass to_dtype="{"uint32" if bad >= 0 else "int32"}"; files will be larger'
-            if dtype.itemsize < 4
-            else "this is no token id: the source is damaged or was opened with a wrong dtype",
-        )
-    return tokens.astype(dtype)
