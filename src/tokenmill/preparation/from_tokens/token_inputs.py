@@ -82,10 +82,8 @@ def cut_into_documents(sources: Sequence[Source], unit_bytes: int) -> list[Unit]
     return units
 
 
-def read_documents(
-    source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int
-) -> Iterator[Chunk]:
-    """The texts of some documents, in chunks of about `chunk_bytes`."""
+def read_documents(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
+    """The texts of some documents, in chunks of about `rules.chunk_bytes`."""
     data = _open_split(source.path, source.name)
     if (data.num_tokens * data.dtype.itemsize, _stamp(data)) != (source.size, source.mtime_ns):
         raise PrepareError(
@@ -97,7 +95,7 @@ def read_documents(
     ends = data.document_ends(start, stop)
     if not len(ends) or ends[-1] < stop:
         ends = np.append(ends, stop)  # the last document has no end of its own
-    most, reader = max(1, chunk_bytes // _BYTES_PER_TOKEN), RowReader(source, rules)
+    most, reader = max(1, rules.chunk_bytes // _BYTES_PER_TOKEN), RowReader(source, rules)
     document = unit.start
     while len(ends):
         count = max(1, int(ends.searchsorted(start + most, side="right")))

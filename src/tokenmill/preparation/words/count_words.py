@@ -14,8 +14,7 @@ import numpy as np
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stage_table import Preparation, Stage
 from tokenmill.preparation.stages.decide import DROPPED, Decision, decisions_on
-from tokenmill.preparation.stages.encoded import read_part
-from tokenmill.preparation.stages.join import load_joined
+from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.words.word_runs import CountedWords, add_up
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
@@ -36,7 +35,7 @@ WordFile = tuple[Path, int]
 @leaves_receipt(lambda _, group, *__: ("words", str(group)))
 def count_words(out_dir: str, group: int, size: int, decision: Decision) -> Receipt:
     """Task: leave the words of a group of so many parts, in one run or several."""
-    plan, parts = load_plan(out_dir), load_joined(out_dir).parts
+    plan, parts = load_plan(out_dir), load_parts(out_dir)
     runs, facts = list[Run](), dict.fromkeys(FACTS, 0)
 
     def write_run(words: dict[bytes, int]) -> None:
@@ -69,7 +68,7 @@ def add_words(out_dir: str, partition: int, num_partitions: int, runs: list[Run]
 
 def count_all_words(this: Preparation) -> tuple[list[WordFile], dict[str, int]]:
     """Run both stages: files of all words, each word once; how much text they are from."""
-    workspace, num_parts = this.plan.workspace, len(load_joined(this.out_dir).parts)
+    workspace, num_parts = this.plan.workspace, len(load_parts(this.out_dir))
     decision = Decision(by_hash=False, documents=this.documents)
     size = max(1, min(MOST_PARTS_PER_GROUP, num_parts // GROUPS))
     groups = this.run_tasks(WORDS, -(-num_parts // size), (size, decision))
@@ -88,18 +87,30 @@ ADD_WORDS = Stage("add-words", add_words, "million words")
 
 def _kept_text(plan: Plan, part: int, decision: Decision) -> Iterator[np.ndarray[Any, Any]]:
     """The documents of a part that are kept, some at a time, as bytes with END after each."""
-    where = load_joined(plan.workspace.out_dir).parts[part]
-    lengths = read_part(plan, where, "rows")["length"].astype(np.int64)
+    described = load_parts(plan.workspace.out_dir)[part]
     kept = decisions_on(plan, part, decision) != DROPPED
-    tokens, ends = read_part(plan, where, "tokens"), np.cumsum(lengths)
-    first, start = 0, 0
+    if len(described.files) > 1:  # one long document, in files that end where it may be cut
+        for ids in described.token_arrays(plan) if kept[0] else ():
+            yield _as_text(plan, ids)
+        return
+    (tokens,) = described.token_arrays(plan)
+    lengths = described.rows(plan)["length"].astype(np.int64)
+    ends = np.cumsum(lengths)
+    first = 0
+    start = 0
     while first < len(lengths):
         last = max(first + 1, int(np.searchsorted(ends, start + DOCUMENTS_AT_ONCE, "right")))
         stop = int(ends[last - 1])
         ids = tokens[start:stop]
         if not kept[first:last].all():
             ids = ids[np.repeat(kept[first:last], lengths[first:last])]
-        text = ids.astype(np.uint8)
-        text[ids == plan.tokenizer.end_of_text_id] = END
-        yield text
-        first, start = last, stop
+        yield _as_text(plan, ids)
+        first = last
+        start = stop
+
+
+def _as_text(plan: Plan, ids: np.ndarray) -> np.ndarray[Any, Any]:
+    """Ids of the tokenizer `bytes` as bytes, with END for end-of-text."""
+    text = ids.astype(np.uint8)
+    text[ids == plan.tokenizer.end_of_text_id] = END
+    return text
