@@ -132,6 +132,7 @@ def with_lists(page: str, profiles: Profiles) -> str:
 
 
 def table(profiles: Profiles) -> str:
+    """Files and functions of each part, a line each."""
     rows = [
         f"{name:<12} {len(profile.files()):>4} files {len(profile.functions()):>4} functions"
         for name, profile in vars(profiles).items()
@@ -140,6 +141,7 @@ def table(profiles: Profiles) -> str:
 
 
 def main() -> None:
+    """Write the lists, or print the counts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--table", action="store_true", help="print counts, write nothing")
     arguments = parser.parse_args()
