@@ -94,7 +94,7 @@ class PlainSource:
         while not self.left:
             self.epoch += 1
             self.lengths, self.grown = self.grown or self.lengths, None
-            self.left = self.allowed(rows_of_epoch(self.how, self.lengths, self.seed, self.epoch))
+            self.left = rows_of_epoch(self.how, self.lengths, self.seed, self.epoch)
         columns, losses = [], []
         for piece in self.left.pop(0):
             losses += [False] + [token not in self.banned for token in piece[1:]]
@@ -102,28 +102,11 @@ class PlainSource:
         padding = self.how.block_size + 1 - len(columns)
         return self.epoch, columns + [PADDING] * padding, losses[1:] + [False] * padding
 
-    def allowed(self, rows):
-        """Without pieces of which all targets are banned, and rows that have nothing else."""
-        left = [[piece for piece in row if not self.is_banned(piece)] for row in rows]
-        return [row for row in left if row]
-
-    def is_banned(self, piece):
-        """A document of one token, which is no target, is banned by this token."""
-        return self.banned.issuperset(piece[1:] or piece)
-
     def ban(self, tokens):
+        """Rows stay as they are; the first token of the axis is never a target."""
         self.banned |= set(tokens)
-        self.left = self.allowed(self.left)
-        if not self.allowed(self.possible_rows()):
+        if self.banned.issuperset(range(1, sum(self.grown or self.lengths))):
             raise RefusedError("nothing is left")
-
-    def possible_rows(self):
-        """Rows of which one must be left."""
-        lengths = self.grown or self.lengths
-        if self.how.phase:  # a window may begin anywhere
-            size = self.how.block_size
-            return [[list(range(s, s + size + 1))] for s in range(sum(lengths) - size)]
-        return rows_of_epoch(self.how, lengths, self.seed, self.epoch + 1)
 
     def epochs_had(self):
         return self.epoch + (not self.left)
@@ -249,7 +232,6 @@ class PlainRun:
             case Ban(source=name) as ban:
                 source = self.source_of(name)
                 source.ban(tokens_of(ban, source.grown or source.lengths))
-                self.look_at_caps()
             case Grown(name, lengths):
                 self.source_of(name).grown = lengths
 

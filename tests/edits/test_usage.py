@@ -10,6 +10,7 @@ from batches.numbered import numbered
 import tokenmill
 from tokenmill import Add, Ban, BatchLoader, Mixture, Reweight, Skip
 from tokenmill.edits import usage
+from tokenmill.edits.source_bans import SourceBans
 from tokenmill.order.blocks import Blocks
 
 BLOCK = 6
@@ -195,7 +196,7 @@ def test_whole_epochs_of_a_trillion_tokens_are_not_enumerated(monkeypatch):
     edges = np.arange(0, 10**12 + 1, 10**10)
     monkeypatch.setattr(usage, "MOST_SAMPLES", 1 << 10)
 
-    (all_of_it,) = usage._stretches(source)
+    (all_of_it,) = usage._stretches(source, SourceBans())
     num_samples = 5 * windows.count + 10_000
     found = np.diff(usage._targets_before(edges, all_of_it, 0, num_samples))
 

@@ -65,6 +65,12 @@ def test_the_version_says_that_loops_are_compiled(tmp_path):
     )
 
 
+def test_a_variable_selects_the_twins(tmp_path):
+    assert "without compiled loops" in run(
+        sys.executable, "-m", "tokenmill", "--version", cwd=tmp_path, TOKENMILL_NO_KERNEL="1"
+    )
+
+
 @needs_loops
 @pytest.mark.parametrize(
     ("function", "arguments"),

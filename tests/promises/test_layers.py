@@ -40,7 +40,7 @@ MAY_IMPORT = {
         "edits",
         "hub",
     },
-    "pages": {"look", "reading", "shards", "formats", "dataset", "batches", "order"},
+    "pages": {"look", "edits", "reading", "shards", "formats", "dataset", "batches", "order"},
 }
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
 

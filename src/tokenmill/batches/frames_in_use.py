@@ -7,7 +7,7 @@ folder; and so are those of groups that would take more than `MOST_FRAMES`.
 """
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.edits.edited_source import EditedSource, plain_order
+from tokenmill.edits.grown_source import GrownSource, plain_order
 from tokenmill.order.blocks import Blocks, ShardBlocks
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.simple_orders import Sequential
@@ -35,7 +35,7 @@ def frames_in_use(order: SourceOrder, item_size: int) -> int | None:
 
 
 def frame_runs_of(
-    data: TokenDataset, source: SourceOrder | RowOrder | EditedSource
+    data: TokenDataset, source: SourceOrder | RowOrder | GrownSource
 ) -> FrameRuns | None:
     """The frames of a compressed dataset, if this order is read from them."""
     order = plain_order(source)
@@ -48,7 +48,7 @@ def frame_runs_of(
     return data.frame_runs(count)
 
 
-def spread_of(source: SourceOrder | RowOrder | EditedSource) -> Spread:
+def spread_of(source: SourceOrder | RowOrder | GrownSource) -> Spread:
     """How an order reads the files of a dataset, for those that are in a store."""
     order = plain_order(source)
     arrangement = None if isinstance(order, RowOrder) else order.arrangement

@@ -323,7 +323,7 @@ class BatchLoader:
             epochs = self.passes.epochs_of(number, self._pass, self.epoch)
         where = tokens_to_find(self.datasets[number], self._order, tokens)
         share, num_steps = self._maker.share, self._num_steps()
-        return visits_of(self._order, share, number, where, epochs, num_steps)
+        return visits_of(self._order, share, number, tokens, where, epochs, num_steps)
 
     def windows(self, num_samples: int | None = None) -> WindowSource:
         """The samples in order as a sequence: for Grain, JAX and map-style torch datasets.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.edits.edited_source import plain_order
+from tokenmill.edits.grown_source import plain_order
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.source_order import SourceOrder

@@ -113,13 +113,14 @@ def visits_of(
     order: SampleOrder,
     share: StepShare,
     source: int,
+    tokens: tuple[int, int],
     where: tuple[Any, ...],
     epochs: Iterable[int],
     num_steps: int | None,
 ) -> list[Visit]:
     """The rows that train on some tokens of a source (`tokens_to_find`), as they come."""
     found = sorted(
-        (sample, epoch) for epoch, sample in order.samples_targeting(source, where, epochs)
+        (sample, epoch) for epoch, sample in order.samples_targeting(source, tokens, where, epochs)
     )
     visits = [Visit(epoch, *share.taker_of(sample)) for sample, epoch in found]
     # Samples before the origin were served under another batch size; the tail is not served.

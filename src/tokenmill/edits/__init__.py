@@ -9,12 +9,14 @@ apply_edits.py      what each edit does to the order
 resumed_run.py      the run of a saved state, accepted where its past is the same
 edit_state.py       the same edits for a saved state
 skips.py            samples that were skipped: sample number <-> place in the order
-long_table.py       binary search in a long table, for numbers in no order
-banned_tokens.py    ranges of tokens that are not to be trained on, and questions to them
-kept_positions.py   the positions of an epoch that are served, where some are skipped
-windows_left.py     which windows a ban leaves, and draws in the place of others
-rows_left.py        which rows of documents a ban leaves, and what is in them
-edited_source.py    one source with bans and new data: index -> epoch and position; and back
+token_ranges.py     ranges of tokens, and which parts of rows are in them
+grown_source.py     one source whose data has grown: sample -> epoch and order; and back
+source_bans.py      the bans of one source, by the samples from which they hold
 banned_places.py    where banned tokens are in rows
 usage.py            how often each document of a run was trained on
 """
+
+from tokenmill.edits.edit_state import edit_state
+from tokenmill.edits.edit_values import Add, Ban, Cap, Reweight, Skip
+
+__all__ = ["Add", "Ban", "Cap", "Reweight", "Skip", "edit_state"]

@@ -1,8 +1,8 @@
 """A run after its edits: one after the other, each changes the order from its sample on.
 
 All that an edit does is said here, in numbers of the order: a skip is a jump of the sample numbers,
-other weights are one more stage of the mixture, and so is a cap that is reached; a ban changes the
-order of its source.
+other weights are one more stage of the mixture, and so is a cap that is reached; a ban only masks
+targets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,10 @@ from tokenmill.batches.mixture import parts_of, refuse_different_tokenizers
 from tokenmill.batches.run.ordered_data import OrderedData
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Add, Ban, Cap, Grow, Reweight, Skip
-from tokenmill.edits.edited_source import EditedSource
-from tokenmill.edits.find_banned import ban_from
+from tokenmill.edits.find_banned import banned_by, refuse_if_nothing_is_left
+from tokenmill.edits.grown_source import GrownSource, Source
 from tokenmill.edits.skips import Skips
+from tokenmill.edits.source_bans import SourceBans
 from tokenmill.order.mixture_order import ENDLESS, MixtureOrder, MixtureStage
 
 
@@ -46,7 +47,8 @@ class _Editing:
     def __init__(self, run: OrderedData) -> None:
         self.run, self.place = run, 0
         self.names, self.datasets = list(run.names), list(run.datasets)
-        self.sources: list[Any] = list(run.order.sources)
+        self.sources: list[Source] = list(run.order.sources)
+        self.bans: dict[int, SourceBans] = {}
         self.is_mixture = run.order.stages is not None
         stages = run.order.stages or [MixtureStage(0, (1,))]
         self.wanted = [(stage.start, stage.parts) for stage in stages]
@@ -91,7 +93,7 @@ class _Editing:
             self.run,
             names=tuple(self.names),
             datasets=tuple(self.datasets),
-            order=self.run.order.edited(self.sources, stages, self.skips, end),
+            order=self.run.order.edited(self.sources, stages, self.skips, end, self.bans),
         )
 
     def _number_of(self, source: str | None) -> int:
@@ -186,10 +188,11 @@ class _Editing:
     # Sources
 
     def _ban(self, record: RecordedEdit, number: int) -> None:
-        index, data = self._counts()[number], self.datasets[number]
-        self.sources[number] = ban_from(
-            self.sources[number], index, record, data, self.run.order, self.names[number]
-        )
+        data = self.datasets[number]
+        bans = self.bans.get(number, SourceBans())
+        bans = bans.and_from(self._counts()[number], banned_by(record, data))
+        refuse_if_nothing_is_left(bans, data, self.names[number])
+        self.bans[number] = bans
 
     def _add(self, add: Add) -> None:
         if add.name in self.names:
@@ -206,7 +209,7 @@ class _Editing:
 
     def _grow(self, grow: Grow) -> None:
         number = self._number_of(grow.source)
-        source, index = self.sources[number], self._counts()[number]
-        edited = source if isinstance(source, EditedSource) else EditedSource(source)
-        self.sources[number] = edited.changed(index, self.run.source_order(grow.data, number))
+        order = self.run.source_order(grow.data, number)
+        index = self._counts()[number]
+        self.sources[number] = GrownSource.of(self.sources[number], index, order)
         self.datasets[number] = grow.data

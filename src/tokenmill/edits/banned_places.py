@@ -1,7 +1,6 @@
 """Where banned tokens are in the rows of some steps: found for all steps at once, few of them.
 
-In windows these tokens stay in the inputs, and have no loss as targets. In rows of documents whole
-documents are gone already (edits/rows_left.py); what is left are parts of documents.
+They stay in the inputs, and have no loss as targets.
 """
 
 import itertools

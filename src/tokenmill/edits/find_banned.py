@@ -1,67 +1,52 @@
 """The tokens that a ban means, found in the data of its source."""
 
-from typing import Any
-
 import numpy as np
 
-from tokenmill.batches.lookup import tokens_to_find
 from tokenmill.dataset import TokenDataset
-from tokenmill.edits.banned_tokens import BannedTokens
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Ban
-from tokenmill.edits.edited_source import EditedSource
-from tokenmill.order.row_order import RowOrder
-from tokenmill.order.sample_order import SampleOrder
-from tokenmill.order.source_order import SourceOrder
-
-Source = SourceOrder | RowOrder | EditedSource
+from tokenmill.edits.source_bans import SourceBans
+from tokenmill.edits.token_ranges import TokenRanges
 
 
-def ban_from(
-    source: Source,
-    index: int,
-    record: RecordedEdit,
-    data: TokenDataset,
-    order: SampleOrder,
-    name: str,
-) -> EditedSource:
-    """The source with a ban from an index on; a ban that was found before is not looked for again.
+def banned_by(record: RecordedEdit, data: TokenDataset) -> TokenRanges:
+    """Return the tokens of a ban, which are looked up once for data of one size.
 
-    `order` is that of the run, which says what rows are made of; `name` is that of the source.
+    Data that has grown may have made a banned document longer.
     """
-    before, made = record.found.get("source", ((None, -1), None))
-    if before[0] is source and before[1] == index:
-        return made  # type: ignore[no-any-return]
-    found_in, tokens = record.found.get("tokens", (None, None))
-    if found_in != data.num_tokens:  # other data, if it grows before the ban: documents may, too
-        tokens = _tokens_of(record, data, order)
+    num_tokens, tokens = record.found.get("tokens", (None, None))
+    if num_tokens != data.num_tokens:
+        tokens = _tokens_of(record, data)
         record.found["tokens"] = data.num_tokens, tokens
-    edited = source if isinstance(source, EditedSource) else EditedSource(source)
-    try:
-        made = edited.changed(index, tokens)
-    except ValueError:
+    return tokens  # type: ignore[no-any-return]
+
+
+def refuse_if_nothing_is_left(bans: SourceBans, data: TokenDataset, name: str) -> None:
+    """Refuse bans of every token of a source; the first token of the axis is never a target."""
+    if bans.banned[-1].hold(np.array([1]), np.array([data.num_tokens]))[0]:
         raise ValueError(
             f"the ban leaves nothing of {name!r} to train on"
             "\n\nhint: in a mixture, a source of which nothing is wanted has the weight 0"
-        ) from None
-    record.found["source"] = (source, index), made
-    return made
+        )
 
 
-def _tokens_of(record: RecordedEdit, data: TokenDataset, order: SampleOrder) -> BannedTokens:
+def _tokens_of(record: RecordedEdit, data: TokenDataset) -> TokenRanges:
     ban = record.edit
     assert isinstance(ban, Ban)
     if ban.tokens is not None:
-        where: tuple[Any, ...] = tokens_to_find(data, order, ban.tokens)
-        start, stop = (np.array([edge]) for edge in ban.tokens)
-        return BannedTokens(start, stop, where[:2] if order.rows_of_sources else None)
+        start, stop = ban.tokens
+        if stop > data.num_tokens:
+            raise ValueError(
+                f"tokens {start} to {stop} are to be banned, and the source has only "
+                f"{data.num_tokens:,}"
+            )
+        return TokenRanges(np.array([start]), np.array([stop]))
     numbers = record.found.get("documents", ban.documents)
     try:
         starts, stops = data.document_ranges(np.asarray(numbers, np.int64))
     except IndexError as error:
         raise ValueError(f"a document that does not exist is to be banned: {error}") from None
-    some = starts < stops
-    starts, stops = starts[some], stops[some]
-    if not len(starts):
+    tokens = TokenRanges(starts, stops)
+    if not len(tokens):
         raise ValueError("the documents to be banned have no tokens")
-    return BannedTokens(starts, stops, (starts, stops - starts))
+    return tokens

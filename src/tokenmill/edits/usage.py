@@ -6,6 +6,7 @@ located, or those still to come if they are fewer, in chunks of bounded size. A 
 every checkpoint keeps what was found, and looks only at what was served since.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,8 +15,16 @@ import numpy.typing as npt
 
 from tokenmill.batches.run.ordered_data import OrderedData
 from tokenmill.dataset import TokenDataset
-from tokenmill.edits.banned_tokens import NO_TOKENS, BannedTokens
-from tokenmill.edits.edited_source import EditedSource, plain_order
+from tokenmill.edits.grown_source import (
+    GrownSource,
+    Order,
+    Source,
+    Stretch,
+    plain_order,
+    targets_of,
+)
+from tokenmill.edits.source_bans import SourceBans
+from tokenmill.edits.token_ranges import NO_TOKENS, TokenRanges
 from tokenmill.order.mixture_order import ENDLESS
 from tokenmill.order.row_order import RowOrder
 from tokenmill.order.source_order import SourceOrder
@@ -24,7 +33,6 @@ TARGETS_AT_ONCE = 1 << 26
 MOST_SAMPLES = 1 << 18
 STARTS_AT_ONCE = 1 << 20
 Places = npt.NDArray[np.int64]
-Source = SourceOrder | RowOrder | EditedSource
 Ranges = Sequence[tuple[int, int]]
 """Samples of a source by their numbers: from, and up to but without."""
 
@@ -76,11 +84,13 @@ def usage_of(
     `known` is what was found before, by source; with `keep` it is replaced by what is found now.
     """
     usage = []
-    sources = zip(run.names, run.datasets, run.order.sources, strict=True)
-    for (name, data, source), served in zip(sources, run.order.served_ranges(samples), strict=True):
+    order = run.order
+    sources = zip(run.names, run.datasets, order.sources, order.served_ranges(samples), strict=True)
+    for number, (name, data, source, served) in enumerate(sources):
         of_shards: tuple[ShardUsage, ...] = ()
         if shards:
-            found = _found_in(data.shard_starts, source, served, known.get(name))
+            bans = order.bans.get(number, SourceBans())
+            found = _found_in(data.shard_starts, source, bans, served, known.get(name))
             of_shards = _usage_of_shards(data, found)
             if keep:
                 known[name] = found
@@ -96,7 +106,7 @@ def _usage_of_shards(data: TokenDataset, found: FoundUsage) -> tuple[ShardUsage,
 
 
 def _found_in(
-    edges: Places, source: Source, served: Ranges, known: FoundUsage | None
+    edges: Places, source: Source, bans: SourceBans, served: Ranges, known: FoundUsage | None
 ) -> FoundUsage:
     if known is None:
         can_be = _can_be_targets_before(edges, plain_order(source), NO_TOKENS)
@@ -106,7 +116,7 @@ def _found_in(
         since, used = served, np.zeros_like(edges)
     else:
         used = known.used.copy()
-    for stretch in _stretches(source):
+    for stretch in _stretches(source, bans):
         for first, stop in since:
             low, high = max(first, stretch.begin), min(stop, stretch.end)
             if low < high:
@@ -127,21 +137,25 @@ def _since(served: Ranges, before: Ranges) -> Ranges | None:
 class _Stretch(NamedTuple):
     """The samples begin .. end-1 of a source: all under one order and the same bans."""
 
-    source: Source
-    order: SourceOrder | RowOrder
-    banned: BannedTokens
-    begin: int = 0
-    end: int = ENDLESS
+    epochs: Stretch
+    banned: TokenRanges
+    begin: int
+    end: int
+
+    @property
+    def order(self) -> Order:
+        return self.epochs.order
 
 
-def _stretches(source: Source) -> Iterator[_Stretch]:
-    if not isinstance(source, EditedSource):
-        yield _Stretch(source, source, NO_TOKENS)
-        return
-    found = source.stretches
-    ends = [*(begin for begin, _, _ in found[1:]), ENDLESS]
-    for (begin, order, banned), end in zip(found, ends, strict=True):
-        yield _Stretch(source, order, banned, begin, end)
+def _stretches(source: Source, bans: SourceBans) -> Iterator[_Stretch]:
+    orders = source.stretches if isinstance(source, GrownSource) else (Stretch(0, 0, source),)
+    ends = [*(stretch.first for stretch in orders[1:]), ENDLESS]
+    of_bans = [*bans.stretches, (ENDLESS, NO_TOKENS)]
+    for stretch, end in zip(orders, ends, strict=True):
+        for (first, banned), (stop, _) in itertools.pairwise(of_bans):
+            begin = max(first, stretch.first)
+            if begin < min(stop, end):
+                yield _Stretch(stretch, banned, begin, min(stop, end))
 
 
 # All that follows answers for some edges on the axis: how many targets are before each?
@@ -149,14 +163,14 @@ def _stretches(source: Source) -> Iterator[_Stretch]:
 
 def _targets_before(edges: Places, these: _Stretch, first: int, stop: int) -> Places:
     """In the samples first .. stop-1 of a source, which are in one stretch."""
-    source = these.source
+    epochs = these.epochs
     if these.order.name == "random":  # nothing is known of an epoch before it is drawn
         return _located(edges, these, first, stop)
-    low, high = (int(source.epoch_of(np.array(index))) for index in (first, stop))
-    low += source.first_of_epoch(low) < first  # the whole epochs are low .. high-1
+    low, high = (int(epochs.epoch_of(np.array(index))) for index in (first, stop))
+    low += epochs.first_of_epoch(low) < first  # the whole epochs are low .. high-1
     if low > high:
         return _in_part_of_epoch(edges, these, high, first, stop)
-    begin, end = source.first_of_epoch(low), source.first_of_epoch(high)
+    begin, end = epochs.first_of_epoch(low), epochs.first_of_epoch(high)
     return (
         _in_part_of_epoch(edges, these, low - 1, first, begin)
         + _in_whole_epochs(edges, these, range(low, high))
@@ -168,7 +182,7 @@ def _in_part_of_epoch(edges: Places, these: _Stretch, epoch: int, first: int, st
     """In samples of one epoch; if they are most of it, in all but those before and after them."""
     if first == stop:
         return np.zeros_like(edges)
-    begin, end = (these.source.first_of_epoch(each) for each in (epoch, epoch + 1))
+    begin, end = (these.epochs.first_of_epoch(each) for each in (epoch, epoch + 1))
     if 2 * (stop - first) <= end - begin or not these.begin <= begin < end <= these.end:
         return _located(edges, these, first, stop)
     rest = _located(edges, these, begin, first) + _located(edges, these, stop, end)
@@ -193,7 +207,7 @@ def _in_an_epoch(edges: Places, these: _Stretch, epoch: int) -> Places:
 
 
 def _can_be_targets_before(
-    edges: Places, order: SourceOrder | RowOrder, banned: BannedTokens
+    edges: Places, order: SourceOrder | RowOrder, banned: TokenRanges
 ) -> Places:
     """All but the first token of the axis; in rows without a begin token, of each document.
 
@@ -213,19 +227,11 @@ def _can_be_targets_before(
 
 def _located(edges: Places, these: _Stretch, first: int, stop: int) -> Places:
     """In the samples first .. stop-1 of a source, each looked at."""
-    total, source = np.zeros_like(edges), these.source
+    total = np.zeros_like(edges)
     at_once = min(max(1, TARGETS_AT_ONCE // these.order.block_size), MOST_SAMPLES)
     for low in range(first, stop, at_once):
         samples = np.arange(low, min(low + at_once, stop), dtype=np.int64)
-        if isinstance(these.order, RowOrder):
-            assert not isinstance(source, SourceOrder)
-            pieces = source.locate(samples)
-            begins = pieces.starts + ~pieces.begins  # its first token is a target after a begin
-            ends = pieces.starts + pieces.lengths - pieces.begins
-        else:
-            assert not isinstance(source, RowOrder)
-            begins = source.starts(samples) + 1
-            ends = begins + these.order.block_size
+        _, begins, ends = targets_of(these.order, samples + these.epochs.shift)
         _, *banned = these.banned.inside(begins, ends)
         total += _inside(edges, begins, ends) - _inside(edges, *banned)
     return total

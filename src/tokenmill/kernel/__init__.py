@@ -7,15 +7,19 @@
     loops.c    the module of these functions, with its header loops.h
 
 They are compiled when tokenmill is installed, if there is a C compiler; `tokenmill --version` says
-whether they are. Without them Python and NumPy do the same, more slowly: so machines with them and
-without them can share a preparation. Whoever calls one has the other way next to it.
+whether they are in use. Without them Python and NumPy do the same, more slowly: machines with and
+without them can share a preparation. Every caller has its NumPy twin next to the call, and
+`TOKENMILL_NO_KERNEL=1` in the environment selects the twins everywhere.
 """
 
 import importlib
+import os
 from types import ModuleType
 
 
 def _load() -> ModuleType | None:
+    if os.environ.get("TOKENMILL_NO_KERNEL") == "1":
+        return None
     try:
         return importlib.import_module("tokenmill.kernel.loops")
     except ImportError:  # there was no compiler, or it was built for another Python

@@ -70,13 +70,13 @@ class Shuffle:
         return ANYWHERE
 
 
-def draw(sample: np.ndarray, num_starts: int, *, seed: int, again: bool = False) -> np.ndarray:
-    """The first token of each draw of `random`, in range(num_starts); or another one, drawn again.
+def draw(sample: np.ndarray, num_starts: int, *, seed: int) -> np.ndarray:
+    """Return the first token of each draw of `random`, in range(num_starts).
 
     >>> draw(np.arange(4), 1000, seed=0).tolist()
     [793, 880, 145, 979]
     """
-    keys = round_keys(seed, int(again), _KEYS_OF_DRAWS)
+    keys = round_keys(seed, 0, _KEYS_OF_DRAWS)
     bits = mix(mix(sample.astype(np.uint64) + keys[0]) ^ keys[1])
     # 64 bits over at most 2^40 starts: none is favoured by more than 2^-24 of its share.
     return (bits % np.uint64(num_starts)).astype(np.int64)

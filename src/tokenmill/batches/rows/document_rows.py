@@ -13,7 +13,7 @@ from tokenmill.batches.document_masks import DocumentMarks, mark_pieces
 from tokenmill.batches.rows.gather_pieces import PieceReader, doubled_begin
 from tokenmill.dataset import TokenDataset
 from tokenmill.edits.banned_places import BannedPlaces, banned_in_pieces
-from tokenmill.edits.edited_source import plain_order
+from tokenmill.edits.grown_source import plain_order
 from tokenmill.order.row_order import RowOrder, RowPieces
 from tokenmill.order.sample_order import SampleOrder
 
