@@ -8,7 +8,7 @@ setup(
     ext_modules=[
         Extension(
             "tokenmill.kernel.loops",
-            [f"{KERNEL}/{name}.c" for name in ("loops", "lines", "ids", "spans")],
+            [f"{KERNEL}/{name}.c" for name in ("loops", "lines", "ids", "gather", "spans")],
             depends=[f"{KERNEL}/{name}.h" for name in ("loops", "xxh3")],
             extra_compile_args=["-O3"],
             optional=True,  # without it NumPy does the same

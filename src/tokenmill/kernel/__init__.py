@@ -3,6 +3,7 @@
     lines.c    texts are cleaned, and their lines hashed
     xxh3.h     the hash
     ids.c      ids as they are written to a file
+    gather.c   spans of tokens copied out of mapped files into rows, and widened
     spans.c    fields of a batch, from where documents are in it
     loops.c    the module of these functions, with its header loops.h
 

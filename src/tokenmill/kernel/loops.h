@@ -19,5 +19,6 @@ PyObject *hash_lines(PyObject *self, PyObject *arguments);
 PyObject *with_ends(PyObject *self, PyObject *arguments);
 PyObject *fill_spans(PyObject *self, PyObject *arguments);
 PyObject *count_spans(PyObject *self, PyObject *arguments);
+int add_maps(PyObject *module);
 
 #endif
