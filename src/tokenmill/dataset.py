@@ -21,6 +21,7 @@ from typing import Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from tokenmill.base.address import SHOWN, is_remote
 from tokenmill.base.human import plural
 from tokenmill.base.suggest import one_of
 from tokenmill.errors import FormatError, MismatchError, TokenizerMismatchError, TokenmillError
@@ -34,9 +35,6 @@ from tokenmill.reading.shard_cache import ShardCache
 from tokenmill.reading.shard_reader import BACKENDS, ArrayReader, ShardReader
 from tokenmill.reading.token_axis import Shard, TokenAxis
 from tokenmill.reading.token_file import Lazy, TokenFile, TokenFiles
-from tokenmill.stores import is_remote
-from tokenmill.stores.address import SHOWN
-from tokenmill.stores.store_reader import StoreReader
 
 __all__ = ["Shard", "TokenDataset", "from_array", "open"]
 
@@ -103,6 +101,8 @@ def open(
     ask = Ask(None if dtype is None else token_dtype(dtype))
     reader: ShardReader
     if addresses := remote_addresses(path):
+        from tokenmill.stores.store_reader import StoreReader
+
         cache = ShardCache(cache_dir, cache_bytes)
         found = detect_remote(addresses, split, format=format, ask=ask, cache=cache)
         reader = StoreReader(found.files, cache, backend=backend, verify=verify)

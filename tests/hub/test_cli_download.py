@@ -1,6 +1,9 @@
 """`tokenmill download` as a user types it."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from hub.conftest import REPO
@@ -53,3 +56,21 @@ def test_an_error_is_a_line_with_a_hint_and_exit_code_1(hub, shards, tmp_path, c
         "error: ann/nowhere at revision main: there is no such dataset repository"
     )
     assert "\n\nhint: " in err
+
+
+def test_a_user_who_set_nothing_reaches_the_network_and_no_further():
+    """No variable of a hub is set and nothing listens at the proxy: a typed error, no traceback."""
+    nowhere = "http://127.0.0.1:9"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    command = [sys.executable, "-m", "tokenmill", "download", "--dry_run", "--deadline", "0.1"]
+
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**kept, "HTTPS_PROXY": nowhere, "https_proxy": nowhere, "NO_PROXY": ""},
+    )
+
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith(f"error: {REPO} at revision main: ConnectError: ")
+    assert "Traceback" not in done.stderr

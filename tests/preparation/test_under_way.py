@@ -76,4 +76,4 @@ def test_one_text_that_becomes_one_array(tmp_path):
 
     pretokenize([tmp_path / "a.txt"], tokenizer="bytes", progress=watched)
 
-    assert watched.seen["tokenizing"] == [6000]
+    assert watched.seen["encode"] == [6000]

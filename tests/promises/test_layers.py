@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "src" / "tokenmill"
-FOR_ALL = {"errors", "base", "stores", "version", "kernel"}
+FOR_ALL = {"errors", "base", "version", "kernel"}
 MAY_IMPORT = {
     "kernel": set(),
     "base": set(),
     "stores": {"reading"},
-    "text": set(),
+    "text": {"stores"},
     "tokens": {"text"},
-    "reading": set(),
-    "shards": {"reading"},
-    "formats": {"reading", "shards"},
-    "dataset": {"reading", "shards", "formats", "tokens"},
+    "reading": {"stores"},
+    "shards": {"stores", "reading"},
+    "formats": {"stores", "reading", "shards"},
+    "dataset": {"stores", "reading", "shards", "formats", "tokens"},
     "order": {"edits"},
     "edits": {"order", "batches", "dataset", "reading"},
     "batches": {"order", "edits", "dataset", "reading"},
@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "train": {"torch", "edits", "batches", "dataset", "tokens"},
     "executors": set(),
     # A dataset may be the input of a preparation: from_tokens/.
-    "preparation": {"text", "tokens", "shards", "executors", "formats", "dataset"},
+    "preparation": {"stores", "text", "tokens", "shards", "executors", "formats", "dataset"},
     "conversion": {"reading", "shards", "formats", "dataset", "tokens"},
     "hub": {"shards", "formats", "dataset"},
     "look": {
@@ -42,13 +42,19 @@ MAY_IMPORT = {
     },
     "pages": {"look", "edits", "reading", "shards", "formats", "dataset", "batches", "order"},
 }
+# Imported inside functions, after somebody named an address. In these modules at the top, for
+# they are imported like that themselves.
+STORES = "stores"
+FOR_ADDRESSES = {"remote_target.py", "upload_shards.py", "claim.py"}
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
 
 
-def sibling_imports(path: Path) -> set[str]:
-    """The rooms of our own package that a file imports from, at any depth of the file."""
+def sibling_imports(path: Path, *, top: bool = False) -> set[str]:
+    """The rooms of our own package that a file imports from, at any depth of the file; or those
+    that are imported when it is (`top`)."""
     targets = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    for node in tree.body if top else ast.walk(tree):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -69,6 +75,13 @@ def test_folders_import_only_what_the_table_allows():
             for target in sibling_imports(path):
                 assert target in allowed | FOR_ALL | {room}, f"{path} imports tokenmill.{target}"
     assert seen > 20
+
+
+def test_stores_are_imported_for_an_address_only():
+    outside = [path for path in PACKAGE.rglob("*.py") if path.parent.name != STORES]
+    at_the_top = {path.name for path in outside if STORES in sibling_imports(path, top=True)}
+
+    assert at_the_top == FOR_ADDRESSES
 
 
 def test_the_map_of_the_tree_names_every_room():

@@ -12,10 +12,10 @@ from small_corpus import files_of, write_corpus
 from stores.proxy import Proxy
 
 import tokenmill
+from tokenmill.base.address import split
 from tokenmill.errors import DownloadError, NotADatasetError
 from tokenmill.pages.report import report
 from tokenmill.stores import objects, store_client
-from tokenmill.stores.address import split
 
 NAMES = ["plain.txt", "folder/a b.txt", "folder/é 中.txt", "folder/50%25#1.txt", "folder2/x"]
 OTHERS = Path(__file__).parents[1] / "data"

@@ -1,5 +1,6 @@
 """What every room may use; nothing here knows of text, tokens or datasets.
 
+address.py       is this s3://, gs://, az:// or https://, and the parts of such an address
 atomic.py        files that are whole or not there at all, and durable where asked for
 hashing.py       regular files (no pipe, no device) read whole, and their hashes
 lock.py          one writer at a time; whether a process is alive

@@ -14,7 +14,7 @@ from tokenmill.order.simple_orders import Sequential
 from tokenmill.order.source_order import SourceOrder
 from tokenmill.reading.frames import FRAME_BYTES
 from tokenmill.reading.packed_reader import FrameRuns
-from tokenmill.stores.file_choice import Spread
+from tokenmill.reading.shard_reader import Spread
 
 FRAMES_IN_ORDER = 64
 MOST_FRAMES = 1024  # 1 GiB

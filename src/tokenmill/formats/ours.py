@@ -18,6 +18,7 @@ import numpy as np
 import orjson
 import xxhash
 
+from tokenmill.base.address import check_address, is_remote, join
 from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData
@@ -29,6 +30,7 @@ from tokenmill.formats.engine.table_files import (
     name_in_dataset,
 )
 from tokenmill.formats.engine.writing import RollingWriter, WriteTarget
+from tokenmill.reading.cached_file import CachedFile
 from tokenmill.reading.frames import open_frames
 from tokenmill.reading.shard_cache import ShardCache
 from tokenmill.reading.token_file import (
@@ -44,8 +46,6 @@ from tokenmill.shards import block_hashes
 from tokenmill.shards.compression import level_of
 from tokenmill.shards.entries import EndsEntry, FileEntry, ShardEntry, SplitEntry, TokenizerEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, PREPARATION_FOLDER, Manifest
-from tokenmill.stores import check_address, is_remote, join
-from tokenmill.stores.remote_file import RemoteFile
 
 BLOCKS_AT_ONCE = 4 << 20
 """A file of block hashes up to this size is read whole, for a dataset of up to 500 GB."""
@@ -272,11 +272,11 @@ class _Bucket:
     def ends(self, entry: EndsEntry) -> Lazy:
         path, packed = self.path(entry.on_disk), entry.packed
         framed = None if packed is None else Packed(packed.num_bytes, FRAMED, packed.xxh3_128)
-        file = RemoteFile(path, entry.num_bytes, entry.xxh3_128, packed=framed)
+        file = CachedFile(path, entry.num_bytes, entry.xxh3_128, packed=framed)
         return Lazy(fetch_ends, (self.cache, file), entry.num_documents, path)
 
     def state(self, entry: FileEntry) -> Lazy:
-        file = RemoteFile(self.path(entry), entry.num_bytes, entry.xxh3_128)
+        file = CachedFile(self.path(entry), entry.num_bytes, entry.xxh3_128)
         return Lazy(fetch, (self.cache, file), file=file.address)
 
 
@@ -319,13 +319,13 @@ def _read_blocks(address: str, start: int, stop: int, size: int) -> bytes | None
         raise
 
 
-def fetch(cache: ShardCache, file: RemoteFile) -> bytes:
+def fetch(cache: ShardCache, file: CachedFile) -> bytes:
     """All bytes of a small file, through the cache."""
     with os.fdopen(cache.open(file), "rb") as copy:
         return copy.read()
 
 
-def fetch_ends(cache: ShardCache, file: RemoteFile) -> np.ndarray:
+def fetch_ends(cache: ShardCache, file: CachedFile) -> np.ndarray:
     """Where documents end in a shard."""
     data = fetch(cache, file) if file.size else b""
     return np.frombuffer(data, "<i8")

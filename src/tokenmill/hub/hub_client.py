@@ -32,7 +32,9 @@ class Unreachable(DownloadError):  # noqa: N818 - a state, which may not matter
 def hub_package() -> Any:
     """huggingface_hub, or the error that says how to install it."""
     try:
-        import huggingface_hub.utils  # and with it .constants and .errors
+        import huggingface_hub.constants
+        import huggingface_hub.errors
+        import huggingface_hub.utils
     except ImportError:
         what, package = "the Hugging Face hub", "huggingface_hub"
         raise MissingExtraError(what, package=package, extra="hf") from None

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.base.address import is_remote
 from tokenmill.base.human import human_count, plural
 from tokenmill.base.markup import Html, join, tag, text
 from tokenmill.base.signatures import takes_keywords_of
@@ -35,7 +36,6 @@ from tokenmill.pages.elements.html import (
 )
 from tokenmill.pages.elements.open_splits import open_for_looking
 from tokenmill.shards.manifest import Manifest
-from tokenmill.stores import is_remote
 from tokenmill.version import __version__
 
 TOP = 26

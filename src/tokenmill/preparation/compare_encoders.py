@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
+from tokenmill.base.address import is_remote
 from tokenmill.base.human import one_line
 from tokenmill.errors import BadInputError, MissingExtraError
-from tokenmill.stores import is_remote
 from tokenmill.text.cleaning.clean_chunks import clean_chunk
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit

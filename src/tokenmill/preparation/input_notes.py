@@ -5,10 +5,10 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
+from tokenmill.base.address import is_remote
 from tokenmill.base.human import one_line
 from tokenmill.errors import BadInputError
 from tokenmill.preparation.plan import Plan
-from tokenmill.stores import is_remote
 from tokenmill.text.cleaning.clean import clean
 from tokenmill.text.inputs.file_kind import find_code, lookalikes
 from tokenmill.text.inputs.units import Unit

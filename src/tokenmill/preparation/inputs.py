@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tokenmill.base.address import is_remote
 from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file
 from tokenmill.base.progress import Progress
@@ -14,7 +15,6 @@ from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.workspace.folder_contents import is_ours
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace
-from tokenmill.stores import is_remote
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.text.inputs.sources import find_sources, in_order, search
 

@@ -14,11 +14,11 @@ from functools import partial
 
 import numpy as np
 
+from tokenmill.reading.cached_file import tokens_of
 from tokenmill.reading.frames import FRAME_BYTES, Frames, open_frames
 from tokenmill.reading.shard_cache import ShardCache
 from tokenmill.reading.shard_reader import MAX_OPEN, Descriptor, RecentlyUsed, ShardReader
 from tokenmill.reading.token_file import FRAMED, TokenFile, TokenFiles
-from tokenmill.stores.remote_file import tokens_of
 
 FRAMES_KEPT = 16
 

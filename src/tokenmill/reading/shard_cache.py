@@ -20,28 +20,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
+from tokenmill.base.address import is_remote
 from tokenmill.base.atomic import temporary_beside, write_atomically
 from tokenmill.base.hashing import hash_open
 from tokenmill.base.lock import wait_for_others
 from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
+from tokenmill.reading.cached_file import CachedFile
 from tokenmill.reading.frames import unpacked_stream
-from tokenmill.stores import is_remote
-from tokenmill.stores.remote_file import RemoteFile
-from tokenmill.stores.request_threads import NOW, file_threads
-from tokenmill.stores.stored_blocks import Held, StoredBlocks
+
+if TYPE_CHECKING:
+    from tokenmill.stores.stored_blocks import Held
 
 CACHE_BYTES = 16 << 30
 ABANDONED = 3600.0
 """Seconds without a write after which a partly fetched file is waste."""
+NOW = 0.0
 LATER = 1e9
 """The deadline of what is fetched ahead."""
 _BLOCK = 4 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
-Lend = Callable[[], AbstractContextManager[Held | None]]
+Lend = Callable[[], AbstractContextManager["Held | None"]]
 """Gives what is in memory of a file already, while it is fetched."""
 
 
@@ -66,9 +68,9 @@ class ShardCache:
         self._pid = os.getpid()
         self._checked: set[tuple[str, int]] = set()
         self._lock = threading.Lock()
-        self._being_fetched: set[RemoteFile] = set()
+        self._being_fetched: set[CachedFile] = set()
 
-    def open(self, file: RemoteFile, lend: Lend = _nothing, deadline: float = NOW) -> int:
+    def open(self, file: CachedFile, lend: Lend = _nothing, deadline: float = NOW) -> int:
         """A descriptor of a file with the bytes of the object; the caller closes it."""
         if self._pid != os.getpid():
             self._forget()
@@ -96,7 +98,7 @@ class ShardCache:
             hint="the file was replaced or damaged; bring the right one there again",
         )
 
-    def has(self, file: RemoteFile) -> bool:
+    def has(self, file: CachedFile) -> bool:
         """Whether the file is in the cache."""
         digest = self._digest(file)
         return bool(digest) and (self.folder / f"{digest}.bin").exists()
@@ -108,7 +110,7 @@ class ShardCache:
         except FileNotFoundError:
             return set()
 
-    def keep(self, files: Sequence[RemoteFile]) -> None:
+    def keep(self, files: Sequence[CachedFile]) -> None:
         """These are needed next, in this order: they are removed last, the first one at the end."""
         now = time.time_ns()
         for number, file in enumerate(files):
@@ -116,8 +118,10 @@ class ShardCache:
             with suppress(OSError):
                 os.utime(self.folder / f"{self._digest(file)}.bin", ns=(when, when))
 
-    def fetch_ahead(self, wanted: Iterable[tuple[RemoteFile, Lend]]) -> None:
+    def fetch_ahead(self, wanted: Iterable[tuple[CachedFile, Lend]]) -> None:
         """Begin to fetch files that will be asked for; errors come then."""
+        from tokenmill.stores.request_threads import file_threads
+
         if self._pid != os.getpid():
             self._forget()
         for file, lend in wanted:
@@ -127,7 +131,7 @@ class ShardCache:
                 self._being_fetched.add(file)
                 file_threads().submit(partial(self._fetch_now, file, lend))
 
-    def _fetch_now(self, file: RemoteFile, lend: Lend) -> None:
+    def _fetch_now(self, file: CachedFile, lend: Lend) -> None:
         try:
             with suppress(TokenmillError, OSError, ValueError):
                 os.close(self.open(file, lend, LATER))
@@ -135,7 +139,7 @@ class ShardCache:
             with self._lock:
                 self._being_fetched.discard(file)
 
-    def _digest(self, file: RemoteFile) -> str:
+    def _digest(self, file: CachedFile) -> str:
         """The hash of an object: stated, or computed when it was fetched before; else empty."""
         if file.digest:
             return file.digest
@@ -144,7 +148,7 @@ class ShardCache:
         except FileNotFoundError:
             return ""
 
-    def _find(self, file: RemoteFile) -> int | None:
+    def _find(self, file: CachedFile) -> int | None:
         """The file from the cache, if it is there and whole."""
         digest, size = self._digest(file), file.size
         path = self.folder / f"{digest}.bin"
@@ -163,7 +167,7 @@ class ShardCache:
             os.utime(descriptor)  # used just now
         return descriptor
 
-    def _fetch(self, wanted: RemoteFile, held: Held | None, deadline: float) -> int | None:
+    def _fetch(self, wanted: CachedFile, held: "Held | None", deadline: float) -> int | None:
         """Fetch or unpack the file; None when its bytes are not those of the manifest."""
         size = wanted.size
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -195,7 +199,7 @@ class ShardCache:
         return descriptor
 
     @contextmanager
-    def _explain_bad_folder(self, wanted: RemoteFile) -> Iterator[None]:
+    def _explain_bad_folder(self, wanted: CachedFile) -> Iterator[None]:
         """Say what to do about a cache folder that is full or may not be written."""
         try:
             yield
@@ -235,18 +239,21 @@ class ShardCache:
             total -= length
 
 
-def _content(wanted: RemoteFile, held: Held | None, deadline: float) -> Iterator[bytes]:
+def _content(wanted: CachedFile, held: "Held | None", deadline: float) -> Iterator[bytes]:
     """The bytes that are wanted, in order; unpacked if they are compressed there."""
-    if is_remote(wanted.address) and StoredBlocks.are_in(wanted):
-        stored, blocks = held or (StoredBlocks(wanted), {})
-        yield from stored.all(blocks, deadline)
-        return
+    if is_remote(wanted.address):
+        from tokenmill.stores.stored_blocks import StoredBlocks
+
+        if StoredBlocks.are_in(wanted):
+            stored, blocks = held or (StoredBlocks(wanted), {})
+            yield from stored.all(blocks, deadline)
+            return
     with _open_stream(wanted) as stream:
         while block := stream.read(_BLOCK):
             yield block
 
 
-def _open_stream(wanted: RemoteFile) -> BinaryIO:
+def _open_stream(wanted: CachedFile) -> BinaryIO:
     raw: BinaryIO
     if is_remote(wanted.address):
         from tokenmill.stores.object_file import ObjectFile

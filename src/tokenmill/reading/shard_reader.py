@@ -17,6 +17,7 @@ Two ways to read the same bytes, and a third for an array that is in memory alre
 What is open belongs to one process: a fork or a pickle carries the paths and opens again.
 """
 
+import enum
 import errno
 import mmap
 import os
@@ -43,6 +44,14 @@ V = TypeVar("V")
 
 MAX_OPEN = 64
 BACKENDS = ("mmap", "pread")
+
+
+class Spread(enum.Enum):
+    """How an order reads a file."""
+
+    NEIGHBOURS = enum.auto()
+    EVERYWHERE = enum.auto()
+    SOME = enum.auto()
 
 
 class RecentlyUsed(Generic[K, V]):
@@ -91,6 +100,9 @@ class Descriptor:
 class ShardReader:
     """The tokens of many files, opened when touched."""
 
+    fetches = False
+    """True for a reader that fetches files before it can read them."""
+
     def __init__(
         self,
         files: Iterable[TokenFile],
@@ -132,6 +144,14 @@ class ShardReader:
         A page fault brings more than is asked for, and the map would stay.
         """
         return ShardReader(self.files, backend="pread", max_open=1)
+
+    def expect(self, shards: np.ndarray, rows: np.ndarray | None, spread: Spread) -> bool:
+        """Fetch what comes next, for a reader that `fetches`. Return True if all is here."""
+        return True
+
+    def are_here(self, shards: set[int]) -> bool:
+        """Return True if these files can be read without a request to a store."""
+        return True
 
     def array(self, i: int) -> np.ndarray:
         """The tokens of file i: a read-only view of its map, or a copy where it cannot be one."""

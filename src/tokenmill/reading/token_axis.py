@@ -18,10 +18,8 @@ from tokenmill.reading.document_index import (
     unknown_documents,
 )
 from tokenmill.reading.packed_reader import FrameRuns, PackedReader
-from tokenmill.reading.shard_reader import ShardReader, physical_memory
+from tokenmill.reading.shard_reader import ShardReader, Spread, physical_memory
 from tokenmill.reading.token_file import TokenFile, TokenFiles
-from tokenmill.stores.file_choice import Spread
-from tokenmill.stores.store_reader import StoreReader
 
 log = logging.getLogger("tokenmill")
 
@@ -153,7 +151,7 @@ class TokenAxis:
         them says so then, from time to time.
         """
         reader = self._reader
-        if not isinstance(reader, StoreReader):
+        if not reader.fetches:
             num_bytes = self.num_tokens * self.dtype.itemsize
             reader.by_page = spread is Spread.EVERYWHERE and num_bytes > physical_memory()
             return True
@@ -176,7 +174,7 @@ class TokenAxis:
     def are_here(self, shards: np.ndarray, offsets: np.ndarray, length: int) -> bool:
         """Whether rows of these shards can be mapped at once, without a request to a store."""
         reader = self._reader
-        if not isinstance(reader, StoreReader):
+        if not reader.fetches:
             return True
         stops = self.shard_starts[shards] + offsets + length
         last = np.searchsorted(self.shard_starts, stops, side="left") - 1

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from tokenmill.base.address import is_remote, join
 from tokenmill.base.atomic import write_atomically
 from tokenmill.base.hashing import regular
 from tokenmill.base.strict_json import Reader, parse_object
@@ -31,7 +32,6 @@ from tokenmill.shards.entries import (
     TokenizerEntry,
 )
 from tokenmill.shards.shard_table import MOST_LISTED, ShardTable, find_repeated, read_table
-from tokenmill.stores import is_remote, join
 
 FILE_NAME = "dataset_metadata.json"
 PREPARATION_FOLDER = ".preparation"

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tokenmill.base.address import is_remote, join
 from tokenmill.shards.manifest import PREPARATION_FOLDER
-from tokenmill.stores import is_remote, join
 
 
 class Folder:
@@ -47,8 +47,8 @@ class Stored:
     """Objects in a store. Those at https cannot be listed: each is looked at."""
 
     def __init__(self, address: str) -> None:
+        from tokenmill.base.address import WRITABLE, split
         from tokenmill.stores import objects
-        from tokenmill.stores.address import WRITABLE, split
 
         self._address, self._sizes = address.rstrip("/"), dict[str, int]()
         place = split(address)

@@ -10,22 +10,14 @@ Where the cache holds the dataset: all that are needed. Else it depends on the o
   SOME         any other: files of which more than half was announced
 """
 
-import enum
 from collections.abc import Sequence
 
 import numpy as np
 
+from tokenmill.reading.shard_reader import Spread
 from tokenmill.reading.token_file import TokenFiles
 
 WORTH_FILLING = 8
-
-
-class Spread(enum.Enum):
-    """How an order reads a file."""
-
-    NEIGHBOURS = enum.auto()
-    EVERYWHERE = enum.auto()
-    SOME = enum.auto()
 
 
 class FileChoice:

@@ -5,9 +5,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tokenmill.base.address import WRITABLE, split
 from tokenmill.base.retry import Transient
 from tokenmill.errors import DownloadError, LockedError, PrepareError
-from tokenmill.stores.address import WRITABLE, split
 from tokenmill.stores.store_client import UPLOAD_TIMEOUT, ask, call
 from tokenmill.stores.store_requests import MULTIPART, ObjectRecord, StoreFailure
 from tokenmill.stores.store_settings import endpoint_of

@@ -21,8 +21,8 @@ import numpy as np
 import xxhash
 
 from tokenmill.errors import CorruptShardError
+from tokenmill.reading.cached_file import tokens_of
 from tokenmill.reading.token_file import TokenFile
-from tokenmill.stores.remote_file import tokens_of
 from tokenmill.stores.stored_blocks import BLOCK_BYTES, Arrived, Held, StoredBlocks
 
 AT_MOST_BLOCKS, AT_MOST_ROWS = 64, 1024

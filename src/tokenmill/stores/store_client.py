@@ -9,11 +9,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from tokenmill.base.address import split
 from tokenmill.base.retry import TRANSIENT_STATUS, Retry, Transient
 from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import DownloadError, Stopped
 from tokenmill.stores import forked_requests, store_requests
-from tokenmill.stores.address import split
 from tokenmill.stores.request_threads import NOW, request_threads
 from tokenmill.stores.store_requests import StoreFailure
 from tokenmill.stores.store_settings import CREDENTIALS_HINT

@@ -15,12 +15,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tokenmill.errors import DownloadError
+from tokenmill.reading.cached_file import CachedFile, tokens_of
 from tokenmill.reading.shard_cache import ShardCache
-from tokenmill.reading.shard_reader import MAX_OPEN, Descriptor, ShardReader
+from tokenmill.reading.shard_reader import MAX_OPEN, Descriptor, ShardReader, Spread
 from tokenmill.reading.token_file import TokenFile, TokenFiles
-from tokenmill.stores.file_choice import FileChoice, Spread
+from tokenmill.stores.file_choice import FileChoice
 from tokenmill.stores.pieces_ahead import Piece, PiecesAhead
-from tokenmill.stores.remote_file import RemoteFile, tokens_of
 from tokenmill.stores.stored_blocks import BLOCK_BYTES, StoredBlocks
 
 AHEAD = 2
@@ -35,6 +35,8 @@ EARLY_BLOCKS = 32
 
 class StoreReader(ShardReader):
     """A reader of files in a store: their paths are addresses."""
+
+    fetches = True
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class StoreReader(ShardReader):
         self.cache = cache
         self._choice = FileChoice(files, cache.max_bytes)
         self._pieces_ahead = PiecesAhead(files)
-        self._known: dict[int, RemoteFile] = {}
+        self._known: dict[int, CachedFile] = {}
         self._unannounced: Counter[int] = Counter()
         self._here: set[int] = set()
         self._comes_whole: set[int] = set()
@@ -176,7 +178,7 @@ class StoreReader(ShardReader):
         wanted = self._wanted(i)
         return not wanted.digest and self.cache.has(wanted)
 
-    def _wanted(self, i: int) -> RemoteFile:
+    def _wanted(self, i: int) -> CachedFile:
         found = self._known.get(i)
         if found is None:
             found = self._known[i] = tokens_of(self.files[i])

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
+from tokenmill.base.address import Address, split
 from tokenmill.errors import MissingExtraError
-from tokenmill.stores.address import Address, split
 from tokenmill.stores.store_settings import endpoint_of, settings_of
 
 MULTIPART = 64 << 20

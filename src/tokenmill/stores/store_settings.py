@@ -9,8 +9,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from tokenmill.base.address import Address
 from tokenmill.errors import TokenmillError
-from tokenmill.stores.address import Address
 
 _KEYS = {
     "aws_access_key_id": "access_key_id",

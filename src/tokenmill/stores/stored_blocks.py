@@ -11,9 +11,9 @@ from concurrent.futures import CancelledError, Future
 from typing import NamedTuple
 
 from tokenmill.errors import TokenmillError
+from tokenmill.reading.cached_file import CachedFile
 from tokenmill.reading.frames import FRAME_BYTES, Frames, num_frames
 from tokenmill.reading.token_file import FRAMED
-from tokenmill.stores.remote_file import RemoteFile
 
 BLOCK_BYTES = FRAME_BYTES
 BLOCKS_AT_ONCE = 4
@@ -36,13 +36,13 @@ Blocks = Mapping[int, "Future[Arrived]"]
 class StoredBlocks:
     """The blocks of one object."""
 
-    def __init__(self, file: RemoteFile) -> None:
+    def __init__(self, file: CachedFile) -> None:
         self.file = file
         self._version = file.etag
         self._lock, self._table = threading.Lock(), dict[str, Frames]()
 
     @staticmethod
-    def are_in(file: RemoteFile) -> bool:
+    def are_in(file: CachedFile) -> bool:
         """Whether the object can be read in blocks."""
         return file.packed is None or file.packed.codec == FRAMED
 

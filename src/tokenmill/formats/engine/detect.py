@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tokenmill.base.address import check_address
+from tokenmill.base.address import join as address_of
 from tokenmill.base.human import plural
 from tokenmill.base.suggest import AS_HINT, closest, did_you_mean
 from tokenmill.errors import FormatError, MismatchError, NotADatasetError
@@ -35,8 +37,6 @@ from tokenmill.formats.ours import Ours, read_bucket
 from tokenmill.reading.shard_cache import ShardCache
 from tokenmill.reading.token_file import TokenFile
 from tokenmill.shards.manifest import FILE_NAME
-from tokenmill.stores import check_address
-from tokenmill.stores import join as address_of
 
 # In the order of asking: what has a magic number first, what only a name says last.
 _FILES = (Llmc, Npy, Litpkds, Megatron, Datatrove, Modalities, Dolma, Nanogpt)

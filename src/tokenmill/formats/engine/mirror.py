@@ -21,13 +21,13 @@ from typing import BinaryIO
 import orjson
 import xxhash
 
+from tokenmill.base.address import WRITABLE, is_remote, split
 from tokenmill.base.atomic import write_atomically
 from tokenmill.base.hashing import regular
 from tokenmill.errors import NotADatasetError, TokenmillError
+from tokenmill.reading.cached_file import CachedFile
 from tokenmill.reading.shard_cache import ShardCache
 from tokenmill.reading.token_file import TokenFile
-from tokenmill.stores.address import WRITABLE, is_remote, split
-from tokenmill.stores.remote_file import RemoteFile
 
 HEAD_BYTES = 128 << 10
 """What is fetched of each object when it is first looked at; smaller ones are fetched whole."""
@@ -106,13 +106,13 @@ def open_whole(path: Path) -> BinaryIO:
     return os.fdopen(cache.open(wanted), "rb", buffering=0)
 
 
-def object_at(path: Path) -> tuple[RemoteFile, ShardCache] | None:
+def object_at(path: Path) -> tuple[CachedFile, ShardCache] | None:
     """The object that a file of a mirror shows, and the cache for it; None for other files."""
     if (found := _NAME.fullmatch(str(path))) is None:
         return None
     mirror = _load(found[1])
     size, etag = mirror.objects[found[2]]
-    return RemoteFile(f"{mirror.bucket}/{found[2]}", size, "", etag), mirror.cache
+    return CachedFile(f"{mirror.bucket}/{found[2]}", size, "", etag), mirror.cache
 
 
 @functools.lru_cache(maxsize=8)

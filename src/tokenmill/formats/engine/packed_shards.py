@@ -9,9 +9,9 @@ from tokenmill.base.strict_json import Reader
 from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.mirror import object_at
+from tokenmill.reading.cached_file import CachedFile
 from tokenmill.reading.shard_cache import ShardCache
 from tokenmill.reading.token_file import Packed
-from tokenmill.stores.remote_file import RemoteFile
 
 CODECS = ("zstd", "gz", "bz2")
 
@@ -33,7 +33,7 @@ def _remedy(codec: str, path: Path) -> str:
     return f"unpack the shards where they are: brotli -dk {folder}/*.br; or {again}"
 
 
-def as_cached(path: Path, packed_bytes: int, raw: Reader, entry: Reader) -> RemoteFile:
+def as_cached(path: Path, packed_bytes: int, raw: Reader, entry: Reader) -> CachedFile:
     """A compressed shard as the cache is to hold it; by its hash, where the index states it."""
     codec = str(entry.fields.get("compression")).split(":")[0]
     if codec not in CODECS:
@@ -49,9 +49,9 @@ def as_cached(path: Path, packed_bytes: int, raw: Reader, entry: Reader) -> Remo
     else:
         found = path.stat()
         where, version = str(path), f"{found.st_size}-{found.st_mtime_ns}-{found.st_ino}"
-    return RemoteFile(where, raw.count("bytes"), digest, version, packed)
+    return CachedFile(where, raw.count("bytes"), digest, version, packed)
 
 
-def open_unpacked(cache: ShardCache, wanted: RemoteFile) -> BinaryIO:
+def open_unpacked(cache: ShardCache, wanted: CachedFile) -> BinaryIO:
     """The content of a compressed shard, from the cache."""
     return os.fdopen(cache.open(wanted), "rb", buffering=0)

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import orjson
 
+from tokenmill.base.address import join
 from tokenmill.base.atomic import keep
 from tokenmill.errors import LockedError, PrepareError
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.stores import join, objects
+from tokenmill.stores import objects
 
 NAME = ".tokenmill-claim.json"
 _AT_MOST = 1 << 16

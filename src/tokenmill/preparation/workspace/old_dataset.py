@@ -7,6 +7,7 @@ from typing import BinaryIO, cast
 import numpy as np
 import xxhash
 
+from tokenmill.base.address import join
 from tokenmill.base.atomic import keep
 from tokenmill.errors import CorruptShardError, SettingsMismatchError
 from tokenmill.preparation.plan import Plan
@@ -14,7 +15,6 @@ from tokenmill.preparation.workspace.folder_contents import manifest_hash
 from tokenmill.shards.entries import EndsEntry, ShardEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
 from tokenmill.shards.packed import PackedIds, open_ids, read_ends, unpacked
-from tokenmill.stores import join
 
 KEPT = "previous.json"
 

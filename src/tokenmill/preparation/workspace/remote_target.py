@@ -20,6 +20,7 @@ from typing import ClassVar
 import orjson
 import xxhash
 
+from tokenmill.base.address import check_address, join, split
 from tokenmill.errors import (
     CorruptShardError,
     LockedError,
@@ -42,8 +43,7 @@ from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards import block_hashes
 from tokenmill.shards.entries import FileEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
-from tokenmill.stores import check_address, join, objects
-from tokenmill.stores.address import split
+from tokenmill.stores import objects
 from tokenmill.text.inputs.open_input import Source
 
 _OUR_OBJECT = re.compile(

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
+from tokenmill.base.address import is_remote
 from tokenmill.base.atomic import replace_folder
 from tokenmill.base.hashing import read_regular
 from tokenmill.base.lock import hold_lock, is_held
@@ -36,7 +37,6 @@ from tokenmill.preparation.workspace.recorded_sources import all_sources
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.entries import FileEntry, SourceEntry
 from tokenmill.shards.manifest import FILE_NAME, Manifest
-from tokenmill.stores import is_remote
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.load_tokenizer import check_stated, from_bytes
 from tokenmill.tokens.tokenizer import Tokenizer

@@ -12,6 +12,7 @@ from typing import Any
 
 import xxhash
 
+from tokenmill.base.address import join, split
 from tokenmill.errors import LockedError
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.workspace.claim import Claim
@@ -19,8 +20,7 @@ from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.block_hashes import file_name, hash_blocks, parse, to_bytes
 from tokenmill.shards.entries import ShardEntry
 from tokenmill.shards.manifest import Manifest
-from tokenmill.stores import join, objects
-from tokenmill.stores.address import split
+from tokenmill.stores import objects
 from tokenmill.stores.object_file import ObjectFile
 
 BLOCKS = "blocks"

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, cast
 
-from tokenmill import stores
+from tokenmill.base.address import is_remote
 from tokenmill.errors import BadInputError, PrepareError
 
 _FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
@@ -45,7 +45,7 @@ class FileStat(NamedTuple):
 
 def stat(path: str) -> FileStat:
     """Size and time of change, or PrepareError (DownloadError) naming the file."""
-    if stores.is_remote(path):
+    if is_remote(path):
         from tokenmill.stores import objects
 
         about = objects.stat(path)
@@ -59,7 +59,7 @@ def stat(path: str) -> FileStat:
 
 def open_binary(path: str) -> BinaryIO:
     """The file for unbuffered reading; callers ask for large blocks."""
-    if stores.is_remote(path):
+    if is_remote(path):
         from tokenmill.stores.object_file import ObjectFile
 
         return cast(BinaryIO, ObjectFile(path))
@@ -71,7 +71,7 @@ def open_binary(path: str) -> BinaryIO:
 
 def read_range(path: str, start: int, stop: int) -> bytes:
     """The bytes start..stop of a file; fewer only where the file ends."""
-    if stores.is_remote(path):
+    if is_remote(path):
         from tokenmill.stores.object_file import read_range as read_remote
 
         return read_remote(path, start, stop)

@@ -3,8 +3,8 @@
 import glob
 import os
 
+from tokenmill.base.address import check_address
 from tokenmill.errors import PrepareError
-from tokenmill.stores import check_address
 from tokenmill.text.inputs.file_kind import is_taken, make_source
 from tokenmill.text.inputs.open_input import Source, printable
 

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from tokenmill import stores
+from tokenmill.base.address import is_remote
 from tokenmill.base.human import plural
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import remote_inputs
@@ -77,7 +77,7 @@ def in_order(sources: Iterable[Source]) -> list[Source]:
 
 def _expand(text: str, passed_over: list[str], pass_over: Callable[[str], bool]) -> list[str]:
     """Absolute paths of the files that one input means."""
-    if stores.is_remote(text):
+    if is_remote(text):
         return remote_inputs.expand(text, passed_over)
     if os.path.isdir(text):
         return _in_folder(text, passed_over, pass_over)
@@ -147,7 +147,7 @@ def _in_folder(folder: str, passed_over: list[str], pass_over: Callable[[str], b
 
 def _make_sources(given_by: dict[str, str], count_unreadable: bool) -> list[Source]:
     names = _names(list(given_by))
-    if stores.is_remote(next(iter(names))):
+    if is_remote(next(iter(names))):
         return remote_inputs.make_sources(names)
     first_with: dict[tuple[int, int], str] = {}
     sources = []
@@ -173,14 +173,14 @@ def _make_sources(given_by: dict[str, str], count_unreadable: bool) -> list[Sour
 
 def _names(paths: list[str]) -> dict[str, str]:
     """The name of each path, in byte order of the names."""
-    if len({path.partition("://")[0] if stores.is_remote(path) else "" for path in paths}) > 1:
+    if len({path.partition("://")[0] if is_remote(path) else "" for path in paths}) > 1:
         raise PrepareError(
             "some inputs are files and some are objects in a bucket, or they are in different "
             "clouds, so they have no common folder to be named from",
             hint="copy the smaller part to where the larger is, or prepare one and add the other",
         )
     parent = os.path.commonpath([os.path.dirname(path) for path in paths])
-    if stores.is_remote(paths[0]):
+    if is_remote(paths[0]):
         names = {path: _encode_name(os.path.relpath(path, parent)) for path in paths}
     else:
         above = len(parent.rstrip(os.sep)) + 1

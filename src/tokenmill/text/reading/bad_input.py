@@ -14,7 +14,8 @@ EMPTY, EMPTY_FILE, TOO_LARGE = "empty", "empty file", "too large"
 UNREADABLE, DUPLICATE, ONLY_REPEATED_LINES = "unreadable", "duplicate", "only repeated lines"
 HELD_OUT, IN_TRAIN = "held out for validation", "in train already"
 NOT_UTF8, NOT_JSON, NOT_CSV = "not UTF-8", "not JSON", "not CSV"
-UNCLOSED_QUOTE = "unclosed quote, with the rest of the file"
+REST_NOT_CSV = "not CSV, with the rest of the file"
+REST_TOO_LARGE = "too large, with the rest of the file"
 NO_FIELD, NO_STRING, NO_COLUMN = "missing field", "field is not a string", "missing column"
 
 MOST_PLACES = 20  # places of bad input that are reported; all of them are counted

@@ -4,8 +4,8 @@ import os
 import re
 from collections.abc import Iterator
 
+from tokenmill.base.address import is_remote
 from tokenmill.errors import BadInputError
-from tokenmill.stores import is_remote
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading import bad_input

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tokenmill.base.address import is_remote
 from tokenmill.base.human import plural
 from tokenmill.edits.edit_values import Add, Ban, Cap, Edit, Reweight, Skip
-from tokenmill.stores.address import is_remote
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 

@@ -7,7 +7,7 @@ import xxhash
 from tokenmill.reading.token_file import Packed, TokenFile
 
 
-class RemoteFile(NamedTuple):
+class CachedFile(NamedTuple):
     """What the cache is to hold, and where it comes from."""
 
     address: str
@@ -30,9 +30,9 @@ class RemoteFile(NamedTuple):
         return self.size if self.packed is None else self.packed.num_bytes
 
 
-def tokens_of(file: TokenFile) -> RemoteFile:
+def tokens_of(file: TokenFile) -> CachedFile:
     """The tokens of a file, as the cache is to hold them."""
     digest = "" if file.packed is None else file.packed.content_xxh3_128
     if file.hashes is not None:
         digest = file.hashes.tokens
-    return RemoteFile(file.path, file.file_bytes, digest, file.etag, file.packed)
+    return CachedFile(file.path, file.file_bytes, digest, file.etag, file.packed)
