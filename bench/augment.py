@@ -16,7 +16,8 @@ import numpy as np
 from measure import machine
 
 import tokenmill
-from tokenmill import BatchLoader, DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill import BatchLoader
+from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 
 SHAPE = {"batch_size": 64, "block_size": 1024}
 SECONDS = 0.4

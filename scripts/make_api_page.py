@@ -15,6 +15,7 @@ from pathlib import Path
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 MODULES = [
     "tokenmill",
+    "tokenmill.augment",
     "tokenmill.torch",
     "tokenmill.torch.lightning",
     "tokenmill.compat",
@@ -86,18 +87,6 @@ EXAMPLES = {
         forget = tokenmill.Ban(documents=[3, 17], source="web")""",
     "tokenmill.edit_state": """
         state = tokenmill.edit_state(mixed.state_dict(), tokenmill.Skip(samples=(800, 900)))""",
-    "tokenmill.FillInTheMiddle": """
-        fim = tokenmill.FillInTheMiddle(rate=0.5, prefix_id=1, middle_id=2, suffix_id=3)
-        coder = tokenmill.BatchLoader(data, block_size=128, augment=[fim])""",
-    "tokenmill.MaskTokens": """
-        masks = tokenmill.MaskTokens(rate=0.15, mask_id=4)
-        inputs, labels = next(tokenmill.BatchLoader(data, block_size=128, augment=[masks]))""",
-    "tokenmill.ReplaceTokens": """
-        noise = tokenmill.ReplaceTokens(rate=0.1)
-        noisy = tokenmill.BatchLoader(data, block_size=128, augment=[noise])""",
-    "tokenmill.DropTokens": """
-        gaps = tokenmill.DropTokens(rate=0.1)
-        short = tokenmill.BatchLoader(data, block_size=128, augment=[gaps])""",
     "tokenmill.convert": """
         done = tokenmill.convert("data/corpus", "data/as_npy", to="npy")
         print(done.splits)""",
@@ -117,6 +106,20 @@ EXAMPLES = {
             tokenmill.open("nowhere")
         except (tokenmill.TokenmillError, FileNotFoundError) as error:
             print(error)""",
+    "tokenmill.augment.FillInTheMiddle": """
+        from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+
+        fim = FillInTheMiddle(rate=0.5, prefix_id=1, middle_id=2, suffix_id=3)
+        coder = tokenmill.BatchLoader(data, block_size=128, augment=[fim])""",
+    "tokenmill.augment.MaskTokens": """
+        masks = MaskTokens(rate=0.15, mask_id=4)
+        inputs, labels = next(tokenmill.BatchLoader(data, block_size=128, augment=[masks]))""",
+    "tokenmill.augment.ReplaceTokens": """
+        noise = ReplaceTokens(rate=0.1)
+        noisy = tokenmill.BatchLoader(data, block_size=128, augment=[noise])""",
+    "tokenmill.augment.DropTokens": """
+        gaps = DropTokens(rate=0.1)
+        short = tokenmill.BatchLoader(data, block_size=128, augment=[gaps])""",
     "tokenmill.torch.TorchLoader": """
         from tokenmill.torch import TorchLoader
 

@@ -19,6 +19,7 @@ files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py
  order/          which window comes when; integers in, integers out, no files
  edits/          an edited order, its record and proof, usage
  batches/        windows become arrays: gather, document masks, state, prefetch, loader
+ augment/        rows change before they are served: fill in the middle, masks, noise
  torch/          the loader as tensors, and as the loaders of the PyTorch world
  compat/         names and arguments that scripts already use, each a few lines
  train/          a small GPT and its training loop, fed by the loader
@@ -38,9 +39,6 @@ from tokenmill.version import __version__
 TYPE_CHECKING = False  # type checkers take it for True; importing typing would take 5 ms
 
 if TYPE_CHECKING:
-    from tokenmill.batches.augment.fill_in_the_middle import FillInTheMiddle
-    from tokenmill.batches.augment.mask_tokens import MaskTokens
-    from tokenmill.batches.augment.token_noise import DropTokens, ReplaceTokens
     from tokenmill.batches.loader import BatchLoader
     from tokenmill.batches.mixture import Mixture
     from tokenmill.conversion.convert import convert
@@ -86,18 +84,14 @@ __all__ = [
     "Cap",
     "CorruptShardError",
     "DownloadError",
-    "DropTokens",
-    "FillInTheMiddle",
     "FormatError",
     "LockedError",
-    "MaskTokens",
     "MismatchError",
     "MissingExtraError",
     "Mixture",
     "NotADatasetError",
     "OrderMismatchError",
     "PrepareError",
-    "ReplaceTokens",
     "Reweight",
     "SettingsMismatchError",
     "Skip",
@@ -131,12 +125,8 @@ _HOME_OF = {
     "Ban": "tokenmill.edits.edit_values",
     "BatchLoader": "tokenmill.batches.loader",
     "Cap": "tokenmill.edits.edit_values",
-    "DropTokens": "tokenmill.batches.augment.token_noise",
-    "FillInTheMiddle": "tokenmill.batches.augment.fill_in_the_middle",
-    "MaskTokens": "tokenmill.batches.augment.mask_tokens",
     "Blocks": "tokenmill.order.blocks",
     "Mixture": "tokenmill.batches.mixture",
-    "ReplaceTokens": "tokenmill.batches.augment.token_noise",
     "Reweight": "tokenmill.edits.edit_values",
     "Skip": "tokenmill.edits.edit_values",
     "TokenDataset": "tokenmill.dataset",

@@ -8,9 +8,7 @@ import pytest
 import torch
 
 from tokenmill import Add, Ban, BatchLoader, Mixture, Reweight, Skip, from_array
-from tokenmill.batches.augment.fill_in_the_middle import FillInTheMiddle
-from tokenmill.batches.augment.mask_tokens import MaskTokens
-from tokenmill.batches.augment.token_noise import DropTokens, ReplaceTokens
+from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 from tokenmill.errors import OrderMismatchError
 from tokenmill.torch import TorchLoader
 from tokenmill.torch.torch_batch import batch_as, from_arrays

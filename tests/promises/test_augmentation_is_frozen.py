@@ -10,8 +10,9 @@ import hashlib
 import numpy as np
 import pytest
 
-from tokenmill import BatchLoader, DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
-from tokenmill.batches.augment.row_random import RowRandom
+from tokenmill import BatchLoader
+from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill.augment.row_random import RowRandom
 from tokenmill.dataset import from_array
 
 FIM = FillInTheMiddle(0.5, 0.5, prefix_id=701, middle_id=702, suffix_id=703)

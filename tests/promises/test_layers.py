@@ -20,10 +20,11 @@ MAY_IMPORT = {
     "dataset": {"stores", "reading", "shards", "formats", "tokens"},
     "order": {"edits"},
     "edits": {"order", "batches", "dataset", "reading"},
-    "batches": {"order", "edits", "dataset", "reading"},
+    "batches": {"order", "edits", "augment", "dataset", "reading"},
+    "augment": {"order", "batches", "dataset"},
     "torch": {"compat", "batches", "edits", "dataset", "tokens", "reading"},
     "compat": {"torch", "batches", "dataset", "tokens", "reading"},
-    "train": {"torch", "edits", "batches", "dataset", "tokens"},
+    "train": {"torch", "edits", "augment", "batches", "dataset", "tokens"},
     "executors": set(),
     # A dataset may be the input of a preparation: from_tokens/.
     "preparation": {"stores", "text", "tokens", "shards", "executors", "formats", "dataset"},

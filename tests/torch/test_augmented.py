@@ -6,7 +6,8 @@ import torch
 from special_tokens import write_tokenizer
 
 import tokenmill
-from tokenmill import BatchLoader, DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill import BatchLoader
+from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 from tokenmill.compat import create_dataloaders
 from tokenmill.dataset import from_array
 from tokenmill.torch import StatefulTokenLoader, TorchLoader, WindowsDataset, WindowsIterable

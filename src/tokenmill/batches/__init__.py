@@ -6,7 +6,6 @@ mixture.py          Mixture: several datasets by weight, as the data of a loader
 batch.py            Batch: tokens, inputs and targets, and where the rows come from
 batch_maker.py      from a step number to arrays, many steps at a time; windows by number
 rows/               the kinds of rows: windows, packed documents, one document a row
-augment/            rows change before they are served: fill in the middle, masks, noise
 frames_in_use.py    which frames of compressed shards an order needs at a time
 gather.py           copies windows out of the files: the only place where tokens are moved
 document_masks.py   document ids, positions, sequence lengths and loss mask of a batch

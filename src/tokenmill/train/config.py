@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_origin
 
 from tokenmill.base.suggest import AS_HINT, did_you_mean, one_of
-from tokenmill.batches.augment.fill_in_the_middle import FillInTheMiddle
-from tokenmill.batches.augment.token_noise import DropTokens, ReplaceTokens
 from tokenmill.errors import SettingsMismatchError
 from tokenmill.train.history.edit_words import numbers_of, pairs_of
 
@@ -190,7 +188,9 @@ class TrainConfig:
 
     @property
     def augment(self) -> list[Any]:
-        """How rows change before they are trained on; those of validation never do."""
+        """Augmentations of the training rows; those of validation are never changed."""
+        from tokenmill.augment import DropTokens, FillInTheMiddle, ReplaceTokens
+
         found: list[Any] = []
         if self.fim_rate:
             ids = (self.fim_ids or "").replace(" ", "").split(",")

@@ -4,15 +4,13 @@ A OrderedData never changes. Edits make another one of it (apply_edits.py).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from tokenmill.base.suggest import one_of
-from tokenmill.batches.augment.augmenter import make_augmenter
-from tokenmill.batches.augment.known_ids import IdRules
 from tokenmill.batches.batch_maker import BatchMaker
 from tokenmill.batches.gather import check_dtype
 from tokenmill.batches.mixture import Mixture, fingerprint_of
@@ -25,6 +23,9 @@ from tokenmill.order.sample_order import SampleOrder, check_rows
 from tokenmill.order.simple_orders import Arrangement
 from tokenmill.order.source_order import SourceOrder
 from tokenmill.order.step_share import StepShare
+
+if TYPE_CHECKING:
+    from tokenmill.augment.augmenter import Augmenter
 
 
 class OrderKeywords(TypedDict, total=False):
@@ -63,9 +64,27 @@ class RowSettings:
     dtype: np.dtype[Any]
     check_ids: bool
 
-    def augmenter(self, datasets: Sequence[TokenDataset]) -> Any:
+    @property
+    def shows_documents(self) -> bool:
+        """True if batches say where documents are."""
+        return self.documents or self.rows != "windows"
+
+    def augmenter(self, datasets: Sequence[TokenDataset]) -> "Augmenter | None":
+        """Return what changes rows of this data before they are served; None without `augment`."""
+        if not self.augment:
+            return None
+        from tokenmill.augment.augmenter import make_augmenter  # only when used
+        from tokenmill.augment.known_ids import IdRules
+
         rules = IdRules(self.dtype, self.check_ids)
-        return make_augmenter(self.augment, datasets, self.seed, self.begin_token, rules)
+        augmenter = make_augmenter(self.augment, datasets, self.seed, self.begin_token, rules)
+        return replace(
+            augmenter, max_documents=self.max_documents, hides_documents=not self.shows_documents
+        )
+
+    def needs_documents(self, augmenter: "Augmenter | None") -> bool:
+        """True if rows must know where documents are, be it for the augmenter alone."""
+        return self.shows_documents or (augmenter is not None and augmenter.needs_documents)
 
     def check(self, data: TokenDataset, *, marked: bool) -> None:
         """Refuse data of which such rows cannot be made."""
@@ -109,10 +128,8 @@ class OrderedData:
             block_size=settings.block_size,
         )
         in_pieces = settings.rows != "windows"
-        for each in datasets:
-            settings.check(
-                each, marked=settings.documents or in_pieces or augmenter.needs_documents
-            )
+        for data in datasets:
+            settings.check(data, marked=settings.needs_documents(augmenter))
         order = SampleOrder(
             [each.num_tokens for each in datasets],
             block_size=settings.block_size,
@@ -123,7 +140,7 @@ class OrderedData:
             rows=settings.rows,
             begin_token=settings.begin_token,
             documents=[each.documents_by_length() for each in datasets] if in_pieces else None,
-            augment=augmenter.to_json(),
+            augment=None if augmenter is None else augmenter.to_json(),
             shards=[shard_sizes(each) for each in datasets],
         )
         return cls(names, datasets, order, settings)
@@ -152,18 +169,17 @@ class OrderedData:
     def maker(self, share: StepShare) -> BatchMaker:
         """What makes the batches of a rank."""
         settings, order = self.settings, self.order
-        augmenter, in_pieces = settings.augmenter(self.datasets), settings.rows != "windows"
-        shown = settings.documents or in_pieces
-        marked = shown or augmenter.needs_documents
+        augmenter = settings.augmenter(self.datasets)
+        marked = settings.needs_documents(augmenter)
         dtype, options = settings.dtype, (settings.max_documents, settings.check_ids)
         return BatchMaker(
             DocumentRows(self.datasets, order, dtype, *options)
-            if in_pieces
+            if settings.rows != "windows"
             else WindowRows(self.datasets, order, dtype, marked, *options),
             order=order,
             share=share,
             dtype=dtype,
-            augment=augmenter.for_batches(settings.max_documents, hides_documents=not shown),
+            augment=augmenter,
         )
 
     def source_order(self, data: TokenDataset, number: int) -> SourceOrder | RowOrder:
@@ -172,11 +188,11 @@ class OrderedData:
         seed = self.order.seed if is_alone else self.order.seed_of(number)
         settings, order = self.settings, self.order
         augmenter = settings.augmenter([*self.datasets, data])
-        in_pieces = settings.rows != "windows"
-        settings.check(data, marked=settings.documents or in_pieces or augmenter.needs_documents)
-        if augmenter.to_json() != settings.augmenter(self.datasets).to_json():
+        settings.check(data, marked=settings.needs_documents(augmenter))
+        before = settings.augmenter(self.datasets)
+        if augmenter and before and augmenter.to_json() != before.to_json():
             raise ValueError(f"{data.path} has other special ids than the sources so far")
-        if in_pieces:
+        if settings.rows != "windows":
             return order.rows_of(data.documents_by_length(), seed)
         return order.windows_of(data.num_tokens, shard_sizes(data), seed)
 

@@ -11,9 +11,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from tokenmill.batches.augment.augmentation import MASKS, OfFields, Rows, check_rate
-from tokenmill.batches.augment.known_ids import KnownIds
-from tokenmill.batches.augment.row_random import RowRandom, high, is_below
+from tokenmill.augment.augmentation import MASKS, OfFields, Rows, check_rate
+from tokenmill.augment.known_ids import KnownIds
+from tokenmill.augment.row_random import RowRandom, high, is_below
 
 MASK_NAMES = ("[MASK]", "<mask>", "<|mask|>", "<MASK>")
 

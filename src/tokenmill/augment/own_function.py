@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tokenmill.batches.augment.augmentation import TEXT, OfFields, Rows
-from tokenmill.batches.augment.row_random import RowRandom
+from tokenmill.augment.augmentation import TEXT, OfFields, Rows
+from tokenmill.augment.row_random import RowRandom
 
 
 @dataclass(frozen=True)

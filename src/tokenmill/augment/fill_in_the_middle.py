@@ -20,9 +20,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from tokenmill.batches.augment.augmentation import TEXT, OfFields, Rows, check_rate, places_of
-from tokenmill.batches.augment.known_ids import KnownIds
-from tokenmill.batches.augment.row_random import RowRandom, below, high, is_below
+from tokenmill.augment.augmentation import TEXT, OfFields, Rows, check_rate, places_of
+from tokenmill.augment.known_ids import KnownIds
+from tokenmill.augment.row_random import RowRandom, below, high, is_below
 
 NUM_SENTINELS = 3
 # How published tokenizers write the sentinels: prefix, middle, suffix.

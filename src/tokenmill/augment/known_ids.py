@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenmill.batches.augment.row_random import below
+from tokenmill.augment.row_random import below
 from tokenmill.dataset import TokenDataset
 
 
@@ -130,7 +130,3 @@ class KnownIds:
             else:
                 runs.append([id, id])
         return runs
-
-
-NO_IDS = KnownIds("", None, {}, (), 0, 0)
-"""For a list without augmentations."""

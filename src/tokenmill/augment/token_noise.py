@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from tokenmill.batches.augment.augmentation import (
+from tokenmill.augment.augmentation import (
     INPUTS,
     TEXT,
     OfFields,
@@ -22,8 +22,8 @@ from tokenmill.batches.augment.augmentation import (
     check_rate,
     places_of,
 )
-from tokenmill.batches.augment.known_ids import KnownIds
-from tokenmill.batches.augment.row_random import RowRandom
+from tokenmill.augment.known_ids import KnownIds
+from tokenmill.augment.row_random import RowRandom
 
 
 @dataclass(frozen=True)

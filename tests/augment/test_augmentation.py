@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from batches import plain_augment as plain
+from augment import plain_augment as plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenmill import BatchLoader, DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill import BatchLoader
+from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 from tokenmill.dataset import from_array
 
 END, BEGIN, PREFIX, MIDDLE, SUFFIX, MASK = 90, 91, 92, 93, 94, 95
@@ -287,7 +288,7 @@ def test_documents_are_rearranged_at_the_rates_asked_for(million):
 
 def test_random_numbers_are_even_and_neighbours_independent():
     """Chi-squared of the bytes of the numbers, and the correlation of neighbours."""
-    from tokenmill.batches.augment.row_random import RowRandom
+    from tokenmill.augment.row_random import RowRandom
 
     random = RowRandom(3, 0, np.arange(500))
     bits = random.bits(np.arange(500)[:, None], np.arange(500))

@@ -13,15 +13,8 @@ import pytest
 from special_tokens import BEGIN, END, MASK, MIDDLE, PREFIX, SUFFIX, write_tokenizer
 
 import tokenmill
-from tokenmill import (
-    BatchLoader,
-    DropTokens,
-    FillInTheMiddle,
-    MaskTokens,
-    Mixture,
-    OrderMismatchError,
-    ReplaceTokens,
-)
+from tokenmill import BatchLoader, Mixture, OrderMismatchError
+from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 from tokenmill.dataset import from_array
 
 ALL = [FillInTheMiddle(), DropTokens(0.1), ReplaceTokens(0.1)]
@@ -79,7 +72,8 @@ def test_rows_are_the_same_on_any_ranks_and_batch_sizes(corpus, rows, world_size
 
 PROGRAM = """
 import json, sys, tokenmill
-from tokenmill import BatchLoader, DropTokens, FillInTheMiddle, ReplaceTokens
+from tokenmill import BatchLoader
+from tokenmill.augment import DropTokens, FillInTheMiddle, ReplaceTokens
 folder, state_file, rows, rank, world_size, batch_size = sys.argv[1:7]
 augment = [FillInTheMiddle(), DropTokens(0.1), ReplaceTokens(0.1)]
 loader = BatchLoader(

@@ -15,8 +15,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from tokenmill.batches.augment.known_ids import KnownIds
-from tokenmill.batches.augment.row_random import RowRandom
+from tokenmill.augment.known_ids import KnownIds
+from tokenmill.augment.row_random import RowRandom
 from tokenmill.batches.document_masks import DocumentMarks
 
 TEXT, INPUTS, MASKS = STAGES = (0, 1, 2)

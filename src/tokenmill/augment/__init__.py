@@ -9,3 +9,9 @@ mask_tokens.py         MaskTokens: masked language modelling
 token_noise.py         ReplaceTokens and DropTokens
 own_function.py        a function of the user's, with a name and a version; what it may not do
 """
+
+from tokenmill.augment.fill_in_the_middle import FillInTheMiddle
+from tokenmill.augment.mask_tokens import MaskTokens
+from tokenmill.augment.token_noise import DropTokens, ReplaceTokens
+
+__all__ = ["DropTokens", "FillInTheMiddle", "MaskTokens", "ReplaceTokens"]

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.batches.augment.augmentation import MASKS, Augmentation, Rows
-from tokenmill.batches.augment.known_ids import NO_IDS, IdRules, KnownIds
-from tokenmill.batches.augment.own_function import OwnFunction
-from tokenmill.batches.augment.row_random import RowRandom
+from tokenmill.augment.augmentation import MASKS, Augmentation, Rows
+from tokenmill.augment.known_ids import IdRules, KnownIds
+from tokenmill.augment.own_function import OwnFunction
+from tokenmill.augment.row_random import RowRandom
 from tokenmill.batches.batch import IGNORED, BannedRuns, Batch
 from tokenmill.batches.document_masks import DocumentMarks, mark_segments
 from tokenmill.dataset import TokenDataset
@@ -50,8 +50,6 @@ def make_augmenter(
 ) -> "Augmenter":
     """Fill in the ids that the data has; refuse what it does not have."""
     augmentations = as_augmentations(given)
-    if not augmentations:
-        return Augmenter((), NO_IDS, seed)
     ids = KnownIds.of(datasets, begin_token, rules)
     bound = tuple(each.bound(ids) for each in augmentations)
     ids = ids.with_special(id for each in bound for id in each.added_ids())
@@ -74,18 +72,8 @@ class Augmenter:
     def needs_documents(self) -> bool:
         return any(each.needs_documents for each in self.augmentations)
 
-    def for_batches(
-        self, max_documents: int | None, *, hides_documents: bool
-    ) -> "Augmenter | None":
-        """This for batches that show documents or not; None if it would change nothing."""
-        if not self.augmentations:
-            return None
-        return replace(self, max_documents=max_documents, hides_documents=hides_documents)
-
-    def to_json(self) -> list[dict[str, Any]] | None:
+    def to_json(self) -> list[dict[str, Any]]:
         """For states: each augmentation with its version and settings; last, the special ids."""
-        if not self.augmentations:
-            return None
         named = [
             {"name": each.name, "version": each.version, **each.settings()}
             for each in self.augmentations
