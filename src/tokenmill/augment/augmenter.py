@@ -16,7 +16,7 @@ from tokenmill.augment.augmentation import MASKS, Augmentation, Rows
 from tokenmill.augment.known_ids import IdRules, KnownIds
 from tokenmill.augment.own_function import OwnFunction
 from tokenmill.augment.row_random import RowRandom
-from tokenmill.batches.batch import IGNORED, BannedRuns, Batch
+from tokenmill.batches.batch import IGNORED, BannedRuns, Batch, WholeRows
 from tokenmill.batches.document_masks import DocumentMarks, mark_segments
 from tokenmill.dataset import TokenDataset
 
@@ -90,7 +90,7 @@ class Augmenter:
             marks = mark_segments(segments, self.max_documents)
         return replace(
             batch,
-            tokens=rows.tokens,
+            rows=WholeRows(rows.tokens),
             marks=None if self.hides_documents else marks,
             augmented_labels=self._labels(rows, marks),
             labels_are_inputs=rows.masked is not None,

@@ -113,7 +113,7 @@ class ShardBlocks:
         self._of_epoch: tuple[tuple[int, int], np.ndarray, np.ndarray] | None = None
 
     @classmethod
-    def of(cls, shards: Sequence[int], windows: Windows) -> "ShardBlocks":
+    def of(cls, shards: Sequence[int] | np.ndarray, windows: Windows) -> "ShardBlocks":
         """For shards of so many tokens each."""
         sizes = np.asarray(shards, np.int64)
         parts = np.maximum(1, -(-sizes // MOST_TOKENS))

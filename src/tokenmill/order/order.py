@@ -126,6 +126,12 @@ class SourceOrder(Order):
     name: str
     """As a saved state calls this order."""
     locality: Locality
+    tail: int = 0
+    """Tokens that are a target in no row of an epoch, though they are after others."""
+
+    def facts(self) -> dict[str, int]:
+        """What an epoch is made of, for `stats()`, where that is not plain."""
+        return {}
 
     @property
     @abstractmethod

@@ -83,11 +83,19 @@ class RowOrder(SourceOrder):
         """Targets in an epoch: of every piece all tokens but the first."""
         return self.pieces.num_tokens - int(self.pieces.count_of.sum())
 
+    def facts(self) -> dict[str, int]:
+        return {
+            "rows_per_epoch": self.samples_per_epoch,
+            "documents": int(self.documents.counts.sum()),
+            "cut_documents": self.pieces.num_cut,
+            "targets_per_epoch": self.num_targets,
+            "padding_per_epoch": self.num_padding,
+        }
+
     def rows(self, samples: np.ndarray) -> Spans:
         groups = by_epoch(samples, self.samples_per_epoch)
         parts = [
-            self._spans_of(self._rows_at(positions, epoch), epoch)
-            for epoch, _, positions in groups
+            self._spans_of(self._rows_at(positions, epoch), epoch) for epoch, _, positions in groups
         ]
         if len(parts) == 1:
             return parts[0]
@@ -174,7 +182,8 @@ class RowOrder(SourceOrder):
         filled = self.recipes.length * self.recipes.count
         columns = np.cumsum(filled) - filled
         before = columns[self.recipes.entry_starts[:-1]]
-        return columns - before.repeat(np.diff(self.recipes.entry_starts))
+        first: np.ndarray = columns - before.repeat(np.diff(self.recipes.entry_starts))
+        return first
 
     def row_of(self, number: np.ndarray, epoch: int) -> np.ndarray:
         """The row that holds each piece."""

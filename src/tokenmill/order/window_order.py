@@ -20,6 +20,7 @@ class WindowOrder(SourceOrder):
         self.windows = windows
         self.arrangement = arrangement
         self.block_size = windows.block_size
+        self.tail = windows.slack
         self.name = arrangement.name
         self.locality = arrangement.locality(windows.block_size)
 
@@ -60,6 +61,7 @@ class RandomOrder(SourceOrder):
             raise ValueError('phase=True has no meaning with order="random": no boundary is fixed')
         self.windows = windows
         self.block_size = windows.block_size
+        self.tail = windows.slack
 
     @property
     def samples_per_epoch(self) -> int:

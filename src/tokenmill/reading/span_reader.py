@@ -35,8 +35,8 @@ class SpanReader(ABC):
     def read(self, spans: Spans, out: np.ndarray) -> None:
         """Copy each span to its place in `out`, (rows, columns) of any integer type."""
 
-    def follow(self, coming: Callable[[], Spans]) -> None:
-        """Take, once, a function that says which spans will be read next; most have no use for it.
+    def follow(self, coming: Callable[[], Spans]) -> None:  # noqa: B027
+        """Take, once, a function that gives the spans to come; most readers have no use for it.
 
         Its spans are of this reader's axis, in the order of their need.
         """
@@ -179,7 +179,9 @@ class PlainMaps:
     ) -> tuple[int, int]:
         for span in range(first, len(row)):
             to = int(column[span])
-            for run, offset, count in parts_in_runs(self._edges, int(start[span]), int(length[span])):
+            for run, offset, count in parts_in_runs(
+                self._edges, int(start[span]), int(length[span])
+            ):
                 if run not in self._arrays:
                     return span, run
                 tokens = self._arrays[run][offset : offset + count]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tokenmill.reading.shard_reader import Spread
+from tokenmill.order.order import Spread
 from tokenmill.reading.token_file import TokenFiles
 
 WORTH_FILLING = 8

@@ -15,9 +15,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tokenmill.errors import DownloadError
+from tokenmill.order.order import Locality, Spread
 from tokenmill.reading.cached_file import CachedFile, tokens_of
 from tokenmill.reading.shard_cache import ShardCache
-from tokenmill.reading.shard_reader import MAX_OPEN, Descriptor, ShardReader, Spread
+from tokenmill.reading.shard_reader import MAX_OPEN, Descriptor, ShardReader
+from tokenmill.reading.span_reader import IdLimit, SpanReader
 from tokenmill.reading.token_file import TokenFile, TokenFiles
 from tokenmill.stores.file_choice import FileChoice
 from tokenmill.stores.pieces_ahead import Piece, PiecesAhead
@@ -35,8 +37,6 @@ EARLY_BLOCKS = 32
 
 class StoreReader(ShardReader):
     """A reader of files in a store: their paths are addresses."""
-
-    fetches = True
 
     def __init__(
         self,
@@ -71,6 +71,11 @@ class StoreReader(ShardReader):
         if any(file.packed for file in self.files.kinds()):
             return self
         return RangeReader(self.files, backend="pread", max_open=1)
+
+    def span_reader(self, edges: np.ndarray, locality: Locality, ids: IdLimit) -> SpanReader:
+        from tokenmill.stores.store_spans import StoreSpans
+
+        return StoreSpans(self, edges, locality.spread, ids)
 
     def are_here(self, shards: set[int]) -> bool:
         return shards <= self._here or all(self._is_here(i) for i in shards)

@@ -18,11 +18,12 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.base.suggest import one_of
 from tokenmill.batches.batch import Batch
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
-from tokenmill.batches.run.ordered_data import LoaderKeywords
+from tokenmill.batches.run import LoaderKeywords
 from tokenmill.torch.torch_batch import ITEMS_OF_BATCHES, batch_as
 from tokenmill.torch.windows_iterable import refuse_inside_accelerate
-from tokenmill.torch.world import find_ranks, loader_of
+from tokenmill.torch.world import find_ranks, loader_of, narrow
 
 _Position = tuple[int, int]  # samples consumed before a batch, and the pass it is in
 
@@ -39,7 +40,7 @@ class StatefulTokenLoader:
     It is not a DataLoader, on purpose: Lightning and Accelerate replace the samplers of those.
     """
 
-    @takes_keywords_of(BatchLoader, but=["prefetch"])
+    @takes_keywords_of(BatchLoader)
     def __init__(
         self,
         data: Any,
@@ -54,13 +55,20 @@ class StatefulTokenLoader:
         epochs: int | None = 1,
         from_start: bool = False,
         workers: dict[str, Any] | None = None,
+        form: BatchForm = BatchForm(),  # noqa: B008 - it is frozen
         **options: Unpack[LoaderKeywords],
     ) -> None:
         one_of("items", items, ITEMS_OF_BATCHES)
         self.data, self.num_workers, self.from_start = data, num_workers, from_start
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
         self._loader = loader_of(
-            self.ranks, data, batch_size=batch_size, block_size=block_size, epochs=epochs, **options
+            self.ranks,
+            data,
+            narrow(data, form),
+            batch_size=batch_size,
+            block_size=block_size,
+            epochs=epochs,
+            **options,
         )
         self.batch_size = batch_size
         self._step_length = batch_size * self.ranks.world_size  # in samples, as the next
@@ -73,7 +81,7 @@ class StatefulTokenLoader:
         self._position: _Position = (0, 0)
         self._positions = _Positions()
         self._workers = DataLoader(
-            _BatchAt(self._loader, items, options.get("dtype")),
+            _BatchAt(self._loader, items, form.dtype),
             batch_size=None,
             sampler=self._positions,
             num_workers=num_workers,

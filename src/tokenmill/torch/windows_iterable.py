@@ -17,12 +17,13 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.base.suggest import one_of
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
-from tokenmill.batches.run.ordered_data import LoaderKeywords
+from tokenmill.batches.run import LoaderKeywords
 from tokenmill.errors import MismatchError, OrderMismatchError
 from tokenmill.torch.torch_batch import ITEMS_OF_BATCHES, batch_as
 from tokenmill.torch.windows_dataset import shared_number
-from tokenmill.torch.world import find_ranks, loader_of
+from tokenmill.torch.world import find_ranks, loader_of, narrow
 
 
 class WindowsIterable(IterableDataset[Any]):
@@ -34,7 +35,7 @@ class WindowsIterable(IterableDataset[Any]):
     that divide iterables themselves. Further arguments are those of `tokenmill.BatchLoader`.
     """
 
-    @takes_keywords_of(BatchLoader, but=["prefetch"])
+    @takes_keywords_of(BatchLoader)
     def __init__(
         self,
         data: Any,
@@ -47,13 +48,21 @@ class WindowsIterable(IterableDataset[Any]):
         world_size: int | None = None,
         mesh: Any = None,
         epochs: int | None = None,
+        form: BatchForm = BatchForm(),  # noqa: B008 - it is frozen
         **options: Unpack[LoaderKeywords],
     ) -> None:
         one_of("items", items, ITEMS_OF_BATCHES)
-        self.items, self._dtype = items, options.get("dtype")
+        self.items = items
+        self._dtype = form.dtype
         self.ranks = find_ranks(*((rank, world_size) if rank_aware else (0, 1)), mesh=mesh)
         self._loader = loader_of(
-            self.ranks, data, batch_size=batch_size, block_size=block_size, epochs=epochs, **options
+            self.ranks,
+            data,
+            narrow(data, form),
+            batch_size=batch_size,
+            block_size=block_size,
+            epochs=epochs,
+            **options,
         )
         self._epoch: torch.Tensor = shared_number(-1)
         self._resume: dict[str, Any] | None = None  # a loaded state, used by the next pass

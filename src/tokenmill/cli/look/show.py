@@ -80,6 +80,7 @@ def command(
 def _excerpts(
     data: "TokenDataset", asked: dict[str, Any], limit: int | None, order: dict[str, Any]
 ) -> "Iterator[Excerpt]":
+    from tokenmill.batches.batch_form import BatchForm
     from tokenmill.batches.loader import BatchLoader
     from tokenmill.look.find_text import find
     from tokenmill.look.show import MAX_TOKENS, show_document, show_step, show_tokens
@@ -91,7 +92,7 @@ def _excerpts(
             yield show_tokens(data, start, stop, title=f"found at token {match.start:,}")
     elif "step" in asked:
         row = order.pop("row")
-        loader = BatchLoader(data, prefetch=0, check_ids=False, **order)
+        loader = BatchLoader(data, form=BatchForm(prefetch=0, check_ids=False), **order)
         yield from show_step(loader, asked["step"], row=row, limit=size)
     elif "tokens" in asked:
         yield show_tokens(data, *_range(asked["tokens"], data.num_tokens), limit=size)
