@@ -136,7 +136,7 @@ class ShardReader:
         return ShardReader(self.files, backend="pread", max_open=1)
 
     def span_reader(self, edges: np.ndarray, locality: Locality, ids: IdLimit) -> SpanReader:
-        """A reader of spans of these files; `edges`: where each begins on the axis, then the end."""
+        """A reader of spans of these files; `edges` are where they begin, and the end."""
         dtype = self.files[0].dtype
         if self.backend == "pread":
             return FileReader(edges, dtype, self.read_into, ids)
