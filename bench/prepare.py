@@ -56,8 +56,8 @@ def main() -> None:
 def against_gigatoken(folder: Path, text: Path, size: int, rounds: int) -> dict[str, object]:
     """Alternate the limit and ours, so that other work on the machine slows down both."""
     settings = {
-        "no cleaning, no dedup": ["--no_normalize", "--no_dedup"],
-        "cleaning and line dedup": [],
+        "no cleaning, no dedup": [],
+        "cleaning and line dedup": ["--clean", "--dedup", "lines"],
     }
     limit: list[float] = []
     ours: dict[str, list[Run]] = {name: [] for name in settings}
@@ -108,7 +108,6 @@ def against_peers(
             str(RIVALS / "prepare_nanogpt.py"), str(RANKS), str(jsonl), str(out), str(WORKERS),
         ],
     }  # fmt: skip
-    flags = ["--no_normalize", "--no_dedup"]
     found: dict[str, object] = {}
     for name in names:
         command = arguments[name]
@@ -118,14 +117,14 @@ def against_peers(
             continue
         out = folder / name
         out.mkdir()
-        ours = [prepare(jsonl, folder, *flags)]
+        ours = [prepare(jsonl, folder)]
         try:
             theirs = run([str(python), *command(out)])
         except RuntimeError as error:
             print(f"skipping {name}: {error}", file=sys.stderr)
             found[name] = f"skipped: {str(error)[-300:]}"
             continue
-        ours.append(prepare(jsonl, folder, *flags))
+        ours.append(prepare(jsonl, folder))
         seconds = statistics.mean(r.seconds for r in ours)
         found[name] = {
             "times_as_fast": theirs.seconds / seconds,

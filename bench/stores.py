@@ -146,7 +146,7 @@ def make_large(folder: Path, manifest: Manifest) -> None:
     )
     folder.mkdir()
     splits = {"train": SplitEntry.of(shards)}
-    replace(manifest, tokens_per_shard=count, splits=splits, has_tables=None).write(folder)
+    replace(manifest, tokens_per_shard=count, splits=splits).write(folder)
 
 
 def make_for_peers(folder: Path, options: argparse.Namespace) -> dict[str, Path]:

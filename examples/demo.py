@@ -26,8 +26,7 @@ def main() -> None:
     files = library_files()
     began = time.perf_counter()
     summary = tokenmill.prepare(files, HERE / "data", tokenizer="gpt2", dedup="documents",
-                                normalize=False, on_bad_input="skip",
-                                tokens_per_shard=1_000_000)  # fmt: skip
+                                on_bad_input="skip", tokens_per_shard=1_000_000)  # fmt: skip
     say(
         f"{len(files):,} files, {summary.bytes_in / 1e6:.1f} MB, in "
         f"{time.perf_counter() - began:.1f} s: {summary.train_tokens:,} tokens to train on in "

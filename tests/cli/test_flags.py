@@ -25,9 +25,9 @@ BOTH = [
 # Spelled as users have them in their scripts; a flag in this list never goes away.
 KNOWN = {
     "prepare": """input_files out_dir tokenizer tokenization end_of_text token_pattern dtype
-        documents separator text_field no_normalize dedup no_dedup dedup_min_chars on_bad_input
-        val_fraction tokens_per_shard long_line workers max_ram append overwrite break_lock engine
-        ray_address work_dir estimate json quiet""",
+        documents separator text_field clean normalize no_normalize dedup no_dedup dedup_min_chars
+        on_bad_input val_fraction tokens_per_shard long_line workers max_ram append overwrite
+        break_lock engine ray_address work_dir estimate json quiet""",
     "train": """input_file dataset_dir train_data_path val_data_path tokenizer dtype documents order
         skip_steps model_name out_dir config_file resume max_iters seed device n_layer n_head n_embd
         block_size dropout vocab_size batch_size micro_batch_size learning_rate min_learning_rate
@@ -105,8 +105,8 @@ def test_help_shows_sections_values_and_defaults():
     flat = " ".join(text.split())
     assert "--tokens_per_shard N Tokens in each shard; by default more where there would be" in flat
     assert "over 100,000 shards [default: 10,000,000]" in flat
-    assert "(`lines`, `documents`, `none`) [default: lines]" in flat
-    assert "--normalize / --no_normalize" in flat
+    assert "(`none`, `lines`, `documents`) [default: none]" in flat
+    assert "--clean, --normalize / --no_normalize" in flat
 
 
 @pytest.mark.parametrize("command", KNOWN)

@@ -50,11 +50,37 @@ def test_the_command_line_of_the_seed(texts, tmp_path):
     assert f"Wrote {out}/dataset_metadata.json" in done.stderr
     manifest = json.loads((out / "dataset_metadata.json").read_bytes())
     assert manifest["tokens_per_shard"] == 1000
-    assert manifest["settings"]["normalize"] is False
+    assert manifest["settings"]["clean"] is False
     assert manifest["settings"]["dedup"] == "none"
     assert manifest["tokenizer"]["name"] == "gpt2"
     assert [source["name"] for source in manifest["sources"]] == ["a.txt", "b.txt"]
     assert len(manifest["splits"]["train"]["shards"]) > 5
+
+
+@pytest.mark.parametrize(
+    ("script", "flags", "clean", "dedup"),
+    [
+        ("prepare_dataset.py", [], True, "lines"),
+        ("prepare_dataset.py", ["--no-normalize"], False, "lines"),
+        ("prepare_dataset.py", ["--no_dedup"], True, "none"),
+        ("prepare_dataset.py", ["--dedup=documents", "--normalize"], True, "documents"),
+        (None, [], False, "none"),
+        (None, ["--no_normalize", "--no_dedup"], False, "none"),
+        (None, ["--normalize", "--dedup", "lines"], True, "lines"),
+    ],
+)
+def test_the_script_cleans_by_default_and_the_command_does_not(
+    texts, tmp_path, script, flags, clean, dedup
+):
+    out = tmp_path / "out"
+    path = ROOT / "scripts" / script if script else None
+    inputs = ["--input_files", texts[0], "--input_files", texts[1]]
+
+    done = tokenmill(*inputs, "--out_dir", out, "--tokenizer", "bytes", *flags, script=path)
+
+    assert done.returncode == 0, done.stderr
+    settings = json.loads((out / "dataset_metadata.json").read_bytes())["settings"]
+    assert (settings["clean"], settings["dedup"]) == (clean, dedup)
 
 
 def test_json_is_one_object_with_what_was_promised(texts, tmp_path):
@@ -103,7 +129,7 @@ def test_exit_codes(texts, tmp_path, capsys):
 
     out, plain = tmp_path / "out", ("--tokenizer", "bytes")
     assert code(*texts, "-o", out, *plain) == 0
-    assert code(*texts, "-o", out, "--no_dedup", *plain) == 13
+    assert code(*texts, "-o", out, "--clean", *plain) == 13
     assert code(texts[0], "-o", tmp_path / "none", "--append") == 10
     assert code("-o", out) == 2
     assert code(*texts, "-o", tmp_path / "x", "--dedup", "documents", "--no_dedup") == 2

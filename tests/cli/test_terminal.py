@@ -1,16 +1,17 @@
 """Nothing that a file holds, or is called, reaches the terminal as a command to it."""
 
 import io
-import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from look import build
 
 from tokenmill.cli import main
+from tokenmill.shards.entries import SourceEntry
 from tokenmill.shards.manifest import Manifest
 
 NASTY = "a\x1b[2J\x07\x9b31m\u202eb"  # clears the screen, rings, turns the direction of text
@@ -28,12 +29,14 @@ def corpus(tmp_path_factory):
     """A dataset whose folder, tokenizer, sources and settings are called so, and other files."""
     folder = tmp_path_factory.mktemp("terminal")
     dataset = build.ours(folder / f"d{NASTY}", {"train": build.encoded([NASTY.encode()] * 9)})
-    tree = json.loads(Manifest.load(dataset).content())
-    tree["sources"] = [{"name": NASTY, "bytes": 1, "documents": 1}]
-    tree["settings"] = {NASTY: NASTY, "dedup": NASTY}
-    tree["books"] = {}
-    tree["tokenizer"]["name"] = NASTY
-    Manifest.parse(json.dumps(tree).encode()).write(dataset)
+    manifest = Manifest.load(dataset)
+    replace(
+        manifest,
+        sources=(SourceEntry(NASTY, 1, 1),),
+        settings={NASTY: NASTY, "dedup": NASTY},
+        accounts={},
+        tokenizer=replace(manifest.tokenizer, name=NASTY),
+    ).write(dataset)
     (dataset / f"extra{NASTY}.txt").touch()
     (folder / f"{NASTY}.txt").write_text("Some text. " * 40 + NASTY)
     (folder / f"{NASTY}.jsonl").write_text('{"text": "a"}\n{"te\\u001bxt": 1}\n')

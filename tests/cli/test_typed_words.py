@@ -38,7 +38,7 @@ def typed(*args: object) -> int:
         ("show", "missing argument 'PATH'"),
         ("convert a b --to x --tokens_per_shard 10Q", "'10Q' is not a whole number"),
         ("doctor a --sample 0", "0 is less than 1"),
-        ("prepare a.txt -o b --dedup lins", "'lins' is not one of 'lines', 'documents', 'none'"),
+        ("prepare a.txt -o b --dedup lins", "'lins' is not one of 'none', 'lines', 'documents'"),
     ],
 )
 def test_a_mistyped_word_is_one_error_with_a_suggestion(capsys, line, words):
@@ -90,7 +90,7 @@ def test_numbers_with_units_are_what_they_say(tmp_path, monkeypatch):
         (convert_command, 'tokenmill.open("a b.bin", dtype="uint16")', "'a b.bin' --dtype uint16"),
         (convert_command, 'tokenmill.open("in/x.bin", dtype="uint16")', "--dtype uint16"),
         (convert_command, 'tokenmill.open("data", split="val")', "data"),
-        (prepare_command, "normalize=False", "--no_normalize"),
+        (prepare_command, "clean=True", "--clean"),
         (prepare_command, 'end_of_text="</s>"', "--end_of_text '</s>'"),
         (prepare_command, 'load("...", pattern="x")', "--token_pattern x"),
         (train_command, 'tokenmill.open("a", format="x", dtype="uint16")', None),

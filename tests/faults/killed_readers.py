@@ -36,8 +36,8 @@ STORES = ("moto", "gcs", "azurite", "tls")
 READ = """
 import json, sys, tokenmill, xxhash
 from tokenmill.base.retry import Retry
-from tokenmill.stores import store_client
-store_client.RETRY = Retry(attempts=20, first_wait=0.01, timeout=20.0)
+from tokenmill.stores import store_requests
+store_requests.RETRY = Retry(attempts=20, first_wait=0.01, timeout=20.0)
 given = json.loads(sys.argv[1])
 data = tokenmill.open(given["address"], cache_dir=given["cache"], cache_bytes=given["bytes"])
 loader = tokenmill.BatchLoader(data, **given["loader"])

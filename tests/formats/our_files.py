@@ -1,10 +1,11 @@
-"""A dataset of ours written plainly, by the specification and not by the product."""
+"""A tokenmill dataset written plainly, by the specification and not by the product."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 import xxhash
+from manifests import signed
 
 from tokenmill.tokens.load_tokenizer import load
 
@@ -30,7 +31,7 @@ def write_ours(
         "splits": {},
         "sources": [],
         "settings": {},
-        "books": {},
+        "accounts": {},
     }
     number = 0
     for split, documents in splits.items():
@@ -57,7 +58,7 @@ def write_ours(
             "documents": len(documents),
             "shards": shards,
         }
-    (folder / "dataset_metadata.json").write_text(json.dumps(tree))
+    (folder / "dataset_metadata.json").write_bytes(signed(tree))
     return folder
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from formats.conformance import DATA, DOCUMENTS
 from formats.our_files import write_ours
+from manifests import write_index
 
 import tokenmill
 from tokenmill.errors import FormatError, TokenmillError
@@ -293,7 +294,7 @@ def test_a_wrong_index_is_refused_before_anything_is_allocated(build, case, file
         if repr(tree[path[-1]]) == repr(lie) or longer_shards:
             continue
         tree[path[-1]] = lie
-        (folder / file).write_text(json.dumps(whole))
+        write_index(folder / file, whole)
 
         with little_memory(lie):
             refused(folder, case, file)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from formats.our_files import write_ours
+from manifests import rewrite
 
 import tokenmill
 from tokenmill.errors import FormatError, NotADatasetError
@@ -69,9 +70,7 @@ def our_dataset(folder):
 def with_an_empty_tokenizer(folder):
     """A manifest that promises 0 bytes, as a pipe has."""
     our_dataset(folder)
-    tree = json.loads((folder / "dataset_metadata.json").read_text())
-    tree["tokenizer"]["state"]["bytes"] = 0
-    (folder / "dataset_metadata.json").write_text(json.dumps(tree))
+    rewrite(folder, lambda tree: tree["tokenizer"]["state"].update(bytes=0))
     return in_place_of(folder, "tokenizer_state.json")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from formats.conformance import DATA, DOCUMENTS
 from formats.our_files import write_ours
+from manifests import write_index
 
 import tokenmill
 from tokenmill.errors import FormatError
@@ -120,7 +121,7 @@ def rename(tree, *keys):
         for key in keys[:-1]:
             entry = entry[key]
         entry[keys[-1]] = name
-        index.write_text(json.dumps(whole))
+        write_index(index, whole)
 
     return change
 

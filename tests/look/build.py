@@ -96,8 +96,8 @@ def ours(
         "tokens_per_shard": tokens_per_shard,
         "splits": {},
         "sources": [{"name": "corpus/a.jsonl", "bytes": 12345, "documents": 10}],
-        "settings": {"dedup": "lines", "normalize": True},
-        "books": {},
+        "settings": {"dedup": "lines", "clean": True},
+        "accounts": {},
     }
     number = 0
     for split, docs in splits.items():

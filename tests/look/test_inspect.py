@@ -54,7 +54,7 @@ def test_bytes_per_token_are_those_of_the_text(tmp_path, few):
 def test_how_it_was_made_is_shown(tmp_path, few):
     known = inspect(build.ours(tmp_path / "d", few))
 
-    assert known["made"]["settings"] == {"dedup": "lines", "normalize": True}
+    assert known["made"]["settings"] == {"dedup": "lines", "clean": True}
     assert known["made"]["source_bytes"] == 12345
     shown = "\n".join(lines(known))
     assert "gpt2, 50,257 ids, end-of-text 50256 after each document" in shown

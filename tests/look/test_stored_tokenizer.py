@@ -5,11 +5,11 @@ import json
 import pytest
 import xxhash
 from look import build
+from manifests import rewrite
 
 import tokenmill
 from tokenmill.cli import main
 from tokenmill.errors import TokenizerMismatchError
-from tokenmill.shards.manifest import Manifest
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 
 TEXTS = build.encoded([b"A text.", b"Another text."])
@@ -19,11 +19,13 @@ def store(folder, state, entry):
     """Put another tokenizer there, with a manifest that vouches for its bytes and for `entry`."""
     data = json.dumps(state).encode()
     (folder / "tokenizer_state.json").write_bytes(data)
-    tree = json.loads(Manifest.load(folder).content())
-    digest = xxhash.xxh3_128_hexdigest(data)
-    tree["tokenizer"] |= entry
-    tree["tokenizer"]["state"] |= {"bytes": len(data), "xxh3_128": digest}
-    Manifest.parse(json.dumps(tree).encode()).write(folder)
+    stored = {"bytes": len(data), "xxh3_128": xxhash.xxh3_128_hexdigest(data)}
+
+    def change(tree):
+        tree["tokenizer"] |= entry
+        tree["tokenizer"]["state"] |= stored
+
+    rewrite(folder, change)
 
 
 @pytest.fixture

@@ -94,7 +94,8 @@ def test_samples_that_target_a_range_of_one_source(order):
             if set(range(int(starts[g]) + 1, int(starts[g]) + 6)) & set(range(start, stop))
         ]
 
-        assert whole.samples_targeting(0, (start, stop), [1, 2]) == expected, (start, stop)
+        tokens = (start, stop)
+        assert whole.samples_targeting(0, tokens, tokens, [1, 2]) == expected, tokens
 
 
 @pytest.mark.parametrize("source", [0, 1, 2])
@@ -105,7 +106,7 @@ def test_samples_that_target_a_range_of_a_source_of_a_mixture(source):
     for start, stop in [(1, 2), (7, 40), (60, 78)]:
         holds = (sources == source) & (starts + 5 >= start) & (starts + 1 < stop) & (epochs < 3)
 
-        found = whole.samples_targeting(source, (start, stop), range(3))
+        found = whole.samples_targeting(source, (start, stop), (start, stop), range(3))
 
         assert sorted(g for _, g in found) == np.flatnonzero(holds).tolist()
         assert all(epochs[g] == epoch for epoch, g in found)
@@ -115,7 +116,7 @@ def test_a_sample_that_never_comes_is_not_found():
     stages = [MixtureStage(0, (1, 1)), MixtureStage(20, (1, 0))]
     whole = SampleOrder([101, 101], block_size=10, stages=stages)
 
-    found = whole.samples_targeting(1, (0, 101), [0, 1, 50])
+    found = whole.samples_targeting(1, (0, 101), (0, 101), [0, 1, 50])
 
     assert len(found) == 10  # half of the first 20 samples, and none of epochs 1 and 50
     assert {epoch for epoch, _ in found} == {0}

@@ -145,7 +145,7 @@ def test_bytes_a_token_by_source_where_the_manifest_settles_it(tmp_path):
     sources = {"a.txt": b"aaaa " * 900, "b.txt": "\u4e2d\u6587\n".encode() * 300}
     for name, data in sources.items():
         (made / name).write_bytes(data)
-    settings = {"val_fraction": 0, "dedup": "none", "normalize": False}
+    settings = {"val_fraction": 0, "dedup": "none", "clean": False}
     prepare(made, tmp_path / "data", workers=1, **settings)
     manifest = Manifest.load(tmp_path / "data")
     tokenizer = load("gpt2")

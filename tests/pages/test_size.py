@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from look.build import EOT, named
+from manifests import signed
 from pages.conftest import serving
 
 from tokenmill.pages.report import report
@@ -58,9 +59,9 @@ def indexed(tmp_path_factory):
         "splits": {"train": {"tokens": TOKENS, "documents": SHARDS * DOCUMENTS, "shards": shards}},
         "sources": [],
         "settings": {},
-        "books": {},
+        "accounts": {},
     }
-    (folder / "dataset_metadata.json").write_text(json.dumps(manifest))
+    (folder / "dataset_metadata.json").write_bytes(signed(manifest))
     return folder
 
 

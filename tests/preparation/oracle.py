@@ -61,39 +61,39 @@ def counts(line, raw, min_chars, long_line):
     return bool(line.strip(" \t\n\r\x0b\x0c"))
 
 
-def prepared_texts(documents, *, normalize, dedup, min_chars=16, long_line=8 << 20):
+def prepared_texts(documents, *, clean, dedup, min_chars=16, long_line=8 << 20):
     """What is left of each document before it is encoded, and how many lines were dropped."""
     seen, texts, dropped = set(), [], 0
     for document in documents:
         if dedup != "lines":
-            texts.append(clean_document(document) if normalize else document)
+            texts.append(clean_document(document) if clean else document)
             continue
         raw_lines = document.split("\n")
         kept = ""
         for number, raw in enumerate(raw_lines):
-            line = clean_line(raw) if normalize else raw
+            line = clean_line(raw) if clean else raw
             if counts(line, raw, min_chars, long_line):
                 if line in seen:
                     dropped += 1
                     continue
                 seen.add(line)
             kept += line + ("\n" if number < len(raw_lines) - 1 else "")
-        texts.append(squeeze(kept) if normalize else kept)
+        texts.append(squeeze(kept) if clean else kept)
     return texts, dropped
 
 
-def is_empty(text, normalize):
-    return not text or (normalize and not text.strip(" \t\n\r\x0b\x0c"))
+def is_empty(text, clean):
+    return not text or (clean and not text.strip(" \t\n\r\x0b\x0c"))
 
 
-def expected(documents, encode, end_of_text, *, val_fraction, normalize, dedup, **lines):
+def expected(documents, encode, end_of_text, *, val_fraction, clean, dedup, **lines):
     """{split: [ids of each document, end-of-text included]} and the accounts."""
-    texts, lines_dropped = prepared_texts(documents, normalize=normalize, dedup=dedup, **lines)
+    texts, lines_dropped = prepared_texts(documents, clean=clean, dedup=dedup, **lines)
     kept, seen, empty, emptied, duplicate = [], set(), 0, 0, 0
     for document, text in zip(documents, texts, strict=True):
-        if is_empty(clean_document(document) if normalize else document, normalize):
+        if is_empty(clean_document(document) if clean else document, clean):
             empty += 1
-        elif is_empty(text, normalize):
+        elif is_empty(text, clean):
             emptied += 1
         elif dedup == "documents" and text in seen:
             duplicate += 1
@@ -110,7 +110,7 @@ def expected(documents, encode, end_of_text, *, val_fraction, normalize, dedup, 
         splits["train"] = [[*ids, end_of_text] for ids in kept]
         if val_fraction:
             splits = hold_out_the_end(splits["train"], val_fraction)
-    books = {
+    accounts = {
         "documents_in": len(documents),
         "documents_written": len(kept),
         "dropped": {
@@ -124,7 +124,7 @@ def expected(documents, encode, end_of_text, *, val_fraction, normalize, dedup, 
         },
         "lines_dropped": lines_dropped,
     }
-    return {name: found for name, found in splits.items() if found}, books
+    return {name: found for name, found in splits.items() if found}, accounts
 
 
 def hold_out_the_end(documents, val_fraction):
@@ -178,5 +178,5 @@ def hashes_of_files(folder):
     }
 
 
-def books_of(folder):
-    return json.loads((Path(folder) / "dataset_metadata.json").read_bytes())["books"]
+def accounts_of(folder):
+    return json.loads((Path(folder) / "dataset_metadata.json").read_bytes())["accounts"]

@@ -74,7 +74,7 @@ def write_corpus(folder, kind, documents):
 
 rules = st.fixed_dictionaries(
     {
-        "normalize": st.booleans(),
+        "clean": st.booleans(),
         "dedup": st.sampled_from(["lines", "documents", "none"]),
         "val_fraction": st.sampled_from([0.0, 0.1, 0.5, 0.9]),
         "long_line": st.sampled_from([1, 8, 20, 50, 1000, 8 << 20]),
@@ -91,7 +91,7 @@ def check(corpus, rule, unit_bytes, per_shard, tokenizer, encode, end_of_text):
         folder = Path(name) / "in"
         folder.mkdir()
         how = write_corpus(folder, kind, documents)
-        wanted, books = oracle.expected(documents, encode, end_of_text, **rule)
+        wanted, accounts = oracle.expected(documents, encode, end_of_text, **rule)
         rule["dedup_min_chars"] = rule.pop("min_chars")
         if not documents or not wanted:
             return
@@ -109,8 +109,8 @@ def check(corpus, rule, unit_bytes, per_shard, tokenizer, encode, end_of_text):
             **rule,
         )
         assert oracle.read_dataset(out) == wanted
-        found = oracle.books_of(out)
-        assert {name: found[name] for name in books} == books
+        found = oracle.accounts_of(out)
+        assert {name: found[name] for name in accounts} == accounts
         assert summary.documents_in == summary.documents_written + sum(summary.dropped.values())
         assert {path.name for path in out.iterdir()} <= {
             "dataset_metadata.json", "tokenizer_state.json", "README.md", "train", "val"

@@ -6,7 +6,7 @@ import signal
 import pytest
 import xxhash
 from preparation import oracle
-from preparation.oracle import books_of, hashes_of_files, read_dataset
+from preparation.oracle import accounts_of, hashes_of_files, read_dataset
 from preparation.runs import assert_nothing_stray, run
 from system_faults import REMOVALS, RENAMES, injecting, needs_strace
 
@@ -48,8 +48,8 @@ def test_append_is_what_an_oracle_makes_of_both(small, tmp_path, dedup):
         if name not in ("dataset_metadata.json", "README.md"):
             assert after[name] == digest
     # One oracle run over both gives the documents; those of each split in the order of adding.
-    splits, books = oracle.expected(
-        first + second, encode, end, normalize=True, min_chars=16, long_line=8 << 20, **rules
+    splits, accounts = oracle.expected(
+        first + second, encode, end, clean=False, min_chars=16, long_line=8 << 20, **rules
     )
     found = read_dataset(out)
     assert {name: sorted(map(tuple, docs)) for name, docs in found.items()} == {
@@ -57,7 +57,7 @@ def test_append_is_what_an_oracle_makes_of_both(small, tmp_path, dedup):
     }
     for name in splits:
         assert found[name] == splits[name]
-    assert {name: books_of(out)[name] for name in books} == books
+    assert {name: accounts_of(out)[name] for name in accounts} == accounts
     assert summary.documents_in == summary.documents_written + sum(summary.dropped.values())
     manifest = json.loads((out / "dataset_metadata.json").read_bytes())
     assert [source["name"] for source in manifest["sources"]] == ["a.jsonl", "b.jsonl"]
@@ -71,14 +71,14 @@ def test_what_was_converted_has_accounts_once_something_is_added(small, tmp_path
     first = write_rows(tmp_path / "a.jsonl", numbered(0, 30))
     prepare(first, tmp_path / "prepared", workers=1, val_fraction=0, **tokenizer)
     convert(tmp_path / "prepared", tmp_path / "out", to="tokenmill")
-    assert books_of(tmp_path / "out") == {}
+    assert accounts_of(tmp_path / "out") == {}
 
     added = write_rows(tmp_path / "b.jsonl", numbered(30, 40))
     summary = prepare(added, tmp_path / "out", workers=1, append=True)
 
-    books = books_of(tmp_path / "out")
-    assert (summary.documents_in, books["documents_written"]) == (40, 40)
-    assert books["tokens_written"] == summary.train_tokens + summary.val_tokens
+    accounts = accounts_of(tmp_path / "out")
+    assert (summary.documents_in, accounts["documents_written"]) == (40, 40)
+    assert accounts["tokens_written"] == summary.train_tokens + summary.val_tokens
 
 
 def test_few_documents_keep_to_the_split_by_hash(small, tmp_path):
@@ -101,7 +101,7 @@ def test_the_same_again_and_nothing_new(small, tmp_path):
     out = tmp_path / "out"
     a = write_rows(tmp_path / "a.jsonl", numbered(0, 20))
     b = write_rows(tmp_path / "b.jsonl", numbered(5, 10))
-    prepare(a, out, workers=1, **small[0])
+    prepare(a, out, workers=1, dedup="lines", **small[0])
     before = hashes_of_files(out)
     with pytest.raises(SettingsMismatchError, match="the input is in"):
         prepare(a, out, workers=1, append=True)
@@ -164,7 +164,7 @@ def test_the_tokenizer_is_that_of_the_dataset(small, tmp_path):
     b, c = (write_rows(tmp_path / f"{n}.jsonl", numbered(n, n + 5)) for n in (30, 60))
     prepare(b, out, workers=1, append=True, dtype="uint16")
     prepare(c, out, workers=1, append=True, **tokenizer)
-    assert books_of(out)["documents_written"] == 15
+    assert accounts_of(out)["documents_written"] == 15
 
 
 def test_characters_that_are_not_in_the_vocabulary(tmp_path):
@@ -199,7 +199,7 @@ def test_bad_input_leaves_the_dataset_open_to_others(tmp_path):
     prepare(c, out, workers=1, append=True)
     b.write_bytes(b"good text, at last\n")
     prepare(b, out, workers=1, append=True)
-    assert books_of(out)["documents_written"] == 3
+    assert accounts_of(out)["documents_written"] == 3
 
 
 @needs_strace

@@ -10,8 +10,9 @@ import subprocess
 import sys
 
 import pytest
+import xxhash
 from preparation import oracle
-from preparation.oracle import books_of, read_dataset
+from preparation.oracle import accounts_of, read_dataset
 
 from tokenmill.errors import BadInputError, PrepareError, SettingsMismatchError
 from tokenmill.preparation.prepare import prepare
@@ -39,7 +40,7 @@ def texts_of(out):
 def test_an_error_names_file_and_place(tmp_path, name, data, where):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(BadInputError, match=where) as bad:
-        prepare(tmp_path / name, tmp_path / "out", **BYTES, normalize=False)
+        prepare(tmp_path / name, tmp_path / "out", **BYTES)
     assert bad.value.source == name
     assert not (tmp_path / "out" / "dataset_metadata.json").exists()
 
@@ -62,16 +63,16 @@ def test_skip_and_replace_are_counted(tmp_path):
     (folder / "c.txt").touch()
     prepare(folder, tmp_path / "skip", **BYTES, on_bad_input="skip")
     assert texts_of(tmp_path / "skip") == ["good one"]
-    books = books_of(tmp_path / "skip")
-    assert books["dropped"] == {
+    accounts = accounts_of(tmp_path / "skip")
+    assert accounts["dropped"] == {
         "empty": 2, "field is not a string": 1, "missing field": 1, "not JSON": 1, "not UTF-8": 2
     }  # fmt: skip
-    assert books["documents_in"] == 8 == 1 + sum(books["dropped"].values())
+    assert accounts["documents_in"] == 8 == 1 + sum(accounts["dropped"].values())
     prepare(folder, tmp_path / "replace", **BYTES, on_bad_input="replace")
     assert texts_of(tmp_path / "replace") == ["bad \ufffd text", "good one", "\ufffd"]
-    books = books_of(tmp_path / "replace")
-    assert books["texts_replaced"] >= 2
-    assert books["documents_in"] == 8 == 3 + sum(books["dropped"].values())
+    accounts = accounts_of(tmp_path / "replace")
+    assert accounts["texts_replaced"] >= 2
+    assert accounts["documents_in"] == 8 == 3 + sum(accounts["dropped"].values())
 
 
 def test_the_first_places_of_bad_input_are_reported_whatever_the_workers(tmp_path):
@@ -165,6 +166,7 @@ def test_documents_of_repeated_lines_only_are_not_called_empty(tmp_path, unit_by
     line = "a line that is said again and again"
     (tmp_path / "a.txt").write_text(f"{line}\n\n{line}\n\nother words\n\n{line}\n{line}\n")
     given = {**BYTES, "documents": "paragraph", "long_line": 40, "unit_bytes": unit_bytes}
+    given |= {"clean": True, "dedup": "lines"}
     done = prepare(tmp_path / "a.txt", tmp_path / "out", **given)
     assert texts_of(tmp_path / "out") == [line, "other words"]
     assert done.dropped == {"only repeated lines": 2}
@@ -180,7 +182,7 @@ def test_parquet_inside_a_compressed_stream(tmp_path, name):
     (tmp_path / name).write_bytes(packed)
     prepare(tmp_path / name, tmp_path / "out", **BYTES, unit_bytes=100)
     assert texts_of(tmp_path / "out") == texts
-    assert books_of(tmp_path / "out")["bytes_in"] == len(packed)
+    assert accounts_of(tmp_path / "out")["bytes_in"] == len(packed)
     (tmp_path / name).write_bytes(packed[:-20])
     with pytest.raises(BadInputError, match="is cut short"):
         prepare(tmp_path / name, tmp_path / "cut", **BYTES)
@@ -209,8 +211,8 @@ def test_text_that_looks_like_rows_is_read_as_text_and_said_so(tmp_path, name, t
 
 def test_nul_bytes_stay_unless_cleaned(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"a\0b")
-    prepare(tmp_path / "a.txt", tmp_path / "raw", **BYTES, normalize=False)
-    prepare(tmp_path / "a.txt", tmp_path / "clean", **BYTES)
+    prepare(tmp_path / "a.txt", tmp_path / "raw", **BYTES)
+    prepare(tmp_path / "a.txt", tmp_path / "clean", **BYTES, clean=True)
     assert (texts_of(tmp_path / "raw"), texts_of(tmp_path / "clean")) == (["a\0b"], ["ab"])
 
 
@@ -280,6 +282,11 @@ def test_a_folder_in_place_of_a_file_and_a_dead_link(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def piped_name(data):
+    """Standard input is known by its content."""
+    return f"standard-input-{xxhash.xxh3_128_hexdigest(data)[:16]}"
+
+
 def test_standard_input(tmp_path):
     def pipe(data, out, *flags):
         return subprocess.run(
@@ -293,7 +300,9 @@ def test_standard_input(tmp_path):
     assert pipe(b"a text\nfrom a pipe\n", tmp_path / "out", *flags).returncode == 0
     assert texts_of(tmp_path / "out") == ["a text\nfrom a pipe\n"]
     manifest = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())
-    assert manifest["sources"] == [{"name": "standard-input", "bytes": 19, "documents": 1}]
+    assert manifest["sources"] == [
+        {"name": piped_name(b"a text\nfrom a pipe\n"), "bytes": 19, "documents": 1}
+    ]
     again = pipe(b"another\n", tmp_path / "out", *flags)
     assert again.returncode == 13
     assert not (tmp_path / "out" / ".preparation").exists()
@@ -315,7 +324,7 @@ def test_standard_input_given_again(tmp_path, monkeypatch):
     first, other = b"the first text of many", b"another text of as many"[:22]
     pipe(first)
     assert pipe(first).notes == ["it was there already, whole"]
-    with pytest.raises(SettingsMismatchError, match="standard-input   changed"):
+    with pytest.raises(SettingsMismatchError, match=rf"{piped_name(other)}   22 bytes is new"):
         pipe(other)
     with pytest.raises(SettingsMismatchError, match="the input is in"):
         pipe(first, append=True)
@@ -377,14 +386,10 @@ def test_standard_input_among_files(tmp_path, monkeypatch):
         "the text of z.txt",
     ]
     manifest = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())
-    names = ["a.txt", "standard-input", "z.txt"]
+    names = ["a.txt", piped_name(b"a text from a pipe"), "z.txt"]
     assert [source["name"] for source in manifest["sources"]] == names
     with pytest.raises(ValueError, match="given twice"):
         prepare(["-", folder, "-"], tmp_path / "twice", **BYTES)
-    (folder / "standard-input").write_text("confusing")
-    with pytest.raises(PrepareError, match="a file is called standard-input"):
-        prepare(["-", folder, folder / "standard-input"], tmp_path / "confused", **BYTES)
-    assert not (tmp_path / "confused").exists()
 
 
 def test_a_line_longer_than_everything(tmp_path, small):
@@ -392,7 +397,7 @@ def test_a_line_longer_than_everything(tmp_path, small):
     tokenizer, encode = small
     text = "word after word, 123 and \u4e2d\u6587 " * 20_000
     (tmp_path / "a.txt").write_text(text, "utf-8")
-    settings = {"normalize": False, "dedup": "none", "val_fraction": 0, **tokenizer}
+    settings = {"clean": False, "dedup": "none", "val_fraction": 0, **tokenizer}
     prepare(
         tmp_path / "a.txt",
         tmp_path / "out",

@@ -57,7 +57,7 @@ def forgetful(monkeypatch):
 
 def prepare(trained, source, out, **options):
     said = Said()
-    settings = {"tokenizer": str(trained), "normalize": False, "dedup": "none", "val_fraction": 0}
+    settings = {"tokenizer": str(trained), "clean": False, "dedup": "none", "val_fraction": 0}
     tokenmill.prepare(source, out, progress=said, **settings, **options)
     return said.lines
 

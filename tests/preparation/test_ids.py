@@ -7,7 +7,7 @@ from preparation.oracle import read_dataset
 
 from tokenmill.preparation.prepare import prepare
 
-PLAIN = {"normalize": False, "dedup": "none", "val_fraction": 0, "workers": 1}
+PLAIN = {"val_fraction": 0, "workers": 1}
 
 
 @pytest.fixture(scope="module")

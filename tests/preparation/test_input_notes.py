@@ -17,7 +17,7 @@ from tokenmill.text.inputs.sources import find_sources
 from tokenmill.text.inputs.units import cut_into_units
 
 CODE = "def  twice(x):\n    return  2 * x\n\n\n\nprint(twice(2))\n"
-OPTIONS = {"tokenizer": "bytes", "workers": 1, "val_fraction": 0}
+OPTIONS = {"tokenizer": "bytes", "workers": 1, "val_fraction": 0, "clean": True}
 
 
 class Notes(Progress):
@@ -31,10 +31,10 @@ class Notes(Progress):
 @pytest.mark.parametrize(
     ("names", "settings", "words"),
     [
-        (["a.py", "b.txt"], {}, ["normalize=False", 'dedup="documents"']),
-        (["a.rs.gz", "b.txt"], {"normalize": False}, ['dedup="documents"']),
-        (["a.py", "b.txt"], {"dedup": "none"}, ["normalize=False"]),
-        (["a.py", "b.txt"], {"dedup": "documents", "normalize": False}, None),
+        (["a.py", "b.txt"], {"dedup": "lines"}, ["clean=False", 'dedup="documents"']),
+        (["a.rs.gz", "b.txt"], {"clean": False, "dedup": "lines"}, ['dedup="documents"']),
+        (["a.py", "b.txt"], {"dedup": "none"}, ["clean=False"]),
+        (["a.py", "b.txt"], {"dedup": "documents", "clean": False}, None),
         (["a.txt", "b.py"], {}, None),
     ],
 )
@@ -46,7 +46,7 @@ def test_what_is_done_to_code_is_said_before_and_after(tmp_path, names, settings
         data = text.encode()
         (folder / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
 
-    made = prepare(folder, tmp_path / "out", **OPTIONS, **settings, progress=notes)
+    made = prepare(folder, tmp_path / "out", **{**OPTIONS, **settings}, progress=notes)
 
     for said in (notes.said, made.notes):
         (found,) = [note for note in said if "source code" in note] or [None]
@@ -54,7 +54,7 @@ def test_what_is_done_to_code_is_said_before_and_after(tmp_path, names, settings
         assert all(word in found for word in words or ())
         if words:
             assert names[0] in found
-            assert ("normalize" in found) == ("normalize=False" in words)
+            assert ("clean" in found) == ("clean=False" in words)
             assert ("dedup" in found) == ('dedup="documents"' in words)
 
 
@@ -88,7 +88,7 @@ def test_looking_for_them_ends_no_preparation_and_holds_no_large_document(tmp_pa
     (tmp_path / "b.txt").write_text("a good line\n")
     plan = Plan(
         Workspace(tmp_path / "out"),
-        Settings(tokenizer="bytes"),
+        Settings(tokenizer="bytes", clean=True),
         tuple(sources := find_sources([tmp_path / "a.txt", tmp_path / "b.txt"])),
         tuple(cut_into_units(sources, 1 << 20)),
     )
@@ -103,12 +103,12 @@ def test_looking_for_them_ends_no_preparation_and_holds_no_large_document(tmp_pa
 
 @pytest.mark.parametrize(
     ("text", "settings"),
-    [(CODE, {"normalize": False}), ("nothing to clean\n", {}), ("\x1b[31m" + "x" * 999, {})],
+    [(CODE, {"clean": False}), ("nothing to clean\n", {}), ("\x1b[31m" + "x" * 999, {})],
 )
 def test_lines_that_are_not_changed_are_not_shown_and_long_ones_are_cut(tmp_path, text, settings):
     (tmp_path / "a.txt").write_text(text)
 
-    made = prepare(tmp_path / "a.txt", tmp_path / "out", **OPTIONS, **settings)
+    made = prepare(tmp_path / "a.txt", tmp_path / "out", **{**OPTIONS, **settings})
 
     assert len(made.changed_lines) == text.startswith("\x1b")
     assert all(len(line) < 200 and line.isprintable() for line in made.changed_lines)

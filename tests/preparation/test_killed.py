@@ -17,7 +17,8 @@ from tokenmill.preparation.prepare import prepare
 @pytest.fixture(scope="module")
 def arguments(corpus, small):
     tokenizer, _ = small
-    return {"inputs": corpus, "unit_bytes": 8000, "tokens_per_shard": 10_000, **tokenizer}
+    shards = {"unit_bytes": 8000, "tokens_per_shard": 10_000}
+    return {"inputs": corpus, "clean": True, "dedup": "lines", **shards, **tokenizer}
 
 
 @pytest.fixture(scope="module")

@@ -130,7 +130,7 @@ def test_a_document_that_does_not_fit_is_refused_with_the_memory_that_is_enough(
     code, errors, peak = peak_of(tmp_path, **given, max_ram=f"{enough[1]}M")
     assert (code, errors) == (0, "")
     assert peak < int(enough[1]) << 20
-    assert oracle.books_of(tmp_path / "out")["documents_written"] == 1
+    assert oracle.accounts_of(tmp_path / "out")["documents_written"] == 1
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_what_is_too_large_does_not_depend_on_the_workers(tmp_path):
     for workers in (1, 3):
         prepare(sorted(tmp_path.glob("*.jsonl")), tmp_path / str(workers), workers=workers, **given)
     assert oracle.hashes_of_files(tmp_path / "1") == oracle.hashes_of_files(tmp_path / "3")
-    assert oracle.books_of(tmp_path / "1")["dropped"] == {"too large": 3}
+    assert oracle.accounts_of(tmp_path / "1")["dropped"] == {"too large": 3}
 
 
 def test_more_memory_never_means_smaller_documents():

@@ -9,7 +9,7 @@ import pytest
 import tokenmill
 from tokenmill.errors import FormatError, PrepareError, SettingsMismatchError
 from tokenmill.look.inspect import inspect, lines
-from tokenmill.preparation.budget.shard_count import with_shard_size
+from tokenmill.preparation.budget.shard_count import choose_shard_size
 from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.workspace import recorded_sources
@@ -160,26 +160,23 @@ def text_of(size, compression=None):
 @pytest.mark.parametrize(
     ("settings", "size", "compression", "expected"),
     [
-        ({}, 10**12, None, 10_000_000),
-        ({}, 3 * 10**12, None, 10_000_000),
-        ({}, 10**13, None, 40_000_000),
-        ({}, 10**13, "zstd", 160_000_000),
-        ({"tokenizer": "bytes"}, 10**12 + 1, None, 20_000_000),
-        ({}, 10**16, None, 40_960_000_000),
+        ({}, 10**11, None, 10_000_000),
+        ({}, 3 * 10**11, None, 10_000_000),
+        ({}, 10**12, None, 40_000_000),
+        ({}, 10**12, "zstd", 160_000_000),
+        ({"tokenizer": "bytes"}, 10**11 + 1, None, 20_000_000),
+        ({}, 10**15, None, 40_960_000_000),
     ],
 )
 def test_shards_are_larger_where_there_would_be_too_many(settings, size, compression, expected):
-    sources = text_of(size, compression)
+    found = choose_shard_size(Settings(**settings), text_of(size, compression))
 
-    found = with_shard_size(Settings(**settings), sources, is_given=False)
-
-    assert found.tokens_per_shard == expected
-    assert with_shard_size(found, sources, is_given=True) == found
+    assert found == expected
 
 
 def test_a_size_that_makes_too_many_is_refused_before_the_work(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"x" * 3_100_000)
 
-    with pytest.raises(PrepareError, match=r"makes 1,033,333 shards or so .* at most 1,000,000"):
+    with pytest.raises(PrepareError, match=r"makes 1,033,333 shards or so; .* at most 300,000"):
         prepare(tmp_path / "a.txt", tmp_path / "out", tokens_per_shard=1, workers=1)
     assert not (tmp_path / "out").exists()

@@ -91,9 +91,9 @@ def test_a_finished_dataset_of_other_settings_or_inputs(texts, tmp_path):
     (texts / "d.txt").write_text("More.")
     (texts / "b.txt").unlink()
     with pytest.raises(SettingsMismatchError) as refused:
-        prepare(texts, out, **BYTES, dedup="none", val_fraction=0)
+        prepare(texts, out, **BYTES, dedup="lines", val_fraction=0)
     for line in (
-        "dedup   'lines' -> 'none'",
+        "dedup   'none' -> 'lines'",
         "val_fraction   0.1 -> 0",
         "input a.txt   24 bytes is new",
         "input d.txt   5 bytes is new",
@@ -117,13 +117,13 @@ def test_an_unfinished_one_of_other_settings_or_inputs(corpus, texts, small, tmp
     stop_in_the_middle(arguments)
     before = hashes_of_files(out)
     with pytest.raises(SettingsMismatchError) as refused:
-        prepare(**{**arguments, "inputs": texts}, normalize=False)
-    for line in ("normalize   True -> False", "input a.txt   is new", "input big.txt   is gone"):
+        prepare(**{**arguments, "inputs": texts}, clean=True)
+    for line in ("clean   False -> True", "input a.txt   is new", "input big.txt   is gone"):
         assert line in str(refused.value)
     assert hashes_of_files(out) == {**before, ".preparation/lock": None} or set(
         hashes_of_files(out)
     ) == set(before) - {".preparation/lock"}
-    prepare(**{**arguments, "inputs": texts}, normalize=False, overwrite=True)
+    prepare(**{**arguments, "inputs": texts}, clean=True, overwrite=True)
     assert [source["name"] for source in manifest(out)["sources"]] == ["a.txt", "b.txt", "c.txt"]
     assert_nothing_stray(out)
 
@@ -131,6 +131,7 @@ def test_an_unfinished_one_of_other_settings_or_inputs(corpus, texts, small, tmp
 def test_an_unfinished_one_of_which_little_was_done_gives_way(corpus, texts, small, tmp_path):
     out, tokenizer = tmp_path / "out", small[0]
     arguments = {"inputs": corpus, "out_dir": out, "unit_bytes": 2000, "workers": 1, **tokenizer}
+    arguments["dedup"] = "lines"
     stop_in_the_middle(arguments, "lines")
 
     prepare(texts, out, **BYTES)
@@ -404,5 +405,5 @@ def test_nothing_to_write(tmp_path):
         (texts / f"{name}.txt").write_text(" \n\n")
     (texts / "empty.txt").touch()
     with pytest.raises(TokenmillError, match=r"none of 3 documents is left.*'empty': 3"):
-        prepare(texts, tmp_path / "out", **BYTES)
+        prepare(texts, tmp_path / "out", **BYTES, clean=True)
     assert not (tmp_path / "out").exists()

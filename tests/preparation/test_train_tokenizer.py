@@ -63,7 +63,7 @@ def test_merges_are_those_of_a_plain_trainer_for_every_pattern(tmp_path, pattern
     """Of one text that is larger than a unit, so that it is cut where the pattern allows it."""
     text = PROBE.decode() * 30 + "\n".join(MANUAL[:4])
     (tmp_path / "a.txt").write_text(text, "utf-8", newline="")
-    as_it_is = {"normalize": False, "dedup": "none", "unit_bytes": 4000}
+    as_it_is = {"clean": False, "dedup": "none", "unit_bytes": 4000}
 
     tokenmill.train_tokenizer(
         tmp_path / "a.txt", tmp_path / "tok", vocab_size=290, pattern=pattern, **as_it_is
@@ -94,13 +94,11 @@ def test_a_pattern_that_leaves_text_out_is_refused(rows, tmp_path):
     assert not (tmp_path / "tok").exists()
 
 
-@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("dedup", ["lines", "documents", "none"])
-def test_merges_are_those_of_a_plain_trainer_on_the_same_documents(
-    rows, tmp_path, normalize, dedup
-):
+def test_merges_are_those_of_a_plain_trainer_on_the_same_documents(rows, tmp_path, clean, dedup):
     done = tokenmill.train_tokenizer(
-        rows, tmp_path / "tok", vocab_size=280, normalize=normalize, dedup=dedup, unit_bytes=8000
+        rows, tmp_path / "tok", vocab_size=280, clean=clean, dedup=dedup, unit_bytes=8000
     )
 
     kept = expected(
@@ -108,7 +106,7 @@ def test_merges_are_those_of_a_plain_trainer_on_the_same_documents(
         lambda text: list(text.encode()),
         256,
         val_fraction=0,
-        normalize=normalize,
+        clean=clean,
         dedup=dedup,
     )[0]["train"]
     texts = [bytes(ids[:-1]).decode() for ids in kept]
@@ -134,7 +132,7 @@ def test_any_number_of_workers_and_any_units_give_the_same_files(
 def test_a_document_larger_than_a_unit_is_counted_whole(tmp_path):
     text = "\n".join(MANUAL[:20])
     (tmp_path / "one.txt").write_text(text, "utf-8")
-    settings = {"normalize": False, "dedup": "none", "vocab_size": 290}
+    settings = {"clean": False, "dedup": "none", "vocab_size": 290}
 
     tokenmill.train_tokenizer(
         tmp_path / "one.txt", tmp_path / "tok", unit_bytes=5000, long_line=2000, **settings
@@ -146,7 +144,7 @@ def test_a_document_larger_than_a_unit_is_counted_whole(tmp_path):
 
 @pytest.mark.parametrize(
     ("stage", "number"),
-    [("lines", 2), ("encode", 3), ("words", 1), ("add-words", 1), ("merges", 9)],
+    [("encode", 3), ("words", 1), ("add-words", 1), ("merges", 9)],
 )
 def test_killed_and_started_again(rows, trained, tmp_path, stage, number):
     out = tmp_path / "tok"
@@ -208,7 +206,7 @@ def test_tokenizers_and_tiktoken_and_prepare_give_the_same_ids(rows, tmp_path, p
 
 
 def test_prepare_takes_the_folder(rows, trained, tmp_path):
-    as_it_is = {"normalize": False, "dedup": "none", "val_fraction": 0}
+    as_it_is = {"clean": False, "dedup": "none", "val_fraction": 0}
     tokenmill.prepare(rows, tmp_path / "data", tokenizer=str(trained), **as_it_is)
 
     tokenizer = load(str(trained))
@@ -309,7 +307,7 @@ def test_other_mistakes_are_named(rows, trained, tmp_path):
 def test_inputs_without_text_are_refused(tmp_path, text):
     (tmp_path / "a.txt").write_text(text, "utf-8")
     with pytest.raises(BadInputError, match="no text"):
-        tokenmill.train_tokenizer(tmp_path / "a.txt", tmp_path / "tok")
+        tokenmill.train_tokenizer(tmp_path / "a.txt", tmp_path / "tok", clean=True)
     assert not (tmp_path / "tok").exists()
 
 

@@ -60,7 +60,8 @@ def test_every_kind_of_input_in_every_stage_that_reads_it(tmp_path, kind, tokeni
         path.write_bytes(gzip.compress(data) if kind.endswith("gz") else data)
     watched = Watched()
 
-    prepare(path, tmp_path / "out", tokenizer=tokenizer, workers=1, progress=watched)
+    settings = {"tokenizer": tokenizer, "dedup": "lines", "workers": 1}
+    prepare(path, tmp_path / "out", progress=watched, **settings)
 
     stages = {"lines", "encode"} | ({"characters"} if tokenizer == "chars" else set())
     size = path.stat().st_size

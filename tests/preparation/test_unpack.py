@@ -30,7 +30,7 @@ PACKERS = {
     "xz": lambda data: lzma.compress(data, preset=0),
     "zst": zstd.compress,
 }
-SETTINGS = {"tokenizer": "bytes", "val_fraction": 0.0, "unit_bytes": 400_000}
+SETTINGS = {"tokenizer": "bytes", "val_fraction": 0.0, "dedup": "lines", "unit_bytes": 400_000}
 
 
 @pytest.fixture(scope="module")

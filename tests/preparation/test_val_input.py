@@ -8,6 +8,7 @@ import signal
 import sys
 
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from preparation.oracle import hashes_of_files, read_dataset
@@ -22,7 +23,7 @@ from tokenmill.preparation import jobs
 from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.val_inputs import held_out_inputs, read_words
 
-RAW = {"tokenizer": "bytes", "normalize": False, "workers": 1}
+RAW = {"tokenizer": "bytes", "clean": False, "workers": 1}
 
 
 def write_rows(path, texts):
@@ -155,7 +156,7 @@ def test_every_kind_of_input_can_be_held_out(tmp_path, monkeypatch):
     recorded = made(out)["settings"]
     assert recorded["val_input"] == {
         "val_all_kinds": ["held/a.txt", "held/b.jsonl.gz", "held/c.csv", "held/d.parquet"],
-        "val_piped": ["standard-input"],
+        "val_piped": [f"standard-input-{xxhash.xxh3_128_hexdigest(b'from a pipe')[:16]}"],
     }
     assert recorded["split"] == "files"
 
@@ -268,7 +269,7 @@ def test_adding_keeps_both_sides_apart(tmp_path, dedup):
         "val_new": numbered(20, 25),
     }
     if dedup == "none":
-        assert made(out)["books"]["dropped"] == {
+        assert made(out)["accounts"]["dropped"] == {
             "held out for validation": 3 + 3 + 3,
             "in train already": 5,
         }

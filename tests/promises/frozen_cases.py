@@ -37,19 +37,8 @@ from unittest import mock
 import numpy as np
 
 import tokenmill
-from tokenmill import (
-    Add,
-    Ban,
-    Blocks,
-    Cap,
-    DropTokens,
-    FillInTheMiddle,
-    MaskTokens,
-    Mixture,
-    ReplaceTokens,
-    Reweight,
-    Skip,
-)
+from tokenmill import Add, Ban, Blocks, Cap, Mixture, Reweight, Skip
+from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 
 TESTS = Path(__file__).parents[1]
 FROZEN = Path(__file__).with_name("frozen")
@@ -61,7 +50,7 @@ Parts = Iterable[Any]
 
 def prepare(inputs, out, *, clean, dedup, **settings):
     """A dataset from texts; cleaning and dropping what is repeated are always said."""
-    tokenmill.prepare(inputs, out, normalize=clean, dedup=dedup, workers=1, **settings)
+    tokenmill.prepare(inputs, out, clean=clean, dedup=dedup, workers=1, **settings)
     return out
 
 
@@ -88,7 +77,7 @@ def convert(source, out, **options):
 
 
 def train_tokenizer(inputs, out, *, clean, dedup, **settings):
-    tokenmill.train_tokenizer(inputs, out, normalize=clean, dedup=dedup, workers=1, **settings)
+    tokenmill.train_tokenizer(inputs, out, clean=clean, dedup=dedup, workers=1, **settings)
     return out
 
 

@@ -46,8 +46,8 @@ def write_dataset(folder, documents=40, shard_tokens=50, seed=0):
         tokens_per_shard=shard_tokens,
         splits={"train": SplitEntry.of(tuple(shards)), "val": SplitEntry.of(())},
         sources=(SourceEntry("corpus/a|b\n.txt", 123, documents),),
-        settings={"dedup": "lines", "normalize": True},
-        books={"dropped": {"empty": 2}},
+        settings={"dedup": "lines", "clean": True},
+        accounts={"dropped": {"empty": 2}},
     )
     manifest.write(folder)
     return manifest

@@ -7,7 +7,7 @@ import pytest
 from stores import servers
 
 from tokenmill.base.retry import Retry
-from tokenmill.stores import store_client
+from tokenmill.stores import store_requests
 
 pytest.importorskip("obstore", reason="obstore is not installed")
 
@@ -102,4 +102,4 @@ def tls(tmp_path_factory):
 def impatient(monkeypatch):
     """Give up soon and repeat at once: what is tested is what happens then."""
     quick = Retry(attempts=3, first_wait=0.01, timeout=0.7)
-    monkeypatch.setattr(store_client, "RETRY", quick)
+    monkeypatch.setattr(store_requests, "RETRY", quick)

@@ -15,7 +15,7 @@ import tokenmill
 from tokenmill.errors import DownloadError, LockedError, PrepareError, SettingsMismatchError
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
-from tokenmill.stores import objects, store_client
+from tokenmill.stores import objects, store_requests
 from tokenmill.stores.globs import glob_pattern
 from tokenmill.stores.object_file import BLOCK_BYTES
 from tokenmill.text.inputs.sources import find_sources
@@ -125,7 +125,7 @@ def test_stopped_at_the_manifest_it_resumes_with_what_was_uploaded(
 def test_with_every_fifth_answer_wrong_the_bytes_are_right(
     remote_corpus, bucket, expected, tmp_path, moto_port, endpoint, impatient, monkeypatch
 ):
-    monkeypatch.setattr(store_client, "RETRY", replace(store_client.RETRY, attempts=6))
+    monkeypatch.setattr(store_requests, "RETRY", replace(store_requests.RETRY, attempts=6))
     which = itertools.cycle(["503", "cut", "flip", "stall", "whole", "503", "cut", "flip", "cut"])
     count = itertools.count()
 
@@ -145,7 +145,7 @@ def test_with_every_fifth_answer_wrong_the_bytes_are_right(
 def test_large_objects_read_by_range_with_flipped_bits_give_the_right_bytes(
     bucket, tmp_path, moto_port, endpoint, impatient, monkeypatch, dedup
 ):
-    monkeypatch.setattr(store_client, "RETRY", replace(store_client.RETRY, attempts=6))
+    monkeypatch.setattr(store_requests, "RETRY", replace(store_requests.RETRY, attempts=6))
     settings = {**SETTINGS, "dedup": dedup, "unit_bytes": 2_000_000, "tokens_per_shard": 10**7}
     text = "".join(f"line {n}: {n * n} is the square of {n}\n" for n in range(120_000))
     corpus = {"large.txt": text.encode(), "rows.jsonl.gz": gzip.compress(jsonl(text[:200_000]))}

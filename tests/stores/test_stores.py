@@ -15,7 +15,7 @@ import tokenmill
 from tokenmill.base.address import split
 from tokenmill.errors import DownloadError, NotADatasetError
 from tokenmill.pages.report import report
-from tokenmill.stores import objects, store_client
+from tokenmill.stores import objects, store_requests
 
 NAMES = ["plain.txt", "folder/a b.txt", "folder/é 中.txt", "folder/50%25#1.txt", "folder2/x"]
 OTHERS = Path(__file__).parents[1] / "data"
@@ -273,7 +273,7 @@ def test_faults_in_each_store_give_right_tokens(
     on_disk, store, store_bucket, use_server, tmp_path, impatient, monkeypatch
 ):
     """Every fifth answer to a read is refused, cut, whole or has a flipped bit."""
-    monkeypatch.setattr(store_client, "RETRY", replace(store_client.RETRY, attempts=6))
+    monkeypatch.setattr(store_requests, "RETRY", replace(store_requests.RETRY, attempts=6))
     copy_to(on_disk, f"{store_bucket}/data")
     which, count = itertools.cycle(["503", "cut", "flip", "whole"]), itertools.count()
 

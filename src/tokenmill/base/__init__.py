@@ -13,4 +13,5 @@ suggest.py       what is known, and "did you mean"
 signatures.py    keyword arguments that are written down once and shown everywhere
 strict_json.py   JSON and file names from strangers
 redact.py        no secret in a message
+zstd.py          the zstd library of this version of Python
 """

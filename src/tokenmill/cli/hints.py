@@ -59,7 +59,8 @@ def _is_given(path: str, typed: Sequence[str]) -> bool:
 
 def _flag(option: click.Option, value: str) -> str:
     """One argument as one types it."""
-    name = max(option.opts, key=len)
+    own = f"--{option.name}"
+    name = own if own in option.opts else max(option.opts, key=len)
     if value == "False":
         return next(iter(option.secondary_opts), f"--no_{option.name}")
     return name if value in ("True", "") else f"{name} {shlex.quote(value.strip(chr(34)))}"

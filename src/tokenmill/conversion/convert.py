@@ -39,6 +39,9 @@ from tokenmill.formats.engine.writing import Writer, WriteTarget, fitting
 from tokenmill.shards.compression import checked_compression
 from tokenmill.shards.manifest import FILE_NAME
 
+MAX_SHARDS = 10_000
+"""Shards are larger than usual where there would be more of them than this."""
+
 
 @dataclass(frozen=True)
 class Converted:
@@ -188,7 +191,7 @@ class Conversion:
                 hint='name it: tokenizer="gpt2"',
             )
         self.dtype = self._choose_dtype(whole, to_dtype)
-        self.tokens_per_shard = self._choose_size(tokens_per_shard)
+        self.tokens_per_shard = self._choose_size(tokens_per_shard, whole.num_tokens)
         described = first if self.tokenizer is None else self.tokenizer
         self.rules = StreamRules(
             to,
@@ -300,10 +303,13 @@ class Conversion:
         wide = "uint32" if "uint32" in allowed else "int32"
         return token_dtype("uint16" if small else wide)
 
-    def _choose_size(self, asked: int | None) -> int:
+    def _choose_size(self, asked: int | None, num_tokens: int) -> int:
         most = self.to.max_tokens_per_shard
         if asked is None:
-            return self.to.tokens_per_shard
+            size = self.to.tokens_per_shard
+            while num_tokens > MAX_SHARDS * size and 2 * size <= most:
+                size *= 2
+            return size
         if self.to.tokens_per_shard == NO_LIMIT:
             raise ValueError(f"tokens_per_shard {asked:,}: {self.to.name} is one file a split")
         if not 1 <= asked <= most:

@@ -8,9 +8,9 @@ from a listing.
 
 import functools
 import os
+import re
 import threading
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,6 @@ from tokenmill.errors import FormatError
 from tokenmill.formats.engine import untrusted
 from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData
 from tokenmill.formats.engine.held_out import ALL
-from tokenmill.formats.engine.table_files import (
-    SplitShards,
-    TableFiles,
-    describe,
-    name_in_dataset,
-)
 from tokenmill.formats.engine.writing import RollingWriter, WriteTarget
 from tokenmill.reading.cached_file import CachedFile
 from tokenmill.reading.frames import open_frames
@@ -161,27 +155,28 @@ def _found(
     manifest: Manifest, split: str | None, ask: Ask, where: "_Folder | _Bucket"
 ) -> FoundData:
     dtype = ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), where.folder)
-    chosen, splits, first = _choose_splits(manifest, split, where.folder), [], 0
+    chosen = _choose_splits(manifest, split, where.folder)
+    files = []
+    number = 0
     for name, entry in manifest.splits.items():
-        if name in chosen and entry.shards:
-            splits.append(SplitShards(name, first, entry.shards))
-        first += len(entry.shards)
-    files = describe(splits, partial(token_file, where, dtype))
+        for shard in entry.shards:
+            if name in chosen:
+                files.append(_token_file(where, dtype, name, number, shard))
+            number += 1
     if not files:  # a split without shards is one file without tokens
-        nothing = TokenFile("", "(no shards)", dtype, 0, 0, ends=untrusted.ends_file(Path(), 0))
-        files = TokenFiles([nothing])
-    where.look_for(files)
+        ends = untrusted.ends_file(Path(), 0)
+        files = [TokenFile("", "(no shards)", dtype, 0, 0, ends=ends)]
     tokenizer = manifest.tokenizer
     return FoundData(
         Ours.name,
-        files,
+        TokenFiles(files),
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,
         begin_token_id=tokenizer.begin_token_id,
         tokenizer_state=where.state(tokenizer.state),
         tokenizer_fingerprint=tokenizer.fingerprint,
         has_manifest=True,
-        ids_were_checked=manifest.has_hash,
+        ids_were_checked=True,
         details={
             "tokenizer": tokenizer.name,
             "splits": list(manifest.splits),
@@ -190,13 +185,13 @@ def _found(
     )
 
 
-def token_file(
+def _token_file(
     where: "_Folder | _Bucket", dtype: np.dtype[Any], split: str, number: int, shard: ShardEntry
 ) -> TokenFile:
-    """A shard as the engine reads it; `number` is its place in the manifest."""
+    """Describe a shard; `number` counts the shards of all splits."""
     return TokenFile(
         where.path(shard.on_disk),
-        name_in_dataset(shard.file),
+        _name_in_dataset(shard.file),
         dtype,
         shard.num_tokens,
         shard.num_bytes,
@@ -208,11 +203,17 @@ def token_file(
     )
 
 
-def _compressed(files: TokenFiles) -> dict[str, str]:
-    """What people should know about compressed shards."""
-    plain, there = (int(files.numbers(size).sum()) for size in ("file_bytes", "disk_bytes"))
-    if not any(file.packed for file in files.kinds()):
+def _name_in_dataset(file: str) -> str:
+    """Return the name of a shard without the folder of a dataset that replaced another."""
+    return re.sub(r"^v-[0-9a-f]{16}/", "", file) if file.startswith("v-") else file
+
+
+def _compressed(files: Sequence[TokenFile]) -> dict[str, str]:
+    """Say how much smaller compressed shards are."""
+    if not any(file.packed for file in files):
         return {}
+    plain = sum(file.file_bytes for file in files)
+    there = sum(file.disk_bytes for file in files)
     return {"compressed": f"{there:,} bytes on disk, {there / plain:.2f} of the plain size"}
 
 
@@ -226,12 +227,6 @@ class _Folder(untrusted.Root):
 
     def path(self, entry: FileEntry) -> str:
         return self.sized_name(entry.file, entry.num_bytes)
-
-    def look_for(self, files: TokenFiles) -> None:
-        """Files of tables must be there; their sizes are compared when they are first touched."""
-        if isinstance(files, TableFiles):
-            for folder, names in files.by_folder():
-                self.check_listed(folder, names)
 
     def blocks(self, number: int, entry: ShardEntry) -> None:
         """Files on a disk are read as they are."""
@@ -256,9 +251,6 @@ class _Bucket:
         self.folder, self.cache = folder, cache
         self._places = block_hashes.find_places(manifest)
         self._blocks_file = join(folder, block_hashes.file_name(data))
-
-    def look_for(self, files: TokenFiles) -> None:
-        """Objects are looked for when they are touched."""
 
     def blocks(self, number: int, entry: ShardEntry) -> Lazy | None:
         if entry.packed is not None:
@@ -308,11 +300,11 @@ def load_blocks(address: str, start: int, stop: int, size: int, digest: str) -> 
 
 @functools.lru_cache(maxsize=4096)
 def _read_blocks(address: str, start: int, stop: int, size: int) -> bytes | None:
-    from tokenmill.stores.objects import get_part
+    from tokenmill.stores.objects import ObjectStat, get_part
     from tokenmill.stores.store_requests import StoreFailure
 
     try:
-        return get_part(address, start, stop, size, "", hashed=True)[0]
+        return get_part(address, start, stop, ObjectStat(size, "", 0), hashed=True).data
     except StoreFailure as failure:
         if failure.kind == "missing":
             return None

@@ -31,7 +31,6 @@ from tokenmill.shards.verify import verify as verify_ours
 BLOCK_TOKENS = 1 << 22
 _FETCH = "fetch this file again, or write it again"
 _PREPARE = "fetch the dataset again, or prepare it again"
-_UNHASHED = "{} has no hash of its own: an older version wrote it; its form and sums are sound"
 Progress = Callable[[str, int], None]
 
 
@@ -97,7 +96,7 @@ def _check_ours(
 
     findings = verify_ours(os.fspath(folder), full=full, subset=subset, progress=count)
     damaged = [f for f in findings if f.is_error]
-    notes = [_UNHASHED.format(f.file) for f in findings if f.what == "unhashed"]
+    notes = []
     if not any(f.what in ("missing", "size") or f.file == STATE_FILE_NAME for f in damaged):
         try:
             damaged = _check_tokenizer(folder) + damaged

@@ -124,7 +124,7 @@ def _made(manifest: Manifest) -> dict[str, Any]:
     sources = manifest.sources
     return {
         "settings": dict(manifest.settings),
-        "books": dict(manifest.books),
+        "accounts": dict(manifest.accounts),
         "sources": sum(source.num_files or 1 for source in sources),
         "source_bytes": sum(source.num_bytes for source in sources),
         "source_documents": sum(source.num_documents for source in sources),
@@ -214,4 +214,4 @@ def _made_lines(made: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         more = f", {count:,} files in all"
     rows = [("made from", f"{names}{more}: {made['source_bytes']:,} bytes")] if count else []
     rows += [("made with", f"{k}={shown_setting(v)}") for k, v in made["settings"].items()]
-    return rows + [("accounts", f"{k}: {shown_setting(v)}") for k, v in made["books"].items()]
+    return rows + [("accounts", f"{k}: {shown_setting(v)}") for k, v in made["accounts"].items()]

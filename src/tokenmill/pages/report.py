@@ -209,7 +209,7 @@ def _compression(
 def _accounts(known: dict[str, Any]) -> Html:
     made = known["made"]
     rows: dict[str, object] = {}
-    for name, value in made["books"].items():
+    for name, value in made["accounts"].items():
         if isinstance(value, dict):
             rows |= {f"{name}: {reason}": amount for reason, amount in value.items()}
         else:
@@ -221,7 +221,7 @@ def _accounts(known: dict[str, Any]) -> Html:
 
 
 def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any], tokenizer: Any) -> Html:
-    accounts = known["made"]["books"]
+    accounts = known["made"]["accounts"]
     dropped = accounts.get("dropped")
     parts: list[object] = []
     if isinstance(dropped, dict) and isinstance(accounts.get("documents_in"), int):
@@ -250,7 +250,7 @@ def _why_repeated(
         return
     shortest = settings.get("dedup_min_chars", 16)
     why = {
-        "none": "They were kept: nothing was compared when the dataset was made (--no_dedup).",
+        "none": "They were kept: nothing was compared when the dataset was made.",
         "lines": "They were kept: --dedup lines compares lines, not documents, and a line of "
         f"fewer than {shortest} characters is never a duplicate. These consist of such lines. "
         "--dedup documents drops them.",

@@ -25,8 +25,8 @@ def notes_on_inputs(plan: Plan) -> list[str]:
     """Sentences to read before hours of work."""
     notes = lookalikes(list(plan.sources), plan.settings.text_field)
     does = []
-    if plan.settings.normalize:
-        does.append("cleaning shortens indentation to one space (normalize=False keeps it)")
+    if plan.settings.clean:
+        does.append("cleaning shortens indentation to one space (clean=False keeps it)")
     if plan.settings.dedup == "lines":
         does.append(
             "lines that were there before are dropped, from any file "
@@ -40,7 +40,7 @@ def notes_on_inputs(plan: Plan) -> list[str]:
 
 def changed_lines(plan: Plan) -> list[str]:
     """The first lines that cleaning changes, before and after, each with its file."""
-    return list(islice(_changed_lines(plan), EXAMPLES)) if plan.settings.normalize else []
+    return list(islice(_changed_lines(plan), EXAMPLES)) if plan.settings.clean else []
 
 
 def _changed_lines(plan: Plan) -> Iterator[str]:

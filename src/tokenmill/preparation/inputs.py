@@ -60,7 +60,8 @@ def find_inputs(
     _refuse_inside(out, sources)
     if not piped_to:
         return sources
-    return _with_standard_input(sources, piped_to[0], out, workspace, progress)
+    (kept,) = find_sources([_keep_standard_input(workspace, progress)])
+    return in_order([*sources, replace(kept, split=piped_to[0])])
 
 
 def search_inputs(
@@ -71,29 +72,6 @@ def search_inputs(
     """Files by name, folder or glob, in no dataset of ours; unreadable ones may be bad input."""
     count_unreadable = settings.on_bad_input != "error"
     return search(inputs, is_ours, count_unreadable=count_unreadable, held_out=held_out)
-
-
-def _with_standard_input(
-    sources: list[Source], split: str | None, out: Path, workspace: Workspace, progress: Progress
-) -> list[Source]:
-    """Standard input takes its place by its name, as every input does."""
-    if any(source.name == STANDARD_INPUT for source in sources):
-        raise PrepareError(
-            f"a file is called {STANDARD_INPUT}, which in a dataset is the name of what - gives",
-            hint="rename the file, or give it in another run with append=True",
-            source=STANDARD_INPUT,
-        )
-    (kept,) = find_sources([_keep_standard_input(out, workspace, progress)])
-    return in_order([*sources, replace(kept, name=STANDARD_INPUT, split=split)])
-
-
-def hash_standard_input(workspace: Workspace, sources: Sequence[Source]) -> str | None:
-    """The hash of what came from standard input, if that is among the sources.
-
-    It comes without a name or a time of its own: nothing else distinguishes it from another one.
-    """
-    kept = os.path.abspath(workspace.root / STANDARD_INPUT)
-    return hash_file(Path(kept)) if any(source.path == kept for source in sources) else None
 
 
 def _refuse_inside(out: Path, sources: list[Source]) -> None:
@@ -113,30 +91,24 @@ def _refuse_inside(out: Path, sources: list[Source]) -> None:
             )
 
 
-def _keep_standard_input(out: Path, workspace: Workspace, progress: Progress) -> Path:
+def _keep_standard_input(workspace: Workspace, progress: Progress) -> Path:
+    """Write standard input to a file that is named by its content, and has no time of change.
+
+    So the same text piped again is the same input.
+    """
     stream = getattr(sys.stdin, "buffer", None)  # None: the process was started without one
     if stream is None:
         raise PrepareError(
             "there is no standard input to read",
             hint="pipe text into the command, as in: cat a.txt | tokenmill prepare - -o OUT",
         )
-    kept = workspace.root / STANDARD_INPUT
-    arriving = kept.with_suffix(".again")
+    arriving = workspace.root / STANDARD_INPUT
     meter = progress.begin(STANDARD_INPUT, None, in_bytes=True)
     with new_file(arriving) as file, progress.watch(meter):
         while block := stream.read(1 << 20):
             file.write(block)
             meter.advance(len(block))
-    if kept.exists() and workspace.plan_file.exists():
-        if hash_file(arriving) == hash_file(kept):
-            arriving.unlink()
-            return kept
-        is_fixed = workspace.failed_file.exists()  # what could not be read before
-        if not is_fixed and workspace.is_worth_keeping():
-            arriving.unlink()
-            raise SettingsMismatchError(
-                f"{out} holds a preparation of another standard input",
-                hint="pipe the same data again, or use another folder",
-            )
+    kept = workspace.root / f"{STANDARD_INPUT}-{hash_file(arriving)[:16]}"
+    os.utime(arriving, ns=(0, 0))
     os.replace(arriving, kept)
     return kept

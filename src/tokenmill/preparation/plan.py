@@ -149,9 +149,8 @@ def begin(
 
 def _kept_inputs(plan: Plan) -> list[str]:
     """The inputs that are in the workspace itself, by name: standard input."""
-    root = os.path.abspath(plan.workspace.root)
     paths = [source.path for source in plan.sources]
-    return [os.path.basename(path) for path in paths if os.path.dirname(path) == root]
+    return [os.path.basename(path) for path in paths if plan.workspace.holds(path)]
 
 
 def load_tokenizer(settings: Settings) -> Tokenizer | None:

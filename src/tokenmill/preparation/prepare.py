@@ -38,7 +38,7 @@ from tokenmill.errors import BadInputError
 from tokenmill.executors.executor import Engine, Executor
 from tokenmill.preparation.budget.disk_space import check_space, has_room_for_text, is_small_job
 from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
-from tokenmill.preparation.budget.shard_count import with_shard_size
+from tokenmill.preparation.budget.shard_count import choose_shard_size, refuse_too_many_shards
 from tokenmill.preparation.compare_encoders import choose_encoder
 from tokenmill.preparation.input_notes import changed_lines, notes_on_inputs
 from tokenmill.preparation.inputs import Inputs, find_inputs
@@ -164,8 +164,10 @@ def start(
     settings = target.settings(given)
     sources = find_inputs(inputs, held_out, target.out_dir, target.workspace, settings, progress)
     check_splits(settings, sources, target.previous)
-    is_given = "tokens_per_shard" in given or target.previous is not None
-    settings = with_shard_size(settings, sources, is_given=is_given)
+    if "tokens_per_shard" in given or target.previous is not None:
+        refuse_too_many_shards(settings, sources)
+    else:
+        settings = replace(settings, tokens_per_shard=choose_shard_size(settings, sources))
     if done := target.already_done(settings, sources):
         return done
     unit_bytes = choose_unit_bytes(sources, unit_bytes)
@@ -184,8 +186,9 @@ def start(
     check_space(plan)
     tokenizer = target.tokenizer(given)
     if tokenizer is not None:
-        rules, normalize = settings.read_rules, settings.normalize
-        tokenizer = choose_encoder(tokenizer, sources, rules, normalize=normalize, say=progress.say)
+        tokenizer = choose_encoder(
+            tokenizer, sources, settings.read_rules, normalize=settings.clean, say=progress.say
+        )
     plan = begin(plan, tokenizer, restart=target.replaces, say=progress.say)
     return plan, decide_limits(plan, memory, tokenizer)
 

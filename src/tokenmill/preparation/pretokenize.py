@@ -215,8 +215,6 @@ class TextArray:
         settings = Settings(
             tokenizer=self.tokenizer.name,
             separator=self.separator,
-            normalize=False,
-            dedup="none",
             val_fraction=0,
             long_line=min(PIECE, unit_bytes),
         )

@@ -21,8 +21,8 @@ class SettingsKeywords(TypedDict, total=False):
     tokens_per_shard: int
     val_fraction: float
     compress: str | None
-    normalize: bool
-    dedup: Literal["lines", "documents", "none"]
+    clean: bool
+    dedup: Literal["none", "lines", "documents"]
     dedup_min_chars: int
     documents: Literal["file", "line", "paragraph"]
     separator: str | None
@@ -55,17 +55,17 @@ class Settings:
 
     # Shards
     tokens_per_shard: int = 10_000_000
-    """Tokens in each shard; by default more where there would be over 100,000 shards."""
+    """Tokens in each shard; by default more where there would be over 10,000 shards."""
     val_fraction: float = 0.1
     """Share of the documents held out as val/; 0 for none."""
     compress: str | None = None
     """Compress the shards: zstd or zstd:LEVEL, 1 (fast) to 22 (small); none does not."""
 
     # Cleaning
-    normalize: bool = True
-    """Clean the text: Unicode NFC, line ends, surplus blanks and empty lines. Without it, not one
-    byte changes."""
-    dedup: Literal["lines", "documents", "none"] = "lines"
+    clean: bool = False
+    """Clean the text: Unicode NFC, line ends, surplus blanks and empty lines; without it, the text
+    is left as it is."""
+    dedup: Literal["none", "lines", "documents"] = "none"
     """Drop what was seen before, across all inputs."""
     dedup_min_chars: int = 16
     """Lines with fewer characters are never duplicates."""
@@ -83,7 +83,7 @@ class Settings:
     """Lines of more bytes are never duplicates, and a document of more may be encoded in pieces."""
 
     def __post_init__(self) -> None:
-        one_of("dedup", self.dedup, ("lines", "documents", "none"))
+        one_of("dedup", self.dedup, ("none", "lines", "documents"))
         one_of("dtype", self.dtype, (None, "uint16", "uint32"))
         if self.tokens_per_shard < 1:
             raise ValueError(f"tokens_per_shard is {self.tokens_per_shard}, but must be at least 1")

@@ -43,7 +43,7 @@ from tokenmill.preparation.workspace.trained_folder import (
     what_is_wanted,
     write_trained,
 )
-from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace
+from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.bytes_and_chars import BytesTokenizer
 from tokenmill.tokens.encoders.split_patterns import PATTERNS, find_pattern
@@ -184,7 +184,7 @@ def _clear_other_work(workspace: Workspace, settings: Settings, sources: Sequenc
     """Remove the work of a training that was stopped, if it is not the one that is wanted."""
     found = read_plan(workspace)
     if found is not None and list_differences(settings, sources, found):
-        workspace.clear_work(keep=[STANDARD_INPUT])
+        workspace.clear_work(keep=[os.path.basename(source.path) for source in sources])
 
 
 def _count(

@@ -16,10 +16,8 @@ Every size is known beforehand, from the manifest: a frame that claims or yields
 refused before it can fill the memory.
 """
 
-import importlib
 import io
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -28,6 +26,7 @@ import numpy as np
 import xxhash
 
 from tokenmill.base.hashing import regular
+from tokenmill.base.zstd import zstd_library
 from tokenmill.errors import CorruptShardError, TruncatedShardError
 from tokenmill.reading.shard_reader import Descriptor
 
@@ -40,12 +39,6 @@ _FETCH = "fetch this file again, then run `tokenmill verify --full` on the datas
 
 ReadAt = Callable[[int, int], bytes]
 """Bytes from a start on, so many; fewer at the end of the file."""
-
-
-def zstd_library() -> Any:
-    """The zstd of the standard library, or the same for Python before 3.14."""
-    in_standard_library = sys.version_info >= (3, 14)
-    return importlib.import_module("compression.zstd" if in_standard_library else "backports.zstd")
 
 
 def num_frames(num_bytes: int) -> int:

@@ -17,10 +17,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from tokenmill.base.address import is_remote
 from tokenmill.base.atomic import temporary_beside, write_atomically
@@ -30,25 +30,15 @@ from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
 from tokenmill.reading.cached_file import CachedFile
 from tokenmill.reading.frames import unpacked_stream
 
-if TYPE_CHECKING:
-    from tokenmill.stores.stored_blocks import Held
-
 CACHE_BYTES = 16 << 30
 ABANDONED = 3600.0
 """Seconds without a write after which a partly fetched file is waste."""
-NOW = 0.0
-LATER = 1e9
-"""The deadline of what is fetched ahead."""
 _BLOCK = 4 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
-Lend = Callable[[], AbstractContextManager["Held | None"]]
-"""Gives what is in memory of a file already, while it is fetched."""
-
-
-def _nothing() -> AbstractContextManager[None]:
-    return nullcontext()
+Content = Callable[[], Iterator[bytes]]
+"""Gives all bytes of a file, in order."""
 
 
 class ShardCache:
@@ -70,7 +60,7 @@ class ShardCache:
         self._lock = threading.Lock()
         self._being_fetched: set[CachedFile] = set()
 
-    def open(self, file: CachedFile, lend: Lend = _nothing, deadline: float = NOW) -> int:
+    def open(self, file: CachedFile, content: Content | None = None) -> int:
         """A descriptor of a file with the bytes of the object; the caller closes it."""
         if self._pid != os.getpid():
             self._forget()
@@ -79,17 +69,21 @@ class ShardCache:
                 f"{file.address} has {file.size:,} bytes, but the cache holds "
                 f"{self.max_bytes:,}; pass cache_bytes={4 * file.size} or more"
             )
+        content = content or partial(_read_content, file)
+        is_fetched = is_remote(file.address)
         with self._explain_bad_folder(file):
             for last in (False, False, True):
                 if (descriptor := self._find(file)) is not None:
                     return descriptor
                 with wait_for_others(self.folder / f"{file.name}.lock"):
                     descriptor = self._find(file)
-                    if descriptor is None:
-                        repeats = is_remote(file.address) and not last
-                        with lend() as held, suppress(*[CorruptShardError] * repeats):
-                            descriptor = self._fetch(file, held, deadline)
-                lend = _nothing  # of what may be damaged
+                    if descriptor is not None:
+                        return descriptor
+                    try:
+                        descriptor = self._fetch(file, content)
+                    except CorruptShardError:  # a frame; it may have been damaged on its way
+                        if last or not is_fetched:
+                            raise
                 if descriptor is not None:
                     return descriptor
         raise CorruptShardError(
@@ -118,23 +112,26 @@ class ShardCache:
             with suppress(OSError):
                 os.utime(self.folder / f"{self._digest(file)}.bin", ns=(when, when))
 
-    def fetch_ahead(self, wanted: Iterable[tuple[CachedFile, Lend]]) -> None:
-        """Begin to fetch files that will be asked for; errors come then."""
+    def fetch_ahead(self, files: Iterable[tuple[CachedFile, Content | None]]) -> None:
+        """Begin to fetch files that will be asked for, as many as fit; errors are raised then."""
         from tokenmill.stores.request_threads import file_threads
 
         if self._pid != os.getpid():
             self._forget()
-        for file, lend in wanted:
+        for file, content in files:
             with self._lock:
+                in_progress = sum(each.size for each in self._being_fetched)
                 if file in self._being_fetched or self.has(file):
                     continue
+                if in_progress + file.size > self.max_bytes:
+                    return
                 self._being_fetched.add(file)
-                file_threads().submit(partial(self._fetch_now, file, lend))
+            file_threads().submit(partial(self._fetch_now, file, content))
 
-    def _fetch_now(self, file: CachedFile, lend: Lend) -> None:
+    def _fetch_now(self, file: CachedFile, content: Content | None) -> None:
         try:
             with suppress(TokenmillError, OSError, ValueError):
-                os.close(self.open(file, lend, LATER))
+                os.close(self.open(file, content))
         finally:
             with self._lock:
                 self._being_fetched.discard(file)
@@ -167,7 +164,7 @@ class ShardCache:
             os.utime(descriptor)  # used just now
         return descriptor
 
-    def _fetch(self, wanted: CachedFile, held: "Held | None", deadline: float) -> int | None:
+    def _fetch(self, wanted: CachedFile, content: Content) -> int | None:
         """Fetch or unpack the file; None when its bytes are not those of the manifest."""
         size = wanted.size
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -179,7 +176,7 @@ class ShardCache:
             os.truncate(descriptor, size)  # seen by whoever else makes room
         try:
             with open(descriptor, "wb", closefd=False) as file:
-                for block in _content(wanted, held, deadline):
+                for block in content():
                     file.write(block)
             digest = hash_open(descriptor)
             if os.fstat(descriptor).st_size != size or digest != (wanted.digest or digest):
@@ -239,15 +236,8 @@ class ShardCache:
             total -= length
 
 
-def _content(wanted: CachedFile, held: "Held | None", deadline: float) -> Iterator[bytes]:
+def _read_content(wanted: CachedFile) -> Iterator[bytes]:
     """The bytes that are wanted, in order; unpacked if they are compressed there."""
-    if is_remote(wanted.address):
-        from tokenmill.stores.stored_blocks import StoredBlocks
-
-        if StoredBlocks.are_in(wanted):
-            stored, blocks = held or (StoredBlocks(wanted), {})
-            yield from stored.all(blocks, deadline)
-            return
     with _open_stream(wanted) as stream:
         while block := stream.read(_BLOCK):
             yield block
@@ -258,7 +248,8 @@ def _open_stream(wanted: CachedFile) -> BinaryIO:
     if is_remote(wanted.address):
         from tokenmill.stores.object_file import ObjectFile
 
-        raw = ObjectFile(wanted.address, wanted.etag, hashed=bool(wanted.digest))  # type: ignore[assignment]
+        hashed = bool(wanted.digest)
+        raw = ObjectFile(wanted.address, wanted.etag, wanted.stored_bytes, hashed=hashed)  # type: ignore[assignment]
     else:
         raw = open(wanted.address, "rb")  # noqa: SIM115 - closed by the caller
     if wanted.packed is None:

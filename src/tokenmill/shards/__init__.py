@@ -1,9 +1,7 @@
 """Our own format: ids become files that can be checked. docs/format.md is the specification.
 
 entries.py   what a manifest says about one file, shard, split, tokenizer or source
-shard_table.py  many shards as columns, for a manifest of more than can be listed
 manifest.py  dataset_metadata.json: what a dataset holds, file by file; read strictly
-own_hash.py  the hash that a manifest has of itself
 layout.py    which tokens each shard holds, and its name
 compression.py  how a user names the compression of shards
 packed.py    reads a shard and its index, compressed or not

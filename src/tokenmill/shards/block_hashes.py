@@ -20,7 +20,6 @@ import xxhash
 
 from tokenmill.shards.entries import ShardEntry
 from tokenmill.shards.manifest import Manifest
-from tokenmill.shards.shard_table import ShardTable
 
 BLOCK_BYTES = 1 << 20
 MAGIC = b"tokenmill-blocks"
@@ -70,16 +69,8 @@ def parse(data: bytes, manifest: Manifest) -> dict[str, str]:
 
 def find_places(manifest: Manifest) -> np.ndarray:
     """Where the entry of each shard begins in the file, which is where the one before it ends."""
-    sizes = [np.array([len(MAGIC)])]
-    for split in manifest.splits.values():
-        table = split.shards
-        if isinstance(table, ShardTable):
-            blocks = -(-table.rows["tokens"].astype(np.int64) * table.item_size // BLOCK_BYTES)
-            counts = np.where(table.rows["packed.bytes"] > 0, 0, blocks)
-        else:
-            counts = np.array([num_blocks(shard) for shard in table], np.int64)
-        sizes.append(_DIGEST + 8 * counts)
-    return np.cumsum(np.concatenate(sizes))
+    sizes = [_DIGEST + 8 * num_blocks(shard) for shard in shards_in_order(manifest)]
+    return np.cumsum([len(MAGIC), *sizes])
 
 
 def shards_in_order(manifest: Manifest) -> Iterator[ShardEntry]:

@@ -37,7 +37,7 @@ def dataset_card(manifest: Manifest, command: str, *, name: str = "tokens") -> s
         _header(manifest, name),
         f"# {_plain(name)}\n\n{_summary(manifest)}",
         "## Counts\n\n" + _counts(manifest),
-        *_dropped(manifest.books),
+        *_dropped(manifest.accounts),
         "## From\n\n" + _sources(manifest.sources),
         "## Tokenizer\n\n" + _tokenizer(manifest.tokenizer),
         "## Settings\n\n" + _settings(manifest),
@@ -88,8 +88,8 @@ def _counts(manifest: Manifest) -> str:
     return _table(("split", "documents", "tokens", "shards"), rows)
 
 
-def _dropped(books: Mapping[str, Any]) -> list[str]:
-    dropped = books.get("dropped")
+def _dropped(accounts: Mapping[str, Any]) -> list[str]:
+    dropped = accounts.get("dropped")
     if not isinstance(dropped, Mapping) or not dropped:
         return []
     rows = [(str(reason), f"{count:,}") for reason, count in sorted(dropped.items())]

@@ -106,11 +106,10 @@ class SplitEntry(Entry):
 
     num_tokens: int
     num_documents: int
-    shards: Sequence[ShardEntry]
-    """A tuple, or of many shards a table (`shard_table.py`)."""
+    shards: tuple[ShardEntry, ...]
 
     @classmethod
-    def of(cls, shards: Sequence[ShardEntry]) -> "SplitEntry":
+    def of(cls, shards: tuple[ShardEntry, ...]) -> "SplitEntry":
         """A split of these shards, with its sums."""
         tokens = sum(shard.num_tokens for shard in shards)
         return cls(tokens, sum(shard.ends.num_documents for shard in shards), shards)

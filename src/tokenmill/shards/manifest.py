@@ -8,19 +8,19 @@ docs/format.md is the specification; base/strict_json.py reads the JSON.
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
+import xxhash
 
 from tokenmill.base.address import is_remote, join
 from tokenmill.base.atomic import write_atomically
 from tokenmill.base.hashing import regular
 from tokenmill.base.strict_json import Reader, parse_object
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
-from tokenmill.shards import own_hash
 from tokenmill.shards.entries import (
     PACKED_SUFFIX,
     EndsEntry,
@@ -31,16 +31,14 @@ from tokenmill.shards.entries import (
     SplitEntry,
     TokenizerEntry,
 )
-from tokenmill.shards.shard_table import MOST_LISTED, ShardTable, find_repeated, read_table
 
 FILE_NAME = "dataset_metadata.json"
 PREPARATION_FOLDER = ".preparation"
 FORMAT = "tokenmill"
-PLAIN_VERSION = 1  # of datasets without compressed files: every tokenmill reads them
-PACKED_VERSION = 2
-FORMAT_VERSION = 3  # of datasets whose shards are tables
+FORMAT_VERSION = 1
 MAX_BYTES = 256 << 20
 ITEM_SIZE = {"uint16": 2, "uint32": 4}
+_LAST_LINE = b"\n}\n"
 E = TypeVar("E", bound=Entry)
 
 
@@ -61,58 +59,41 @@ class Manifest:
     sources_file: FileEntry | None = None
     """Where `sources` are folders: the file that lists all inputs."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    books: Mapping[str, Any] = field(default_factory=dict)
-    has_hash: bool = field(default=True, compare=False)
-    """False for a file that was written before manifests had a hash of their own."""
-    has_tables: bool | None = field(default=None, compare=False)
-    """Whether the shards are written as tables; None: if there are more than `MOST_LISTED`."""
+    accounts: Mapping[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """What is written to disk: the content, and its hash."""
-        return own_hash.add_hash(self.content())
+        """Return the bytes of the file: the content, with its hash as the last field."""
+        content = self._content()
+        return content.removesuffix(_LAST_LINE) + _hash_field(xxhash.xxh3_128_hexdigest(content))
 
-    def content(self) -> bytes:
+    @property
+    def digest(self) -> str:
+        """The hash that the file holds of itself."""
+        return xxhash.xxh3_128_hexdigest(self._content())
+
+    def _content(self) -> bytes:
         """Canonical JSON: fixed order of keys, UTF-8, a newline at the end; without the hash."""
-        tables = self._tables()
-        version = PACKED_VERSION if self.is_packed else PLAIN_VERSION
         tree = {
             "format": FORMAT,
-            "format_version": FORMAT_VERSION if tables or self.sources_file else version,
+            "format_version": FORMAT_VERSION,
             "dtype": self.dtype,
             "tokenizer": self.tokenizer.to_json(),
             "tokens_per_shard": self.tokens_per_shard,
-            "splits": {
-                name: tables[name] if name in tables else split.to_json()
-                for name, split in self.splits.items()
-            },
+            "splits": {name: split.to_json() for name, split in self.splits.items()},
             "sources": [source.to_json() for source in self.sources],
             **({"sources_file": self.sources_file.to_json()} if self.sources_file else {}),
             "settings": dict(self.settings),
-            "books": dict(self.books),
+            "accounts": dict(self.accounts),
         }
         return orjson.dumps(tree, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
-    def _tables(self) -> dict[str, dict[str, Any]]:
-        """The splits whose shards are written as tables."""
-        has_tables = self.has_tables
-        if has_tables is None:
-            has_tables = sum(len(split.shards) for split in self.splits.values()) > MOST_LISTED
-        found = {}
-        for name, split in self.splits.items() if has_tables else ():
-            table = ShardTable.of(split.shards, ITEM_SIZE[self.dtype])
-            if table:
-                counts = {"tokens": split.num_tokens, "documents": split.num_documents}
-                found[name] = {**counts, "shards": table.to_json()}
-        return found
-
     @property
     def is_packed(self) -> bool:
-        """Whether some of its files are compressed."""
+        """True if some of the files are compressed."""
         return any(
-            split.shards.is_packed
-            if isinstance(split.shards, ShardTable)
-            else any(shard.packed or shard.ends.packed for shard in split.shards)
+            shard.packed or shard.ends.packed
             for split in self.splits.values()
+            for shard in split.shards
         )
 
     def write(self, folder: Path | str) -> None:
@@ -154,15 +135,12 @@ class Manifest:
         if top.text("format") != FORMAT:
             raise FormatError(f"{where} says format {top.text('format')!r}, not {FORMAT!r}")
         version = top.count("format_version", least=1)
-        if version > FORMAT_VERSION:
+        if version != FORMAT_VERSION:
             raise UnsupportedVersionError(
-                f"{where} is of format version {version}; this tokenmill reads up to "
-                f"{FORMAT_VERSION}",
+                f"{where} is of format version {version}; this tokenmill reads {FORMAT_VERSION}",
                 hint="pip install --upgrade tokenmill",
             )
-        has_hash = own_hash.KEY in top.fields
-        if has_hash:
-            own_hash.check_hash(data, top.hex128(own_hash.KEY), where)
+        _check_own_hash(data, top.hex128("xxh3_128"), where)
         dtype = top.text("dtype", among=ITEM_SIZE)
         tokens_per_shard = top.count("tokens_per_shard", least=1)
         splits = top.object("splits")
@@ -181,14 +159,9 @@ class Manifest:
             if "sources_file" in top.names()
             else None,
             settings=top.free_object("settings"),
-            books=top.free_object("books"),
-            has_hash=has_hash,
-            has_tables=any(_is_table(split) for split in found.values()),
+            accounts=top.free_object("accounts"),
         )
         top.no_more()
-        if version < FORMAT_VERSION and (manifest.has_tables or manifest.sources_file):
-            needed = f"{FORMAT_VERSION}, where shards are tables or sources are folders"
-            raise top.wrong("format_version", version, needed)
         _check_no_file_comes_twice(manifest, where)
         return manifest
 
@@ -201,11 +174,26 @@ class Manifest:
         """Every file that is there by the manifest, in order; the manifest itself is not one."""
         names = [entry.file for entry in self.files_beside_shards]
         for split in self.splits.values():
-            if isinstance(split.shards, ShardTable):
-                names += split.shards.files()
-            else:
-                names += [file.file for shard in split.shards for file in shard.files]
+            names += [file.file for shard in split.shards for file in shard.files]
         return names
+
+
+def _check_own_hash(data: bytes, stated: str, where: str) -> None:
+    """Refuse a manifest whose bytes are not those that its hash was made of."""
+    hash_field = _hash_field(stated)
+    found = xxhash.xxh3_128(memoryview(data)[: len(data) - len(hash_field)])
+    found.update(_LAST_LINE)
+    if not data.endswith(hash_field) or found.hexdigest() != stated:
+        raise FormatError(
+            f"{where} was changed after it was written: its hash is {found.hexdigest()}, but it "
+            f"states {stated}",
+            hint="fetch this file again, or prepare the dataset again",
+        )
+
+
+def _hash_field(digest: str) -> bytes:
+    """Return the end of a manifest, from the comma before its last field on."""
+    return f',\n  "xxh3_128": "{digest}"'.encode() + _LAST_LINE
 
 
 # Fields of entries that are not counts.
@@ -257,17 +245,12 @@ def _read_source(fields: Reader) -> SourceEntry:
 
 def _read_split(fields: Reader, item_size: int, tokens_per_shard: int) -> SplitEntry:
     entries = fields.objects("shards")
-    shards: Sequence[ShardEntry]
-    if entries and "folder" in entries[0].fields:
-        shards = table = read_table(entries, item_size, tokens_per_shard)
-        tokens, documents = table.sum("tokens"), table.sum("ends.documents")
-        sums = SplitEntry(tokens, documents, table)
-    else:
-        shards = tuple(_read_shard(entry, item_size, tokens_per_shard) for entry in entries)
-        sums = SplitEntry.of(shards)
+    shards = tuple(_read_shard(entry, item_size, tokens_per_shard) for entry in entries)
     split = _read(SplitEntry, fields, shards=shards)
+    sums = SplitEntry.of(shards)
     for key in ("tokens", "documents"):
-        stated, summed = (getattr(entry, f"num_{key}") for entry in (split, sums))
+        stated = getattr(split, f"num_{key}")
+        summed = getattr(sums, f"num_{key}")
         if stated != summed:
             raise fields.wrong(key, stated, f"{summed}, the sum of its shards")
     return split
@@ -303,19 +286,10 @@ def _read_packed(fields: Reader) -> FileEntry | None:
 def _check_no_file_comes_twice(manifest: Manifest, where: str) -> None:
     # Without regard to case: on some disks `A.bin` and `a.bin` are one file.
     seen = {FILE_NAME.lower()}
-    listed = {name: split for name, split in manifest.splits.items() if not _is_table(split)}
-    names = replace(manifest, splits=listed).files()
-    for name in names:
+    for name in manifest.files():
         if name.lower() in seen:
             raise FormatError(f"{where} names the file {name!r} twice")
         seen.add(name.lower())
-    tables = [s.shards for s in manifest.splits.values() if isinstance(s.shards, ShardTable)]
-    if (repeated := find_repeated(tables, names)) is not None:
-        raise FormatError(f"{where} names the file {repeated!r} twice")
-
-
-def _is_table(split: SplitEntry) -> bool:
-    return isinstance(split.shards, ShardTable)
 
 
 def _not_a_dataset(folder: Path) -> NotADatasetError:

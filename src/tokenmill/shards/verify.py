@@ -39,15 +39,14 @@ class Finding:
     file: str
     """Relative to the dataset."""
     what: str
-    """`missing`, `size`, `frame`, `hash`, `index`, `ids`, `tokenizer`, `extra` or `unhashed`."""
+    """`missing`, `size`, `frame`, `hash`, `index`, `ids`, `tokenizer` or `extra`."""
     expected: str
     found: str
     remedy: str
 
     @property
     def is_error(self) -> bool:
-        # A file that is not ours does no harm; older manifests have no hash of their own.
-        return self.what not in ("extra", "unhashed")
+        return self.what != "extra"  # a file that the manifest does not name does no harm
 
     def __str__(self) -> str:
         return f"{self.file}: expected {self.expected}, found {self.found}\n\nhint: {self.remedy}"
@@ -67,7 +66,7 @@ def verify(
     place = place_of(folder)
     manifest = Manifest.load(folder)
     chosen = _choose(manifest, full, subset)
-    findings = [*_check_manifest(manifest), *_check_tokenizer(place, manifest)]
+    findings = _check_tokenizer(place, manifest)
     findings += _check_sources(place, manifest.sources_file)
     for split in manifest.splits.values():
         last = split.shards[-1].file if split.shards else ""
@@ -104,15 +103,6 @@ def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:
     # In the order of a hash: spread over the dataset, and the same shards every time.
     names.sort(key=lambda name: xxhash.xxh3_128_digest(name.encode()))
     return set(names[: math.ceil(len(names) * share_of(subset))])
-
-
-def _check_manifest(manifest: Manifest) -> list[Finding]:
-    """Its hash was compared when it was read, if it has one."""
-    if manifest.has_hash:
-        return []
-    remedy = "none is needed; manifests that are written from now on have one"
-    expected = "a manifest with a hash of its own"
-    return [Finding(FILE_NAME, "unhashed", expected, "one that an older version wrote", remedy)]
 
 
 def _check_tokenizer(place: Folder | Stored, manifest: Manifest) -> list[Finding]:

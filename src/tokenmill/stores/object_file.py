@@ -6,7 +6,7 @@ from typing import Any
 
 from tokenmill.errors import DownloadError
 from tokenmill.stores import store_client
-from tokenmill.stores.objects import get_checked, read, stat
+from tokenmill.stores.objects import get_part, read, stat, wrong_size
 
 BLOCK_BYTES = 4 << 20
 
@@ -22,20 +22,26 @@ def read_range(address: str, start: int, stop: int) -> bytes:
 class ObjectFile(io.RawIOBase):
     """Read-only, seekable. All bytes are of one version of the object, or DownloadError.
 
-    They are checked, unless the reader compares the whole with a hash of its own (`hashed`).
-    With an ETag, only the version that it names is read.
+    They are checked, unless the caller compares the whole with its own hash (`hashed`). An object
+    of another size or ETag than stated is refused.
     """
 
-    def __init__(self, address: str, etag: str = "", *, hashed: bool = False) -> None:
+    def __init__(
+        self, address: str, etag: str = "", size: int | None = None, *, hashed: bool = False
+    ) -> None:
         self.address = self.name = address
-        self._hashed, self._known = hashed, stat(address)
+        self._hashed = hashed
+        self._known = stat(address)
+        if size is not None and size != self._known.size:
+            raise wrong_size(address, self._known.size, size)
         if etag and self._known.etag != etag:
             raise DownloadError(
                 f"{address} was replaced since it was first looked at",
                 hint="open the dataset again when nobody writes to it",
             )
         self._position = 0
-        self._number, self._block = -1, b""
+        self._number = -1  # of the block that was read last
+        self._block = b""
         self._ahead: dict[int, Future[bytes]] = {}  # the next block, where blocks follow
 
     def readable(self) -> bool:
@@ -71,7 +77,9 @@ class ObjectFile(io.RawIOBase):
             return self._block
         block = (self._ahead.pop(number, None) or self._begin(number)).result()
         follows = number == self._number + 1
-        self._number, self._block, self._ahead = number, block, {}
+        self._number = number
+        self._block = block
+        self._ahead = {}
         if follows and (number + 1) * BLOCK_BYTES < self._known.size:
             self._ahead[number + 1] = self._begin(number + 1)
         return block
@@ -80,7 +88,7 @@ class ObjectFile(io.RawIOBase):
         start = number * BLOCK_BYTES
         stop = min(start + BLOCK_BYTES, self._known.size)
         return store_client.begin(
-            lambda: get_checked(self.address, start, stop, self._known, hashed=self._hashed),
+            lambda: get_part(self.address, start, stop, self._known, hashed=self._hashed).data,
             "read",
             self.address,
         )

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tokenmill.base.address import WRITABLE, split
-from tokenmill.base.retry import Transient
 from tokenmill.errors import DownloadError, LockedError, PrepareError
-from tokenmill.stores.store_client import UPLOAD_TIMEOUT, ask, call
-from tokenmill.stores.store_requests import MULTIPART, ObjectRecord, StoreFailure
+from tokenmill.stores.store_client import ask, call
+from tokenmill.stores.store_requests import MULTIPART, ObjectRecord, Part, StoreFailure
 from tokenmill.stores.store_settings import endpoint_of
 
 NEW = "new"
@@ -72,7 +71,7 @@ def list_records(address: str) -> list[ObjectRecord]:
     def checked() -> list[ObjectRecord]:
         records: list[ObjectRecord] = ask("list_all", address, False)
         if not is_encrypted(address) and records != ask("list_all", address, True):
-            raise Transient("two lists of the same objects differ")
+            raise StoreFailure("wrong", text="two lists of the same objects differ")
         return records
 
     return [r for r in call(checked, "list", address) if not r.key.endswith("/")]
@@ -100,59 +99,45 @@ def is_encrypted(address: str) -> bool:
     return endpoint_of(split(address)).startswith("https://")
 
 
-def get_checked(
+def get_part(
     address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool = False
-) -> bytes:
-    """The bytes start..stop, with every one of them checked; for `store_client.begin`.
+) -> Part:
+    """The bytes start..stop of an object that is `known`, all checked; for `store_client.begin`.
 
     A whole object is compared with the MD5 that most stores name as its ETag. A range has no
-    checksum of its own: TLS protects its bytes, or a hash of the reader (`hashed`). Where nothing
-    does, it is read twice, the second time in other pieces, so that a fault that damages an answer
-    does not do it twice in one place.
+    checksum of its own: TLS protects its bytes, or a hash that the caller compares (`hashed`).
+    Where nothing does, it is read twice, the second time in other pieces, so that a fault that
+    damages an answer does not do it twice in one place. Without an ETag any version of the right
+    size is read.
     """
-    part = ask("get", address, start, stop, known.etag)
-    if part.size < stop:
-        raise Transient(f"it has {part.size:,} bytes and not {known.size:,}")
-    _confirm(address, part.data, start, known, hashed)
-    data: bytes = part.data
-    return data
-
-
-def get_part(
-    address: str, start: int, stop: int, size: int, etag: str, *, hashed: bool
-) -> tuple[bytes, str]:
-    """The bytes start..stop of an object of this size, and its ETag; for `store_client.begin`.
-
-    Without an ETag to ask for, one request is enough for a first look at an object. `hashed` and
-    else as in `get_checked`.
-    """
-    wrong = (
-        "the object was cut short or replaced; bring the right one there, open the dataset again"
-    )
+    part: Part
     try:
-        part = ask("get", address, start, stop, etag)
+        part = ask("get", address, start, stop, known.etag)
     except StoreFailure as failure:
         if failure.status == 416:
-            raise DownloadError(
-                f"{address} ends before byte {start:,}, but has {size:,} bytes as its dataset says",
-                hint=wrong,
-            ) from None
+            raise wrong_size(address, start, known.size) from None
         raise
-    if part.size != size:
-        raise DownloadError(
-            f"{address} has {part.size:,} bytes, not {size:,} as its dataset says", hint=wrong
-        )
-    _confirm(address, part.data, start, ObjectStat(size, part.etag, 0), hashed)
-    return part.data, part.etag
+    if part.size != known.size:
+        raise wrong_size(address, part.size, known.size)
+    _confirm(address, part.data, start, ObjectStat(part.size, part.etag, 0), hashed)
+    return part
+
+
+def wrong_size(address: str, found: int, expected: int) -> DownloadError:
+    """The error for an object of another size than its dataset, or a first look at it, says."""
+    return DownloadError(
+        f"{address} has {found:,} bytes, not {expected:,} as its dataset says",
+        hint="the object was cut short or replaced; bring the right one there, open it again",
+    )
 
 
 def _confirm(address: str, data: bytes, start: int, known: ObjectStat, hashed: bool) -> None:
-    """Raise Transient unless all bytes are known to be those of the object."""
+    """Raise StoreFailure unless all bytes are known to be those of the object."""
     sure = hashed or is_encrypted(address)
     if len(data) == known.size:
         sure = _is_md5_of(known.etag, data) or (sure and not _may_be_md5(address, known.etag))
     if not sure and data != _get_in_pieces(address, start, start + len(data), known):
-        raise Transient("two reads of the same bytes differ")
+        raise StoreFailure("wrong", text="two reads of the same bytes differ")
 
 
 def _is_md5_of(etag: str, data: bytes) -> bool:
@@ -177,7 +162,7 @@ def read(address: str, start: int, stop: int, known: ObjectStat) -> bytes:
     """The bytes start..stop, all of them, of the object that is `known`."""
     if stop <= start:
         return b""
-    return call(lambda: get_checked(address, start, stop, known), "read", address)
+    return call(lambda: get_part(address, start, stop, known).data, "read", address)
 
 
 def read_all(address: str, *, at_most: int) -> bytes | None:
@@ -212,7 +197,7 @@ def put(address: str, data: bytes, condition: str = "") -> bool:
 
     def send() -> bool:
         try:
-            ask("put", address, data, condition, timeout=UPLOAD_TIMEOUT)
+            ask("put", address, data, condition)
         except StoreFailure as failure:
             if failure.kind == "condition" and condition:
                 return False
@@ -257,7 +242,7 @@ def upload(path: Path, address: str, condition: str = "") -> ObjectStat | None:
         if condition == NEW and find(address) is not None:
             return None
         send = (str(path.absolute()),)
-        call(lambda: ask("put_file", address, *send, timeout=UPLOAD_TIMEOUT), "write", address)
+        call(lambda: ask("put_file", address, *send), "write", address)
         found, sure = stat(address), is_encrypted(address)
     else:
         data = path.read_bytes()

@@ -1,38 +1,44 @@
-"""The tokens of files in a store: by range where little is needed at once, else through the cache.
+"""The tokens of files in a store: in blocks where little is needed, else through the cache.
 
-Whoever knows what comes next says so (`expect`), again and again. Files that are worth it
-(file_choice.py) are brought into the cache whole, in the background, and mapped like files on a
-disk. Rows of files that are not here yet, and of those that do not come whole, are fetched by
-range in the order of their need: in blocks of 1 MiB, which are compared with their hashes, as long
-as most of a block is of use; else the bytes of the row alone. No hash is known for these, so that
-is done only where TLS protects them and the caller allowed it (`verify=False`).
+The reader is told which rows come next (`expect`, by store_spans.py), again and again. Files that are worth it are
+brought into the cache whole, in the background, and mapped like files on a disk:
+
+  NEIGHBOURS, SOME   an order that reads all of a file soon: the files that are needed next, as many
+                     as fit into the cache
+  EVERYWHERE         an order that may read any row next: always the first files of the dataset, as
+                     many as fit, so that processes that share a cache agree and nothing is evicted
+
+Other rows come in blocks of 1 MiB, which are compared with their hashes. Where the caller allowed
+it (`verify=False`), TLS protects them and any row may be next, the bytes of a row come alone.
 """
 
 import functools
+import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 
 import numpy as np
 
 from tokenmill.errors import DownloadError
 from tokenmill.order.order import Locality, Spread
-from tokenmill.reading.cached_file import CachedFile, tokens_of
-from tokenmill.reading.shard_cache import ShardCache
+from tokenmill.reading.cached_file import tokens_of
+from tokenmill.reading.shard_cache import Content, ShardCache
 from tokenmill.reading.shard_reader import MAX_OPEN, Descriptor, ShardReader
 from tokenmill.reading.span_reader import IdLimit, SpanReader
 from tokenmill.reading.token_file import TokenFile, TokenFiles
-from tokenmill.stores.file_choice import FileChoice
-from tokenmill.stores.pieces_ahead import Piece, PiecesAhead
+from tokenmill.stores import objects, store_client
+from tokenmill.stores.pieces_in_memory import Piece, PiecesInMemory
 from tokenmill.stores.stored_blocks import BLOCK_BYTES, StoredBlocks
 
 AHEAD = 2
-"""Files that are fetched ahead of the one that is opened, when nobody says which come next."""
+"""Files that are fetched ahead of the one that is opened, if nobody says which come next."""
 UNANNOUNCED = 8
-"""Ranges of a file that are read without an announcement before it is fetched whole."""
+"""Reads of a file that nobody announced before it is fetched whole."""
 ROWS_LOOKED_AT = 8192
-"""Rows of an announcement for which ranges are planned."""
+"""Rows of an announcement for which pieces are planned."""
 EARLY_BLOCKS = 32
-"""Blocks that are fetched before the file that they are a part of."""
+"""Blocks that are fetched before the whole files that they are in."""
 
 
 class StoreReader(ShardReader):
@@ -48,14 +54,19 @@ class StoreReader(ShardReader):
     ) -> None:
         # A file that was evicted uses the disk while it is open, so what is open is bounded too.
         files = TokenFiles.of(files)
-        largest = int(files.numbers("file_bytes").max(initial=0)) or 1
+        self._sizes = files.numbers("file_bytes")
+        largest = int(self._sizes.max(initial=1))
         max_open = max(1, min(MAX_OPEN, cache.max_bytes // (2 * largest)))
         super().__init__(files, backend=backend, max_open=max_open, verify=verify)
         self.cache = cache
-        self._choice = FileChoice(files, cache.max_bytes)
-        self._pieces_ahead = PiecesAhead(files)
-        self._known: dict[int, CachedFile] = {}
-        self._unannounced: Counter[int] = Counter()
+        # An eighth is left for indexes, and for what other processes fetch at the same moment.
+        all_fit = int(self._sizes.sum()) <= cache.max_bytes
+        self._room = cache.max_bytes if all_fit else cache.max_bytes * 7 // 8
+        self._first_that_fit = int(np.searchsorted(self._sizes.cumsum(), self._room, side="right"))
+        self._memory = PiecesInMemory(self._begin, self._is_here)
+        self._stored_in = functools.cache(lambda process, i: StoredBlocks(self.files[i]))
+        self._wanted = functools.cache(lambda i: tokens_of(self.files[i]))
+        self._reads: Counter[int] = Counter()
         self._here: set[int] = set()
         self._comes_whole: set[int] = set()
         self._knows_what_comes = False
@@ -80,76 +91,86 @@ class StoreReader(ShardReader):
     def are_here(self, shards: set[int]) -> bool:
         return shards <= self._here or all(self._is_here(i) for i in shards)
 
-    def expect(
-        self, shards: np.ndarray, rows: np.ndarray | None, spread: Spread = Spread.SOME
-    ) -> bool:
-        """Begin to fetch what comes next: these files, in this order. Whether all are here.
+    def expect(self, rows: np.ndarray, spread: Spread = Spread.SOME) -> bool:
+        """Fetch what comes next, in this order. Return True if all the files are here.
 
-        `rows` are the file, first token and number of tokens of each stretch that is needed; None
-        where files are needed as wholes.
+        `rows`, (n, 3), are file, first token and number of tokens of each stretch that is needed.
         """
+        shards = rows[:, 0]
         self._knows_what_comes = True
-        soon = shards[:ROWS_LOOKED_AT] if spread is Spread.EVERYWHERE else shards
-        needed = list(dict.fromkeys(soon.tolist()))
-        self._pieces_ahead.forget_files()  # before we look
+        is_anywhere = spread is Spread.EVERYWHERE
+        needed = list(dict.fromkeys(shards[: ROWS_LOOKED_AT if is_anywhere else None].tolist()))
         names = self.cache.names()
-        here = {i for i in needed if self._wanted(i).digest in names or self._is_unhashed_here(i)}
-        self._here = set(here)  # files may have been evicted
-        self.cache.keep([self._wanted(i) for i in needed if i in here])
-        whole = needed if rows is None else self._choice.whole(needed, here, rows, spread)
-        whole = [i for i in whole if i not in here]
+        self._here = {i for i in needed if self._is_in_cache(i, names)}  # some may be evicted
+        self.cache.keep([self._wanted(i) for i in needed if i in self._here])
+        missing = [i for i in needed if i not in self._here]
+        if is_anywhere:
+            whole = [i for i in missing if i < self._first_that_fit]
+        else:
+            used = int(self._sizes[list(self._here)].sum())
+            whole = self._that_fit(missing, self._room - used)
         self._comes_whole = set(whole)
-        if rows is not None:
-            missing = np.isin(rows[:ROWS_LOOKED_AT, 0], list(here), invert=True)
-            self._pieces_ahead.expect(self._pieces_of(rows[:ROWS_LOOKED_AT][missing]))
+        self._memory.expect(self._pieces_of(rows[:ROWS_LOOKED_AT], is_anywhere))
         self._fetch_ahead(whole)
-        return len(here) == len(needed) and self.are_here(set(shards.tolist()))
+        return not missing and self.are_here(set(shards.tolist()))
 
-    def _pieces_of(self, rows: np.ndarray) -> Iterator[Piece]:
-        """What to fetch by range for these rows, in their order."""
-        ahead, early = self._pieces_ahead, set[Piece]()
-        places = [(i, *self._bytes(i, offset, count)) for i, offset, count in rows.tolist()]
-        used: Counter[Piece] = Counter()
-        for i, start, stop in places:
-            used[ahead.block(i, start)] += stop - start
-        for i, start, stop in places:
-            if not self._has_blocks(i):
+    def _that_fit(self, files: list[int], room: int) -> list[int]:
+        """The first of these files, as many as there is room for."""
+        return files[: int(np.searchsorted(self._sizes[files].cumsum(), room, side="right"))]
+
+    def _pieces_of(self, rows: np.ndarray, is_anywhere: bool) -> Iterator[Piece]:
+        """What to fetch for these rows, in their order."""
+        early: set[Piece] = set()
+        for i, offset, count in rows.tolist():
+            if i in self._here or not self._has_blocks(i):
                 continue
-            blocks = ahead.blocks(i, start, stop)
+            start, stop = self._bytes(i, offset, count)
+            blocks = self._blocks(i, start, stop)
             if i in self._comes_whole:
-                is_block = early.issuperset(blocks) or ahead.num_blocks + len(early) < EARLY_BLOCKS
-                early.update(blocks if is_block else ())
+                if len(early) < EARLY_BLOCKS:
+                    early.update(blocks)
+                    yield from blocks
+            elif is_anywhere and self._comes_alone(i):
+                yield Piece(i, start, stop)
             else:
-                is_block = 2 * used[blocks[0]] > BLOCK_BYTES or not self._is_protected(i)
-            if is_block:
                 yield from blocks
-            elif self._is_protected(i):
-                yield Piece(i, start, stop, False)
 
     def read_into(self, i: int, offset: int, out: np.ndarray) -> None:
         """Copy tokens of file i, from `offset` on, until the 1-D array `out` is full."""
         file = self.files[i]
         is_inside = offset >= 0 and offset + len(out) <= file.num_tokens
-        if not len(out) or not is_inside or self._is_here(i) or not self._has_blocks(i):
-            super().read_into(i, offset, out)
-            return
-        start, stop = self._bytes(i, offset, len(out))
-        if not self._pieces_ahead.is_announced(i, start, stop) and self._wants_whole(
-            i, stop - start
-        ):
-            super().read_into(i, offset, out)
-            return
-        if (data := self._pieces_ahead.read(i, start, stop)) is None:
-            super().read_into(i, offset, out)  # the hash of the whole file decides
-            return
-        np.copyto(out, np.frombuffer(data, file.dtype), casting="same_kind")
+        data = None
+        if len(out) and is_inside and self._has_blocks(i) and not self._is_here(i):
+            data = self._read_pieces(i, *self._bytes(i, offset, len(out)))
+        if data is None:
+            super().read_into(i, offset, out)  # from the whole file, whose hash decides
+        else:
+            np.copyto(out, np.frombuffer(data, file.dtype), casting="same_kind")
+
+    def _read_pieces(self, i: int, start: int, stop: int) -> bytes | None:
+        """Bytes of a file by range; None where it is better, or necessary, to have all of it."""
+        row = Piece(i, start, stop)
+        if row in self._memory:
+            return self._memory.begin(row).result()
+        blocks = self._blocks(i, start, stop)
+        if self._wants_whole(i, stop - start) and blocks[0] not in self._memory:
+            return None
+        found = [answer.result() for answer in map(self._memory.begin, blocks)]
+        data = b"".join(block for block in found if block is not None)
+        first = blocks[0].start
+        return None if None in found else data[start - first : stop - first]
 
     def _wants_whole(self, i: int, num_bytes: int) -> bool:
-        """Whether a read that was not announced is better served by the whole file."""
         if self._knows_what_comes:
             return i in self._comes_whole
-        self._unannounced[i] += 1
-        return self._unannounced[i] > UNANNOUNCED or 2 * num_bytes > self.files[i].file_bytes
+        self._reads[i] += 1
+        return self._reads[i] > UNANNOUNCED or 2 * num_bytes > self.files[i].file_bytes
+
+    def _blocks(self, i: int, start: int, stop: int) -> list[Piece]:
+        """The blocks that hold the bytes start..stop."""
+        size = self.files[i].file_bytes
+        firsts = range(start - start % BLOCK_BYTES, stop, BLOCK_BYTES)
+        return [Piece(i, first, min(first + BLOCK_BYTES, size)) for first in firsts]
 
     def _bytes(self, i: int, offset: int, count: int) -> tuple[int, int]:
         """Where these tokens are in the file."""
@@ -157,21 +178,28 @@ class StoreReader(ShardReader):
         start = file.offset + (file.first + offset) * file.dtype.itemsize
         return start, start + count * file.dtype.itemsize
 
+    def _stored(self, i: int) -> StoredBlocks:
+        return self._stored_in(os.getpid(), i)  # locks do not survive a fork
+
+    def _begin(self, piece: Piece) -> "Future[bytes | None]":
+        stored = self._stored(piece.file)
+        work: Callable[[], bytes | None]
+        if piece in self._blocks(piece.file, piece.start, piece.stop):
+            work = functools.partial(stored.checked, piece.start // BLOCK_BYTES)
+        else:
+            work = functools.partial(stored.row, piece.start, piece.stop)
+        return store_client.begin(work, "read", self.files[piece.file].path)
+
     def _has_blocks(self, i: int) -> bool:
-        """Whether a part of it can be read by itself, and is much less than all of it."""
+        """Return True if a part of the file can be read by itself, and is much less than all."""
         file = self.files[i]
         is_large = file.file_bytes > 2 * BLOCK_BYTES
         return is_large and file.pieces is None and StoredBlocks.are_in(self._wanted(i))
 
-    def _is_protected(self, i: int) -> bool:
-        """Whether the bytes of a row may be taken as they come, without a hash."""
-        return self._rows_are_protected and self.files[i].packed is None
-
-    @functools.cached_property
-    def _rows_are_protected(self) -> bool:
-        from tokenmill.stores.objects import is_encrypted
-
-        return self.verify is False and is_encrypted(self.files[0].path)
+    def _comes_alone(self, i: int) -> bool:
+        """Return True if the bytes of a row may be taken as they come, without a hash."""
+        file = self.files[i]
+        return self.verify is False and file.packed is None and objects.is_encrypted(file.path)
 
     def _is_here(self, i: int) -> bool:
         if i in self._here or self.cache.has(self._wanted(i)):
@@ -179,39 +207,34 @@ class StoreReader(ShardReader):
             return True
         return False
 
-    def _is_unhashed_here(self, i: int) -> bool:
+    def _is_in_cache(self, i: int, names: set[str]) -> bool:
         wanted = self._wanted(i)
-        return not wanted.digest and self.cache.has(wanted)
-
-    def _wanted(self, i: int) -> CachedFile:
-        found = self._known.get(i)
-        if found is None:
-            found = self._known[i] = tokens_of(self.files[i])
-        return found
+        return wanted.digest in names if wanted.digest else self.cache.has(wanted)
 
     def _fetch_ahead(self, shards: Sequence[int]) -> None:
-        """Fetch as many of these as there is room for."""
-        room, wanted = self.cache.max_bytes, []
-        for i in shards:
-            room -= self.files[i].file_bytes
-            if room < 0:
-                break
-            wanted.append((self._wanted(i), functools.partial(self._pieces_ahead.lend, i)))
-        self.cache.fetch_ahead(wanted)
+        self.cache.fetch_ahead((self._wanted(i), self._content(i)) for i in shards)
+
+    def _content(self, i: int) -> Content | None:
+        """All bytes of a file for the cache, by the blocks in memory where it has blocks."""
+        if not self._has_blocks(i):
+            return None
+        begin = lambda number: self._memory.begin(self._block(i, number))  # noqa: E731
+        return functools.partial(self._stored(i).content, begin)
+
+    def _block(self, i: int, number: int) -> Piece:
+        return self._blocks(i, number * BLOCK_BYTES, number * BLOCK_BYTES + 1)[0]
 
     def _open(self, i: int) -> Descriptor:
-        found = self.cache.open(self._wanted(i), functools.partial(self._pieces_ahead.lend, i))
+        descriptor = Descriptor(self.cache.open(self._wanted(i), self._content(i)))
         if not self._knows_what_comes:
             self._fetch_ahead(range(i + 1, min(i + 1 + AHEAD, len(self.files))))
-        return Descriptor(found)
+        return descriptor
 
 
 class RangeReader(ShardReader):
     """A reader that asks the store for exactly the bytes it is asked for, and keeps nothing."""
 
     def _pread(self, i: int, byte: int, out: np.ndarray) -> None:
-        from tokenmill.stores import objects
-
         file = self.files[i]
         known = objects.stat(file.path)
         if (known.size, known.etag) != (file.disk_bytes, file.etag or known.etag):

@@ -1,7 +1,6 @@
-"""The eight requests that are sent to a store, each once, by obstore.
+"""The requests that are sent to a store by obstore, which repeats those that fail.
 
 What goes wrong is a `StoreFailure`: small, without secrets, and able to travel between processes.
-`store_client.py` decides what to repeat.
 """
 
 import os
@@ -11,12 +10,17 @@ from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from tokenmill.base.address import Address, split
+from tokenmill.base.retry import Retry
 from tokenmill.errors import MissingExtraError
 from tokenmill.stores.store_settings import endpoint_of, settings_of
 
 MULTIPART = 64 << 20
 """Larger files are uploaded in pieces of 16 MiB."""
 _PIECE = 16 << 20
+RETRY = Retry(attempts=10, first_wait=0.2, longest_wait=15.0, deadline=90.0)
+"""When obstore sends a request again, and when it gives up."""
+UPLOAD_TIMEOUT = 300.0
+"""Seconds for the answer to a request that sends much."""
 Result = TypeVar("Result")
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
@@ -32,7 +36,8 @@ class StoreFailure(Exception):  # noqa: N818 - store_client.py makes an error of
     def __init__(self, kind: str, status: int = 0, code: str = "", text: str = "") -> None:
         super().__init__(kind, status, code, text)
         self.kind = kind
-        """`missing`, `condition`, `refused`, `credentials`, `unsupported`, or `failed`."""
+        """`missing`, `condition`, `refused`, `credentials`, `unsupported`, `failed`, or `wrong`: an
+        answer that is not what was asked for, and may be if it is asked for again."""
         self.status = status
         self.code = code
         """The word that the store gives for it, such as `NoSuchBucket`."""
@@ -57,12 +62,12 @@ class Part(NamedTuple):
     etag: str
 
 
-def head(address: str, timeout: float) -> ObjectRecord:
+def head(address: str) -> ObjectRecord:
     """Size, ETag and time of change."""
-    return _ask(address, timeout, lambda api, store, key: _record(api.head(store, key)))
+    return _ask(address, lambda api, store, key: _record(api.head(store, key)))
 
 
-def get(address: str, timeout: float, start: int, stop: int, etag: str) -> Part:
+def get(address: str, start: int, stop: int, etag: str) -> Part:
     """The bytes start..stop of the object that has this ETag, or of any version where it is "".
 
     Of an object that ends before them, only what it is.
@@ -74,16 +79,16 @@ def get(address: str, timeout: float, start: int, stop: int, etag: str) -> Part:
         if (whole := _record(found.meta)).size < stop:
             return Part(b"", whole.size, whole.etag)
         if tuple(found.range) != (start, stop):
-            raise StoreFailure("failed", text=f"was not sent the bytes {start}-{stop - 1}")
+            raise StoreFailure("wrong", text=f"was not sent the bytes {start}-{stop - 1}")
         data = bytes(found.bytes())
         if len(data) != stop - start:
-            raise StoreFailure("failed", text=f"{stop - start - len(data):,} bytes are missing")
+            raise StoreFailure("wrong", text=f"{stop - start - len(data):,} bytes are missing")
         return Part(data, whole.size, whole.etag)
 
-    return _ask(address, timeout, read)
+    return _ask(address, read)
 
 
-def get_all(address: str, timeout: float, at_most: int) -> Part:
+def get_all(address: str, at_most: int) -> Part:
     """A whole object; of one that is larger than that, only what it is."""
 
     def read(api: Any, store: Any, key: str) -> Part:
@@ -91,13 +96,13 @@ def get_all(address: str, timeout: float, at_most: int) -> Part:
         meta = _record(found.meta)
         data = bytes(found.bytes()) if meta.size <= at_most else b""
         if meta.size <= at_most and len(data) != meta.size:
-            raise StoreFailure("failed", text=f"{meta.size - len(data):,} bytes are missing")
+            raise StoreFailure("wrong", text=f"{meta.size - len(data):,} bytes are missing")
         return Part(data, meta.size, meta.etag)
 
-    return _ask(address, timeout, read)
+    return _ask(address, read)
 
 
-def put(address: str, timeout: float, data: bytes, condition: str) -> None:
+def put(address: str, data: bytes, condition: str) -> None:
     """Write an object whole: always (""), only where there is none ("new"), or over this ETag."""
     mode: Any = {"": "overwrite", "new": "create"}.get(condition) or {"e_tag": condition}
 
@@ -111,20 +116,20 @@ def put(address: str, timeout: float, data: bytes, condition: str) -> None:
             return
         api.put(store, key, data, mode=mode, use_multipart=False)
 
-    _ask(address, timeout, write)
+    _ask(address, write, UPLOAD_TIMEOUT)
 
 
-def put_file(address: str, timeout: float, path: str) -> None:
+def put_file(address: str, path: str) -> None:
     """Write a large object from a file, in pieces."""
 
     def write(api: Any, store: Any, key: str) -> None:
         with open(path, "rb") as file:
             api.put(store, key, file, use_multipart=True, chunk_size=_PIECE, max_concurrency=4)
 
-    _ask(address, timeout, write)
+    _ask(address, write, UPLOAD_TIMEOUT)
 
 
-def list_all(address: str, timeout: float, another_way: bool) -> list[ObjectRecord]:
+def list_all(address: str, another_way: bool) -> list[ObjectRecord]:
     """All objects below the address, in the order of their keys.
 
     `another_way` asks for the same with a request that is answered by other bytes.
@@ -136,20 +141,20 @@ def list_all(address: str, timeout: float, another_way: bool) -> list[ObjectReco
         records = [_record(entry) for page in pages for entry in page]
         return sorted(record for record in records if record.key > (key or "!"))
 
-    return _ask(address, timeout, read)
+    return _ask(address, read)
 
 
-def list_folder(address: str, timeout: float) -> tuple[list[ObjectRecord], list[str]]:
+def list_folder(address: str) -> tuple[list[ObjectRecord], list[str]]:
     """The objects right below the address, and the keys of the folders there."""
 
     def read(api: Any, store: Any, key: str) -> tuple[list[ObjectRecord], list[str]]:
         found = api.list_with_delimiter(store, prefix=key or None)
         return sorted(map(_record, found["objects"])), sorted(found["common_prefixes"])
 
-    return _ask(address, timeout, read)
+    return _ask(address, read)
 
 
-def delete(address: str, timeout: float) -> None:
+def delete(address: str) -> None:
     """Remove an object; one that is not there is no error."""
 
     def remove(api: Any, store: Any, key: str) -> None:
@@ -158,7 +163,7 @@ def delete(address: str, timeout: float) -> None:
         except FileNotFoundError:
             return
 
-    _ask(address, timeout, remove)
+    _ask(address, remove)
 
 
 def forget_stores() -> None:
@@ -166,7 +171,9 @@ def forget_stores() -> None:
     _stores.clear()
 
 
-def _ask(address: str, timeout: float, request: Callable[[Any, Any, str], Result]) -> Result:
+def _ask(
+    address: str, request: Callable[[Any, Any, str], Result], timeout: float | None = None
+) -> Result:
     """Send a request; what goes wrong becomes a StoreFailure."""
     global native_pid
     place = split(address)
@@ -177,7 +184,7 @@ def _ask(address: str, timeout: float, request: Callable[[Any, Any, str], Result
         raise MissingExtraError(what, package="obstore", extra="stores") from error
     native_pid = os.getpid()
     try:
-        return request(obstore, _store(place, timeout), place.key)
+        return request(obstore, _store(place, timeout or RETRY.timeout), place.key)
     except StoreFailure:
         raise
     except FileNotFoundError as error:
@@ -197,7 +204,7 @@ def _ask(address: str, timeout: float, request: Callable[[Any, Any, str], Result
 def _store(place: Address, timeout: float) -> Any:
     """The store with its connections; another one when the environment says otherwise."""
     variables = [item for item in os.environ.items() if item[0].startswith(_VARIABLES)]
-    name = (place.root, timeout, *variables)
+    name = (place.root, timeout, RETRY, *variables)
     if (store := _stores.get(name)) is None:
         store = _stores[name] = _make_store(place, timeout)
     return store
@@ -209,11 +216,18 @@ def _make_store(place: Address, timeout: float) -> Any:
     options: dict[str, Any] = {
         "client_options": {
             "allow_http": endpoint_of(place).startswith("http://"),
-            "connect_timeout": timedelta(seconds=timeout),
+            "connect_timeout": timedelta(seconds=RETRY.timeout),
             "read_timeout": timedelta(seconds=timeout),
             "timeout": timedelta(seconds=20 * timeout),
         },
-        "retry_config": {"max_retries": 0},  # repeated in store_client.py, not in two layers
+        "retry_config": {
+            "max_retries": RETRY.attempts - 1,
+            "retry_timeout": timedelta(seconds=RETRY.deadline or 90.0),
+            "backoff": {
+                "init_backoff": timedelta(seconds=RETRY.first_wait),
+                "max_backoff": timedelta(seconds=RETRY.longest_wait),
+            },
+        },
     }
     if place.scheme.startswith("http"):
         return stores.HTTPStore(place.root, **options)
@@ -239,10 +253,12 @@ def _failure(kind: str, error: Exception) -> StoreFailure:
         return StoreFailure(kind, 416)
     if status:
         return StoreFailure(kind, int(status[1]), code[1] if code else "")
-    return StoreFailure(kind, text=_short(text))
+    # What obstore has repeated is an HTTP error; anything else is an answer that it cannot read.
+    is_wrong = kind == "failed" and "HTTP error" not in text
+    return StoreFailure("wrong" if is_wrong else kind, text=_short(text))
 
 
 def _short(text: str) -> str:
     """The last part of the first line: what went wrong, without the address that was asked."""
-    line = text.partition("\n")[0].rpartition(" - ")[2]
+    line = text.partition("\n")[0].rpartition(" - ")[2].rpartition(" error: ")[2]
     return re.sub(r"https?://\S+", "the store", line)[-200:]

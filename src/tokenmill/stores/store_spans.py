@@ -41,7 +41,7 @@ class StoreSpans(SpanReader):
 
     def _fetch_ahead(self, coming: Spans) -> None:
         parts = self._parts(coming)
-        all_here = not len(parts) or self._reader.expect(parts[:, 0], parts, self._spread)
+        all_here = not len(parts) or self._reader.expect(parts, self._spread)
         self._rows_left = coming.num_rows if all_here else min(coming.num_rows, ROWS_AT_ONCE)
 
     def _parts(self, spans: Spans) -> np.ndarray:

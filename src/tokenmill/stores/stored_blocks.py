@@ -1,142 +1,114 @@
-"""The content of an object in blocks of 1 MiB: some of them by one request, or all in order.
+"""The content of an object in blocks of 1 MiB, each by one request.
 
-Of a plain object a block is a range of its bytes. Of one that is compressed in frames (frames.py)
-it is a frame, and the first request fetches the table that says where frames are. Objects that are
-one compressed stream (other projects' files) cannot be read in blocks.
+A block of a plain object is a range of its bytes. A block of an object that is compressed in frames
+(reading/frames.py) is a frame, and the first request fetches the table that says where frames are.
+Objects that are one compressed stream (files of other projects) cannot be read in blocks.
 """
 
 import threading
-from collections.abc import Iterator, Mapping
-from concurrent.futures import CancelledError, Future
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from functools import partial
 
-from tokenmill.errors import TokenmillError
-from tokenmill.reading.cached_file import CachedFile
+import numpy as np
+import xxhash
+
+from tokenmill.errors import CorruptShardError
+from tokenmill.reading.cached_file import CachedFile, tokens_of
 from tokenmill.reading.frames import FRAME_BYTES, Frames, num_frames
-from tokenmill.reading.token_file import FRAMED
+from tokenmill.reading.token_file import FRAMED, TokenFile
+from tokenmill.stores import store_client
+from tokenmill.stores.objects import ObjectStat, get_part
 
 BLOCK_BYTES = FRAME_BYTES
-BLOCKS_AT_ONCE = 4
-"""That one request fetches, where all are wanted."""
-REQUESTS_AHEAD = 2
-
-
-class Arrived(NamedTuple):
-    """The bytes that a request gave; none, where they are wrong."""
-
-    data: bytes
-    is_right: bool
-    """Whether they were compared with a hash, or need not be."""
-
-
-Blocks = Mapping[int, "Future[Arrived]"]
-"""Blocks that are in memory or on their way, by number."""
+REQUESTS_AHEAD = 8
+"""Blocks in progress while a whole file is fetched."""
 
 
 class StoredBlocks:
-    """The blocks of one object."""
+    """The blocks of one object. All methods but `content` are for a request thread."""
 
-    def __init__(self, file: CachedFile) -> None:
-        self.file = file
+    def __init__(self, file: TokenFile) -> None:
+        self._wanted = tokens_of(file)
+        self._load_hashes = file.blocks
         self._version = file.etag
-        self._lock, self._table = threading.Lock(), dict[str, Frames]()
+        self._lock = threading.Lock()
+        self._frames: Frames | None = None
+        self._hashes: np.ndarray | None = None
 
     @staticmethod
     def are_in(file: CachedFile) -> bool:
-        """Whether the object can be read in blocks."""
+        """Return True if the object can be read in blocks."""
         return file.packed is None or file.packed.codec == FRAMED
 
-    def __len__(self) -> int:
-        return num_frames(self.file.size)
+    def checked(self, number: int) -> bytes | None:
+        """One block, compared with its hash; None where only the whole file can be trusted."""
+        hashes = self._block_hashes()
+        if hashes is None and self._wanted.digest and self._wanted.packed is None:
+            return None
+        for _ in range(2):  # it may have been damaged on its way
+            try:
+                block = self._read(number)
+            except CorruptShardError:  # of a frame
+                continue
+            if hashes is None or xxhash.xxh3_64_intdigest(block) == int(hashes[number]):
+                return block
+        return None
 
-    def read(self, first: int, stop: int) -> list[bytes]:
-        """The content of the blocks first .. stop - 1. For a request thread."""
-        if self.file.packed is None:
-            data = self._get(first * BLOCK_BYTES, min(stop * BLOCK_BYTES, self.file.size))
-            return [data[at : at + BLOCK_BYTES] for at in range(0, len(data), BLOCK_BYTES)]
-        frames = self._frames()
-        starts = frames.starts[first : stop + 1].tolist()
-        data = self._get(starts[0], starts[-1])
-        return [
-            frames.unpack(number, data[start - starts[0] : end - starts[0]])
-            for number, start, end in zip(range(first, stop), starts, starts[1:], strict=False)
-        ]
-
-    def read_bytes(self, start: int, stop: int) -> bytes:
+    def row(self, start: int, stop: int) -> bytes:
         """Bytes of a plain object that TLS protects, all of one version of it."""
-        from tokenmill.stores.objects import get_part
+        known = ObjectStat(self._wanted.size, self._version, 0)
+        part = get_part(self._wanted.address, start, stop, known, hashed=True)
+        self._version = self._version or part.etag
+        return part.data
 
-        file = self.file
-        data, etag = get_part(file.address, start, stop, file.size, self._version, hashed=True)
-        self._version = self._version or etag
-        return data
+    def content(self, begin: "Callable[[int], Future[bytes | None]]") -> Iterator[bytes]:
+        """All blocks in order, several in progress; `begin` starts to fetch a checked block."""
+        begun: deque[tuple[int, Future[bytes | None]]] = deque()
+        for number in range(num_frames(self._wanted.size)):
+            begun.append((number, begin(number)))
+            if len(begun) > REQUESTS_AHEAD:
+                yield self._content_of(*begun.popleft())
+        while begun:
+            yield self._content_of(*begun.popleft())
 
-    def all(self, held: Blocks, deadline: float) -> Iterator[bytes]:
-        """All blocks in order, the next ones fetched ahead; those that are held are not fetched."""
-        from tokenmill.stores import store_client
+    def _content_of(self, number: int, checked: "Future[bytes | None]") -> bytes:
+        """A block of a file whose own hash will be compared."""
+        if (block := checked.result()) is not None:
+            return block
+        work = partial(self._read, number)
+        return store_client.begin(work, "read", self._wanted.address).result()
 
-        def begin(first: int, stop: int) -> "Future[list[bytes]]":
-            work = lambda: self.read(first, stop)  # noqa: E731 - one line in its place
-            return store_client.begin(work, "read", self.file.address, deadline)
-
-        runs = iter(self._runs(held))
-        begun: dict[int, Future[list[bytes]]] = {}
-        number = 0
-        while number < len(self):
-            while len(begun) <= REQUESTS_AHEAD and (run := next(runs, None)):
-                begun[run[0]] = begin(*run)
-            if number in held and (block := _content(held[number])):
-                found = [block]
-            else:
-                found = (begun.pop(number, None) or begin(number, number + 1)).result()
-            yield from found
-            number += len(found)
-
-    def _runs(self, held: Blocks) -> list[tuple[int, int]]:
-        """Neighbouring blocks that are not held, as many as one request fetches."""
-        runs: list[tuple[int, int]] = []
-        for number in (number for number in range(len(self)) if number not in held):
-            first, stop = runs[-1] if runs else (0, 0)
-            if number == stop and stop - first in range(1, BLOCKS_AT_ONCE):
-                runs[-1] = first, stop + 1
-            else:
-                runs.append((number, number + 1))
-        return runs
-
-    def _frames(self) -> Frames:
-        """Where the frames are; fetched once."""
-        file = self.file
-        assert file.packed is not None
+    def _block_hashes(self) -> np.ndarray | None:
+        """The hashes that the dataset states for all blocks; fetched once."""
         with self._lock:
-            if not self._table:
-                self._table[file.address] = Frames(
-                    lambda start, count: self._get(start, start + count),
-                    file.address,
-                    file.size,
-                    file.packed.num_bytes,
-                )
-            return self._table[file.address]
+            if self._load_hashes is not None:
+                self._hashes = self._load_hashes()
+                self._load_hashes = None
+            return self._hashes
+
+    def _read(self, number: int) -> bytes:
+        """The content of one block."""
+        if self._wanted.packed is None:
+            start = number * BLOCK_BYTES
+            return self._get(start, min(start + BLOCK_BYTES, self._wanted.size))
+        frames = self._table(self._wanted.packed.num_bytes)
+        start, stop = frames.starts[number : number + 2].tolist()
+        return frames.unpack(number, self._get(start, stop))
+
+    def _table(self, packed_bytes: int) -> Frames:
+        """Where the frames are; fetched once."""
+        with self._lock:
+            if self._frames is None:
+                file = self._wanted
+                read_at = lambda start, count: self._get(start, start + count)  # noqa: E731
+                self._frames = Frames(read_at, file.address, file.size, packed_bytes)
+            return self._frames
 
     def _get(self, start: int, stop: int) -> bytes:
         """Bytes of the object as it is stored."""
-        from tokenmill.stores.objects import get_part
-
-        file = self.file
+        file = self._wanted
+        known = ObjectStat(file.stored_bytes, file.etag, 0)
         hashed = bool(file.digest or file.packed)
-        data, _ = get_part(file.address, start, stop, file.stored_bytes, file.etag, hashed=hashed)
-        return data
-
-
-class Held(NamedTuple):
-    """What is known of a file before it is fetched whole."""
-
-    stored: StoredBlocks
-    blocks: Blocks
-
-
-def _content(block: "Future[Arrived]") -> bytes:
-    """A block that is held; nothing where it has to be fetched after all."""
-    try:
-        return block.result().data
-    except (TokenmillError, CancelledError):
-        return b""
+        return get_part(file.address, start, stop, known, hashed=hashed).data

@@ -30,6 +30,8 @@ RUNNING = {"section": "Running"}
 ENGINES = ("local", "ray")
 BYTES_PER_WORKER = 16 << 20  # less is done before another process is there
 VAL_INPUT = "--val_input"
+CLEAN_ALIAS = "--normalize/--no_normalize"
+no_dedup_switch = switch("--no_dedup", "--dedup none", section="Cleaning", hidden=True)
 AND = "\0"  # before a file of the --val_input that the word before it belongs to
 # What `prepare` and `prepare plan` both take.
 preparation_options = flags.together(
@@ -46,8 +48,8 @@ preparation_options = flags.together(
     switch("--append", "Add to the dataset in OUT", **WHERE),
     switch("--overwrite", "Replace the dataset in OUT", **WHERE),
     value("--work_dir", "DIR", "Where to work when OUT is s3://, gs:// or az://", **WHERE),
-    flags.settings_flags(PREPARE_SETTINGS, tokenizer="--tokenization"),
-    switch("--no_dedup", "--dedup none", section="Cleaning"),
+    flags.settings_flags(PREPARE_SETTINGS, tokenizer="--tokenization", clean=CLEAN_ALIAS),
+    no_dedup_switch,
     flags.work_options,
 )
 
@@ -111,8 +113,8 @@ def command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcom
     and .bz2; and - for standard input, alone or among them. A preparation that was stopped
     resumes when the same command is given again.
 
-    Text is cleaned, which shortens indentation to one space, and lines seen before are dropped. For
-    code: --no_normalize --dedup documents. To keep every byte: --no_normalize --no_dedup.
+    The text is left as it is: the tokens are those of the bytes that are read. --clean and --dedup
+    change that.
 
     \b
     Examples:

@@ -19,7 +19,7 @@ from tokenmill.cli.flags import (
     workers_option,
 )
 from tokenmill.cli.hints import in_flags
-from tokenmill.cli.make.prepare import drop_no_dedup
+from tokenmill.cli.make.prepare import CLEAN_ALIAS, drop_no_dedup, no_dedup_switch
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
@@ -51,11 +51,12 @@ OUTPUT, VOCABULARY = ({"section": at} for at in ("Output", "Vocabulary"))
 @settings_flags(
     PREPARE_SETTINGS,
     only=(
-        *("normalize", "dedup", "dedup_min_chars"),
+        *("clean", "dedup", "dedup_min_chars"),
         *("documents", "separator", "text_field", "on_bad_input", "long_line"),
     ),
+    clean=CLEAN_ALIAS,
 )
-@switch("--no_dedup", "--dedup none", section="Cleaning")
+@no_dedup_switch
 @workers_option
 @work_options
 @prints_outcome

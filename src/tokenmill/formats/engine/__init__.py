@@ -3,7 +3,6 @@
 format.py     the Protocol of a format, what it finds in files, what it is asked to write
 detect.py     the list of all formats; from a path, a list or a glob to shards
 held_out.py   which tokens belong to train, val and test
-table_files.py  the shards of a manifest of ours, made when they are touched
 mirror.py     files in a store, seen as a folder
 packed_shards.py  compressed shards of MDS, unpacked into the cache
 untrusted.py  careful looks at files that others wrote

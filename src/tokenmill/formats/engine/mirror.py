@@ -205,12 +205,12 @@ def _fill(mirror: Mirror, wanted: Objects, folders: set[str]) -> None:
 
 def _begin_head(bucket: str, key: str, size: int, etag: str) -> "Future[bytes]":
     from tokenmill.stores import store_client
-    from tokenmill.stores.objects import ObjectStat, get_checked
+    from tokenmill.stores.objects import ObjectStat, get_part
 
     address, known = f"{bucket}/{key}", ObjectStat(size, etag, 0)
     stop = min(size, HEAD_BYTES)
     return store_client.begin(
-        lambda: get_checked(address, 0, stop, known) if stop else b"", "read", address
+        lambda: get_part(address, 0, stop, known).data if stop else b"", "read", address
     )
 
 

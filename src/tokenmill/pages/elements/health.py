@@ -80,7 +80,7 @@ def health_of(opened: OpenedSplits, sample: int) -> Health:
     }
     rows = [_files(opened.path, opened.open_options)]
     if data.has_manifest:
-        rows.append(_dropped(Manifest.load(opened.path).books))
+        rows.append(_dropped(Manifest.load(opened.path).accounts))
     # Our own datasets keep the order of their sources: their windows are shuffled when read.
     asked_of = [q for q in QUESTIONS if q.needs != "foreign order" or not data.has_manifest]
     rows += [_answer(question, result, known) for question in asked_of]
@@ -115,8 +115,8 @@ def _dropped(accounts: Mapping[str, Any]) -> Answer:
     if not found:
         return ("good" if accounts else "unasked", words, [])
     fix = (
-        "none, if cleaning and deduplication were meant; else prepare again: --no_dedup keeps "
-        "repeated lines and documents. The accounts below count everything"
+        "none, if cleaning and deduplication were meant; else prepare again without --dedup. "
+        "The accounts below count everything"
     )
     return ("warn", words, [Trap("dropped", "accounts", "; ".join(found), fix, is_fault=False)])
 

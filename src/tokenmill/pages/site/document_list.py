@@ -63,7 +63,8 @@ def _made(known: dict[str, Any]) -> Html:
     rows |= {name: str(value) for name, value in known["details"].items() if name != "splits"}
     if made := known.get("made"):
         rows["sources"] = f"{made['sources']:,} files, {made['source_bytes']:,} bytes"
-        rows |= {n: shown_setting(value) for n, value in (made["settings"] | made["books"]).items()}
+        stated = made["settings"] | made["accounts"]
+        rows |= {name: shown_setting(value) for name, value in stated.items()}
     return facts(rows)
 
 

@@ -1,10 +1,13 @@
-"""What to expect of a preparation, from about one percent of its input. Nothing is written."""
+"""Expected size and time of a preparation, from about one percent of its input.
+
+Nothing is written.
+"""
 
 import os
 import time
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Unpack
 
 import numpy as np
@@ -91,7 +94,9 @@ def estimate(
     **settings: Unpack[SettingsKeywords],
 ) -> Estimate:
     """Read pieces spread over all inputs, clean and encode them, and scale up."""
-    wanted, held_out, asked = as_list(inputs), held_out_inputs(val_input), Settings(**settings)
+    asked = Settings(**settings)
+    wanted = as_list(inputs)
+    held_out = held_out_inputs(val_input)
     if any("-" in entries for entries in (wanted, *held_out.values())):
         raise ValueError("standard input can be read only once, so it cannot be estimated first")
     sources, _ = search_inputs(wanted, asked, held_out)
@@ -106,105 +111,121 @@ def estimate(
     for unit in units[:: max(1, len(units) // wanted_units)]:
         sample.read(sources[unit.source], unit)
     seconds = time.perf_counter() - started
-    total, sampled = sum(source.size for source in sources), sum(sample.bytes_in.values())
-    num_tokens = sample.scaled(sample.tokens, sources)
-    num_documents = sample.scaled(sample.documents, sources)
+    bytes_in = sum(source.size for source in sources)
+    bytes_sampled = sum(counts.bytes_in for counts in sample.by_kind.values())
+    expected = sample.expected(sources)
     itemsize = np.dtype(dtype).itemsize
-    disk_bytes = num_tokens * itemsize + END_BYTES * num_documents
+    disk_bytes = expected.tokens * itemsize + END_BYTES * expected.documents
     return Estimate(
         files=len(sources),
-        bytes_in=total,
-        bytes_sampled=sampled,
-        documents=num_documents,
-        tokens=num_tokens,
+        bytes_in=bytes_in,
+        bytes_sampled=bytes_sampled,
+        documents=expected.documents,
+        tokens=expected.tokens,
         dtype=dtype,
         disk_bytes=disk_bytes,
         peak_bytes=sample.peak(sources, disk_bytes, itemsize, workers),
         duplicates=sample.repeated / max(1, sample.compared),
-        seconds=seconds * (total / sampled if sampled else 0.0) / workers,
+        seconds=seconds * bytes_in / max(1, bytes_sampled) / workers,
         workers=workers,
         compress=asked.compress,
     )
 
 
+@dataclass
+class _Counts:
+    """Counts of the pieces read, or what they are expected to be for whole files."""
+
+    bytes_in: int = 0
+    tokens: int = 0
+    documents: int = 0
+    encoded: int = 0
+    """Tokens, of repeated documents too."""
+    text: int = 0
+    """Bytes after cleaning."""
+    hashes: int = 0
+
+    def add(self, other: "_Counts", times: float) -> None:
+        for field in fields(self):
+            more = round(getattr(other, field.name) * times)
+            setattr(self, field.name, getattr(self, field.name) + more)
+
+
 class _Sample:
-    """What the pieces read so far came to, by kind of file: some hold denser text than others."""
+    """The pieces read so far, counted by kind of file: some hold denser text than others."""
 
     def __init__(self, settings: Settings, tokenizer: Tokenizer | None) -> None:
-        self.settings, self.tokenizer = settings, tokenizer
-        self.bytes_in: Counter[str] = Counter()
-        self.tokens: Counter[str] = Counter()
-        self.documents: Counter[str] = Counter()
-        self.encoded: Counter[str] = Counter()  # tokens, repeated documents too
-        self.text: Counter[str] = Counter()  # bytes, after cleaning
-        self.hashes: Counter[str] = Counter()
-        self.repeated = self.compared = 0
+        self.settings = settings
+        self.tokenizer = tokenizer
+        self.by_kind = defaultdict[str, _Counts](_Counts)
+        self.repeated = 0
+        self.compared = 0
         self._long_line = settings.long_line if settings.dedup == "lines" else None
         self._seen: set[tuple[int, int]] = set()
         if tokenizer is not None:
             tokenizer.encode_batch([b"Loading takes the same time whatever the input."])
 
     def read(self, source: Source, unit: Unit) -> None:
-        """Take one unit in; of a file that is one unit, its beginning."""
-        kind = _kind(source)
+        """Read one unit; of a file that is one unit, its beginning."""
+        counts = self.by_kind[_kind(source)]
         for chunk in self._chunks(source, unit):
-            clean = clean_chunk(chunk, normalize=self.settings.normalize, long_line=self._long_line)
+            clean = clean_chunk(chunk, normalize=self.settings.clean, long_line=self._long_line)
             compared = self.compared
             texts, are_new = self._first_seen(clean)
             encoder = self.tokenizer or CharsTokenizer.learn(texts)
             continues = chunk.continues is not Edge.NONE and bool(texts)
             lengths = np.diff(encoder.encode_batch(texts)[1], prepend=0) + 1  # with end-of-text
             lengths[:continues] -= 1
-            self.tokens[kind] += int(lengths[are_new].sum())
-            self.encoded[kind] += int(lengths.sum())
-            self.documents[kind] += int(are_new[continues:].sum())
-            self.text[kind] += sum(map(len, clean.texts))
-            self.hashes[kind] += self.compared - compared
-            self.bytes_in[kind] += chunk.bytes_in
+            counts.tokens += int(lengths[are_new].sum())
+            counts.encoded += int(lengths.sum())
+            counts.documents += int(are_new[continues:].sum())
+            counts.text += sum(map(len, clean.texts))
+            counts.hashes += self.compared - compared
+            counts.bytes_in += chunk.bytes_in
 
-    def scaled(self, found: Counter[str], sources: list[Source]) -> int:
-        size: Counter[str] = Counter()
-        for source in sources:
-            size[_kind(source)] += source.size
-        return round(sum(found[k] * size[k] / n for k, n in self.bytes_in.items() if n))
+    def expected(self, sources: Sequence[Source]) -> _Counts:
+        """Scale the counts up to these files."""
+        total = _Counts()
+        for kind, counts in self.by_kind.items():
+            size = sum(source.size for source in sources if _kind(source) == kind)
+            total.add(counts, size / max(1, counts.bytes_in))
+        return total
 
     def peak(self, sources: list[Source], disk_bytes: int, itemsize: int, workers: int) -> int:
-        """The most there is: when the first units are encoded, or when all shards are there.
+        """Bytes on the disk at the most: when units are encoded, or when all shards are there.
 
         Hashes are there twice if those of many units are merged. The text that is kept for
-        the second pass is removed with the end of its unit; of the units that are under way at
-        once, half is done on average. Hashes, and what is unpacked, stay to the end.
+        the second pass is removed with the end of its unit; of the units that are in progress
+        together, half is done on average. Hashes, and what is unpacked, stay to the end.
         """
-        documents = self.scaled(self.documents, sources)
+        expected = self.expected(sources)
         unit_bytes = choose_unit_bytes(sources, UNIT_BYTES)
-        units = cut_into_units(sources, unit_bytes, unpacked=worth_unpacking(sources))
-        copies = 1 if len(units) <= MOST_FILES else 2
-        packed = {unit.source for unit in units if unit.start and sources[unit.source].compression}
-        text_of_packed = self.scaled(self.text, [sources[number] for number in packed])
-        stays = round(UNPACKED_OF_TEXT * text_of_packed)
-        stays += copies * ENTRY.itemsize * self.scaled(self.hashes, sources)
-        parts = itemsize * self.scaled(self.encoded, sources) + ROW.itemsize * documents
+        unpacked = worth_unpacking(sources)
+        num_units = len(cut_into_units(sources, unit_bytes, unpacked=unpacked))
+        copies = 1 if num_units <= MOST_FILES else 2
+        stays = round(UNPACKED_OF_TEXT * self.expected([sources[n] for n in unpacked]).text)
+        stays += copies * ENTRY.itemsize * expected.hashes
+        parts = itemsize * expected.encoded + ROW.itemsize * expected.documents
         if self.settings.dedup != "lines":
             return stays + parts + disk_bytes
         largest = max(s.size if s.compression else min(s.size, UNIT_BYTES) for s in sources)
         total = sum(source.size for source in sources)
-        under_way = min(1.0, (workers + 1) / 2 * largest / max(1, total))
-        text = self.scaled(self.text, sources) + PLACE_BYTES * self.scaled(self.hashes, sources)
-        return stays + max(text + round(under_way * parts), parts + disk_bytes)
+        in_progress = min(1.0, (workers + 1) / 2 * largest / max(1, total))
+        text = expected.text + PLACE_BYTES * expected.hashes
+        return stays + max(text + round(in_progress * parts), parts + disk_bytes)
 
     def _chunks(self, source: Source, unit: Unit) -> Iterator[Chunk]:
         cuts = self.tokenizer.cuts if self.tokenizer else None
-        read, enough = 0, WHOLE_FILE_BYTES if source.compression else 2 * STRIDE_BYTES
-        for chunk in read_unit(
-            source, unit, self.settings.read_rules, cuts=cuts, chunk_bytes=STRIDE_BYTES
-        ):
+        rules = self.settings.read_rules
+        bytes_left = WHOLE_FILE_BYTES if source.compression else 2 * STRIDE_BYTES
+        for chunk in read_unit(source, unit, rules, cuts=cuts, chunk_bytes=STRIDE_BYTES):
             yield chunk
-            read += chunk.bytes_in
-            if read >= enough:
+            bytes_left -= chunk.bytes_in
+            if bytes_left <= 0:
                 return
 
     def _first_seen(self, chunk: CleanChunk) -> tuple[list[bytes], np.ndarray]:
-        """The texts that are encoded, without lines seen before; which are not seen before."""
+        """Return the texts to encode, without lines seen before, and which texts are new."""
         texts = list(filter(None, chunk.texts))
         if self.settings.dedup == "documents":
             return texts, self._are_new(hash_all(texts))
@@ -220,13 +241,13 @@ class _Sample:
         return without_lines(lines, np.flatnonzero(counts)[repeated])
 
     def _are_new(self, hashes: np.ndarray) -> np.ndarray:
-        new = []
-        for digest in hashes.tolist():
-            new.append(digest not in self._seen)
+        new = np.zeros(len(hashes), np.bool_)
+        for number, digest in enumerate(hashes.tolist()):
+            new[number] = digest not in self._seen
             self._seen.add(digest)
         self.compared += len(new)
-        self.repeated += len(new) - sum(new)
-        return np.array(new, np.bool_)
+        self.repeated += int((~new).sum())
+        return new
 
 
 def _kind(source: Source) -> str:

@@ -72,7 +72,7 @@ def _start(
             f"{target.name} is both the dataset to read and the one to write",
             hint="name another folder for the new dataset; nothing was written or removed",
         )
-    given = {"normalize": False, "dedup": "none", "val_fraction": 0.0, **given}
+    given = {"val_fraction": 0.0, **given}
     settings, sources = target.settings(given), find_splits(src)
     if done := target.already_done(settings, sources):
         return done

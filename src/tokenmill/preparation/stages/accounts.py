@@ -218,7 +218,7 @@ def _compressed(manifest: Manifest) -> str:
 
 def summarize(out_dir: str, manifest: Manifest, notes: list[str]) -> Summary:
     """Read the outcome off the manifest."""
-    accounts = manifest.books
+    accounts = manifest.accounts
     if manifest.is_packed:
         notes = [*notes, _compressed(manifest)]
     train, val = (manifest.splits.get(name, SplitEntry.of(())) for name in ("train", "val"))

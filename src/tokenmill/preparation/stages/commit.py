@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.base.atomic import new_file, sync_file, sync_folder, write_atomically
-from tokenmill.preparation.inputs import hash_standard_input
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.accounts import PreparationOutcome
 from tokenmill.preparation.val_inputs import files_by_split
-from tokenmill.preparation.workspace.folder_contents import manifest_hash
 from tokenmill.preparation.workspace.recorded_sources import record
-from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
 from tokenmill.shards.card import write_tokenizer_and_card
 from tokenmill.shards.entries import SourceEntry, SplitEntry, TokenizerEntry
 from tokenmill.shards.manifest import Manifest
@@ -50,8 +47,6 @@ def commit(
     settings = {**plan.settings.to_json(for_manifest=True), "split": outcome.split}
     if held_out := files_by_split(plan.sources):
         settings["val_input"] = held_out
-    if piped := hash_standard_input(plan.workspace, plan.sources):
-        settings["standard_input"] = piped  # which of many it was
     tokenizer = TokenizerEntry.of(plan.tokenizer, state, plan.begin_token_id)
     stored = replace(tokenizer.state, file=plan.folder + tokenizer.state.file)
     manifest = Manifest(
@@ -60,7 +55,7 @@ def commit(
         tokens_per_shard=plan.settings.tokens_per_shard,
         splits=outcome.splits,
         settings=settings,
-        books=outcome.accounts,
+        accounts=outcome.accounts,
     )
     if previous is not None:
         manifest = _together(previous, manifest)
@@ -71,7 +66,7 @@ def commit(
     if plan.destination is None:
         _sync_shards(out, outcome.splits)
     with new_file(plan.workspace.published_file) as file:
-        file.write(manifest_hash(manifest).encode())
+        file.write(manifest.digest.encode())
     manifest.write(out)
     for path in out.glob("sources-*.jsonl"):  # of the manifest before this one
         if manifest.sources_file is None or path.name != manifest.sources_file.file:
@@ -113,12 +108,12 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
         splits[name] = SplitEntry.of(
             (*splits[name].shards, *split.shards) if name in splits else split.shards
         )
-    accounts = _accounts_of(before, added.books)
-    books = {
+    accounts = _accounts_of(before, added.accounts)
+    added_up = {
         name: dict(Counter(accounts[name]) + Counter(value))
         if isinstance(value, dict)
         else accounts[name] + value
-        for name, value in added.books.items()
+        for name, value in added.accounts.items()
     }
     return replace(
         before,
@@ -128,16 +123,15 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
             **before.settings,
             "added": [*before.settings.get("added", ()), dict(added.settings)],
         },
-        books=books,
-        has_tables=None,  # which the number of shards decides
+        accounts=added_up,
     )
 
 
 def _accounts_of(before: Manifest, added: Mapping[str, Any]) -> dict[str, Any]:
     """The accounts of a dataset. What was not prepared but converted has none: it was written."""
     nothing = {name: type(value)() for name, value in added.items()}
-    if before.books:
-        return {**nothing, **before.books}
+    if before.accounts:
+        return {**nothing, **before.accounts}
     documents = sum(split.num_documents for split in before.splits.values())
     tokens = sum(split.num_tokens for split in before.splits.values())
     counts = {"documents_in": documents, "documents_written": documents, "tokens_written": tokens}
@@ -149,7 +143,7 @@ def _command(plan: Plan) -> str:
     held_out = plan.held_out_splits
     usual = Settings(val_fraction=0.0 if held_out else USUAL_FRACTION).to_json(for_manifest=True)
     flags = [
-        "--no_normalize" if name == "normalize" else f"--{name} {_shell_word(str(value))}"
+        "--clean" if name == "clean" else f"--{name} {_shell_word(str(value))}"
         for name, value in plan.settings.to_json(for_manifest=True).items()
         if value != usual.get(name)
     ]
@@ -166,9 +160,10 @@ def _input_words(plan: Plan, split: str | None) -> list[str]:
     names = [urllib.parse.unquote_to_bytes(source.name) for source in sources[:8]]
     odd = re.compile(rb"-" if split is None else rb"-|\w*=")
     paths = [os.fsdecode(b"./" + name if odd.match(name) else name) for name in names]
-    words = [_shell_word(path) for path in paths]
-    if hash_standard_input(plan.workspace, sources):
-        words = ["-" if name == STANDARD_INPUT else name for name in words]
+    words = [
+        "-" if plan.workspace.holds(source.path) else _shell_word(path)
+        for source, path in zip(sources, paths, strict=False)
+    ]
     if len(sources) > 8:
         words.append("...")
     return words

@@ -75,7 +75,7 @@ def _encode_chunks(
         chunks = cleaned_chunks(plan, unit, plan.tokenizer.cuts)
     else:
         chunks = kept_chunks(plan, unit, kept)
-    dropper = LineDropper(repeated, normalize=plan.settings.normalize)
+    dropper = LineDropper(repeated, normalize=plan.settings.clean)
     with UnitEncoder(plan, unit) as encoder:
         for chunk in UnderWay(plan.workspace).noting(unit, chunks):
             encoder.add(dropper.drop(chunk), chunk)

@@ -57,7 +57,7 @@ class TextEncoder:
         self.tokenizer: Tokenizer = plan.tokenizer
         self.begin_token_id = plan.begin_token_id
         self.begin_token = _spelling(self.tokenizer, self.begin_token_id)
-        self.normalize = plan.settings.normalize
+        self.normalize = plan.settings.clean
         self.refuses = plan.settings.on_bad_input == "error"
         self.counts: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()

@@ -135,7 +135,7 @@ def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Ite
         chunks = read(*sources) if len(sources) == 1 else read_files(sources, read, chunk_bytes)
         long_line = settings.long_line if settings.dedup == "lines" else None
         for chunk in chunks:
-            yield clean_chunk(chunk, normalize=settings.normalize, long_line=long_line)
+            yield clean_chunk(chunk, normalize=settings.clean, long_line=long_line)
 
 
 def _unpacked_chunks(

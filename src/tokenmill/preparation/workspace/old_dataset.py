@@ -11,7 +11,6 @@ from tokenmill.base.address import join
 from tokenmill.base.atomic import keep
 from tokenmill.errors import CorruptShardError, SettingsMismatchError
 from tokenmill.preparation.plan import Plan
-from tokenmill.preparation.workspace.folder_contents import manifest_hash
 from tokenmill.shards.entries import EndsEntry, ShardEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
 from tokenmill.shards.packed import PackedIds, open_ids, read_ends, unpacked
@@ -29,7 +28,7 @@ def old_manifest(plan: Plan) -> Manifest:
 
         keep(path, objects.read_all(where, at_most=MAX_BYTES) or b"")
     manifest = Manifest.parse(path.read_bytes(), where=where)
-    if manifest_hash(manifest) != plan.previous:
+    if manifest.digest != plan.previous:
         path.unlink()
         raise SettingsMismatchError(
             f"{plan.destination} changed since the plan to add to it was made",

@@ -32,7 +32,6 @@ from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.workspace.claim import Claim
-from tokenmill.preparation.workspace.folder_contents import manifest_hash
 from tokenmill.preparation.workspace.target import Target, hold_workspace, refuse_strange_folder
 from tokenmill.preparation.workspace.upload_shards import (
     refuse_changed,
@@ -103,7 +102,7 @@ class RemoteTarget(Target):
 
     def already_done(self, wanted: Settings, sources: list[Source]) -> Summary | None:
         """As for a folder; what a run left that was killed at its very end is removed."""
-        ours = self.found is not None and self.workspace.has_published(manifest_hash(self.found))
+        ours = self.found is not None and self.workspace.has_published(self.found.digest)
         claim = Claim.of(self.workspace, self.name) if ours else None
         if done := super().already_done(wanted, sources):
             if claim is not None:
@@ -139,8 +138,8 @@ class RemoteTarget(Target):
         condition = objects.NEW
         if before is not None:
             there = objects.read_with_etag(where, at_most=MAX_BYTES)
-            known = {manifest_hash(before), manifest_hash(manifest)}
-            if there is None or manifest_hash(Manifest.parse(there[0], where=where)) not in known:
+            known = {before.digest, manifest.digest}
+            if there is None or Manifest.parse(there[0], where=where).digest not in known:
                 raise LockedError(
                     f"{where} is no longer the manifest that was there at the start",
                     hint="somebody else changed the dataset; look at it, then prepare again",

@@ -21,15 +21,12 @@ from tokenmill.errors import (
     TokenmillError,
 )
 from tokenmill.preparation.budget.disk_space import explain_bad_disk
-from tokenmill.preparation.inputs import hash_standard_input
 from tokenmill.preparation.plan import list_differences, load_tokenizer, other_settings, read_plan
-from tokenmill.preparation.settings import Settings, SettingsKeywords
+from tokenmill.preparation.settings import Settings, SettingsKeywords, list_other_settings
 from tokenmill.preparation.stages.accounts import Summary, summarize
 from tokenmill.preparation.workspace.folder_contents import (
-    in_already,
     is_ours,
-    list_differences_from,
-    manifest_hash,
+    list_changed_inputs,
     recorded_settings,
     refuse_damaged,
 )
@@ -129,7 +126,7 @@ class Target:
 
     @property
     def previous_hash(self) -> str | None:
-        return None if self.previous is None else manifest_hash(self.previous)
+        return None if self.previous is None else self.previous.digest
 
     @property
     def splits_by_hash(self) -> bool:
@@ -180,13 +177,16 @@ class Target:
         return stored
 
     def already_done(self, wanted: Settings, sources: list[Source]) -> Summary | None:
-        """The outcome, when the very same was asked for and finished before; else raise or None."""
+        """Return the outcome if the very same was asked for and finished before.
+
+        None where it is still to be made; what is there and is something else is refused.
+        """
         if self.found is None:
             return None
-        is_ours = self.workspace.has_published(manifest_hash(self.found))
-        begun = read_plan(self.workspace) if is_ours else None
+        was_published_here = self.workspace.has_published(self.found.digest)
+        begun = read_plan(self.workspace) if was_published_here else None
         is_same = begun is not None and not list_differences(wanted, sources, begun)
-        if is_ours and not is_same:
+        if was_published_here and not is_same:
             self.workspace.clear_work()
         if not is_same and not self.append:
             self._refuse_differences(self.found, wanted, sources)
@@ -201,12 +201,9 @@ class Target:
         return done
 
     def _refuse_differences(self, found: Manifest, wanted: Settings, sources: list[Source]) -> None:
-        piped, asked = (
-            hash_standard_input(self.workspace, sources),
-            wanted.to_json(for_manifest=True),
-        )
-        known, made = self.known_sources, self.finished_at()
-        if lines := list_differences_from(found, known, made, asked, sources, piped):
+        lines = list_other_settings(recorded_settings(found), wanted.to_json(for_manifest=True))
+        lines += list_changed_inputs(found, self.known_sources, sources, self.finished_at())
+        if lines:
             raise other_settings(
                 f"{self.name} holds a dataset",
                 lines,
@@ -214,18 +211,17 @@ class Target:
             )
 
     def _in_already(self, sources: Sequence[Source]) -> list[str]:
-        """The sources that seem to be in the dataset that is added to."""
+        """Names of the sources that seem to be in the dataset that is added to."""
         if self.previous is None:
             return []
-        piped = hash_standard_input(self.workspace, sources)
-        return in_already(self.previous, self.known_sources, sources, piped)
+        recorded = {(source.name, source.num_bytes) for source in self.known_sources}
+        return [source.name for source in sources if (source.name, source.size) in recorded]
 
     def _refuse_same_again(self, sources: list[Source]) -> None:
         if len(self._in_already(sources)) == len(sources):
+            inputs = "the input is" if len(sources) == 1 else f"all {len(sources)} inputs are"
             raise SettingsMismatchError(
-                f"{'the input is' if len(sources) == 1 else f'all {len(sources)} inputs are'} in "
-                f"{self.name} already, by name and size "
-                f"(such as {sources[0].name!r})",
+                f"{inputs} in {self.name} already, by name and size (such as {sources[0].name!r})",
                 hint="nothing was added; `tokenmill inspect` lists what the dataset is made of; a "
                 "file that only happens to have the same name and size can be added under another "
                 "name: rename it",

@@ -19,7 +19,6 @@ from tokenmill.base.human import plural
 from tokenmill.errors import SettingsMismatchError
 from tokenmill.preparation.plan import other_settings
 from tokenmill.preparation.settings import Settings, list_other_settings
-from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.tokens.training.trained_files import TrainedTokenizer
@@ -75,7 +74,7 @@ def find_trained(
     lines += [
         f"input {printable(source.name)}   may have changed after the tokenizer was trained"
         for source in sources
-        if source.mtime_ns > made or source.name == STANDARD_INPUT
+        if source.mtime_ns > made
     ]
     if lines:
         hint = "use another folder, or overwrite=True to replace it"

@@ -5,7 +5,7 @@
     claim                the same, as it is said in a bucket
     shared               several machines work here
     failed               an input could not be read: it may be fixed before the next run
-    standard-input       what came from standard input
+    standard-input-HASH  what came from standard input, named by its content
     under-way            how far each unit of the running stage is, to be shown
     published            hash of the manifest, written right before the manifest itself
     unpacked/N.text      text of a large compressed input, with N.ends, where it is cut
@@ -74,6 +74,10 @@ class Workspace:
         """Whether this preparation wrote the manifest, and was only kept from cleaning up."""
         published = self.published_file
         return published.exists() and published.read_text() == manifest_hash
+
+    def holds(self, path: str) -> bool:
+        """Return True if this input is a file in the workspace: standard input."""
+        return os.path.dirname(path) == os.path.abspath(self.root)
 
     def path(self, stage: str, name: str) -> Path:
         """A file of a stage, such as `units/12.edges`."""

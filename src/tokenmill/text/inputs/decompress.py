@@ -11,13 +11,12 @@ its size, as no text does, is refused after 1 GiB of it.
 """
 
 import bz2
-import importlib
 import lzma
-import sys
 import zlib
 from contextlib import nullcontext, suppress
 from typing import Any, BinaryIO
 
+from tokenmill.base.zstd import zstd_library
 from tokenmill.errors import BadInputError
 from tokenmill.text.inputs import open_input
 
@@ -52,17 +51,12 @@ class _Gzip:
         return out
 
 
-def _zstd() -> Any:
-    in_standard_library = sys.version_info >= (3, 14)
-    return importlib.import_module("compression.zstd" if in_standard_library else "backports.zstd")
-
-
 def _decompressor(kind: str) -> Any:
     if kind == "gzip":
         return _Gzip()
     if kind == "xz":
         return lzma.LZMADecompressor(format=lzma.FORMAT_XZ)
-    return bz2.BZ2Decompressor() if kind == "bzip2" else _zstd().ZstdDecompressor()
+    return bz2.BZ2Decompressor() if kind == "bzip2" else zstd_library().ZstdDecompressor()
 
 
 class InputStream:
@@ -122,7 +116,7 @@ class InputStream:
                     raise self._error(f"is cut short: {what}")
             try:
                 out: bytes = self._inner.decompress(given, size)
-            except (*_FAULTS, _zstd().ZstdError) as error:
+            except (*_FAULTS, zstd_library().ZstdError) as error:
                 raise self._error(f"is damaged: {error}") from error
             if self._inner.eof:
                 self._pending = self._inner.unused_data
