@@ -7,6 +7,7 @@ import pytest
 from batches.numbered import numbered
 
 from tokenmill import BatchLoader
+from tokenmill.batches import BatchForm
 
 BLOCK = 4
 COUNTS = [1, 2, 3, 7, 8, 9, 31, 32, 33, 61, 97, 127, 128, 129]
@@ -25,7 +26,7 @@ def epoch_of_all_ranks(data, world_size, batch_size, **options):
             rank=rank,
             world_size=world_size,
             epochs=1,
-            prefetch=0,
+            form=BatchForm(prefetch=0),
             **options,
         )
         ranks.append(list(loader))
@@ -99,7 +100,9 @@ def test_inputs_and_targets_are_views_of_one_array_one_token_apart():
 @pytest.mark.parametrize("prefetch", [0, 3])
 def test_batches_never_share_memory_with_each_other_or_the_data(prefetch):
     data = numbered(1000)
-    loader = BatchLoader(data, batch_size=3, block_size=BLOCK, dtype="uint32", prefetch=prefetch)
+    loader = BatchLoader(
+        data, batch_size=3, block_size=BLOCK, form=BatchForm(dtype="uint32", prefetch=prefetch)
+    )
 
     batches = [next(loader) for _ in range(6)]
 

@@ -5,6 +5,7 @@ import pytest
 
 import tokenmill
 from tokenmill import BatchLoader, kernel, prepare
+from tokenmill.batches import BatchForm
 from tokenmill.dataset import from_array
 from tokenmill.errors import FormatError
 
@@ -62,7 +63,9 @@ def test_fields_equal_those_of_a_plain_loop(way, comes, from_index, seed):
     ends = np.flatnonzero(np.diff(owner, append=-1)) + 1
     known = {"document_ends": ends} if from_index else {"end_of_text_id": END}
     data = from_array(ids, end_of_text_comes=None if from_index else comes, **known)
-    loader = BatchLoader(data, batch_size=5, block_size=8, documents=True, prefetch=0)
+    loader = BatchLoader(
+        data, batch_size=5, block_size=8, documents=True, form=BatchForm(prefetch=0)
+    )
 
     for _ in range(12):
         batch = next(loader)
@@ -80,7 +83,12 @@ def test_shapes_and_types_are_the_same_in_every_batch():
     ids, _ = axis_of(documents_of(0), "after")
     data = from_array(ids, end_of_text_id=END)
     loader = BatchLoader(
-        data, batch_size=3, block_size=8, documents=True, max_documents=5, epochs=1, prefetch=0
+        data,
+        batch_size=3,
+        block_size=8,
+        documents=True,
+        form=BatchForm(max_documents=5, prefetch=0),
+        epochs=1,
     )
 
     for batch in loader:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import tokenmill
 from tokenmill import BatchLoader, Mixture, from_array
+from tokenmill.batches import BatchForm
 from tokenmill.errors import FormatError, OrderMismatchError
 
 KINDS = ["packed", "documents"]
@@ -27,7 +28,7 @@ def some_lengths(seed, count=80, longest=40):
 
 
 def epoch_of(data, **options):
-    loader = BatchLoader(data, epochs=1, prefetch=0, **{"batch_size": 1, **options})
+    loader = BatchLoader(data, epochs=1, form=BatchForm(prefetch=0), **{"batch_size": 1, **options})
     return list(loader)
 
 
@@ -91,7 +92,12 @@ def test_a_document_that_fits_is_whole_in_one_row(kind):
 def test_all_fields_equal_those_of_a_plain_loop(kind, begin_token):
     data, size = data_of(some_lengths(5)), 16
     loader = BatchLoader(
-        data, rows=kind, batch_size=5, block_size=size, begin_token=begin_token, prefetch=0
+        data,
+        rows=kind,
+        batch_size=5,
+        block_size=size,
+        begin_token=begin_token,
+        form=BatchForm(prefetch=0),
     )
     for _ in range(12):
         batch = next(loader)
@@ -188,7 +194,13 @@ def test_locate_and_when_are_exact(kind, begin_token):
     lengths = some_lengths(6, count=30)
     data = data_of(lengths)
     loader = BatchLoader(
-        data, rows=kind, batch_size=2, block_size=9, epochs=2, begin_token=begin_token, prefetch=0
+        data,
+        rows=kind,
+        batch_size=2,
+        block_size=9,
+        epochs=2,
+        begin_token=begin_token,
+        form=BatchForm(prefetch=0),
     )
     seen = {document: set() for document in range(len(lengths))}
     owner = np.repeat(np.arange(len(lengths)), lengths)

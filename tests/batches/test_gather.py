@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tokenmill.batches.gather import RowReader, check_dtype
+from tokenmill.batches.rows.joint_maps import JointMaps, take_windows
 
 import tokenmill
 from tokenmill import BatchLoader, Mixture
-from tokenmill.batches.gather import RowReader, check_dtype
-from tokenmill.batches.rows.joint_maps import JointMaps, take_windows
+from tokenmill.batches import BatchForm
 from tokenmill.dataset import from_array
 from tokenmill.errors import CorruptShardError, FormatError
 
@@ -122,7 +123,10 @@ def test_a_dtype_that_ids_may_not_fit_into_is_refused():
 def test_an_id_that_does_not_fit_is_refused_whatever_the_vocabulary_is_said_to_be():
     wide = np.array([1, 2, 70_000, 3] * 10, np.int32)
     loader = BatchLoader(
-        from_array(wide, vocab_size=50_257), batch_size=1, block_size=8, dtype="uint16"
+        from_array(wide, vocab_size=50_257),
+        batch_size=1,
+        block_size=8,
+        form=BatchForm(dtype="uint16"),
     )
 
     with pytest.raises(FormatError, match=r"holds the id 70,000, which uint16 cannot hold"):
@@ -137,7 +141,7 @@ def test_the_source_of_a_mixture_that_holds_such_an_id_is_named(tmp_path):
     mixture = Mixture(sources, weights={"good": 1, "bad": 1})
 
     with pytest.raises(FormatError, match=r"bad\.npy holds the id 70,000, which uint16 cannot"):
-        next(BatchLoader(mixture, batch_size=64, block_size=8, dtype="uint16"))
+        next(BatchLoader(mixture, batch_size=64, block_size=8, form=BatchForm(dtype="uint16")))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
@@ -154,7 +158,9 @@ def test_an_id_below_0_is_refused_when_its_row_is_served(tmp_path, dtype):
         next(loader)
     with pytest.raises(FormatError, match="-5"):
         loader.windows()[6]
-    unchecked = BatchLoader(data, batch_size=9, block_size=10, order="sequential", check_ids=False)
+    unchecked = BatchLoader(
+        data, batch_size=9, block_size=10, order="sequential", form=BatchForm(check_ids=False)
+    )
     assert next(unchecked).inputs.ravel().tolist() == ids[:90].tolist()
 
 
@@ -275,7 +281,11 @@ def test_maps_are_read_by_the_page_where_reading_ahead_is_in_vain(
     with path.open("wb") as file:
         file.truncate(num_bytes)
     loader = tokenmill.BatchLoader(
-        tokenmill.open(path, dtype="uint16"), batch_size=4, block_size=64, order=order, prefetch=0
+        tokenmill.open(path, dtype="uint16"),
+        batch_size=4,
+        block_size=64,
+        order=order,
+        form=BatchForm(prefetch=0),
     )
 
     next(loader)

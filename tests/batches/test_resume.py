@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tokenmill import BatchLoader, Blocks, Mixture
+from tokenmill.batches import BatchForm
 from tokenmill.dataset import from_array
 from tokenmill.errors import OrderMismatchError
 
@@ -39,7 +40,7 @@ def ranks_of(case, world_size, batch_size, **more):
             seed=11,
             rank=rank,
             world_size=world_size,
-            prefetch=0,
+            form=BatchForm(prefetch=0),
             **{**options, **more},
         )
         for rank in range(world_size)
@@ -76,7 +77,7 @@ def test_every_state_restored_on_other_ranks_and_rows_resumes_exactly(case):
 
 @pytest.mark.parametrize("prefetch", [0, 1, 5])
 def test_the_state_counts_what_was_consumed_not_what_was_prefetched(prefetch):
-    loader = BatchLoader(DATA, batch_size=2, block_size=BLOCK, prefetch=prefetch)
+    loader = BatchLoader(DATA, batch_size=2, block_size=BLOCK, form=BatchForm(prefetch=prefetch))
     for consumed in range(6):
         assert loader.state_dict()["samples"] == 2 * consumed
         next(loader)
@@ -145,7 +146,7 @@ def test_steps_continue_counting_where_a_run_of_the_same_size_stopped():
 
 def test_resuming_far_out_is_immediate():
     """No sample before the position is computed: a billion steps on takes no longer."""
-    loader = BatchLoader(DATA, batch_size=2, block_size=BLOCK, prefetch=0)
+    loader = BatchLoader(DATA, batch_size=2, block_size=BLOCK, form=BatchForm(prefetch=0))
 
     loader.load_state_dict({**loader.state_dict(), "samples": 2 * 10**12})
 

@@ -25,6 +25,7 @@ from edits.plain_edits import (
 
 import tokenmill
 from tokenmill import Add, Ban, BatchLoader, Blocks, Cap, Mixture, Reweight, Skip
+from tokenmill.batches import BatchForm
 
 NUM_SCRIPTS = int(os.environ.get("TOKENMILL_EDIT_SCRIPTS", "80"))
 GROUPS = 20
@@ -105,7 +106,7 @@ class Script:
                 phase=self.how.phase,
                 rows=self.how.kind,
                 begin_token=BEGIN_TOKEN if self.how.begin else None,
-                prefetch=rng.choice([0, 0, 0, 2]),
+                form=BatchForm(prefetch=rng.choice([0, 0, 0, 2])),
             )
             for rank in range(self.world)
         ]

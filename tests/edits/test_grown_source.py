@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenmill.order.source_order import SourceOrder, arrangement_of
 
 from tokenmill import from_array
 from tokenmill.edits.grown_source import GrownSource
@@ -13,7 +14,6 @@ from tokenmill.edits.source_bans import SourceBans
 from tokenmill.edits.token_ranges import TokenRanges
 from tokenmill.order.blocks import Blocks
 from tokenmill.order.row_order import RowOrder
-from tokenmill.order.source_order import SourceOrder, arrangement_of
 from tokenmill.order.windows import Windows
 
 ORDERS = ["sequential", "shuffle", "blocks", "random", Blocks(3, 2)]

@@ -189,6 +189,7 @@ def test_the_use_of_packed_rows_is_exactly_flat_after_an_epoch(in_shards, option
 def test_whole_epochs_of_a_trillion_tokens_are_not_enumerated(monkeypatch):
     """10^12 tokens have 10^9 windows: to look at each would take minutes."""
     from tokenmill.order.source_order import SourceOrder, arrangement_of
+
     from tokenmill.order.windows import Windows
 
     windows = Windows(10**12, 1024, seed=7)

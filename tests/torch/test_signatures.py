@@ -5,11 +5,11 @@ import pickle
 from typing import get_type_hints
 
 import pytest
+from tokenmill.batches.run.ordered_data import LoaderKeywords, OrderKeywords
 from torch.utils.data import DataLoader
 from torch_data import numbered
 
 from tokenmill import BatchLoader
-from tokenmill.batches.run.ordered_data import LoaderKeywords, OrderKeywords
 from tokenmill.compat import LocalTokenizedDatasetFixed, TokenizedDataset, create_dataloaders
 from tokenmill.torch import (
     StatefulTokenLoader,

@@ -1,7 +1,7 @@
 """The tokens of files in a store: in blocks where little is needed, else through the cache.
 
-The reader is told which rows come next (`expect`, by store_spans.py), again and again. Files that are worth it are
-brought into the cache whole, in the background, and mapped like files on a disk:
+The reader is told which rows come next (`expect`, by store_spans.py), again and again. Files that
+are worth it are brought into the cache whole, in the background, and mapped like files on a disk:
 
   NEIGHBOURS, SOME   an order that reads all of a file soon: the files that are needed next, as many
                      as fit into the cache
