@@ -178,7 +178,7 @@ FORM = ("prefetch", "dtype", "max_documents")
     ],
 )
 def test_wrong_arguments_are_refused_with_their_value(given, says):
+    form = {name: given[name] for name in FORM if name in given}
+    others = {name: value for name, value in given.items() if name not in FORM}
     with pytest.raises(ValueError, match=says):
-        form = {name: given[name] for name in FORM if name in given}
-        given = {name: value for name, value in given.items() if name not in FORM}
-        BatchLoader(numbered(500), form=BatchForm(**form), **{"block_size": BLOCK, **given})
+        BatchLoader(numbered(500), **{"block_size": BLOCK, "form": BatchForm(**form), **others})
