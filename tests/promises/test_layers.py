@@ -29,7 +29,7 @@ MAY_IMPORT = {
     # A dataset may be the input of a preparation: from_tokens/.
     "preparation": {"stores", "text", "tokens", "shards", "executors", "formats", "dataset"},
     "conversion": {"reading", "shards", "formats", "dataset", "tokens"},
-    "hub": {"shards", "formats", "dataset"},
+    "hub": {"shards", "dataset"},
     "look": {
         "text",
         "tokens",

@@ -4,6 +4,7 @@ tokenized_dataset.py  TokenizedDataset: a folder of token shards, `get_batch(bat
 gpt_data_loader.py    GPTDataLoader: text in memory or a dataset folder, `get_batch(split)`
 local_files.py        LocalTokenizedDataset(Fixed), StreamingDataset, create_dataloaders
 local_data_module.py  LocalDataModule: the same files as a Lightning data module
+fetch_shards.py       download_tokenized_data: shards from the hub into a folder
 text_file.py          a text file as tokens, from the .npy next to it
 
 What is called `block_size` everywhere else has the names of those scripts here: `max_length`,
@@ -16,6 +17,7 @@ import importlib
 TYPE_CHECKING = False  # as in tokenmill/__init__.py
 
 if TYPE_CHECKING:
+    from tokenmill.compat.fetch_shards import download_tokenized_data as download_tokenized_data
     from tokenmill.compat.gpt_data_loader import GPTDataLoader as GPTDataLoader
     from tokenmill.compat.local_data_module import LocalDataModule as LocalDataModule
     from tokenmill.compat.local_files import LocalTokenizedDataset as LocalTokenizedDataset
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from tokenmill.compat.local_files import StreamingDataset as StreamingDataset
     from tokenmill.compat.local_files import create_dataloaders as create_dataloaders
     from tokenmill.compat.tokenized_dataset import TokenizedDataset as TokenizedDataset
-    from tokenmill.hub import download_tokenized_data as download_tokenized_data
 
 # Imported when first asked for: Lightning comes with LocalDataModule only, torch not with a
 # download.
@@ -37,7 +38,7 @@ _HOME_OF = {
     "StreamingDataset": "tokenmill.compat.local_files",
     "TokenizedDataset": "tokenmill.compat.tokenized_dataset",
     "create_dataloaders": "tokenmill.compat.local_files",
-    "download_tokenized_data": "tokenmill.hub",
+    "download_tokenized_data": "tokenmill.compat.fetch_shards",
 }
 __all__ = list(_HOME_OF)
 

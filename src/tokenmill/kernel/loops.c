@@ -14,6 +14,7 @@ static PyMethodDef METHODS[] = {
     {"drop_tokens", drop_tokens, METH_VARARGS, NULL},
     {"fill_in_the_middle", fill_in_the_middle, METH_VARARGS, NULL},
     {"next_tokens", next_tokens, METH_VARARGS, NULL},
+    {"permute", permute, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -30,5 +30,6 @@ PyObject *change_inputs(PyObject *self, PyObject *arguments);
 PyObject *drop_tokens(PyObject *self, PyObject *arguments);
 PyObject *fill_in_the_middle(PyObject *self, PyObject *arguments);
 PyObject *next_tokens(PyObject *self, PyObject *arguments);
+PyObject *permute(PyObject *self, PyObject *arguments);
 
 #endif

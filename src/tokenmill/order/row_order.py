@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmill.order.document_pieces import DocumentPieces, DocumentsByLength, find_documents
-from tokenmill.order.permutation import NUM_ROUNDS, mix, permute_each, round_keys
+from tokenmill.order.permutation import mix, permute_each, round_keys
 from tokenmill.order.recipes import Recipes, one_each, pack
 from tokenmill.order.simple_orders import Arrangement, Sequential
 from tokenmill.order.source_order import EqualEpochs
@@ -268,14 +268,14 @@ class RowOrder(EqualEpochs):
         if isinstance(self.arrangement, Sequential):
             return number
         keys = _keys_of_lengths(self.seed, epoch, self.pieces.capacity)
-        return permute_each(number, self.pieces.count_of[length], keys[:, length], inverse=inverse)
+        return permute_each(number, length, self.pieces.count_of, keys, inverse=inverse)
 
 
 @functools.lru_cache(maxsize=4)
 def _keys_of_lengths(seed: int, epoch: int, capacity: int) -> np.ndarray:
-    """The keys of the permutation of every length, 0 to `capacity`: (rounds, capacity + 1)."""
-    keys = round_keys(seed, epoch, _KEYS_OF_PIECES).reshape(NUM_ROUNDS, 1)
-    return mix(keys + np.arange(capacity + 1, dtype=np.uint64))
+    """(capacity + 1, rounds): the keys of the permutation of every length, from 0."""
+    lengths = np.arange(capacity + 1, dtype=np.uint64)
+    return mix(round_keys(seed, epoch, _KEYS_OF_PIECES) + lengths[:, None])
 
 
 def runs(starts: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
