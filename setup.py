@@ -3,7 +3,7 @@
 from setuptools import Extension, setup
 
 KERNEL = "src/tokenmill/kernel"
-SOURCES = ("loops", "lines", "ids", "spans", "augment", "permute")
+SOURCES = ("loops", "lines", "ids", "spans", "augment", "permute", "rows")
 
 setup(
     ext_modules=[
@@ -11,7 +11,7 @@ setup(
             "tokenmill.kernel.loops",
             [
                 f"{KERNEL}/{name}.c"
-                for name in ("loops", "lines", "ids", "spans", "augment", "permute")
+                for name in ("loops", "lines", "ids", "spans", "augment", "permute", "rows")
             ],
             depends=[f"{KERNEL}/{name}.h" for name in ("loops", "xxh3")],
             extra_compile_args=["-O3"],

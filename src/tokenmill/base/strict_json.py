@@ -43,7 +43,7 @@ def _has_plain_parts(name: str) -> bool:
 
 
 def parse_object(data: bytes, where: str) -> dict[str, Any]:
-    """The object that these bytes are, or FormatError."""
+    """Parse an object, or raise FormatError."""
     if (tree := _parse_our_own(data)) is not None:
         return tree
     try:
@@ -58,14 +58,14 @@ def parse_object(data: bytes, where: str) -> dict[str, Any]:
 
 
 def _parse_our_own(data: bytes) -> dict[str, Any] | None:
-    """The same for bytes as we write them, five times as fast; None for all others.
+    """Parse bytes as we write them, five times as fast; return None for all others.
 
-    Written again, they are the same: so nothing in them comes twice, and nothing was lost.
+    Written again they are the same, so no key comes twice and nothing is lost.
     """
     try:
         tree = orjson.loads(data)
         same = orjson.dumps(tree, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE) == data
-    except ValueError:  # of which those of orjson are kinds, or RecursionError, left to the other
+    except ValueError:
         return None
     return tree if same and isinstance(tree, dict) else None
 
@@ -185,7 +185,7 @@ class Reader:
         return wrong(self._where, self._path + key, value, expected)
 
     def text(self, key: str, among: Collection[str] | None = None) -> str:
-        """A string that is not empty."""
+        """Return a string that is not empty."""
         value = self._get(key)
         if not isinstance(value, str) or not value:
             raise self._wrong(key, value, "a text")
@@ -194,14 +194,14 @@ class Reader:
         return value
 
     def count(self, key: str, least: int = 0) -> int:
-        """A whole number that fits into 63 bits."""
+        """Return a whole number that fits into 63 bits."""
         value = self._get(key)
         if type(value) is not int or not least <= value <= MAX_COUNT:
             raise self._wrong(key, value, f"a whole number from {least}")
         return value
 
     def file(self, key: str) -> str:
-        """A name inside the dataset."""
+        """Return a name inside the dataset."""
         return check_name(self._get(key), f"{self._where}: {self._path}{key}")
 
     def object(self, key: str) -> "Reader":
@@ -236,7 +236,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def no_constant(name: str) -> NoReturn:
-    """For `parse_constant`: NaN and Infinity are no JSON, though Python reads them."""
+    """Refuse NaN and Infinity, which are not JSON though Python reads them (`parse_constant`)."""
     raise ValueError(f"{name} is not a number of JSON")
 
 

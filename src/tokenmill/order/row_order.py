@@ -213,25 +213,11 @@ class RowOrder(EqualEpochs):
     # What is in a row
 
     def _pieces_of(self, rows: np.ndarray, epoch: int) -> RowPieces:
-        recipes, pieces = self.recipes, self.pieces
-        recipe = np.searchsorted(recipes.row_starts, rows, side="right") - 1
-        num_entries = np.diff(recipes.entry_starts)[recipe]
-        row, entry = runs(recipes.entry_starts[recipe], num_entries)
-        of_entry, nth = runs(np.zeros(len(entry), np.int64), recipes.count[entry])
-        entry, row = entry[of_entry], row[of_entry]
-
-        length = recipes.length[entry]
-        within = rows[row] - recipes.row_starts[recipe[row]]
-        number = recipes.first[entry] + within * recipes.count[entry] + nth
-        document, piece = pieces.locate(
-            pieces.first_of[length] + self._permute(number, length, epoch)
-        )
-        start, begins = self._places_of(document, piece)
-        firsts = np.searchsorted(row, np.arange(len(rows) + 1))
-        ends = np.cumsum(length)
-        columns = ends - length
-        columns -= columns[firsts[:-1]][row]
-        return RowPieces(firsts, columns, start, length, begins)
+        pieces = self.recipes.expand(rows)
+        nth = self._permute(pieces.number, pieces.length, epoch)
+        start, begins = self._places_of(*self.pieces.find(pieces.length, nth))
+        firsts = np.searchsorted(pieces.row, np.arange(len(rows) + 1))
+        return RowPieces(firsts, pieces.column, start, pieces.length, begins)
 
     def _places_of(self, document: np.ndarray, piece: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The first token of each piece, and whether a begin token is put in before it."""
