@@ -18,8 +18,10 @@ from measure import machine
 import tokenmill
 from tokenmill import BatchLoader
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill.batches.batch_form import BatchForm
 
-SHAPE = {"batch_size": 64, "block_size": 1024}  # and no prefetching
+SHAPE = {"batch_size": 64, "block_size": 1024}
+FORM = BatchForm(prefetch=0)
 SECONDS = 0.4
 END, VOCAB = 50256, 50262
 FIM = FillInTheMiddle(0.5, 0.5, prefix_id=50257, middle_id=50258, suffix_id=50259)
@@ -58,7 +60,7 @@ def ratios(data: tokenmill.TokenDataset, rows: str, rounds: int) -> dict[str, fl
     for _ in range(rounds):
         for name, augment in WAYS.items():
             loader = BatchLoader(
-                data, rows=rows, documents=True, augment=augment, prefetch=0, **SHAPE
+                data, rows=rows, documents=True, augment=augment, form=FORM, **SHAPE
             )
             best[name] = max(best[name], batches_a_second(loader))
     tokens = best["none"] * SHAPE["batch_size"] * SHAPE["block_size"]

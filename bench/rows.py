@@ -24,6 +24,7 @@ import numpy as np
 from measure import machine, run
 
 import tokenmill
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.order.document_pieces import DocumentPieces
 from tokenmill.order.recipes import pack
 
@@ -60,9 +61,8 @@ def lengths_of(num_documents: int, shape: tuple[float, float] = USUAL) -> np.nda
 
 def write_tokens(folder: Path, num_tokens: int, shape: tuple[float, float] = USUAL) -> Path:
     """Documents one after the other, with an index of their ends as datatrove has it."""
-    ends = np.cumsum(
-        lengths_of(num_tokens // int(0.9 * np.exp(shape[0] + shape[1] ** 2 / 2)), shape)
-    )
+    average = np.exp(shape[0] + shape[1] ** 2 / 2)
+    ends = np.cumsum(lengths_of(int(num_tokens / (0.9 * average)), shape))
     ends = ends[ends <= num_tokens]
     ids = np.random.default_rng(1).integers(0, 50_000, int(ends[-1])).astype(np.uint16)
     ids[ends - 1] = END_OF_TEXT
@@ -75,7 +75,8 @@ def write_tokens(folder: Path, num_tokens: int, shape: tuple[float, float] = USU
 def against_windows(path: Path, options: argparse.Namespace, block_size: int) -> dict[str, float]:
     """Tokens a second of CPU time, the best of some turns, and the ratio of the two."""
     data = tokenmill.open(path, split="all", dtype="uint16", end_of_text_id=END_OF_TEXT)
-    shape = {"batch_size": options.batch_size, "block_size": block_size, "prefetch": 0}
+    shape = {"batch_size": options.batch_size, "block_size": block_size}
+    shape["form"] = BatchForm(prefetch=0)
     loaders = {
         "windows": tokenmill.BatchLoader(data, documents=True, **shape),
         "packed": tokenmill.BatchLoader(data, rows="packed", **shape),
