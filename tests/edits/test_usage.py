@@ -188,16 +188,16 @@ def test_the_use_of_packed_rows_is_exactly_flat_after_an_epoch(in_shards, option
 
 def test_whole_epochs_of_a_trillion_tokens_are_not_enumerated(monkeypatch):
     """10^12 tokens have 10^9 windows: to look at each would take minutes."""
-    from tokenmill.order.source_order import SourceOrder, arrangement_of
-
+    from tokenmill.order.arrangement import Shuffle
+    from tokenmill.order.window_order import WindowOrder
     from tokenmill.order.windows import Windows
 
     windows = Windows(10**12, 1024, seed=7)
-    source = SourceOrder(windows, arrangement_of("shuffle"))
+    source = WindowOrder(windows, Shuffle())
     edges = np.arange(0, 10**12 + 1, 10**10)
     monkeypatch.setattr(usage, "MOST_SAMPLES", 1 << 10)
 
-    (all_of_it,) = usage._stretches(source, SourceBans())
+    all_of_it = list(usage._stretches(source, SourceBans()))
     num_samples = 5 * windows.count + 10_000
     found = np.diff(usage._targets_before(edges, all_of_it, 0, num_samples))
 

@@ -18,7 +18,7 @@ from tokenmill.edits.ban_mask import BanMask
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Add, Ban, Cap, Grow, Reweight, Skip
 from tokenmill.edits.edited_order import EditedOrder
-from tokenmill.edits.find_banned import banned_by, refuse_if_nothing_is_left
+from tokenmill.edits.find_banned import banned_by
 from tokenmill.edits.grown_source import GrownSource
 from tokenmill.edits.skips import Skips
 from tokenmill.edits.source_bans import SourceBans
@@ -52,9 +52,7 @@ class _Editing:
         self.names, self.datasets = list(run.names), list(run.datasets)
         self.sources: list[SourceOrder] = list(run.order.sources)
         self.bans: dict[int, SourceBans] = {}
-        """By the numbers of samples within their source."""
-        self.masks: dict[int, SourceBans] = {}
-        """The same bans by the sample numbers of the run."""
+        """The bans of each source that has some."""
         self.is_mixture = run.stages is not None
         stages = run.stages or [MixtureStage(0, (1,))]
         self.wanted = [(stage.start, stage.parts) for stage in stages]
@@ -103,7 +101,7 @@ class _Editing:
             datasets=tuple(self.datasets),
             stages=tuple(self.stages) if self.is_mixture else None,
             order=EditedOrder(order, self.skips, end, self.bans),
-            mask=BanMask(self.masks) if self.masks else None,
+            mask=BanMask(self.bans) if self.bans else None,
         )
 
     def _number_of(self, source: str | None) -> int:
@@ -199,12 +197,13 @@ class _Editing:
 
     def _ban(self, record: RecordedEdit, number: int) -> None:
         data = self.datasets[number]
-        bans = self.bans.get(number, SourceBans())
-        bans = bans.and_from(self._counts()[number], banned_by(record, data))
-        refuse_if_nothing_is_left(bans, data, self.names[number])
+        bans = self.bans.get(number, SourceBans()).and_from(record.at, banned_by(record, data))
+        if bans.ban_all(data.num_tokens):
+            raise ValueError(
+                f"the ban leaves nothing of {self.names[number]!r} to train on"
+                "\n\nhint: in a mixture, a source of which nothing is wanted has the weight 0"
+            )
         self.bans[number] = bans
-        masks = self.masks.get(number, SourceBans())
-        self.masks[number] = masks.and_from(record.at, bans.banned[-1])
 
     def _add(self, add: Add) -> None:
         if add.name in self.names:

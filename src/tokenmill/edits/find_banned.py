@@ -5,7 +5,6 @@ import numpy as np
 from tokenmill.dataset import TokenDataset
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Ban
-from tokenmill.edits.source_bans import SourceBans
 from tokenmill.edits.token_ranges import TokenRanges
 
 
@@ -19,15 +18,6 @@ def banned_by(record: RecordedEdit, data: TokenDataset) -> TokenRanges:
         tokens = _tokens_of(record, data)
         record.found["tokens"] = data.num_tokens, tokens
     return tokens  # type: ignore[no-any-return]
-
-
-def refuse_if_nothing_is_left(bans: SourceBans, data: TokenDataset, name: str) -> None:
-    """Refuse bans of every token of a source; the first token of the axis is never a target."""
-    if bans.banned[-1].hold(np.array([1]), np.array([data.num_tokens]))[0]:
-        raise ValueError(
-            f"the ban leaves nothing of {name!r} to train on"
-            "\n\nhint: in a mixture, a source of which nothing is wanted has the weight 0"
-        )
 
 
 def _tokens_of(record: RecordedEdit, data: TokenDataset) -> TokenRanges:
