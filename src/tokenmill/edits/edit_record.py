@@ -12,12 +12,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+import numpy as np
+
 from tokenmill.edits.edit_values import AnyEdit, Edit, Grow, Skip, edit_from_json
+from tokenmill.edits.token_ranges import NO_TOKENS, TokenRanges
 from tokenmill.errors import OrderMismatchError
 
 MOST_BYTES = 1024
 """Of one edit in a state."""
 _OUTSIDE = ("at", "kind", "note", "fingerprint", "proof")
+
+
+@dataclass
+class BanLookup:
+    """What was looked up for a ban; kept, since edits are applied again with each new one."""
+
+    documents: np.ndarray | None = None
+    """The documents that its file names."""
+    num_tokens: int = -1
+    """Tokens of the data in which `tokens` were found."""
+    tokens: TokenRanges = NO_TOKENS
 
 
 @dataclass(frozen=True)
@@ -30,8 +44,7 @@ class RecordedEdit:
     """Who asked for it, and why."""
     proof: Mapping[str, Any] = field(default_factory=dict)
     """Of an edit that names files: what was in them."""
-    found: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What was found out about a ban; kept, since edits are applied again with each new one."""
+    looked_up: BanLookup = field(default_factory=BanLookup, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """All of it but the fingerprint, which depends on the edits before."""

@@ -13,11 +13,11 @@ def banned_by(record: RecordedEdit, data: TokenDataset) -> TokenRanges:
 
     Data that has grown may have made a banned document longer.
     """
-    num_tokens, tokens = record.found.get("tokens", (None, None))
-    if num_tokens != data.num_tokens:
-        tokens = _tokens_of(record, data)
-        record.found["tokens"] = data.num_tokens, tokens
-    return tokens  # type: ignore[no-any-return]
+    found = record.looked_up
+    if found.num_tokens != data.num_tokens:
+        found.tokens = _tokens_of(record, data)
+        found.num_tokens = data.num_tokens
+    return found.tokens
 
 
 def _tokens_of(record: RecordedEdit, data: TokenDataset) -> TokenRanges:
@@ -31,7 +31,8 @@ def _tokens_of(record: RecordedEdit, data: TokenDataset) -> TokenRanges:
                 f"{data.num_tokens:,}"
             )
         return TokenRanges(np.array([start]), np.array([stop]))
-    numbers = record.found.get("documents", ban.documents)
+    named = record.looked_up.documents
+    numbers = ban.documents if named is None else named
     try:
         starts, stops = data.document_ranges(np.asarray(numbers, np.int64))
     except IndexError as error:

@@ -42,7 +42,7 @@ def with_files(
         content = _content(edit.documents)
         proof = {"file": hashlib.blake2b(content, digest_size=16).hexdigest()}
         what, hint = edit.documents, "put the file there that was used when the run was edited"
-        record.found["documents"] = _numbers(content, edit.documents)
+        record.looked_up.documents = _numbers(content, edit.documents)
     else:
         return record
     if record.proof and dict(record.proof) != proof:
