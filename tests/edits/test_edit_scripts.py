@@ -24,8 +24,9 @@ from edits.plain_edits import (
 )
 
 import tokenmill
-from tokenmill import Add, Ban, BatchLoader, Blocks, Cap, Mixture, Reweight, Skip
+from tokenmill import BatchLoader, Blocks, Mixture
 from tokenmill.batches import BatchForm
+from tokenmill.edits import Add, Ban, Cap, Reweight, Skip, edit_state
 from tokenmill.edits.edited_order import is_over
 
 NUM_SCRIPTS = int(os.environ.get("TOKENMILL_EDIT_SCRIPTS", "80"))
@@ -210,7 +211,7 @@ class Script:
             return
         self.edits.append((at, edit))
         if self.random.random() < 0.3:
-            edited = tokenmill.edit_state(before, edit, at=at)
+            edited = edit_state(before, edit, at=at)
             assert edited == first.state_dict()
 
     def resume(self):

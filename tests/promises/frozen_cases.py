@@ -37,9 +37,10 @@ from unittest import mock
 import numpy as np
 
 import tokenmill
-from tokenmill import Add, Ban, Blocks, Cap, Mixture, Reweight, Skip
+from tokenmill import Blocks, Mixture
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 from tokenmill.batches import BatchForm
+from tokenmill.edits import Add, Ban, Cap, Reweight, Skip, edit_state
 
 TESTS = Path(__file__).parents[1]
 FROZEN = Path(__file__).with_name("frozen")
@@ -865,7 +866,7 @@ def edits_of_a_state(read, shelf, *, edits, **settings) -> Parts:
     data = read(shelf)
     loader = make_loader(data, **settings)
     take(loader, 6)
-    state = tokenmill.edit_state(loader.state_dict(), *edits)
+    state = edit_state(loader.state_dict(), *edits)
     for batch in take(resumed(make_loader(data, **settings), state), 20):
         yield from parts_of_batch(batch)
 
