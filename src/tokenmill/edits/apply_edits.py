@@ -27,7 +27,7 @@ from tokenmill.order.order import Order, SourceOrder
 
 
 def apply_edits(run: Run, edits: Sequence[RecordedEdit]) -> Run:
-    """The run after these edits, which are in the order of their samples."""
+    """Return the run after these edits, which are in the order of their samples."""
     if not edits:
         return run
     edited = _Editing(run)
@@ -37,7 +37,7 @@ def apply_edits(run: Run, edits: Sequence[RecordedEdit]) -> Run:
 
 
 def stages_of(run: Run, edits: Sequence[RecordedEdit]) -> list[tuple[int, tuple[int, ...]]]:
-    """Where stages of a mixture begin and their parts as asked for, without regard to caps."""
+    """Return the stages as they were asked for, (first place, parts), without regard to caps."""
     edited = _Editing(run)
     for record in edits:
         edited.apply(record)
@@ -48,8 +48,10 @@ class _Editing:
     """The run after the edits so far. A place is a number in the order, before skips."""
 
     def __init__(self, run: Run) -> None:
-        self.run, self.place = run, 0
-        self.names, self.datasets = list(run.names), list(run.datasets)
+        self.run = run
+        self.place = 0
+        self.names = list(run.names)
+        self.datasets = list(run.datasets)
         self.sources: list[SourceOrder] = list(run.order.sources)
         self.bans: dict[int, SourceBans] = {}
         """The bans of each source that has some."""
@@ -58,14 +60,15 @@ class _Editing:
         self.wanted = [(stage.start, stage.parts) for stage in stages]
         """The stages as they were asked for, without regard to caps."""
         self.stages = [self._stage(start, parts) for start, parts in self.wanted]
-        self.skips, self.end = Skips(), ENDLESS
+        self.skips = Skips()
+        self.end = ENDLESS
         self.caps: dict[int, tuple[int, str]] = {}
-        """Of a source the most epochs, and what comes then."""
+        """Most epochs of a source, and what comes then."""
         self.reached: set[int] = set()
-        """The sources that have had so many."""
+        """The sources that have reached their cap."""
 
     def apply(self, record: RecordedEdit) -> None:
-        """One more edit, which is not before those so far."""
+        """Apply one more edit, which is not before those so far."""
         place = self.skips.place(record.at)
         self._reach_caps(place)
         if place > self.end:
@@ -89,7 +92,7 @@ class _Editing:
                 self._grow(grow)
 
     def finished(self) -> Run:
-        """The run with all edits."""
+        """Return the run with all edits."""
         self._reach_caps(ENDLESS)
         order: Order = self.sources[0]
         if self.is_mixture:
@@ -173,7 +176,7 @@ class _Editing:
         self._restage(self.place, begin=changed or self.end == self.place)
 
     def _counts(self) -> list[int]:
-        """How many samples of each source come before this place."""
+        """Count the samples of each source before this place."""
         return self._deal.counts_before(self.place)
 
     def _reach_caps(self, place: int) -> None:
@@ -185,13 +188,13 @@ class _Editing:
 
     def _coming_caps(self) -> list[tuple[int, int]]:
         """The place where each cap is reached, and its source."""
-        found = []
+        coming = []
         for source in self.caps.keys() - self.reached:
             last = self.sources[source].first_of_epoch(self.caps[source][0]) - 1
             place = int(self._deal.sample_of(source, np.array([last]))[0])
             if 0 <= place < self.end:
-                found.append((max(place + 1, self.place), source))
-        return found
+                coming.append((max(place + 1, self.place), source))
+        return coming
 
     # Sources
 
@@ -208,11 +211,11 @@ class _Editing:
     def _add(self, add: Add) -> None:
         if add.name in self.names:
             raise ValueError(f"a source {add.name!r} is to be added, and there is one already")
-        run, number = self.run, len(self.names)
+        number = len(self.names)
         self.names.append(add.name)
         self.datasets.append(add.data)
         refuse_different_tokenizers(self.names, self.datasets)
-        self.sources.append(run.source_order(add.data, number))
+        self.sources.append(self.run.source_order(add.data, number))
         self.wanted = [(start, (*parts, 0)) for start, parts in self.wanted]
         self.stages = [stage._replace(parts=(*stage.parts, 0)) for stage in self.stages]
         self.is_mixture = True

@@ -57,15 +57,16 @@ def resumed_run(
 
 
 def _before_it_grew(given: Run, state: Mapping[str, Any]) -> Run:
-    """With as many tokens of each source as the state says, if those are what it was saved with."""
-    saved, now = state.get("num_tokens"), [data.num_tokens for data in given.datasets]
-    if not isinstance(saved, list) or len(saved) != len(now) or saved == now:
+    """Return the run with as many tokens as the state says, if its fingerprint is of those."""
+    if state.get("num_tokens") == [data.num_tokens for data in given.datasets]:
         return given
-    if not all(type(n) is int and 0 < n <= have for n, have in zip(saved, now, strict=True)):
-        return given
-    parts = [data.part(0, n) for data, n in zip(given.datasets, saved, strict=True)]
-    before = given.with_datasets(parts)
-    return before if before.fingerprint == state.get("data_fingerprint") else given
+    with suppress(KeyError, IndexError, TypeError, ValueError):  # `read_state` says what differs
+        counts = zip(given.datasets, state["num_tokens"], strict=True)
+        parts = [data.part(0, count) for data, count in counts]
+        before = given.with_datasets(parts)
+        if before.fingerprint == state.get("data_fingerprint"):
+            return before
+    return given
 
 
 def _growth(
@@ -91,7 +92,7 @@ def _with_stages(given: Run, state: Mapping[str, Any]) -> Run:
     """Return the run with the weights of the state, if its fingerprint proves that it had them."""
     if given.stages is None or state.get("sources") != list(given.names):
         return given
-    with suppress(KeyError, TypeError, ValueError):  # else `read_state` says that they differ
+    with suppress(KeyError, TypeError, ValueError):  # `read_state` says what differs
         saved = tuple(MixtureStage(start, tuple(parts)) for start, *parts in state["stages"])
         if replace(given, stages=saved).order_fingerprint == state["order_fingerprint"]:
             return given.with_stages(saved)
