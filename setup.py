@@ -3,12 +3,16 @@
 from setuptools import Extension, setup
 
 KERNEL = "src/tokenmill/kernel"
+SOURCES = ("loops", "lines", "ids", "gather", "spans", "augment", "permute")
 
 setup(
     ext_modules=[
         Extension(
             "tokenmill.kernel.loops",
-            [f"{KERNEL}/{name}.c" for name in ("loops", "lines", "ids", "gather", "spans")],
+            [
+                f"{KERNEL}/{name}.c"
+                for name in ("loops", "lines", "ids", "gather", "spans", "augment", "permute")
+            ],
             depends=[f"{KERNEL}/{name}.h" for name in ("loops", "xxh3")],
             extra_compile_args=["-O3"],
             optional=True,  # without it NumPy does the same

@@ -17,7 +17,7 @@ from measure import machine
 from torch.utils.data import DataLoader
 
 import tokenmill
-from tokenmill.torch import StatefulTokenLoader, TorchLoader, WindowsDataset, WindowsIterable
+from tokenmill.torch import TokenDataLoader, TorchLoader, WindowsDataset
 
 RESULTS = Path(__file__).parent / "results" / "torch_doors.json"
 SECONDS, ROUNDS = 0.4, 7
@@ -30,12 +30,9 @@ def ways_of(data):
     return {
         "BatchLoader": lambda: tokenmill.BatchLoader(data, **SHAPE),
         "TorchLoader": lambda: TorchLoader(data, **SHAPE),
-        "StatefulTokenLoader": lambda: StatefulTokenLoader(data, **SHAPE, epochs=None),
-        "StatefulTokenLoader, 2 workers": lambda: StatefulTokenLoader(
+        "TokenDataLoader": lambda: TokenDataLoader(data, **SHAPE, epochs=None),
+        "TokenDataLoader, 2 workers": lambda: TokenDataLoader(
             data, **SHAPE, epochs=None, num_workers=2
-        ),
-        "DataLoader(WindowsIterable)": lambda: DataLoader(
-            WindowsIterable(data, **SHAPE), batch_size=None
         ),
         "DataLoader(WindowsDataset)": lambda: DataLoader(
             WindowsDataset(data, block_size=BLOCK), batch_size=ROWS

@@ -17,7 +17,6 @@ MODULES = [
     "tokenmill",
     "tokenmill.augment",
     "tokenmill.torch",
-    "tokenmill.torch.lightning",
     "tokenmill.compat",
     "tokenmill.train",
 ]
@@ -135,26 +134,16 @@ EXAMPLES = {
         logits = batch.inputs.new_zeros(8, 50257, 128).float()  # of a model
         losses = cross_entropy(logits, batch.targets, reduction="none")
         sums, counts = loss_per_source(losses, batch, num_sources=1)""",
-    "tokenmill.torch.StatefulTokenLoader": """
-        from tokenmill.torch import StatefulTokenLoader
-
-        stateful = StatefulTokenLoader(data, batch_size=8, block_size=128)
-        inputs, targets = next(iter(stateful))""",
     "tokenmill.torch.TokenDataLoader": """
         from tokenmill.torch import TokenDataLoader
 
-        for_fabric = TokenDataLoader(data, batch_size=8, block_size=128, items="window")
-        print(next(iter(for_fabric)).shape)""",
+        batches = TokenDataLoader(data, batch_size=8, block_size=128, num_workers=0)
+        inputs, targets = next(iter(batches))""",
     "tokenmill.torch.WindowsDataset": """
         from tokenmill.torch import WindowsDataset
 
         windows = WindowsDataset(data, block_size=128, seed=0)
         print(len(windows), windows[0])""",
-    "tokenmill.torch.WindowsIterable": """
-        from tokenmill.torch import WindowsIterable
-
-        batches = iter(WindowsIterable(data, batch_size=8, block_size=128))
-        print(next(batches))""",
     "tokenmill.torch.find_ranks": """
         from tokenmill.torch import find_ranks
 
@@ -189,9 +178,16 @@ EXAMPLES = {
     "tokenmill.compat.StreamingDataset": """
         from tokenmill.compat import StreamingDataset
 
-        sequences = StreamingDataset("corpus.txt", seq_length=128)  # reads corpus.npy beside it""",
-    "tokenmill.torch.lightning.LocalDataModule": """
-        from tokenmill.torch.lightning import LocalDataModule
+        sequences = StreamingDataset("corpus.txt", seq_length=128)  # reads corpus.npy""",
+    "tokenmill.compat.download_tokenized_data": """
+        import inspect
+
+        from tokenmill.compat import download_tokenized_data
+
+        # folder = download_tokenized_data("data/fineweb-edu", shards=3)
+        print(inspect.signature(download_tokenized_data))""",
+    "tokenmill.compat.LocalDataModule": """
+        from tokenmill.compat import LocalDataModule
 
         module = LocalDataModule("train.npy", "val.npy", batch_size=4, max_length=128)""",
     "tokenmill.train.train": """

@@ -27,8 +27,8 @@ files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py
  conversion/     from any format to any other
  executors/      where tasks run: local processes, Ray, numbered jobs; know only tasks
  hub/            shards from and to the Hugging Face hub
- look/           what a dataset holds and what is wrong with it: inspect, show, doctor
- pages/          the same for a browser: report, view
+ look/           what a dataset holds and what is wrong with it: inspect, show, verify
+ pages/          the same for a browser: view
  cli/            one file a command, loaded when called, no logic of its own
 """
 
@@ -41,6 +41,7 @@ TYPE_CHECKING = False  # type checkers take it for True; importing typing would 
 if TYPE_CHECKING:
     from tokenmill.batches.loader import BatchLoader
     from tokenmill.batches.mixture import Mixture
+    from tokenmill.compat import download_tokenized_data
     from tokenmill.conversion.convert import convert
     from tokenmill.dataset import TokenDataset, from_array, open
     from tokenmill.edits.edit_state import edit_state
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
         UploadError,
     )
-    from tokenmill.hub import download_tokenized_data
     from tokenmill.look.check import verify
     from tokenmill.look.inspect import inspect
     from tokenmill.order.blocks import Blocks
@@ -131,7 +131,7 @@ _HOME_OF = {
     "Skip": "tokenmill.edits.edit_values",
     "TokenDataset": "tokenmill.dataset",
     "convert": "tokenmill.conversion.convert",
-    "download_tokenized_data": "tokenmill.hub",
+    "download_tokenized_data": "tokenmill.compat",
     "edit_state": "tokenmill.edits.edit_state",
     "estimate": "tokenmill.preparation.budget.estimate",
     "from_array": "tokenmill.dataset",

@@ -15,8 +15,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -25,16 +24,16 @@ from tokenmill.base.address import SHOWN, is_remote
 from tokenmill.base.human import plural
 from tokenmill.base.suggest import one_of
 from tokenmill.errors import FormatError, MismatchError, TokenizerMismatchError, TokenmillError
-from tokenmill.formats.engine.detect import detect, detect_remote
-from tokenmill.formats.engine.format import Ask, FoundData, token_dtype
-from tokenmill.formats.engine.held_out import ALL, check_split, named_splits
+from tokenmill.formats.detect import detect
+from tokenmill.formats.format import Ask, FoundData, token_dtype
+from tokenmill.formats.held_out import ALL, check_split, named_splits
 from tokenmill.reading.data_fingerprint import fingerprint
-from tokenmill.reading.length_index import LengthIndex, blocks_of_ends, documents_by_length
-from tokenmill.reading.packed_reader import PackedReader
-from tokenmill.reading.shard_cache import ShardCache
 from tokenmill.reading.shard_reader import BACKENDS, ArrayReader, ShardReader
 from tokenmill.reading.token_axis import Shard, TokenAxis
-from tokenmill.reading.token_file import Lazy, TokenFile, TokenFiles
+from tokenmill.reading.token_file import Lazy, TokenFile
+
+if TYPE_CHECKING:
+    from tokenmill.reading.length_index import LengthIndex
 
 __all__ = ["Shard", "TokenDataset", "from_array", "open"]
 
@@ -71,18 +70,18 @@ def open(
     verify: bool | None = None,
     begin_token_id: int | None = None,
 ) -> "TokenDataset":
-    """Open token files as they are: a dataset of ours, a folder, a file, a glob or a list.
+    """Open token files as they are: a tokenmill dataset, a folder, a file, a glob or a list.
 
     The format is detected by content; `dtype` is needed only where no file states it.
 
-    Data without splits of its own opens whole; data with splits (a manifest, folders or file names
+    Data that has no splits opens whole; data with splits (a manifest, folders or file names
     say so) opens its train split. `split="all"` is everything. `split="val"` is what the data says,
     else it is held out by rule: the last shard, or the last tenth of a single file; `split="train"`
     is then the rest.
 
     `tokenizer` (a name or an object) is for decoding data that does not name its own;
     `end_of_text_id` says where documents end in data that has no index, `begin_token_id` that each
-    begins with this id: our own datasets say both.
+    begins with this id: tokenmill's datasets say both.
 
     Files of any format may be at `s3://bucket/...`, `gs://`, `az://` or `https://`. Each is fetched
     when its tokens are first needed, into `cache_dir` (the user's cache folder), of which at most
@@ -91,63 +90,80 @@ def open(
 
     `verify=True` compares every shard with its hash in the manifest when it is first touched, and
     raises CorruptShardError for one that was damaged, or swapped with another; each shard is then
-    read once more than needed. Only our own format has such hashes. Shards from a bucket are always
-    compared. `tokenmill verify --full` does it for all shards at once. With `verify=False` rows of
-    a dataset in a store may come alone, without a hash, where TLS protects them: docs/storage.md.
+    read once more than needed. Only tokenmill's own format has such hashes. Shards from a bucket
+    are always compared. `tokenmill verify --full` does it for all shards. With `verify=False` rows
+    of a dataset in a store may come alone, without a hash, where TLS protects them:
+    docs/storage.md.
     """
     check_split(split)
     one_of("backend", backend, BACKENDS)
     one_of("end_of_text_comes", end_of_text_comes, (None, "after", "before"))
-    ask = Ask(None if dtype is None else token_dtype(dtype))
-    reader: ShardReader
+    ask = Ask(None if dtype is None else token_dtype(dtype), cache_dir, cache_bytes)
     if addresses := remote_addresses(path):
+        from tokenmill.formats.remote import detect_remote
         from tokenmill.stores.store_reader import StoreReader
 
-        cache = ShardCache(cache_dir, cache_bytes)
+        cache = ask.cache()
         found = detect_remote(addresses, split, format=format, ask=ask, cache=cache)
-        reader = StoreReader(found.files, cache, backend=backend, verify=verify)
+        reader: ShardReader = StoreReader(found.files, cache, backend=backend, verify=verify)
     else:
-        cache = ShardCache(cache_dir, cache_bytes)
-        found = detect(path, split, format=format, ask=replace(ask, cache=cache))
-        kinds = found.files.kinds()
-        is_packed = any(file.packed for file in kinds)
-        if (cache_dir is not None or cache_bytes is not None) and not is_packed:
-            raise ValueError(
-                f"cache_dir and cache_bytes are for datasets at {SHOWN} and for compressed ones, "
-                f"and {path} is neither"
-            )
-        if verify and any(file.hashes is None for file in kinds):
-            raise ValueError(
-                f"verify=True needs a manifest with hashes, and {path} ({found.format}) has none"
-                "\n\nhint: leave verify out, or convert: tokenmill convert SRC DST --to tokenmill"
-            )
-        if is_packed:
-            reader = PackedReader(found.files, cache, verify=verify)
-        else:
-            reader = ShardReader(found.files, backend=backend, verify=verify)
-    shown = os.fspath(path) if isinstance(path, (str, os.PathLike)) else f"{len(path)} paths"
+        found = detect(path, split, format=format, ask=ask)
+        reader = _local_reader(path, found, ask, backend, verify)
     if split is None:
-        splits = {file.split for file in found.files.kinds()}
+        splits = {file.split for file in found.files}
         split = splits.pop() if len(splits) == 1 else None
     return TokenDataset(
-        found,
+        _with_ids(found, end_of_text_id, end_of_text_comes, begin_token_id),
         reader,
-        path=shown,
+        path=os.fspath(path) if isinstance(path, (str, os.PathLike)) else f"{len(path)} paths",
         split=None if split == ALL else split,
         tokenizer=tokenizer,
-        end_of_text_id=end_of_text_id,
-        end_of_text_comes=end_of_text_comes,
-        begin_token_id=begin_token_id,
     )
 
 
+def _local_reader(
+    path: object, found: FoundData, ask: Ask, backend: str, verify: bool | None
+) -> ShardReader:
+    """Return the reader of files on a disk; arguments that these cannot use are refused."""
+    if verify and not found.has_manifest:
+        raise ValueError(
+            f"verify=True needs a manifest with hashes, and {path} ({found.format}) has none"
+            "\n\nhint: leave verify out, or convert: tokenmill convert SRC DST --to tokenmill"
+        )
+    if any(file.packed for file in found.files):
+        from tokenmill.reading.packed_reader import PackedReader
+
+        return PackedReader(found.files, ask.cache(), verify=verify)
+    if ask.cache_dir is not None or ask.cache_bytes is not None:
+        raise ValueError(
+            f"cache_dir and cache_bytes are for datasets at {SHOWN} and for compressed ones, "
+            f"and {path} is neither"
+        )
+    return ShardReader(found.files, backend=backend, verify=verify)
+
+
+def _with_ids(
+    found: FoundData,
+    end_of_text_id: int | None,
+    end_of_text_comes: str | None,
+    begin_token_id: int | None,
+) -> FoundData:
+    """Return the same data with the ids that the caller states instead of its own."""
+    stated: dict[str, Any] = {
+        "end_of_text_id": end_of_text_id,
+        "end_of_text_comes": end_of_text_comes,
+        "begin_token_id": begin_token_id,
+    }
+    return replace(found, **{name: value for name, value in stated.items() if value is not None})
+
+
 def remote_addresses(path: Where | Sequence[Where]) -> list[str]:
-    """The addresses that were given, if they are not paths; files and objects do not mix."""
+    """Return the addresses among these; none of them may be a path if one is an address."""
     items = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    found = [item for item in items if isinstance(item, str) and is_remote(item)]
-    if found and len(found) < len(items):
+    addresses = [item for item in items if isinstance(item, str) and is_remote(item)]
+    if addresses and len(addresses) < len(items):
         raise ValueError("some of these are files and some are addresses; give one kind")
-    return found
+    return addresses
 
 
 def from_array(
@@ -160,7 +176,7 @@ def from_array(
     tokenizer: Any = None,
     begin_token_id: int | None = None,
 ) -> "TokenDataset":
-    """Tokens in memory as a dataset: for tests, notebooks and small data.
+    """Return tokens in memory as a dataset: for tests, notebooks and small data.
 
     `document_ends` are positions in tokens, exclusive, as in an `.ends` file.
     """
@@ -177,16 +193,13 @@ def from_array(
     file = TokenFile(
         "", "(memory)", array.dtype, len(array), array.nbytes, ends=ends, stated_hash=digest
     )
-    found = FoundData("array", TokenFiles([file]), vocab_size=vocab_size)
+    found = FoundData("array", (file,), vocab_size=vocab_size)
     return TokenDataset(
-        found,
+        _with_ids(found, end_of_text_id, end_of_text_comes, begin_token_id),
         ArrayReader(found.files, array),
         path=file.name,
         split=None,
         tokenizer=tokenizer,
-        end_of_text_id=end_of_text_id,
-        end_of_text_comes=end_of_text_comes,
-        begin_token_id=begin_token_id,
     )
 
 
@@ -201,24 +214,16 @@ class TokenDataset(TokenAxis):
         path: str,
         split: str | None,
         tokenizer: Any,
-        end_of_text_id: int | None,
-        end_of_text_comes: str | None,
-        begin_token_id: int | None,
     ) -> None:
-        if begin_token_id is None:
-            begin_token_id = found.begin_token_id
-        self.begin_token_id = begin_token_id
-        """The id that every document begins with, None where nothing says so."""
-        if end_of_text_id is None:
-            end_of_text_id = found.end_of_text_id
-        if end_of_text_id is not None:
-            end_of_text_comes = end_of_text_comes or found.end_of_text_comes
+        has_id = found.end_of_text_id is not None
         super().__init__(
             reader,
             path=path,
-            end_of_text_id=end_of_text_id,
-            end_of_text_comes=end_of_text_comes,
+            end_of_text_id=found.end_of_text_id,
+            end_of_text_comes=found.end_of_text_comes if has_id else None,
         )
+        self.begin_token_id = found.begin_token_id
+        """The id that every document begins with, None where nothing says so."""
         self._found = found
         self.split = split
         self.format = found.format
@@ -240,17 +245,17 @@ class TokenDataset(TokenAxis):
 
     @property
     def details(self) -> dict[str, Any]:
-        """What else the files say about themselves, for people: JSON values."""
+        """What else the files say about themselves: JSON values."""
         return self._found.details
 
     @property
     def named_splits(self) -> list[str]:
-        """Validation sets with a name of their own, such as `val_code`, among these tokens."""
-        return named_splits(self.files.kinds())
+        """Names of the validation sets such as `val_code` among these tokens."""
+        return named_splits(self.files)
 
     @property
     def has_manifest(self) -> bool:
-        """Whether a manifest of ours names the files, with hashes and what they were made from."""
+        """True if the manifest of a tokenmill dataset names the files, with hashes."""
         return self._found.has_manifest
 
     @property
@@ -281,51 +286,55 @@ class TokenDataset(TokenAxis):
 
     @property
     def ids_were_checked(self) -> bool:
-        """Whether every id was compared with the vocabulary when the files were written.
+        """True if every id was compared with the vocabulary when the files were written.
 
-        So it is in our own format, if its manifest was not changed since. Whether the files were
-        changed, hashes say: `open(..., verify=True)`, `tokenmill verify --full`.
+        So it is in tokenmill's own format. Hashes say if the files were changed since:
+        `open(..., verify=True)`, `tokenmill verify --full`.
         """
-        return self._found.ids_were_checked
+        return self._found.has_manifest
 
     @property
     def stated_vocab_size(self) -> int | None:
-        """The same as far as it is known without loading a tokenizer."""
+        """The size of the vocabulary, if it is known without loading a tokenizer."""
         of_tokenizer = getattr(self._loaded or self._tokenizer, "vocab_size", None)
         return of_tokenizer if self._found.vocab_size is None else self._found.vocab_size
 
-    def documents_by_length(self) -> LengthIndex:
-        """All documents, sorted by length: what rows of whole documents are made from.
+    def documents_by_length(self) -> "LengthIndex":
+        """Return all documents, sorted by length: what rows of whole documents are made from.
 
         Of large data it is a file in the user's cache folder, built when first asked for.
         """
         if self._by_length is None:
+            from tokenmill.reading.length_index import blocks_of_ends, documents_by_length
+
             self.document_ends(0, 0)  # refuses here if nothing says where documents end
-            known: list[object] = [self.fingerprint, self.end_of_text_id, self.end_of_text_comes]
             if self.has_index:
-                known = [self.fingerprint, *self.files.index_states()]
-            key = hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest()
-            ends = partial(blocks_of_ends, self.document_ends, self.num_tokens)
-            self._by_length = documents_by_length(key, self.path, self.num_tokens, ends)
+                identity: list[object] = [self.fingerprint, *self.files.index_states()]
+            else:
+                identity = [self.fingerprint, self.end_of_text_id, self.end_of_text_comes]
+            key = hashlib.blake2b(repr(identity).encode(), digest_size=16).hexdigest()
+            self._by_length = documents_by_length(
+                key,
+                self.path,
+                self.num_tokens,
+                lambda: blocks_of_ends(self.document_ends, self.num_tokens),
+            )
         return self._by_length
 
     def of_files(self, files: Sequence[TokenFile], split: str | None) -> "TokenDataset":
-        """The same dataset with only these of its files."""
+        """Return the same dataset with only these of its files."""
         data = TokenDataset(
-            self._found.with_files(list(files)),
+            self._found.with_files(files),
             self._reader.of(files),
             path=self.path,
             split=split,
             tokenizer=self._tokenizer,
-            end_of_text_id=self.end_of_text_id,
-            end_of_text_comes=self.end_of_text_comes,
-            begin_token_id=self.begin_token_id,
         )
         data._loaded = self._loaded
         return data
 
     def part(self, start: int, stop: int) -> "TokenDataset":
-        """The tokens from start to stop as a dataset of their own; nothing is read or copied.
+        """Return the tokens from start to stop as a dataset; nothing is read or copied.
 
         Positions and documents count from `start`. A document that start or stop cuts is in the
         part with the tokens that are inside.
@@ -345,7 +354,7 @@ class TokenDataset(TokenAxis):
         return self._loaded
 
     def decode(self, ids: npt.ArrayLike, *, errors: str = "replace") -> str:
-        """The text of some ids; `errors` as in bytes.decode, for ids that cut a character."""
+        """Return the text of ids; `errors` as in bytes.decode, for ids that cut a character."""
         tokenizer = self.tokenizer
         if tokenizer is None:
             raise TokenmillError(

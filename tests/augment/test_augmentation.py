@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 
 from tokenmill import BatchLoader
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill.augment.augmentation import Rows
+from tokenmill.augment.known_ids import IdRules, KnownIds
+from tokenmill.augment.row_random import RowRandom
 from tokenmill.dataset import from_array
 
 END, BEGIN, PREFIX, MIDDLE, SUFFIX, MASK = 90, 91, 92, 93, 94, 95
@@ -288,8 +291,6 @@ def test_documents_are_rearranged_at_the_rates_asked_for(million):
 
 def test_random_numbers_are_even_and_neighbours_independent():
     """Chi-squared of the bytes of the numbers, and the correlation of neighbours."""
-    from tokenmill.augment.row_random import RowRandom
-
     random = RowRandom(3, 0, np.arange(500))
     bits = random.bits(np.arange(500)[:, None], np.arange(500))
     for shift in range(0, 64, 8):
@@ -303,3 +304,16 @@ def test_random_numbers_are_even_and_neighbours_independent():
     chosen = random.chosen(0.3, 500)
     pairs = (chosen[:, 1:] & chosen[:, :-1]).mean()
     assert close(pairs, 0.09, chosen.size, sigmas=8)
+
+
+def test_what_is_banned_moves_with_its_token_and_stays_in_its_row():
+    tokens = np.arange(24).reshape(2, 12) + 1
+    banned = np.zeros(tokens.shape, bool)
+    banned[1, 2:9] = True
+    ids = KnownIds.of([data_of([[1, END]])], None, IdRules(np.dtype(np.int64), True))
+    rows = Rows(tokens.copy(), np.array([3, 4]), ids, np.array([12, 12]), None, banned.copy())
+
+    DropTokens(0.4).apply(rows, RowRandom(0, 0, rows.samples))
+
+    assert (rows.tokens[:, -1] == END).all()
+    assert np.array_equal(rows.banned, np.isin(rows.tokens, tokens[banned]))

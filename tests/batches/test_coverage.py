@@ -160,6 +160,9 @@ def test_any_step_can_be_looked_at_without_moving():
         BatchLoader(numbered(45), batch_size=4, block_size=BLOCK, epochs=1).batch(2)
 
 
+FORM = ("prefetch", "dtype", "max_documents")
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -175,5 +178,7 @@ def test_any_step_can_be_looked_at_without_moving():
     ],
 )
 def test_wrong_arguments_are_refused_with_their_value(given, says):
+    form = {name: given[name] for name in FORM if name in given}
+    others = {name: value for name, value in given.items() if name not in FORM}
     with pytest.raises(ValueError, match=says):
-        BatchLoader(numbered(500), **{"block_size": BLOCK, **given})
+        BatchLoader(numbered(500), **{"block_size": BLOCK, "form": BatchForm(**form), **others})

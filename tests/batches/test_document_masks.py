@@ -116,7 +116,9 @@ def test_more_documents_than_there_is_room_for_is_an_error_with_both_numbers():
     crumbs = from_array(np.full(100, END, np.uint16), end_of_text_id=END)
 
     def batch(**more):
-        return BatchLoader(crumbs, batch_size=2, block_size=8, documents=True, **more).batch(0)
+        form = BatchForm(**more)
+        loader = BatchLoader(crumbs, batch_size=2, block_size=8, documents=True, form=form)
+        return loader.batch(0)
 
     with pytest.raises(ValueError, match=r"holds 16 documents; .* room for 6 with max_documents=3"):
         batch(max_documents=3)
@@ -175,7 +177,7 @@ def test_without_documents_the_fields_are_none():
 def test_labels_are_targets_where_there_is_a_loss_and_minus_100_elsewhere():
     ids, _ = axis_of(documents_of(3), "after")
     data = from_array(ids, end_of_text_id=END)
-    options = {"batch_size": 5, "block_size": 8, "dtype": "uint16"}
+    options = {"batch_size": 5, "block_size": 8, "form": BatchForm(dtype="uint16")}
     plain = BatchLoader(data, **options).batch(0)
     marked = BatchLoader(data, documents=True, **options).batch(0)
 

@@ -258,21 +258,6 @@ TestResuming = Resuming.TestCase
 TestResuming.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
 
 
-def test_a_state_of_blocks_from_before_they_followed_the_shards_is_resumed_as_it_was():
-    data = from_array(np.arange(100_000, dtype=np.uint32))
-    former = BatchLoader(data, batch_size=4, block_size=10, order=Blocks(256, 512))
-    for _ in range(5):
-        next(former)
-    state = former.state_dict()
-    assert state["order"] == "blocks(256, 512)"
-
-    loader = BatchLoader(data, batch_size=4, block_size=10, order="blocks")
-    loader.load_state_dict(state)
-
-    assert loader.state_dict() == state
-    assert np.array_equal(next(loader).tokens, next(former).tokens)
-
-
 def test_a_state_that_is_refused_leaves_the_order_as_it_was():
     data = from_array(np.arange(100_000, dtype=np.uint32))
     other = BatchLoader(data, batch_size=4, block_size=10, seed=1, order=Blocks(256, 512))

@@ -10,9 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import tokenmill as library
-from tokenmill.cli import COMMANDS, tokenmill
-from tokenmill.cli.make.prepare import plan_command
-from tokenmill.cli.make.prepare_jobs import JOBS
+from tokenmill.cli import tokenmill
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.train import start
 from tokenmill.train.loop import TrainResult
@@ -44,10 +42,12 @@ def calls(folder, out):
         "retokenize": (f"retokenize {data} {out}/t --tokenizer gpt2 --workers 1", "train_tokens"),
         "convert": (f"convert {data} {out}/c --to npy", "splits"),
         "inspect": (f"inspect {data}", "splits"),
-        "show": (f"show {data} --doc 0", None),
+        "show": (f"show {data}", None),
+        "show tokens": (f"show tokens {data} 0:9", None),
+        "show batch": (f"show batch {data} 0 --block_size 16", None),
+        "show text": (f"show text {data} the", None),
         "verify": (f"verify {data} --full", "damaged"),
-        "doctor": (f"doctor {data}", "findings"),
-        "report": (f"report {data} -o {out}/r.html", "bytes"),
+        "view --save": (f"view {data} --save {out}/r.html", "bytes"),
         "train": (f"train --dataset_dir {data} --out_dir {out} {tiny}", "val_loss"),
     }
 
@@ -88,14 +88,22 @@ def test_jobs_have_them_too(made, tmp_path):
     assert again["already_there"] is True
 
 
-def test_no_command_is_without_them():
-    commands = {
-        name: tokenmill.get_command(None, name) for names in COMMANDS.values() for name in names
-    }
-    commands |= {"plan": plan_command, **JOBS}
-    commands |= commands.pop("tokenizer").commands
-    del commands["slurm"]  # prints a script and has no outcome
+def all_commands(path, command):
+    """Every command with its words, groups and their main commands included."""
+    if hasattr(command, "main_command"):
+        yield path, command.main_command
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    for name in command.list_commands(None):
+        yield from all_commands(f"{path} {name}".strip(), command.get_command(None, name))
 
+
+def test_no_command_is_without_them():
+    commands = dict(all_commands("", tokenmill))
+    del commands["prepare slurm"], commands["train slurm"]  # print a script and have no outcome
+
+    assert len(commands) > 20
     for name, command in commands.items():
         flags = {flag for parameter in command.params for flag in parameter.opts}
         assert {"--json", "--quiet", "-q"} <= flags, name

@@ -50,13 +50,12 @@ COMMANDS = {
     "inspect a file": ["inspect", "{x}.bin"],
     "show": ["show", "{d}"],
     "show --plain": ["show", "{d}", "--plain"],
-    "show --ids": ["show", "{d}", "--ids", "--tokens", "0:9"],
-    "show --find": ["show", "{d}", "--find", NASTY],
+    "show --ids": ["show", "tokens", "{d}", "0:9", "--ids"],
+    "show text": ["show", "text", "{d}", NASTY],
     "verify": ["verify", "{d}"],
     "verify a file": ["verify", "{cut}"],
-    "doctor": ["doctor", "{d}"],
-    "doctor of a file": ["doctor", "{x}.bin"],
-    "report": ["report", "{d}", "-o", "{out}.html"],
+    "verify raw ids": ["verify", "{x}.bin"],
+    "view --save": ["view", "{d}", "--save", "{out}.html"],
     "convert": ["convert", "{d}", "{out}", "--to", "npy"],
     "convert what is cut": ["convert", "{cut}", "{out}", "--to", "npy"],
     "prepare": ["prepare", "{x}.txt", "-o", "{out}", "--tokenizer", "bytes"],
@@ -93,7 +92,7 @@ def test_control_characters_are_written_out(corpus, tmp_path, capsys, command):
 def test_a_terminal_that_is_not_utf8_ends_no_command(tmp_path, monkeypatch, encoding):
     text = "na\u00efve \u4e2d\u6587 \U0001f33e"
     folder = build.ours(tmp_path / "caf\u00e9 \u4e2d", {"train": build.encoded([text.encode()])})
-    for command in (["show"], ["show", "--plain"], ["inspect"], ["verify"], ["doctor"]):
+    for command in (["show"], ["show", "--plain"], ["inspect"], ["verify"]):
         shown = io.TextIOWrapper(io.BytesIO(), encoding)
         monkeypatch.setattr(sys, "stdout", shown)
 

@@ -13,8 +13,8 @@ import tokenmill as library
 from tokenmill.cli import main, tokenmill
 from tokenmill.cli.hints import as_flags
 from tokenmill.cli.make.convert import command as convert_command
-from tokenmill.cli.make.prepare import command as prepare_command
-from tokenmill.cli.train import command as train_command
+from tokenmill.cli.make.prepare import run_command as prepare_command
+from tokenmill.cli.train import run_command as train_command
 from tokenmill.errors import TokenmillError
 
 
@@ -37,7 +37,7 @@ def typed(*args: object) -> int:
         ("prepare a.txt", "missing option '-o' / '--out_dir'"),
         ("show", "missing argument 'PATH'"),
         ("convert a b --to x --tokens_per_shard 10Q", "'10Q' is not a whole number"),
-        ("doctor a --sample 0", "0 is less than 1"),
+        ("verify a --sample 0", "0 is less than 1"),
         ("prepare a.txt -o b --dedup lins", "'lins' is not one of 'none', 'lines', 'documents'"),
     ],
 )
@@ -60,7 +60,8 @@ def test_no_words_at_all_print_the_help(capsys):
 
 def test_every_number_that_is_a_flag_may_have_a_unit():
     for name in tokenmill.list_commands(None):
-        for option in tokenmill.get_command(None, name).params:
+        command = tokenmill.get_command(None, name)
+        for option in getattr(command, "main_command", command).params:
             if option.type.name in ("integer", "integer range"):
                 assert option.name == "port", f"{name} --{option.name}"
 
@@ -117,7 +118,7 @@ def test_the_flags_in_a_hint_work_and_python_users_get_a_call(tmp_path, capsys):
     assert re.findall(r"--\w+", hint) == ["--end_of_text_id", "--allow_lost_documents"]
     assert typed(*command, "--allow_lost_documents") == 0
 
-    assert typed("doctor", tmp_path / "a b.bin", "--dtype", "uint16") == 12
+    assert typed("verify", tmp_path / "a b.bin", "--dtype", "uint16") == 12
     assert "fix: these are ids of 4 bytes: --dtype uint32" in capsys.readouterr().out
 
     with pytest.raises(TokenmillError, match=r'tokenmill\.open\(".*a b\.bin", dtype="uint32"\)'):

@@ -8,8 +8,8 @@ import torch
 
 import tokenmill
 from tokenmill.compat import StreamingDataset
+from tokenmill.compat.text_file import open_text
 from tokenmill.errors import FormatError, MismatchError
-from tokenmill.torch.text_file import open_text
 
 
 @pytest.fixture

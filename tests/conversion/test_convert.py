@@ -32,10 +32,10 @@ from tokenmill.errors import (
     TokenizerMismatchError,
     TokenmillError,
 )
-from tokenmill.formats.engine.detect import writable_formats
+from tokenmill.formats.registry import WRITABLE
 from tokenmill.shards.verify import verify
 
-WRITABLE = writable_formats()
+WRITABLE = WRITABLE
 SPLITS = {"train": DOCUMENTS[:12], "val": DOCUMENTS[12:]}
 ONE_FILE = ("nanogpt", "npy", "megatron")
 OPTIONS = {"dolma": {"dtype": "uint16"}, "npy": {"end_of_text_id": 50256}}

@@ -1,17 +1,17 @@
-"""docs/troubleshooting.md covers every error we raise and every finding of the doctor."""
+"""docs/troubleshooting.md covers every error we raise and every trap that `verify` finds."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-import tokenmill.look.doctor
+import tokenmill.look.traps
 from tokenmill import errors
 from tokenmill.errors import TokenmillError
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
-DOCTOR = Path(tokenmill.look.doctor.__file__).parent
+DOCTOR = Path(tokenmill.look.traps.__file__).parent
 
 CLASSES = [
     value

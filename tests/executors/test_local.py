@@ -21,19 +21,23 @@ def tasks_are_importable(monkeypatch):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_all_results_and_errors_as_they_were(workers):
     with LocalExecutor(workers) as executor:
-        results = dict(executor.run(odd_tasks.square, [(n,) for n in range(20)]))
+        results = dict(executor.run(odd_tasks.square, enumerate([(n,) for n in range(20)])))
         assert results == {n: n * n for n in range(20)}
-        assert list(executor.run(odd_tasks.square, [])) == []
+        assert list(executor.run(odd_tasks.square, enumerate([]))) == []
         with pytest.raises(PrepareError, match="three is bad") as failed:
-            list(executor.run(odd_tasks.fail, [(n,) for n in range(9)]))
+            list(executor.run(odd_tasks.fail, enumerate([(n,) for n in range(9)])))
         assert (failed.value.source, failed.value.hint) == ("three.txt", "leave it out")
-        assert dict(executor.run(odd_tasks.square, [(7,)])) == {0: 49}  # still of use
+        assert dict(executor.run(odd_tasks.square, enumerate([(7,)]))) == {0: 49}  # still of use
 
 
 def test_processes_are_kept_and_ended():
     with LocalExecutor(2) as executor:
-        first = set(dict(executor.run(odd_tasks.who, [(n,) for n in range(30)])).values())
-        again = set(dict(executor.run(odd_tasks.who, [(n,) for n in range(30)])).values())
+        first = set(
+            dict(executor.run(odd_tasks.who, enumerate([(n,) for n in range(30)]))).values()
+        )
+        again = set(
+            dict(executor.run(odd_tasks.who, enumerate([(n,) for n in range(30)]))).values()
+        )
         assert again <= first
         assert os.getpid() not in first
     for pid in first:
@@ -49,7 +53,7 @@ def test_a_task_is_asked_for_when_a_worker_is_free():
             yield (number,)
 
     with LocalExecutor(2) as executor:
-        results = executor.run(odd_tasks.square, tasks())
+        results = executor.run(odd_tasks.square, enumerate(tasks()))
         first = next(results)
         assert taken == [0, 1]
         assert dict([first, *results]) == {n: n * n for n in range(6)}
@@ -62,7 +66,9 @@ def test_workers_that_started_early_run_the_tasks_or_end(wanted):
     with LocalExecutor(wanted) as executor:
         executor.get_ready(odd_tasks.who, 5)
         used = {worker.process.pid for worker in executor._pool}
-        results = set(dict(executor.run(odd_tasks.who, [(n,) for n in range(30)])).values())
+        results = set(
+            dict(executor.run(odd_tasks.who, enumerate([(n,) for n in range(30)]))).values()
+        )
 
         assert used < early if wanted > 1 else not used
         assert results <= (used or {os.getpid()})
@@ -75,18 +81,23 @@ def test_workers_that_got_ready_run_the_tasks():
         executor.get_ready(odd_tasks.who, 5)
         ready = {worker.process.pid for worker in executor._pool}
         assert len(ready) == 2
-        assert set(dict(executor.run(odd_tasks.who, [(n,) for n in range(9)])).values()) <= ready
+        assert (
+            set(dict(executor.run(odd_tasks.who, enumerate([(n,) for n in range(9)]))).values())
+            <= ready
+        )
 
 
 def test_one_that_dies_is_replaced(tmp_path):
     with LocalExecutor(2) as executor:
         tasks = [(str(tmp_path), n) for n in range(6)]
-        assert dict(executor.run(odd_tasks.die_once, tasks)) == {n: n for n in range(6)}
-        for pid in set(dict(executor.run(odd_tasks.who, [(n,) for n in range(9)])).values()):
+        assert dict(executor.run(odd_tasks.die_once, enumerate(tasks))) == {n: n for n in range(6)}
+        for pid in set(
+            dict(executor.run(odd_tasks.who, enumerate([(n,) for n in range(9)]))).values()
+        ):
             os.kill(pid, signal.SIGKILL)  # while idle
             while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
                 pass
-        assert dict(executor.run(odd_tasks.square, [(n,) for n in range(6)])) == {
+        assert dict(executor.run(odd_tasks.square, enumerate([(n,) for n in range(6)]))) == {
             n: n * n for n in range(6)
         }
 
@@ -96,14 +107,14 @@ def test_one_that_dies_again_and_again(tmp_path):
         LocalExecutor(2) as executor,
         pytest.raises(WorkerDiedError, match=r"died 3 times \(exit code 42\)") as died,
     ):
-        list(executor.run(odd_tasks.die_always, [(str(tmp_path), n) for n in range(6)]))
+        list(executor.run(odd_tasks.die_always, enumerate([(str(tmp_path), n) for n in range(6)])))
     assert died.value.task == 2
     assert (tmp_path / "attempts").read_text() == "xxx"
 
 
 def test_an_answer_that_cannot_travel():
     with LocalExecutor(2) as executor, pytest.raises(RuntimeError, match="cannot send"):
-        list(executor.run(odd_tasks.cannot_travel, [(1,), (2,)]))
+        list(executor.run(odd_tasks.cannot_travel, enumerate([(1,), (2,)])))
 
 
 def test_no_workers():

@@ -190,7 +190,7 @@ def test_status_names_what_is_missing(corpus, tmp_path, capsys):
 
     printed = capsys.readouterr().out
     assert "missing parts of 6: 1,4-5" in printed
-    assert printed.startswith("lines ")
+    assert printed.startswith("encode ")
 
 
 def test_a_part_does_not_work_under_the_hands_of_a_local_run(corpus, tmp_path):

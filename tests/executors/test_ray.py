@@ -105,7 +105,7 @@ def test_our_error_is_all_that_is_said_when_a_worker_dies(cluster):
         for task in (refuse, die):
             try:
                 with RayExecutor(sys.argv[1], at_once=1) as cluster:
-                    list(cluster.run(task, [(1,)]))
+                    list(cluster.run(task, enumerate([(1,)])))
             except TokenmillError as error:
                 assert error.__cause__ is None
                 print(error.message, file=sys.stderr)

@@ -230,8 +230,8 @@ def _read_checkpoint(folder: Path, sound: dict[str, bytes]) -> None:
     import torch
 
     from tokenmill.train import checkpoint
-    from tokenmill.train.history.run_folder import latest
     from tokenmill.train.metrics import points
+    from tokenmill.train.run_folder import latest
 
     points(folder / "metrics.jsonl", "loss")
     newest = latest(folder)

@@ -39,7 +39,7 @@ def read_listing(folder: Path, sound: dict[str, bytes]) -> None:
     target = folder.parent / "downloaded" / "inside"
     shutil.rmtree(target.parent, ignore_errors=True)
     try:
-        download(target, REPO, shards=2, workers=1, retry=QUICK, progress=False)
+        download(REPO, target, shards=2, workers=1, retry=QUICK, progress=False)
     finally:
         found = files_of(target.parent) if target.parent.exists() else {}
         shards = {name: data for name, data in found.items() if "/.tokenmill/" not in name}
@@ -62,7 +62,7 @@ def _started_hub() -> FakeHub:
 def make_records(folder: Path) -> None:
     """A finished download, with what it keeps about itself."""
     _started_hub()
-    download(folder, REPO, shards=2, workers=1, retry=QUICK, progress=False)
+    download(REPO, folder, shards=2, workers=1, retry=QUICK, progress=False)
     for path in folder.glob("*.bin"):
         path.unlink()  # so that the records alone are damaged
 
@@ -71,7 +71,7 @@ def read_records(folder: Path, sound: dict[str, bytes]) -> None:
     """The same download again, by records that may be anything."""
     _started_hub().faults.clear()
     try:
-        download(folder, REPO, shards=2, workers=1, retry=QUICK, progress=False)
+        download(REPO, folder, shards=2, workers=1, retry=QUICK, progress=False)
         found = {name: data for name, data in files_of(folder).items() if name.endswith(".bin")}
         assert found == SHARDS, "the files are others"
     finally:

@@ -358,19 +358,3 @@ def test_no_flipped_byte_is_worse_than_a_typed_error(build, case):
             with contextlib.suppress(TokenmillError):
                 use(folder, case)
         path.write_bytes(data)
-
-
-@pytest.mark.parametrize("magic", [20240520, 20240801, 20240522])
-@pytest.mark.parametrize("width", [2, 4])
-@pytest.mark.parametrize(
-    "options", [{}, {"dtype": "uint16"}, {"format": "nanogpt", "dtype": "<u4"}]
-)
-def test_a_header_with_its_bytes_swapped_is_not_read_as_tokens(tmp_path, magic, width, options):
-    header = np.zeros(256, "<i4")
-    header[:3] = magic, 1, 1000
-    data = np.concatenate([header.view("<u2"), np.arange(1000, dtype="<u2")])
-    (tmp_path / "a.bin").write_bytes(data.view(f"<u{width}").byteswap().tobytes())
-
-    with pytest.raises(FormatError, match=r"bytes in reverse order") as caught:
-        tokenmill.open(tmp_path / "a.bin", **options)
-    assert "little-endian" in caught.value.hint

@@ -56,19 +56,16 @@ def test_a_pattern_without_a_match_is_repeated_in_the_error():
         choose(listing("a.bin"), patterns=["*.bim"], where="ann/x")
 
 
-def test_the_bars_add_up_when_a_file_starts_again():
-    one, two = HubFile("one.bin", 100, "git:1"), HubFile("two.bin", 50, "git:2")
+def test_the_meter_adds_up_when_a_file_starts_again():
     with Bars() as bars:
         bars.seconds_between = 0.0
-        transfers = Transfers(bars, [one, two])
-        transfers.start(one, 30)  # resumed
-        transfers.advance(one, 20)
-        transfers.start(one, 0)  # what had come was wrong
-        transfers.advance(one, 100)
-        transfers.end(one)
-        transfers.start(two, 0)
-        transfers.advance(two, 25)
-        total, current = bars._rich.tasks
+        transfers = Transfers(bars, [HubFile("one.bin", 100, "git:1"), HubFile("two", 50, "git:2")])
+        transfers.skip(30)  # resumed
+        transfers.advance(20)
+        transfers.skip(-50)  # what had come was wrong
+        transfers.advance(100)
+        transfers.end(HubFile("one.bin", 100, "git:1"))
+        transfers.advance(25)
+        (total,) = bars._rich.tasks
 
     assert (total.completed, total.total, total.description) == (125, 150, "1 of 2 files")
-    assert (current.completed, current.description) == (25, "two.bin")

@@ -9,8 +9,9 @@ import pytest
 from hub.conftest import QUICK, REPO, llmc_shard
 
 import tokenmill
+from tokenmill.compat import download_tokenized_data
 from tokenmill.errors import DownloadError
-from tokenmill.hub import download, download_tokenized_data
+from tokenmill.hub import download
 from tokenmill.look.inspect import inspect
 
 FIRST_THREE = [f"edu_fineweb_train_{n:06d}.bin" for n in (1, 2, 3)]
@@ -18,7 +19,7 @@ FIRST_THREE = [f"edu_fineweb_train_{n:06d}.bin" for n in (1, 2, 3)]
 
 def get(folder: Path, repo: str = REPO, **settings):
     settings = {"retry": QUICK, "progress": False} | settings
-    return download(folder, repo, **settings)
+    return download(repo, folder, **settings)
 
 
 def names(files) -> list[str]:
@@ -66,7 +67,7 @@ def test_the_fake_hub_is_a_hub_to_huggingface_hubs_own_client(hub, shards, tmp_p
 def test_the_call_of_the_seed_returns_its_folder(shards, tmp_path, monkeypatch):
     monkeypatch.setattr("tokenmill.hub.pull.DEFAULT_FOLDER", str(tmp_path))
 
-    data_dir = tokenmill.download_tokenized_data()
+    data_dir = download_tokenized_data()
 
     assert data_dir == f"{tmp_path}/fineweb-edu"
     assert sorted(visible(Path(data_dir))) == FIRST_THREE

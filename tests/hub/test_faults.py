@@ -226,15 +226,6 @@ def test_a_link_in_the_folder_is_not_followed(hub, tmp_path):
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-def test_a_shard_whose_header_is_wrong_is_refused_though_its_hash_is_right(hub, tmp_path):
-    hub.commit("ann/x", {"x_train_1.bin": llmc_shard(1, 4000, claims=4001)})
-
-    with pytest.raises(DownloadError, match=r"promises 4,001 tokens, 9,026 bytes, .* has 9,024"):
-        get(tmp_path / "d", "ann/x")
-
-    assert visible(tmp_path / "d") == {}
-
-
 def test_plain_http_to_another_machine_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://hub.example")
 
@@ -245,7 +236,7 @@ def test_plain_http_to_another_machine_is_refused(tmp_path, monkeypatch):
 def test_a_full_disk_is_said_before_the_first_byte(hub, shards, tmp_path):
     with small_disk(tmp_path / "disk", 20_480) as disk:
         with pytest.raises(
-            DownloadError, match=r"3 files of 27,072 bytes in all; .* has 1\d,\d{3} free"
+            DownloadError, match=r"3 files of 27,072 bytes in all; .* has 20,480 free"
         ):
             get(disk.path / "d")
 

@@ -22,23 +22,23 @@ def test_an_answer_that_is_not_the_hubs_is_an_error_of_ours(hub, tmp_path, what,
     hub.fault(what, "body", body=answer, times=9)
 
     with pytest.raises(DownloadError):
-        download(tmp_path / "d", REPO, retry=Retry(attempts=1), progress=False)
+        download(REPO, tmp_path / "d", retry=Retry(attempts=1), progress=False)
 
 
 def test_a_record_that_is_damaged_is_asked_for_again(hub, tmp_path):
     hub.commit(REPO, {"x_train_1.bin": llmc_shard(1)})
-    download(tmp_path / "d", REPO, shards=1, progress=False)
+    download(REPO, tmp_path / "d", shards=1, progress=False)
     records = tmp_path / "d" / ".tokenmill" / "hub"
-    for path in [*records.glob("*--*/*.json"), *records.glob("*--*/refs/*")]:
+    for path in records.glob("*--*/*.json"):
         path.write_bytes(path.read_bytes().replace(b'"sha256:', b'7, "').replace(b"a", b"\xff"))
 
-    again = download(tmp_path / "d", REPO, shards=1, progress=False)
+    again = download(REPO, tmp_path / "d", shards=1, progress=False)
 
     assert [file.path for file in again.kept] == ["x_train_1.bin"]
 
 
 def test_a_half_written_record_is_no_origin_and_is_removed_when_it_is_old(tmp_path):
-    leftover = tmp_path / ".tokenmill/hub/a--b/refs/.main.12-0123abcd.tmp"
+    leftover = tmp_path / ".tokenmill/hub/a--b/.main.json.12-0123abcd.tmp"
     leftover.parent.mkdir(parents=True)
     leftover.write_text("x")
     checked = CheckedFiles(tmp_path, "a/b")
@@ -60,4 +60,4 @@ def test_a_file_that_is_shorter_than_the_hub_lists_is_given_up(hub, tmp_path):
     hub.fault("api:tree", "body", body=json.dumps([entry]).encode(), times=9)
 
     with pytest.raises(DownloadError, match=r"x_train_1\.bin of .*tried 4 times"):
-        download(tmp_path / "d", REPO, retry=QUICK, progress=False)
+        download(REPO, tmp_path / "d", retry=QUICK, progress=False)

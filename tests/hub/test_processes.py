@@ -20,7 +20,7 @@ SHARD = FIRST_THREE[0]
 CHILD = """
 import sys
 from tokenmill.hub import Retry, download
-download(sys.argv[1], shards=1, progress=False, retry=Retry(first_wait=0.01))
+download(folder=sys.argv[1], shards=1, progress=False, retry=Retry(first_wait=0.01))
 """
 
 
@@ -77,7 +77,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
 from tokenmill.errors import DownloadError
 from tokenmill.hub import download
 try:
-    download(sys.argv[1], shards=1, progress=False)
+    download(folder=sys.argv[1], shards=1, progress=False)
 except DownloadError as error:
     sys.exit(str(error))
 """

@@ -89,7 +89,7 @@ def test_rows_of_documents_are_shown_without_padding(data, path, capsys, kind):
     batch = loader.batch(2)
 
     rows = list(show_step(loader, 2))
-    run(path, "--step", 2, "--rows", kind, "--batch_size", 3, "--block_size", 400, "--json")
+    run("batch", path, 2, "--rows", kind, "--batch_size", 3, "--block_size", 400, "--json")
 
     printed = json.loads(capsys.readouterr().out)
     for number, row in enumerate(rows):
@@ -236,7 +236,7 @@ def run(*args: object) -> int:
 
 
 def test_the_command_shows_a_document_with_its_place(path, capsys):
-    assert run(path, "--split", "val", "--doc", 2) == 0
+    assert run("document", path, 2, "--split", "val") == 0
 
     out = capsys.readouterr().out
     assert out.startswith("--- document 2: ")
@@ -245,26 +245,26 @@ def test_the_command_shows_a_document_with_its_place(path, capsys):
 
 
 def test_the_command_shows_the_split_that_open_opens(path, tmp_path, capsys):
-    assert run(path, "--find", "no text has this") == 1
+    assert run("text", path, "no text has this") == 1
     assert "not found in train" in capsys.readouterr().err
     shard = next((path / "val").glob("*.bin"))
     whole = np.fromfile(shard, "<u2")
     whole.tofile(tmp_path / "corpus.bin")
 
     # No split is named by the file: all of it, not the first nine tenths.
-    assert run(tmp_path / "corpus.bin", "--dtype", "uint16", "--tokens", f"0:{len(whole)}") == 0
+    assert run("tokens", tmp_path / "corpus.bin", f"0:{len(whole)}", "--dtype", "uint16") == 0
     assert f"tokens 0 to {len(whole):,}" in capsys.readouterr().out
 
 
 def test_plain_text_is_the_text(path, capsys):
-    assert run(path, "--doc", 2, "--plain", "--limit", 5000) == 0
+    assert run(path, 2, "--plain", "--limit", 5000) == 0
 
     assert capsys.readouterr().out == TEXTS["train"][2].decode() + "\n"
 
 
 def test_the_command_shows_the_batch_of_a_step(path, data, capsys):
-    args = ["--step", 3, "--rank", 1, "--world-size", 2, "--batch-size", 2, "--block-size", 32]
-    assert run(path, *args, "--seed", 9, "--json") == 0
+    args = ["--rank", 1, "--world-size", 2, "--batch-size", 2, "--block-size", 32]
+    assert run("batch", path, 3, *args, "--seed", 9, "--json") == 0
 
     rows = json.loads(capsys.readouterr().out)
     loader = BatchLoader(data, batch_size=2, block_size=32, seed=9, rank=1, world_size=2)
@@ -273,29 +273,29 @@ def test_the_command_shows_the_batch_of_a_step(path, data, capsys):
 
 
 def test_the_command_finds_text_and_exits_1_when_there_is_none(path, capsys):
-    assert run(path, "--find", "Page 7.33.") == 0
+    assert run("text", path, "Page 7.33.") == 0
     out = capsys.readouterr().out
     assert "document 33, token" in out
 
-    assert run(path, "--find", "no such words here") == 1
+    assert run("text", path, "no such words here") == 1
     assert capsys.readouterr().err == "not found in train\n"
 
 
 @pytest.mark.parametrize("text", ["12", "a:b", "5:3:1"])
 def test_a_range_that_is_none_is_misuse(path, capsys, text):
-    assert run(path, "--tokens", text) == 2
+    assert run("tokens", path, text) == 2
 
 
-def test_two_questions_at_once_are_misuse(path, capsys):
-    assert run(path, "--doc", 1, "--tokens", "0:5") == 2
-    assert "use just one of" in capsys.readouterr().err
+def test_a_mistyped_subcommand_is_misuse(path, capsys):
+    assert run("tokns", path, "0:5") == 2
+    assert "Subcommands" not in capsys.readouterr().out
 
 
 def test_raw_data_without_a_tokenizer_is_shown_as_ids(tmp_path, capsys):
     file = tmp_path / "train.bin"
     file.write_bytes(joined(build.encoded(TEXTS["val"])).astype("<u2").tobytes())
 
-    assert run(file, "--dtype", "uint16", "--tokens", "0:3") == 0
+    assert run("tokens", file, "0:3", "--dtype", "uint16") == 0
     assert capsys.readouterr().out.count("<") == 3
     with pytest.raises(FormatError, match="where documents end"):
         show_document(tokenmill.open(file, dtype="uint16"), 0)

@@ -8,8 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from order.plain_order import keys_of, plain_shuffle
 
+from tokenmill import kernel
 from tokenmill.order import permutation
 from tokenmill.order.permutation import shuffle, unshuffle
+
+
+@pytest.fixture(autouse=True, params=["kernel", "twin"])
+def way(request, monkeypatch):
+    """Every test of this file, in C and in NumPy."""
+    if request.param == "twin":
+        monkeypatch.setattr(kernel, "compiled", None)
+
 
 AWKWARD = [1, 2, 3, 5, *(2**k + d for k in (2, 8, 12, 16) for d in (-1, 0, 1)), 9973, 65521]
 
@@ -72,19 +81,29 @@ def test_any_position_of_any_size_goes_where_the_plain_version_sends_it_and_back
     assert unshuffle(window, n, seed=seed, epoch=epoch).tolist() == position.tolist()
 
 
-def test_tables_and_computed_rounds_meet_without_a_seam():
-    """Up to 2^32 numbers rounds are looked up, above they are computed: the same network."""
-    numbers = np.random.default_rng(0).integers(0, 2**32, 5000)
-    keys = permutation.round_keys(1, 2)
-    looked_up = permutation.permute(numbers, 2**32, keys)
+@pytest.mark.parametrize("inverse", [False, True])
+def test_each_number_may_have_its_own_permutation(inverse):
+    rng = np.random.default_rng(0)
+    sizes = np.array([1, 2, 3, 4, 5, 17, 4096, 4097, 2**32 + 1, 2**53 + 1, 2**62])
+    keys = rng.integers(0, 2**64, (len(sizes), permutation.NUM_ROUNDS), np.uint64)
+    which = rng.integers(0, len(sizes), 3000)
+    numbers = rng.integers(0, sizes[which])
 
-    expected = [plain_shuffle(int(x), 2**32, keys_of(1, 2)) for x in numbers[:200]]
+    found = permutation.permute_each(numbers, which, sizes, keys, inverse=inverse)
 
-    assert looked_up[:200].tolist() == expected
-    for inverse in (False, True):
-        there = permutation.permute(numbers, 2**32 + 1, keys, inverse=inverse)
-        back = permutation.permute(there, 2**32 + 1, keys, inverse=not inverse)
-        assert np.array_equal(back, numbers)
+    for group, size in enumerate(sizes.tolist()):
+        of_group = which == group
+        expected = permutation.permute(numbers[of_group], size, keys[group], inverse=inverse)
+        assert np.array_equal(found[of_group], expected)
+    assert np.array_equal(
+        permutation.permute_each(found, which, sizes, keys, inverse=not inverse), numbers
+    )
+
+
+@pytest.mark.parametrize("number", [-1, 8, 2**40])
+def test_a_number_outside_of_the_range_is_refused(number):
+    with pytest.raises(ValueError, match="not in the range of its permutation"):
+        shuffle(np.array([0, number]), 8, seed=0, epoch=0)
 
 
 def test_positions_may_come_in_any_number_shape_and_order():

@@ -17,9 +17,8 @@ from tokenmill import BatchLoader, from_array
 from tokenmill.edits import Add, Skip
 from tokenmill.pages.report import report
 from tokenmill.train.curve import draw
-from tokenmill.train.history.edits_file import entries_of
-from tokenmill.train.history.trained_part import trained_part
 from tokenmill.train.run_page import make_run_page
+from tokenmill.train.trained_part import trained_part
 
 BROWSER, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 FLAGS = [
@@ -178,8 +177,7 @@ def edited_run():
     loader.edit(Skip(steps=(40, 60)))
     loader.edit(Add("code", code, weights={"data": 3, "code": 1}), at=200, note=SCRIPT.decode())
     loader.load_state_dict({**loader.state_dict(), "samples": 3200}, sources={"code": code})
-    entries = entries_of(loader.edits, [], step=400, batch_size=8)
-    return trained_part(loader, loader.usage(), entries)
+    return trained_part(loader, loader.usage())
 
 
 def test_the_page_of_a_run_can_be_read_on_a_phone(browser, tmp_path):

@@ -201,7 +201,7 @@ def test_without_a_tokenizer_ids_are_shown(tmp_path):
 def test_the_command_writes_the_file_whole(folder, page, tmp_path):
     out = tmp_path / "page.html"
 
-    done = CliRunner().invoke(tokenmill, ["report", str(folder), "-o", str(out)])
+    done = CliRunner().invoke(tokenmill, ["view", str(folder), "--save", str(out)])
 
     assert done.exit_code == 0, done.output
     assert out.read_text() == page

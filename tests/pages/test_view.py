@@ -163,8 +163,8 @@ def test_rows_of_documents_are_shown_with_their_documents_and_without_padding(cl
     for row, page in enumerate(pages):
         assert page.articles == [batch.tokens[row][batch.segments[row] >= 0].tolist()]
         edges = [a["href"] for a in page.named("a") if a.get("class") == "edge"]
-        pieces = batch.pieces.between(row, row + 1)
-        assert edges == [f"document?at={start}" for start in pieces.starts.tolist()]
+        pieces = batch.spans.between(row, row + 1)
+        assert edges == [f"document?at={start}" for start in pieces.start.tolist()]
         assert ("of padding" in page.text) == bool((batch.segments[row] < 0).any())
     wrong = client.ask(f"/batch?rows={kind}&order=blocks")
     assert wrong[0] == 400

@@ -996,12 +996,12 @@ for rows in ROWS:
         )
 
 
-def as_torch_loader(read, shelf, *, kind, **settings) -> Parts:
-    """Two epochs of the loaders for trainers, on two ranks."""
-    import tokenmill.torch
+def as_torch_loader(read, shelf, **settings) -> Parts:
+    """Two epochs of the loader for trainers, on two ranks."""
+    from tokenmill.torch import TokenDataLoader
 
     for rank in range(2):
-        loader = getattr(tokenmill.torch, kind)(
+        loader = TokenDataLoader(
             read(shelf), batch_size=4, block_size=64, rank=rank, world_size=2, epochs=1, **settings
         )
         for _ in range(2):
@@ -1010,15 +1010,10 @@ def as_torch_loader(read, shelf, *, kind, **settings) -> Parts:
                     yield np.asarray(tensor)
 
 
-for kind in ("StatefulTokenLoader", "WindowsIterable"):
-    for rows in ROWS:
-        add_case(
-            BATCHES, f"{kind}: {rows}", partial(as_torch_loader, in_memory, kind=kind, rows=rows)
-        )
-    for items in ("dict", "hugging_face"):
-        add_case(
-            BATCHES, f"{kind}: {items}", partial(as_torch_loader, in_memory, kind=kind, items=items)
-        )
+for rows in ROWS:
+    add_case(BATCHES, f"TokenDataLoader: {rows}", partial(as_torch_loader, in_memory, rows=rows))
+for items in ("dict", "hugging_face"):
+    add_case(BATCHES, f"TokenDataLoader: {items}", partial(as_torch_loader, in_memory, items=items))
 for items in ("pair", "dict", "hugging_face", "window"):
     add_case(BATCHES, f"WindowsDataset: {items}", partial(as_torch_dataset, in_memory, items=items))
 

@@ -22,14 +22,14 @@ MAY_IMPORT = {
     "edits": {"order", "batches", "dataset", "reading"},
     "batches": {"order", "edits", "augment", "dataset", "reading"},
     "augment": {"order", "batches", "dataset"},
-    "torch": {"compat", "batches", "edits", "dataset", "tokens", "reading"},
-    "compat": {"torch", "batches", "dataset", "tokens", "reading"},
-    "train": {"torch", "edits", "augment", "batches", "dataset", "tokens"},
+    "torch": {"batches", "edits"},
+    "compat": {"torch", "dataset", "tokens", "hub"},
+    "train": {"torch", "compat", "edits", "augment", "batches", "dataset", "tokens"},
     "executors": set(),
     # A dataset may be the input of a preparation: from_tokens/.
     "preparation": {"stores", "text", "tokens", "shards", "executors", "formats", "dataset"},
     "conversion": {"reading", "shards", "formats", "dataset", "tokens"},
-    "hub": {"shards", "formats", "dataset"},
+    "hub": {"shards", "dataset"},
     "look": {
         "text",
         "tokens",
@@ -46,7 +46,7 @@ MAY_IMPORT = {
 # Imported inside functions, after somebody named an address. In these modules at the top, for
 # they are imported like that themselves.
 STORES = "stores"
-FOR_ADDRESSES = {"remote_target.py", "upload_shards.py", "claim.py"}
+FOR_ADDRESSES = {"remote.py", "remote_target.py", "upload_shards.py", "claim.py"}
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
 
 

@@ -138,7 +138,7 @@ def test_a_wrong_block_is_noticed(dataset, moto_port, endpoint, impatient, tmp_p
     count = itertools.count()
 
     def faults(request):
-        return fault if block_of(request) is not None and next(count) % 3 == 0 else None
+        return fault if block_of(request) is not None and next(count) % 4 == 0 else None
 
     with Proxy(moto_port, faults) as proxy:
         endpoint(proxy.address)

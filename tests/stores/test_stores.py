@@ -290,7 +290,7 @@ def test_faults_in_each_store_give_right_tokens(
 def test_commands_that_look_at_a_dataset_look_at_one_in_a_store(
     on_disk, bucket, tmp_path, monkeypatch, compress
 ):
-    """verify by sizes and byte by byte, doctor, report, show: what they find on the disk."""
+    """verify by sizes and byte by byte, report, show: what they find on the disk."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = on_disk
     if compress:

@@ -37,7 +37,7 @@ def test_a_folder_gives_its_known_files_to_the_bottom_in_byte_order(tmp_path):
     )
     fill(tmp_path, {"photo.jpg": b"4", ".hidden.txt": b"5", ".git/x.txt": b"6"})
 
-    sources, passed_over = search(str(tmp_path))
+    sources, passed_over = search([str(tmp_path)])
 
     assert [s.name for s in sources] == [
         "Z.jsonl",
@@ -125,8 +125,8 @@ def test_content_says_what_a_file_is_then_its_name(tmp_path, name, data, kind, c
     [
         ("a.txt.gz", b"plain", "is named .gz, but its first bytes are not those of gzip"),
         ("a.txt.zst", b"", "is named .zst, but it is empty"),
-        ("a.parquet", b"PAR1 cut", "is named .parquet, but is cut short or no parquet"),
-        ("a.parquet.gz", gzip.compress(b"text", mtime=0), "with gzip. is cut short or no parquet"),
+        ("a.parquet", b"PAR1 cut", "is named .parquet, but is cut short or not parquet"),
+        ("a.parquet.gz", gzip.compress(b"text", mtime=0), "with gzip. is cut short or not parquet"),
         ("a.json", b'[\n{"text": "a"}]', "is not JSON lines"),
     ],
 )

@@ -13,7 +13,7 @@ from tokens.texts import TEXTS
 
 from tokenmill.errors import BadInputError, FormatError
 from tokenmill.tokens.encoders.same_ids import first_difference, probes
-from tokenmill.tokens.load_tokenizer import from_state, load
+from tokenmill.tokens.load_tokenizer import load
 
 CORPUS = [text.decode() for text in probes()[:13]] * 20
 PREPEND = {"type": "Prepend", "prepend": "\u2581"}
@@ -170,17 +170,6 @@ def test_other_models_are_left_to_sentencepiece(tmp_path, options):
     assert tokenizer.backend == "sentencepiece"
     for text in (CORPUS[0], "\u1e9b\u0323", "\n", "<mill>"):
         assert tokenizer.encode(text).tolist() == package.encode(text)
-
-
-def test_states_without_a_backend_are_encoded_by_sentencepiece_as_before(tmp_path, plain):
-    (tmp_path / "a.model").write_bytes(plain)
-    tokenizer = load(str(tmp_path / "a.model"))
-    old = {key: value for key, value in tokenizer.state().items() if key != "backend"}
-
-    assert (tokenizer.backend, from_state(old).backend) == ("gigatoken", "sentencepiece")
-    assert from_state(old).fingerprint == tokenizer.fingerprint
-    with pytest.raises(FormatError, match="'magic', which is not known"):
-        from_state({**old, "backend": "magic"})
 
 
 def test_a_text_that_is_not_utf8_is_refused_before_gigatoken_sees_it(tmp_path, plain):

@@ -6,7 +6,7 @@ import pytest
 
 from tokenmill.errors import FormatError
 from tokenmill.tokens import tiktoken_file
-from tokenmill.tokens.load_tokenizer import from_state, load
+from tokenmill.tokens.load_tokenizer import ENCODINGS, from_state, load
 
 URL = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"
 
@@ -131,3 +131,8 @@ def test_the_published_table_agrees_with_tiktoken():
 def test_a_state_that_is_not_whole_is_refused(state):
     with pytest.raises(FormatError):
         from_state(state)
+
+
+def test_the_names_are_those_of_the_published_encodings():
+    """They are written down apart, so that a name is known before its family is imported."""
+    assert tuple(tiktoken_file.ENCODINGS) == ENCODINGS

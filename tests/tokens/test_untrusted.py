@@ -80,12 +80,6 @@ def test_special_tokens_are_compared_with_those_of_the_file(states, change):
         from_state(changed_json(states[1], change))
 
 
-def test_an_older_state_names_no_special_tokens_and_opens(states):
-    old = {key: value for key, value in states[1].items() if key != "special_ids"}
-
-    assert from_state(old).state() == states[1]
-
-
 @pytest.mark.parametrize("number", [-1, 301, 2**31 - 1])
 def test_an_end_of_text_that_no_token_has_is_refused(states, number):
     with pytest.raises(FormatError, match=r"end-of-text id .* is not in the vocabulary"):

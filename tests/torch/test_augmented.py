@@ -6,11 +6,11 @@ import torch
 from special_tokens import write_tokenizer
 
 import tokenmill
-from tokenmill import BatchLoader
+from tokenmill import BatchLoader, compat
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 from tokenmill.compat import create_dataloaders
 from tokenmill.dataset import from_array
-from tokenmill.torch import StatefulTokenLoader, TorchLoader, WindowsDataset, WindowsIterable
+from tokenmill.torch import TokenDataLoader, TorchLoader, WindowsDataset
 
 END, VOCAB = 90, 97
 FIM = FillInTheMiddle(0.5, 0.5, prefix_id=92, middle_id=93, suffix_id=94)
@@ -37,8 +37,7 @@ def test_every_loader_gives_the_rows_of_the_batch_loader(data, name):
     items = WindowsDataset(data, **options).__getitems__(range(4))
     pairs = [
         tuple(next(TorchLoader(data, batch_size=4, **options))),
-        next(iter(WindowsIterable(data, batch_size=4, **options))),
-        next(iter(StatefulTokenLoader(data, batch_size=4, **options))),
+        next(iter(TokenDataLoader(data, batch_size=4, **options))),
         tuple(map(torch.stack, zip(*items, strict=True))),
     ]
 
@@ -63,9 +62,7 @@ def test_labels_for_models_of_transformers(data):
 
 @pytest.mark.parametrize("name", ["replace", "mask", "drop"])
 def test_one_tensor_of_a_row_does_not_hold_its_labels(data, name):
-    loader = StatefulTokenLoader(
-        data, batch_size=4, block_size=30, items="window", augment=LISTS[name]
-    )
+    loader = TokenDataLoader(data, batch_size=4, block_size=30, items="window", augment=LISTS[name])
 
     with pytest.raises(ValueError, match="cannot hold the labels"):
         next(iter(loader))
@@ -94,10 +91,8 @@ def test_validation_is_never_augmented(files):
 
 
 def test_the_data_module_passes_it_on(files):
-    lightning = pytest.importorskip("tokenmill.torch.lightning")
-    module = lightning.LocalDataModule(
-        *files, batch_size=4, max_length=30, augment=[DropTokens(0.3)]
-    )
+    pytest.importorskip("lightning.pytorch")
+    module = compat.LocalDataModule(*files, batch_size=4, max_length=30, augment=[DropTokens(0.3)])
 
     assert (next(iter(module.train_dataloader()))["labels"] == -100).any()
     assert not (next(iter(module.val_dataloader()))["labels"] == -100).any()

@@ -8,8 +8,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, SequentialSampler
 from torch_data import numbered, with_documents
 
-from tokenmill.errors import OrderMismatchError
-from tokenmill.torch import StatefulTokenLoader, TorchLoader, WindowsDataset, WindowsIterable
+from tokenmill.torch import TokenDataLoader, TorchLoader, WindowsDataset
 
 SHAPE = {"batch_size": 4, "block_size": 16, "seed": 5}
 PER_EPOCH = 15  # 62 windows of 16 in 1,000 tokens: 15 batches of 4, and 2 windows left out
@@ -37,7 +36,7 @@ def two_epochs():
     ],
 )
 def test_any_workers_give_the_order_without_them(two_epochs, num_workers, workers):
-    loader = StatefulTokenLoader(numbered(), num_workers=num_workers, workers=workers, **SHAPE)
+    loader = TokenDataLoader(numbered(), num_workers=num_workers, workers=workers, **SHAPE)
 
     assert len(loader) == PER_EPOCH
     assert first_column(loader) + first_column(loader) == two_epochs
@@ -48,12 +47,12 @@ def test_any_workers_give_the_order_without_them(two_epochs, num_workers, worker
 def test_the_state_is_the_trainers_whatever_workers_made_ahead(
     two_epochs, stop_after, before, after
 ):
-    first = StatefulTokenLoader(numbered(), num_workers=before, **SHAPE)
+    first = TokenDataLoader(numbered(), num_workers=before, **SHAPE)
     passes = itertools.chain(iter(first), (b for _ in "2" for b in first))
     taken = first_column(itertools.islice(passes, stop_after))
     state = pickle.loads(pickle.dumps(first.state_dict()))
 
-    second = StatefulTokenLoader(numbered(), num_workers=after, **SHAPE)
+    second = TokenDataLoader(numbered(), num_workers=after, **SHAPE)
     second.load_state_dict(state)
     rest = first_column(second)
     while len(taken) + len(rest) < 2 * PER_EPOCH:
@@ -66,7 +65,7 @@ def test_saving_twice_after_a_resume_moves_on(two_epochs):
     """The standard failure of others: the state freezes after the first resume."""
     seen, state = [], None
     for _ in range(10):
-        loader = StatefulTokenLoader(numbered(), **SHAPE)
+        loader = TokenDataLoader(numbered(), **SHAPE)
         if state is not None:
             loader.load_state_dict(state)
         seen += first_column(itertools.islice(loader, 3))
@@ -76,7 +75,7 @@ def test_saving_twice_after_a_resume_moves_on(two_epochs):
 
 
 def test_making_an_iterator_does_not_draw_from_the_global_generator():
-    loader = StatefulTokenLoader(numbered(), num_workers=1, **SHAPE)
+    loader = TokenDataLoader(numbered(), num_workers=1, **SHAPE)
     torch.manual_seed(1)
     before = torch.get_rng_state()
 
@@ -86,7 +85,7 @@ def test_making_an_iterator_does_not_draw_from_the_global_generator():
 
 
 def test_validation_begins_at_its_first_batch_every_time():
-    loader = StatefulTokenLoader(numbered(), order="sequential", from_start=True, **SHAPE)
+    loader = TokenDataLoader(numbered(), order="sequential", from_start=True, **SHAPE)
 
     first = first_column(itertools.islice(loader, 2))
 
@@ -95,7 +94,7 @@ def test_validation_begins_at_its_first_batch_every_time():
 
 
 def test_documents_come_through_workers():
-    loader = StatefulTokenLoader(
+    loader = TokenDataLoader(
         with_documents(), num_workers=1, items="batch", documents=True, **SHAPE
     )
 
@@ -104,24 +103,28 @@ def test_documents_come_through_workers():
     assert torch.equal(batch.loss_mask, batch.inputs != 0)
 
 
-@pytest.mark.parametrize("num_workers", [0, 1, 3])
-def test_the_iterable_gives_the_same_order_with_any_workers(two_epochs, num_workers):
-    batches = DataLoader(
-        WindowsIterable(numbered(), epochs=1, **SHAPE), batch_size=None, num_workers=num_workers
-    )
-    assert first_column(batches) == two_epochs[:PER_EPOCH]
+@pytest.mark.parametrize("workers", [{}, {"persistent_workers": True}])
+def test_a_pass_that_is_left_early_goes_on_where_the_trainer_was(two_epochs, workers):
+    """Also with workers that live on: what they have made ahead of the trainer is made again."""
+    loader = TokenDataLoader(numbered(), num_workers=2, workers=workers, **SHAPE)
 
-    batches.dataset.set_epoch(1)
-    assert first_column(batches) == two_epochs[PER_EPOCH:]
+    seen = []
+    for stop_after in (1, 2, 7, 1, PER_EPOCH, PER_EPOCH):
+        seen += first_column(itertools.islice(loader, stop_after))
+
+    assert seen == two_epochs
 
 
-def test_the_iterable_takes_its_ranks_share():
-    sets = [WindowsIterable(numbered(), rank=r, world_size=2, **SHAPE) for r in range(2)]
+def test_set_epoch_begins_a_pass_and_leaves_the_present_one_alone(two_epochs):
+    loader = TokenDataLoader(numbered(), **SHAPE)
+    next(iter(loader))
 
-    firsts = [next(iter(s))[0][:, 0].tolist() for s in sets]
-
-    whole = next(TorchLoader(numbered(), rank=0, world_size=1, **{**SHAPE, "batch_size": 8}))
-    assert firsts[0] + firsts[1] == whole.inputs[:, 0].tolist()
+    loader.set_epoch(0)
+    assert first_column(loader) == two_epochs[1:PER_EPOCH]
+    loader.set_epoch(0)
+    assert first_column(loader) == two_epochs[:PER_EPOCH]
+    loader.set_epoch(1)
+    assert first_column(loader) == two_epochs[PER_EPOCH:]
 
 
 def test_the_map_style_items_are_the_order_by_number(two_epochs):
@@ -185,23 +188,6 @@ def test_the_windows_of_a_batch_of_the_map_style_are_gathered_at_once():
     assert len({row.untyped_storage().data_ptr() for row in one_by_one}) == 256
 
 
-def test_torchdata_resumes_the_iterable_in_mid_epoch(two_epochs):
-    torchdata = pytest.importorskip("torchdata.stateful_dataloader")
-
-    def loader(num_workers):
-        return torchdata.StatefulDataLoader(
-            WindowsIterable(numbered(), epochs=1, **SHAPE), batch_size=None, num_workers=num_workers
-        )
-
-    for num_workers in (0, 2):
-        first = loader(num_workers)
-        taken = first_column(itertools.islice(first, 5))
-        second = loader(num_workers)
-        second.load_state_dict(first.state_dict())
-
-        assert taken + first_column(second) == two_epochs[:PER_EPOCH]
-
-
 def test_torchdata_resumes_the_map_style(two_epochs):
     torchdata = pytest.importorskip("torchdata.stateful_dataloader")
     windows = WindowsDataset(numbered(), block_size=16, seed=5)
@@ -211,14 +197,6 @@ def test_torchdata_resumes_the_map_style(two_epochs):
     second.load_state_dict(first.state_dict())
 
     assert taken + first_column(second) == two_epochs[:PER_EPOCH]
-
-
-def test_a_workers_state_is_refused_by_another_worker():
-    iterable = WindowsIterable(numbered(), **SHAPE)
-    iterable.load_state_dict({**iterable.state_dict(), "worker": 1, "num_workers": 3})
-
-    with pytest.raises(OrderMismatchError, match=r"(?s)worker 1 of 3.*StatefulTokenLoader"):
-        next(iter(iterable))
 
 
 @pytest.mark.parametrize("items", ["pair", "dict", "hugging_face", "window"])

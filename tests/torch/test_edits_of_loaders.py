@@ -9,7 +9,7 @@ from batches.numbered import numbered
 
 from tokenmill import BatchLoader
 from tokenmill.edits import Cap, Skip
-from tokenmill.torch import StatefulTokenLoader, TorchLoader, WindowsIterable
+from tokenmill.torch import TokenDataLoader, TorchLoader
 
 DATA = numbered(60 * 4 + 1)
 OPTIONS = {"batch_size": 4, "block_size": 4}
@@ -40,7 +40,7 @@ def test_a_torch_loader_resumes_with_edits_and_makes_them(edited):
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_workers_serve_what_the_edits_of_the_state_say(edited, num_workers):
     state, expected = edited
-    loader = StatefulTokenLoader(DATA, epochs=None, num_workers=num_workers, **OPTIONS)
+    loader = TokenDataLoader(DATA, epochs=None, num_workers=num_workers, **OPTIONS)
     loader.load_state_dict(state)
     batches = iter(loader)
     served = [next(batches)[0].numpy() for _ in range(6)]
@@ -51,7 +51,7 @@ def test_workers_serve_what_the_edits_of_the_state_say(edited, num_workers):
 
 def test_passes_follow_the_edits(edited):
     state, expected = edited
-    loader = StatefulTokenLoader(DATA, **OPTIONS)
+    loader = TokenDataLoader(DATA, **OPTIONS)
     loader.load_state_dict(state)
     first = [item[0].numpy() for item in loader]
 
@@ -62,19 +62,10 @@ def test_passes_follow_the_edits(edited):
     assert len(torch.unique(second[:, 0])) == 60
 
 
-def test_an_iterable_resumes_with_edits(edited):
-    state, expected = edited
-    iterable = WindowsIterable(DATA, epochs=None, **OPTIONS)
-    iterable.load_state_dict(state)
-    batches = iter(iterable)
-
-    assert np.array_equal([next(batches)[0].numpy() for _ in range(6)], expected)
-
-
 def test_an_order_that_ends_gives_empty_passes_after_it():
     loader = BatchLoader(DATA, **OPTIONS)
     loader.edit(Cap({"data": 1}))
-    stateful = StatefulTokenLoader(DATA, epochs=None, **OPTIONS)
+    stateful = TokenDataLoader(DATA, epochs=None, **OPTIONS)
     stateful.load_state_dict(loader.state_dict())
 
     assert len(list(stateful)) == 15

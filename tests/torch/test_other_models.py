@@ -10,14 +10,7 @@ from torch_data import numbered, with_documents
 
 from tokenmill.batches.mixture import Mixture
 from tokenmill.compat import GPTDataLoader
-from tokenmill.errors import MismatchError
-from tokenmill.torch import (
-    StatefulTokenLoader,
-    TokenDataLoader,
-    TorchLoader,
-    WindowsDataset,
-    WindowsIterable,
-)
+from tokenmill.torch import TokenDataLoader, TorchLoader, WindowsDataset
 
 SHAPE = {"batch_size": 4, "block_size": 16, "seed": 5}
 
@@ -50,15 +43,10 @@ LOADERS = {
     "TorchLoader": lambda: TorchLoader(numbered(), **SHAPE),
     "TorchLoader, documents": lambda: TorchLoader(with_documents(), documents=True, **SHAPE),
     "TorchLoader, mixture": lambda: TorchLoader(mixture(), **SHAPE),
-    "StatefulTokenLoader": lambda: StatefulTokenLoader(numbered(), **SHAPE),
-    "StatefulTokenLoader, worker": lambda: StatefulTokenLoader(numbered(), num_workers=1, **SHAPE),
-    "StatefulTokenLoader, batch": lambda: StatefulTokenLoader(numbered(), items="batch", **SHAPE),
-    "WindowsIterable": lambda: WindowsIterable(numbered(), **SHAPE),
-    "WindowsIterable, DataLoader": lambda: DataLoader(
-        WindowsIterable(numbered(), **SHAPE), batch_size=None
-    ),
-    "WindowsDataset": lambda: DataLoader(WindowsDataset(numbered(), block_size=16), batch_size=4),
     "TokenDataLoader": lambda: TokenDataLoader(numbered(), **SHAPE),
+    "TokenDataLoader, worker": lambda: TokenDataLoader(numbered(), num_workers=1, **SHAPE),
+    "TokenDataLoader, batch": lambda: TokenDataLoader(numbered(), items="batch", **SHAPE),
+    "WindowsDataset": lambda: DataLoader(WindowsDataset(numbered(), block_size=16), batch_size=4),
     "GPTDataLoader": from_text_in_memory,
 }
 
@@ -75,20 +63,18 @@ def test_a_model_that_views_its_targets_trains(name):
     assert torch.equal(inputs[:, 1:], targets[:, :-1])
 
 
-@pytest.mark.parametrize("loader", [StatefulTokenLoader, WindowsIterable])
 @pytest.mark.parametrize("dtype", [None, "int32"])
-def test_named_items_are_contiguous_too_and_of_the_dtype_asked_for(loader, dtype):
+def test_named_items_are_contiguous_too_and_of_the_dtype_asked_for(dtype):
     options = {} if dtype is None else {"dtype": dtype}
 
-    named = next(iter(loader(numbered(), items="dict", **SHAPE, **options)))
+    named = next(iter(TokenDataLoader(numbered(), items="dict", **SHAPE, **options)))
 
     assert all(tensor.is_contiguous() for tensor in named.values())
     assert {tensor.dtype for tensor in named.values()} == {getattr(torch, dtype or "int64")}
 
 
-@pytest.mark.parametrize("loader", [StatefulTokenLoader, TokenDataLoader, WindowsIterable])
-def test_a_window_is_one_tensor_of_inputs_and_the_last_target(loader):
-    window = next(iter(loader(numbered(), items="window", **SHAPE)))
+def test_a_window_is_one_tensor_of_inputs_and_the_last_target():
+    window = next(iter(TokenDataLoader(numbered(), items="window", **SHAPE)))
     inputs, targets = next(TorchLoader(numbered(), **SHAPE))
 
     assert window.shape == (4, 17)
@@ -149,28 +135,18 @@ def test_no_framework_puts_a_sampler_of_its_own_into_it():
     assert len(loaders[0]) == 7
 
 
-def test_its_position_is_that_of_the_loader_inside():
-    loader, plain = (kind(numbered(), **SHAPE) for kind in (TokenDataLoader, StatefulTokenLoader))
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    taken = [x for x, _ in itertools.islice(loader, 3)], list(itertools.islice(plain, 3))
+def test_what_fabric_wraps_has_the_position_too():
+    fabric = pytest.importorskip("lightning.fabric").Fabric(accelerator="cpu", devices=1)
+    loader = TokenDataLoader(numbered(), **SHAPE)
+    wrapped = fabric.setup_dataloaders(loader)
 
-    assert len(taken[0]) == 3
-    assert loader.state_dict() == plain.state_dict()
-    assert torch.equal(torch.get_rng_state(), before)
-    loader.set_epoch(1)
-    plain.set_epoch(1)
-    assert torch.equal(next(iter(loader))[0], next(iter(plain))[0])
+    taken = list(itertools.islice(wrapped, 3))
+
+    assert len(taken) == 3
+    assert wrapped.state_dict() == loader.state_dict()
+    assert loader.state_dict()["samples"] == 3 * 4
+
+
+def test_an_endless_loader_has_no_length():
     with pytest.raises(TypeError, match="endless"):
         len(TokenDataLoader(numbered(), epochs=None, **SHAPE))
-
-
-def test_accelerate_which_would_share_out_once_more_is_refused():
-    accelerate = pytest.importorskip("accelerate.data_loader")
-    loader = TokenDataLoader(numbered(), rank=0, world_size=2, **SHAPE)
-    shared = accelerate.prepare_data_loader(
-        loader, num_processes=1, process_index=0, put_on_device=True, dispatch_batches=True
-    )
-
-    with pytest.raises(MismatchError, match="Accelerate"):
-        next(iter(shared))

@@ -11,14 +11,7 @@ from torch.utils.data import DataLoader
 from tokenmill import BatchLoader, Mixture, from_array
 from tokenmill.batches import BatchForm
 from tokenmill.compat import create_dataloaders
-from tokenmill.torch import (
-    StatefulTokenLoader,
-    TokenDataLoader,
-    TorchLoader,
-    WindowsDataset,
-    WindowsIterable,
-    loss_per_source,
-)
+from tokenmill.torch import TokenDataLoader, TorchLoader, WindowsDataset, loss_per_source
 
 SHAPE = {"block_size": 16, "seed": 5, "rows": "packed", "begin_token": 9000}
 
@@ -60,12 +53,12 @@ def test_the_torch_loader_unpacks_into_inputs_and_labels(rows):
 def test_workers_stopped_anywhere_and_resumed_on_another_number_give_the_same_rows(
     rows, num_workers
 ):
-    first = StatefulTokenLoader(
+    first = TokenDataLoader(
         documents(), batch_size=4, num_workers=num_workers, epochs=None, **SHAPE
     )
     taken = as_rows(itertools.islice(first, 3 + num_workers))
     state = pickle.loads(pickle.dumps(first.state_dict()))
-    second = StatefulTokenLoader(
+    second = TokenDataLoader(
         documents(), batch_size=3, num_workers=(num_workers + 1) % 3, epochs=None, **SHAPE
     )
     second.load_state_dict(state)
@@ -76,7 +69,7 @@ def test_workers_stopped_anywhere_and_resumed_on_another_number_give_the_same_ro
 
 
 def test_workers_that_are_spawned_read_the_same_rows(rows):
-    loader = StatefulTokenLoader(
+    loader = TokenDataLoader(
         documents(),
         batch_size=4,
         num_workers=1,
@@ -95,10 +88,8 @@ def test_datasets_and_the_data_loader_give_the_same_rows(rows):
     mapped.set_epoch(1)
     assert as_rows(DataLoader(mapped, batch_size=5))[:10] == rows[per_epoch : per_epoch + 10]
 
-    whole = WindowsIterable(documents(), batch_size=4, **SHAPE)
+    whole = TokenDataLoader(documents(), batch_size=4, **SHAPE)
     assert as_rows(itertools.islice(whole, 3)) == rows[:12]
-    fabric = TokenDataLoader(documents(), batch_size=4, **SHAPE)
-    assert as_rows(itertools.islice(fabric, 3)) == rows[:12]
 
 
 def test_every_form_of_items_leaves_padding_out_of_the_loss(rows):

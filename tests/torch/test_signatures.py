@@ -11,13 +11,7 @@ from torch_data import numbered
 
 from tokenmill import BatchLoader
 from tokenmill.compat import LocalTokenizedDatasetFixed, TokenizedDataset, create_dataloaders
-from tokenmill.torch import (
-    StatefulTokenLoader,
-    TokenDataLoader,
-    TorchLoader,
-    WindowsDataset,
-    WindowsIterable,
-)
+from tokenmill.torch import TokenDataLoader, TorchLoader, WindowsDataset
 
 CORE = inspect.signature(BatchLoader).parameters
 OPEN = {"format", "dtype", "backend", "tokenizer", "end_of_text_id", "cache_dir", "verify"}
@@ -45,16 +39,10 @@ def test_the_keywords_for_type_checkers_are_those_of_the_core():
     [
         (TorchLoader, {"device", "mesh", "vocab_size"}, set()),
         (
-            StatefulTokenLoader,
-            {"items", "mesh", "num_workers", "workers", "from_start"},
-            {"prefetch"},
-        ),
-        (
             TokenDataLoader,
             {"items", "mesh", "num_workers", "workers", "from_start"},
             {"prefetch"},
         ),
-        (WindowsIterable, {"items", "mesh", "rank_aware"}, {"prefetch"}),
     ],
 )
 def test_a_loader_of_torch_shows_the_keywords_of_the_core_and_its_own(loader, own, without):
@@ -83,23 +71,14 @@ def test_what_opens_files_shows_the_keywords_of_open(function):
     assert set(keywords(function)) > OPEN
 
 
-@pytest.mark.parametrize(
-    "loader", [TorchLoader, StatefulTokenLoader, TokenDataLoader, WindowsIterable]
-)
+@pytest.mark.parametrize("loader", [TorchLoader, TokenDataLoader])
 def test_a_mistyped_keyword_is_refused_with_the_right_one(loader):
     with pytest.raises(TypeError, match=f"{loader.__name__}.*'sed'; did you mean 'seed'"):
         loader(numbered(), batch_size=4, block_size=16, sed=1)
 
 
-@pytest.mark.parametrize(
-    "dataset",
-    [
-        WindowsDataset(numbered(), block_size=16, seed=3, phase=True),
-        WindowsIterable(numbered(), batch_size=1, block_size=16, epochs=1, seed=3, phase=True),
-    ],
-    ids=["map", "iterable"],
-)
-def test_datasets_travel_to_workers_with_all_they_were_given(dataset):
+def test_a_dataset_travels_to_workers_with_all_it_was_given():
+    dataset = WindowsDataset(numbered(), block_size=16, seed=3, phase=True)
     copy = pickle.loads(pickle.dumps(dataset))
     here = [inputs.ravel().tolist() for inputs, _ in DataLoader(dataset, batch_size=None)]
 

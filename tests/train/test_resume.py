@@ -11,10 +11,10 @@ import pytest
 import torch
 from train_runs import TINY, command, environ_of_ranks, losses, text, val_losses
 
+from tokenmill.compat.text_file import encode_text
 from tokenmill.errors import OrderMismatchError, SettingsMismatchError
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.torch import Ranks
-from tokenmill.torch.text_file import encode_text
 from tokenmill.train import TrainConfig, train
 
 STEPS = 60

@@ -13,13 +13,14 @@ import pytest
 from train_runs import ROOT, TINY, command, environ_of_ranks, losses, text
 
 import tokenmill
-from tokenmill import Add, BatchLoader, Mixture, Reweight, Skip
+from tokenmill import BatchLoader, Mixture
 from tokenmill.cli import main
+from tokenmill.edits import Add, Reweight, Skip
 from tokenmill.errors import OrderMismatchError, SettingsMismatchError, TokenmillError
 from tokenmill.train import train
-from tokenmill.train.history.edits_file import read_entries
-from tokenmill.train.history.run_loader import open_run
-from tokenmill.train.history.trained_part import trained_part
+from tokenmill.train.ask_edits import asked_edits
+from tokenmill.train.run_loader import open_run
+from tokenmill.train.trained_part import trained_part
 
 SETTINGS = {
     **TINY,
@@ -71,6 +72,11 @@ def edits(run, *words):
     return end.value.code
 
 
+def read_entries(run):
+    """What became of the edits that were asked for."""
+    return asked_edits(run).to_json()["edits"]
+
+
 def plain_loader(base, *edited):
     """What such a run serves, by a loader that was edited in Python."""
     loader = BatchLoader(
@@ -103,11 +109,9 @@ def test_edits_between_runs_hold_from_the_next_step_on(base, run, capsys):
     assert same_order(run, plain_loader(base, (20, crawl), (24, Skip(steps=(24, 27)))))
     assert losses(run)[:20] == losses(base / "run")
     first, second = read_entries(run)
-    assert (first["kind"], first["step"], first["at"]) == ("add", 20, 160)
+    assert (first["kind"], first["read_at_step"]) == ("add", 20)
     assert first["note"] == "asked for by Ada"
-    assert second["changed"] == (
-        "from step 24 on, what was planned for the samples 192 to 215 is passed over"
-    )
+    assert second["changed"] == "what was planned for the steps 24 to 26 is skipped"
     assert edits(run) == 0
     shown = capsys.readouterr().out
     assert "another source, crawl" in shown
@@ -152,7 +156,7 @@ def test_the_use_of_one_shard_is_said_in_words():
     loader = BatchLoader(tokenmill.from_array(np.arange(101)), batch_size=2, block_size=10)
     for _ in range(3):
         next(loader)
-    page = trained_part(loader, loader.usage(), [])
+    page = trained_part(loader, loader.usage())
 
     assert "the tokens of its shard were a target 0.6 times" in page
     assert "1 shards" not in page
@@ -210,7 +214,7 @@ def test_an_edit_is_taken_once_however_often_a_run_is_killed_and_resumed(base, r
     # From a checkpoint before it was taken: it is taken again.
     (run / "checkpoints" / "latest").write_text("step_00000015\n")
     train({**settings, "max_iters": 21}, resume=True, quiet=True)
-    assert [entry["step"] for entry in read_entries(run)] == [15]
+    assert [entry["read_at_step"] for entry in read_entries(run)] == [15]
     assert same_order(run, plain_loader(base, (22, Skip(steps=(22, 24)))))
 
 
@@ -224,7 +228,7 @@ class Asks:
     def asked(self):
         self.steps += 1
         for line in self.lines.pop(self.steps, []):
-            with (self.run / "edit_requests.jsonl").open("a") as file:
+            with (self.run / "edits.jsonl").open("a") as file:
                 file.write(f"{line}\n")
 
 
@@ -253,51 +257,51 @@ def test_edits_while_it_trains_are_taken_at_a_checkpoint_and_wrong_ones_set_asid
     train(settings_in(base, run.parent, max_iters=40), resume=True)
 
     *refused, taken = read_entries(run)
-    assert [entry["step"] for entry in refused] == [25] * 5
-    assert [entry["request"] for entry in refused] == wrong
-    assert (taken["step"], taken["samples"]) == (30, [240, 280])
+    assert [entry["read_at_step"] for entry in refused] == [25] * 5
+    assert [entry["line"] for entry in refused] == wrong
+    assert (taken["read_at_step"], taken["steps"]) == (30, [30, 35])
     for entry, words in zip(
         refused, ("one source", "past", "stops", "not the JSON", "/not/there"), strict=True
     ):
         assert words in entry["refused"], entry
     said = capsys.readouterr().err
     assert said.count("is refused:") == 5
-    assert "Edit: from step 30 on" in said
+    assert "Edit: what was planned for the steps 30 to 34 is skipped" in said
     assert same_order(run, plain_loader(base, (30, Skip(steps=(30, 35)))))
 
 
 def test_a_wrong_request_refuses_the_start(base, run):
-    (run / "edit_requests.jsonl").write_text('{"kind": "cap", "epochs": {"wiki": 2}}\n')
+    (run / "edits.jsonl").write_text('{"kind": "cap", "epochs": {"wiki": 2}}\n')
 
-    with pytest.raises(TokenmillError, match=r"edit_requests\.jsonl, line 1 is refused: .*wiki"):
+    with pytest.raises(TokenmillError, match=r"edits\.jsonl, edit 1 is refused: .*wiki"):
         train(settings_in(base, run.parent, max_iters=30), resume=True, quiet=True)
 
-    (run / "edit_requests.jsonl").write_text("")
+    (run / "edits.jsonl").write_text("")
     assert train(settings_in(base, run.parent, max_iters=22), resume=True, quiet=True).step == 22
 
 
-def test_files_of_edits_that_were_changed_by_hand_are_refused_or_repaired(base, run):
+def test_lines_that_were_removed_are_missed(base, run, capsys):
     settings = settings_in(base, run.parent, max_iters=21)
     for steps in ("22-23", "26-27"):
         assert edits(run, "--skip", steps) == 0
     train(settings, resume=True, quiet=True)
-    asked = (run / "edit_requests.jsonl").read_text()
+    asked = (run / "edits.jsonl").read_text()
 
-    (run / "edit_requests.jsonl").write_text("\n")
-    with pytest.raises(TokenmillError, match="has 1 line, and the run has taken 2 before"):
+    (run / "edits.jsonl").write_text(asked.splitlines()[0] + "\n\n")
+    with pytest.raises(TokenmillError, match="has 1 edit, and the run has read 2 before"):
         train({**settings, "max_iters": 22}, resume=True, quiet=True)
-    (run / "edit_requests.jsonl").unlink()
-    assert edits(run, "--skip", "30-31") == 0  # as line 3
-    train({**settings, "max_iters": 22}, resume=True, quiet=True)
-    assert len(asked.splitlines()) == 2
-    assert [entry["samples"][0] for entry in read_entries(run)] == [176, 208, 240]
+    assert edits(run, "--skip", "30-31") != 0
+    assert "put back those that were there" in capsys.readouterr().err
 
-    (run / "edits.jsonl").write_text('{"step": 3}\n')
-    with pytest.raises(TokenmillError, match=r"edits\.jsonl, line 1 is not the line of an edit"):
-        train({**settings, "max_iters": 23}, resume=True, quiet=True)
-    (run / "edits.jsonl").unlink()  # written again from what the checkpoint holds
-    train({**settings, "max_iters": 23}, resume=True, quiet=True)
-    assert [entry["samples"][0] for entry in read_entries(run)] == [176, 208, 240]
+    (run / "edits.jsonl").write_text(asked + '{"kind": "skip", "steps": [28, 29]}')  # no line feed
+    assert edits(run, "--skip", "30-31") == 0
+    train({**settings, "max_iters": 22}, resume=True, quiet=True)
+    assert [entry["steps"] for entry in read_entries(run)] == [
+        [22, 24],
+        [26, 28],
+        [28, 29],
+        [30, 32],
+    ]
 
 
 def test_a_run_resumes_on_data_that_was_appended_to_and_this_is_on_record(base, run, tmp_path):
@@ -344,7 +348,7 @@ def test_a_run_ends_where_its_data_ends(base, run):
 def test_the_command_refuses_what_the_run_would_refuse(run, capsys, words, message):
     assert edits(run, *words) != 0
     assert message in capsys.readouterr().err
-    assert not (run / "edit_requests.jsonl").exists()
+    assert not (run / "edits.jsonl").exists()
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path, capsys):
@@ -393,7 +397,7 @@ import numpy as np, torch
 from tokenmill import from_array
 from tokenmill.torch import TorchLoader
 from tokenmill.train.collectives import process_group
-from tokenmill.train.history.take_edits import RunEdits
+from tokenmill.train.take_edits import RunEdits
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 os.chdir(folder / f"rank{rank}")  # a relative path is another one on each rank
@@ -401,7 +405,7 @@ with process_group(torch.device("cpu")):
     loader = TorchLoader(from_array(np.arange(5000)), batch_size=2, block_size=8)
     edits = RunEdits(folder, loader, is_main=rank == 0, say=print)
     edits.start()
-    with (folder / "edit_requests.jsonl").open("a") as file:
+    with (folder / "edits.jsonl").open("a") as file:
         if rank == 0:
             weights = '"weights": {"data": 1, "x": 1}'
             file.write('{"kind": "add", "name": "x", "data": "only.npy", %s}\\n' % weights)
@@ -437,6 +441,6 @@ def test_an_edit_that_is_not_the_same_on_all_ranks_is_kept_by_none(tmp_path):
 
     assert [process.returncode for process in two] == [0, 0], outs
     said = outs[0][0]
-    assert "line 1 is refused: rank 1: " in said
-    assert "line 2 is refused: rank 0 has order " in said
+    assert "edit 1 is refused: rank 1: " in said
+    assert "edit 2 is refused: rank 0 has order " in said
     assert "the ranks would not train on the same data: rank 0 has order" in said

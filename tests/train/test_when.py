@@ -11,7 +11,7 @@ from train_runs import TINY, text
 import tokenmill
 from tokenmill.cli import main
 from tokenmill.train import train
-from tokenmill.train.history.run_loader import open_run
+from tokenmill.train.run_loader import open_run
 
 SETTINGS = {**TINY, "max_iters": 30, "checkpoint_interval": 5, "keep_checkpoints": 20}
 
@@ -198,7 +198,7 @@ def test_sources_of_a_mixture_that_are_nowhere_are_named(mixed, capsys):
 def test_a_report_shows_how_the_run_used_each_shard(run, tmp_path):
     page = tmp_path / "report.html"
     with pytest.raises(SystemExit) as end:
-        main(["report", str(run / "data"), "--run", str(run / "run"), "-o", str(page), "-q"])
+        main(["view", str(run / "data"), "--run", str(run / "run"), "--save", str(page), "-q"])
 
     (use,) = open_run(run / "run").loader.usage()
     assert end.value.code == 0

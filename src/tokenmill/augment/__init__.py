@@ -5,6 +5,7 @@ augmentation.py        what an augmentation is, and the rows that it is given
 row_random.py          random numbers of a row: a function of seed, sample and column
 known_ids.py           the ids that no augmentation touches; sentinels by name; ids drawn at random
 fill_in_the_middle.py  FillInTheMiddle: prefix, suffix, middle of each document, with sentinels
+changed_inputs.py      inputs chosen at random become another id
 mask_tokens.py         MaskTokens: masked language modelling
 token_noise.py         ReplaceTokens and DropTokens
 own_function.py        a function of the user's, with a name and a version; what it may not do

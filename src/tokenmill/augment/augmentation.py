@@ -1,4 +1,4 @@
-"""What an augmentation is, and the rows that it is given.
+"""The rows that an augmentation is given, and what an augmentation is.
 
 An augmentation is a small frozen object. `bound` fills in the ids that it needs from the data, and
 refuses what the data does not have; `apply` changes rows. The object, with these ids, is part of
@@ -9,94 +9,97 @@ so that inputs and targets both follow; those that change inputs only, while tar
 were; and masking, where the target is the input's own token.
 """
 
-import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
 
+from tokenmill import kernel
 from tokenmill.augment.known_ids import KnownIds
 from tokenmill.augment.row_random import RowRandom
-from tokenmill.batches.document_masks import DocumentMarks
+from tokenmill.batches.batch import IGNORED, Batch
 
 TEXT, INPUTS, MASKS = STAGES = (0, 1, 2)
 
 
 @dataclass(eq=False)
 class Rows:
-    """The rows of a batch on their way through the augmentations."""
+    """The rows of a batch, as the augmentations change them one after the other.
+
+    Shapes: B rows of T + 1 tokens, T = block_size.
+    """
 
     tokens: np.ndarray
-    """(rows, block_size + 1): inputs, and the last target. In memory of its own."""
+    """(B, T + 1) int64: inputs, and the last target. Changed in place."""
     samples: np.ndarray
-    """The sample number of each row."""
+    """(B,) int64: the sample number of each row."""
     ids: KnownIds
-    marks: DocumentMarks | None = None
-    """Where documents were in the batch, if that is known."""
+    filled: np.ndarray
+    """(B,) int64: tokens of each row before its padding."""
+    counted: np.ndarray | None
+    """(B, T) bool: True where a target continues the document of its input, False where it begins
+    another one or is padding. None if it is not known where documents are."""
+    banned: np.ndarray | None
+    """(B, T + 1) bool: tokens that must not become labels; moved with the tokens."""
     random: RowRandom | None = None
     """For functions of the user's: numbers that follow from seed, sample and column."""
-    changed: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
-    """Inputs that were changed while targets stayed: their places in the flat rows, and the tokens
-    that were there, change by change."""
-    masked: np.ndarray | None = None
-    """Places, in the flat rows, of the inputs whose own token is to be predicted, and no others."""
-    moved_segments: np.ndarray | None = None
-    """The segments after tokens were dropped, if some were."""
-    banned: np.ndarray | None = None
-    """(rows, block_size + 1) bool: tokens that must not become labels; moved with the tokens."""
+    begins: np.ndarray | None = None
+    """After tokens were dropped: where documents and padding begin in the flat rows."""
+    replaced: np.ndarray | None = None
+    """(B, T + 1): the tokens before inputs were replaced, if MaskTokens comes after that."""
+    labels: np.ndarray | None = None
+    """(B, T) int64: the labels, where they are not what the tokens say."""
+
+    @classmethod
+    def of(cls, batch: Batch, ids: KnownIds) -> "Rows":
+        """The rows of a batch, whose tokens are changed in place if they are int64."""
+        tokens = np.ascontiguousarray(batch.tokens, np.int64)
+        filled = np.full(len(tokens), tokens.shape[1])
+        counted = None
+        if batch.marks is not None:
+            counted = np.array(batch.marks.loss_mask, order="C")
+            if batch.marks.padding_from is not None:
+                filled[:] = batch.marks.padding_from
+        samples = np.ascontiguousarray(batch.samples, np.int64)
+        return cls(tokens, samples, ids, filled, counted, batch.banned)
 
     @property
-    def segments(self) -> np.ndarray | None:
-        """(rows, block_size + 1): the document of each token in its row, -1 for padding."""
-        if self.moved_segments is not None:
-            return self.moved_segments
-        return None if self.marks is None else self.marks.segments
+    def clean(self) -> np.ndarray:
+        """(B, T + 1): the tokens before inputs were changed."""
+        return self.tokens if self.replaced is None else self.replaced
+
+    @property
+    def padding(self) -> np.ndarray:
+        """(B, T + 1) bool: True where a row is filled up."""
+        is_padding: np.ndarray = np.arange(self.tokens.shape[1]) >= self.filled[:, None]
+        return is_padding
 
     @property
     def fixed(self) -> np.ndarray:
-        """(rows, block_size + 1) bool: special ids and padding, which must stay as they are."""
-        fixed = self.ids.are_special(self.tokens)
-        filled = self._filled()
-        if filled is not None:
-            fixed |= np.arange(fixed.shape[1]) >= filled[:, None]
-        return fixed
+        """(B, T + 1) bool: special ids and padding, which must stay as they are."""
+        is_fixed: np.ndarray = self.ids.are_special(self.tokens) | self.padding
+        return is_fixed
 
-    def without_fixed(self, places: np.ndarray) -> np.ndarray:
-        """Those of these places in the flat rows that may change."""
-        fixed = self.ids.are_special(self.tokens.reshape(-1)[places])
-        filled = self._filled()
-        if filled is not None:
-            row, column = np.divmod(places, self.tokens.shape[1])
-            fixed |= column >= filled[row]
-        free: np.ndarray = places[~fixed]
-        return free
+    @property
+    def segments(self) -> np.ndarray | None:
+        """(B, T + 1) int32: the document of each token in its row, from 0; -1 for padding."""
+        if self.counted is None:
+            return None
+        segments = np.zeros(self.tokens.shape, np.int32)
+        np.cumsum(~self.counted, axis=1, out=segments[:, 1:])
+        segments[self.padding] = -1
+        return segments
 
-    def choose_inputs(self, random: RowRandom, rate: float) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs that may change, each with the chance `rate`: their places, and bits for each."""
-        length = self.tokens.shape[1]
-        chosen = random.chosen(rate, length)
-        chosen[:, -1] = False  # a target only
-        places = self.without_fixed(np.flatnonzero(chosen))
-        return places, random.bits(*np.divmod(places, length))
 
-    def change_inputs(self, places: np.ndarray, ids: np.ndarray) -> None:
-        """Put these ids there; targets stay as they are now."""
-        flat = self.tokens.reshape(-1)
-        self.changed.append((places, flat[places]))
-        flat[places] = ids
-
-    def move_banned(self, source: np.ndarray) -> None:
-        """Tokens of the flat rows have moved: where each comes from."""
-        if self.banned is not None:
-            moved = self.banned.reshape(-1).take(source, mode="clip")
-            self.banned = moved.reshape(self.banned.shape)
-
-    def _filled(self) -> np.ndarray | None:
-        """How many tokens of each row are not padding; None: all in every row."""
-        if self.moved_segments is not None:
-            filled: np.ndarray = (self.moved_segments >= 0).sum(axis=1)
-            return filled
-        return None if self.marks is None else self.marks.padding_from
+def next_tokens(tokens: np.ndarray, counted: np.ndarray | None) -> np.ndarray:
+    """(B, T) int64: the label of each input is the next token, -100 where it is not counted."""
+    if counted is None:
+        return tokens[:, 1:].copy()
+    if kernel.compiled is not None:
+        labels = np.empty(counted.shape, np.int64)
+        kernel.compiled.next_tokens(labels, tokens, counted)
+        return labels
+    return np.where(counted, tokens[:, 1:], IGNORED)
 
 
 class Augmentation(Protocol):
@@ -116,7 +119,7 @@ class Augmentation(Protocol):
 
     @property
     def needs_documents(self) -> bool:
-        """Whether it must know where documents are in a row."""
+        """True if it must know where documents are in a row."""
 
     def bound(self, ids: KnownIds) -> Self:
         """This augmentation with all ids filled in; refused if the data does not have them."""
@@ -132,7 +135,7 @@ class Augmentation(Protocol):
 
 
 class OfFields:
-    """An augmentation whose settings are its fields, and that puts no ids of its own into rows."""
+    """An augmentation whose settings are its fields, and that adds no ids to rows."""
 
     def bound(self, ids: KnownIds) -> Self:
         return self
@@ -145,15 +148,7 @@ class OfFields:
 
 
 def check_rate(name: str, rate: float, *, below_one: bool = False) -> None:
-    """Refuse a chance that is none."""
+    """Refuse a rate that is not a probability."""
     if not 0 <= rate <= 1 or (below_one and rate == 1):
         expected = "at least 0 and below 1" if below_one else "from 0 to 1"
         raise ValueError(f"{name} is {rate}; it must be {expected}")
-
-
-@functools.lru_cache(maxsize=4)
-def places_of(size: int) -> np.ndarray:
-    """0, 1, 2, ... for all tokens of a batch; kept, since batches have one size."""
-    places = np.arange(size)
-    places.flags.writeable = False
-    return places

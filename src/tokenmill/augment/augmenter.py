@@ -12,12 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.augment.augmentation import MASKS, Augmentation, Rows
+from tokenmill.augment.augmentation import (
+    INPUTS,
+    MASKS,
+    TEXT,
+    Augmentation,
+    Rows,
+    next_tokens,
+)
 from tokenmill.augment.known_ids import IdRules, KnownIds
 from tokenmill.augment.own_function import OwnFunction
 from tokenmill.augment.row_random import RowRandom
 from tokenmill.batches.batch import IGNORED, BannedRuns, Batch, WholeRows
-from tokenmill.batches.document_masks import DocumentMarks, mark_segments
+from tokenmill.batches.document_masks import DocumentMarks, mark_begins
 from tokenmill.dataset import TokenDataset
 
 _METHODS = ("bound", "added_ids", "settings", "apply")
@@ -81,51 +88,45 @@ class Augmenter:
         return [*named, {"special_ids": self.ids.to_json()}]
 
     def __call__(self, batch: Batch) -> Batch:
-        tokens = np.ascontiguousarray(batch.tokens)  # changed in place, as one flat array
-        rows = Rows(tokens, batch.samples, self.ids, batch.marks, banned=batch.banned)
-        for place, each in enumerate(self.augmentations):
-            each.apply(rows, RowRandom(self.seed, place, batch.samples))
-        marks, segments = batch.marks, rows.moved_segments
-        if segments is not None and not self.hides_documents:
-            marks = mark_segments(segments, self.max_documents)
+        rows = Rows.of(batch, self.ids)
+        stages = {augmentation.stage for augmentation in self.augmentations}
+        self._apply(rows, TEXT)
+        marks = self._marks(batch, rows)
+        if stages >= {INPUTS, MASKS}:
+            rows.replaced = rows.tokens.copy()
+        elif INPUTS in stages or rows.begins is not None:
+            rows.labels = self._labels_of_text(rows)
+        self._apply(rows, INPUTS)
+        self._apply(rows, MASKS)
         return replace(
             batch,
-            rows=WholeRows(rows.tokens),
-            marks=None if self.hides_documents else marks,
-            augmented_labels=self._labels(rows, marks),
-            labels_are_inputs=rows.masked is not None,
+            rows=WholeRows(rows.tokens.astype(batch.tokens.dtype, copy=False)),
+            marks=marks,
+            augmented_labels=rows.labels,
+            labels_are_inputs=MASKS in stages,
             banned_runs=None if rows.banned is None else BannedRuns.of(rows.banned),
         )
 
-    def _labels(self, rows: Rows, marks: DocumentMarks | None) -> np.ndarray | None:
-        """The labels, where they are not what tokens and marks of the batch say."""
-        if rows.masked is not None:
-            return _labels_of_masks(rows, rows.masked)
-        segments = rows.moved_segments
-        if not rows.changed and segments is None:
+    def _apply(self, rows: Rows, stage: int) -> None:
+        for place, augmentation in enumerate(self.augmentations):
+            if augmentation.stage == stage:
+                augmentation.apply(rows, RowRandom(self.seed, place, rows.samples))
+
+    def _marks(self, batch: Batch, rows: Rows) -> DocumentMarks | None:
+        """Where documents are by now, if batches are to show it."""
+        if self.hides_documents:
             return None
-        labels = rows.tokens[:, 1:].astype(np.int64)
-        for places, old in reversed(rows.changed):
-            row, column = np.divmod(places, rows.tokens.shape[1])
-            is_target = column > 0
-            labels[row[is_target], column[is_target] - 1] = old[is_target]
-        if marks is not None and not self.hides_documents:
-            labels.reshape(-1)[np.flatnonzero(~marks.loss_mask)] = IGNORED
-        elif segments is not None:
-            labels.reshape(-1)[np.flatnonzero(segments[:, 1:] < 0)] = IGNORED
+        if rows.begins is None:
+            return batch.marks
+        assert rows.counted is not None
+        return mark_begins(rows.begins, rows.counted, rows.filled, self.max_documents)
+
+    def _labels_of_text(self, rows: Rows) -> np.ndarray:
+        """The next tokens of the text, before inputs change; -100 where there is no loss."""
+        counted = rows.counted
+        if self.hides_documents:
+            counted = None if rows.begins is None else ~rows.padding[:, 1:]
+        labels = next_tokens(rows.tokens, counted)
         if rows.banned is not None:
             labels[rows.banned[:, 1:]] = IGNORED
         return labels
-
-
-def _labels_of_masks(rows: Rows, masked: np.ndarray) -> np.ndarray:
-    """At the masked inputs their own tokens, as they were; nothing else counts."""
-    own = rows.tokens.reshape(-1).copy()
-    for places, old in reversed(rows.changed):
-        own[places] = old
-    row, column = np.divmod(masked, rows.tokens.shape[1])
-    labels = np.full((len(rows.tokens), rows.tokens.shape[1] - 1), IGNORED, np.int64)
-    labels[row, column] = own[masked]
-    if rows.banned is not None:
-        labels[rows.banned[:, :-1]] = IGNORED
-    return labels

@@ -15,14 +15,16 @@ Left as they are: documents of fewer than 4 tokens, and those with a special id 
 cuts a document, the piece in the row counts as a document. Tokens are cut, not characters.
 """
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
 
-from tokenmill.augment.augmentation import TEXT, OfFields, Rows, check_rate, places_of
+from tokenmill import kernel
+from tokenmill.augment.augmentation import TEXT, OfFields, Rows, check_rate
 from tokenmill.augment.known_ids import KnownIds
-from tokenmill.augment.row_random import RowRandom, below, high, is_below
+from tokenmill.augment.row_random import RowRandom, below, chance_of, high, is_below
 
 NUM_SENTINELS = 3
 # How published tokenizers write the sentinels: prefix, middle, suffix.
@@ -75,57 +77,52 @@ class FillInTheMiddle(OfFields):
         return [id for id in (self.prefix_id, self.suffix_id, self.middle_id) if id is not None]
 
     def apply(self, rows: Rows, random: RowRandom) -> None:
-        starts, stops = _texts(rows)
-        row, column = np.divmod(starts, rows.tokens.shape[1])
-        apply = is_below(high(random.bits(row, column, _APPLY)), self.rate)
-        starts, stops, row, column = starts[apply], stops[apply], row[apply], column[apply]
-        if not len(starts):
+        if kernel.compiled is None or rows.banned is not None:
+            self._apply(rows, random)
             return
-        length = stops - starts - NUM_SENTINELS
-        cuts = [below(random.bits(row, column, d), length + 1) for d in (_FIRST_CUT, _SECOND_CUT)]
+        kernel.compiled.fill_in_the_middle(
+            rows.tokens,
+            rows.samples,
+            rows.filled,
+            rows.ids.special_table,
+            *random.keys,
+            chance_of(self.rate),
+            chance_of(self.spm_rate),
+            *self._sentinels(),
+            rows.counted,
+        )
+
+    def _apply(self, rows: Rows, random: RowRandom) -> None:
+        starts, stops = _texts(rows)  # (texts,) each, in the flat rows
+        row, column = np.divmod(starts, rows.tokens.shape[1])
+        limits = stops - starts - NUM_SENTINELS + 1
+        is_chosen = is_below(high(random.bits(row, column, _APPLY)), self.rate)
         is_spm = is_below(high(random.bits(row, column, _KIND)), self.spm_rate)
-        pieces = Pieces(starts, length, np.minimum(*cuts), np.maximum(*cuts), is_spm)
-        source, sentinels = pieces.rearranged(rows.tokens.size)
-        rows.tokens = rows.tokens.reshape(-1).take(source).reshape(rows.tokens.shape)
-        rows.tokens.reshape(-1)[sentinels] = np.array(self._sentinels())[:, None]
-        rows.move_banned(source)
+        cuts = [below(random.bits(row, column, d), limits) for d in (_FIRST_CUT, _SECOND_CUT)]
+        texts = zip(starts, stops, np.minimum(*cuts), np.maximum(*cuts), is_spm, strict=True)
+        for start, stop, first, second, spm in itertools.compress(texts, is_chosen):
+            prefix = 0 if spm else first
+            order, sentinels = _rearranged(stop - start, prefix, second)
+            text = rows.tokens.reshape(-1)[start:stop]
+            text[:] = text[order]
+            text[sentinels] = self._sentinels()
+            if rows.banned is not None:
+                flags = rows.banned.reshape(-1)[start:stop]
+                flags[:] = flags[order]
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """Where texts begin in the flat rows, how much of each is kept, and where they are cut."""
+def _rearranged(size: int, prefix: int, second_cut: int) -> tuple[np.ndarray, np.ndarray]:
+    """A text of `size` tokens as <PRE> a <SUF> b <MID> c: where each token comes from.
 
-    starts: np.ndarray
-    lengths: np.ndarray
-    first_cuts: np.ndarray
-    second_cuts: np.ndarray
-    is_spm: np.ndarray
-
-    def rearranged(self, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Every text as <PRE> a <SUF> b <MID> c: where each of so many tokens comes from.
-
-        Then the places of the sentinels, (3, texts).
-        """
-        # In an SPM text a is empty, and c is the prefix with the middle.
-        len_a = np.where(self.is_spm, 0, self.first_cuts)
-        len_b = self.lengths - self.second_cuts
-        len_c = self.second_cuts - len_a
-        place_a = self.starts + 1
-        place_b = place_a + len_a + 1
-        place_c = place_b + len_b + 1
-        # Runs of tokens that move together: what is before a text, then sentinel and piece in turn.
-        one = np.ones_like(self.starts)
-        stops = place_c + len_c
-        before = self.starts - np.concatenate(([0], stops[:-1]))
-        runs = np.stack([before, one, len_a, one, len_b, one, len_c], axis=1)
-        shifts = np.zeros_like(runs)  # where a run comes from, relative to where it goes
-        shifts[:, 2] = -1
-        shifts[:, 4] = self.starts + self.second_cuts - place_b
-        shifts[:, 6] = self.starts + len_a - place_c
-        rest = size - stops[-1]
-        source = np.repeat(np.append(shifts, 0), np.append(runs, rest))
-        source += places_of(size)
-        return source, np.stack([place_a, place_b, place_c]) - 1
+    a is text[:prefix], b what is kept after the second cut, c what is between. Then the places of
+    the three sentinels, each of which comes from itself.
+    """
+    kept = np.arange(size - NUM_SENTINELS)
+    parts = [kept[:prefix], kept[second_cut:], kept[prefix:second_cut]]
+    sizes = [1 + len(part) for part in parts]
+    sentinels = np.cumsum([0, *sizes[:-1]])
+    order = np.concatenate([np.append(at, part) for at, part in zip(sentinels, parts, strict=True)])
+    return order, sentinels
 
 
 def _texts(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
@@ -136,19 +133,16 @@ def _texts(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """
     segments = rows.segments
     assert segments is not None
-    begins = np.ones(rows.tokens.size + 1, bool)
-    of_rows = begins[:-1].reshape(rows.tokens.shape)
-    np.not_equal(segments[:, 1:], segments[:, :-1], out=of_rows[:, 1:])
-    edges = begins.nonzero()[0]
-    starts, stops = edges[:-1], edges[1:]
-    documents = segments.reshape(-1)[starts] >= 0
-    starts, stops = starts[documents], stops[documents]
+    begins = np.flatnonzero(np.diff(segments, axis=1, prepend=-2))
+    stops = np.append(begins[1:], segments.size)
+    is_document = segments.reshape(-1)[begins] >= 0
+    starts = begins[is_document]
+    stops = stops[is_document]
 
     special = np.append(rows.fixed.reshape(-1), False)
     for _ in range(2):
         starts = starts + (special[starts] & (starts < stops))
     stops = stops - (special[stops - 1] & (starts < stops))
-    places = special.nonzero()[0]
-    inside = np.searchsorted(places, stops) - np.searchsorted(places, starts)
-    usable = (inside == 0) & (stops - starts > NUM_SENTINELS)
+    before = np.append(0, np.cumsum(special))  # special tokens before each place
+    usable = (before[stops] == before[starts]) & (stops - starts > NUM_SENTINELS)
     return starts[usable], stops[usable]

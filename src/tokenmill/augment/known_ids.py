@@ -99,27 +99,32 @@ class KnownIds:
     def draw(self, bits: np.ndarray) -> np.ndarray:
         """For each of these 64 bits an id that is not special, each as likely."""
         assert self.vocab_size is not None
-        before = self._ordinary_before
-        numbers = below(bits, self.vocab_size - len(before))
-        ids: np.ndarray = numbers + np.searchsorted(before, numbers, side="right")
+        numbers = below(bits, self.num_ordinary)
+        ids: np.ndarray = numbers + np.searchsorted(self.ordinary_before, numbers, side="right")
         return ids
 
+    @property
+    def num_ordinary(self) -> int:
+        """Ids of the vocabulary that are not special; 0 if its size is unknown."""
+        return (self.vocab_size or 0) - len(self.ordinary_before)
+
     @functools.cached_property
-    def _ordinary_before(self) -> np.ndarray:
-        """Of each special id of the vocabulary, how many ids below it are not special."""
+    def ordinary_before(self) -> np.ndarray:
+        """For each special id of the vocabulary, how many ids below it are not special."""
         special = np.array(self.special, np.int64)
         special = special[special < (self.vocab_size or 0)]
         return special - np.arange(len(special))
 
     @functools.cached_property
-    def _table(self) -> np.ndarray:
+    def special_table(self) -> np.ndarray:
+        """(largest special id + 2,) bool: True for special ids; the last stands for all above."""
         table = np.zeros(max(self.special, default=-1) + 2, bool)
         table[list(self.special)] = True
         return table
 
     def are_special(self, tokens: np.ndarray) -> np.ndarray:
-        """Whether each token is special; ids beyond the table are like its last, which is not."""
-        return self._table.take(tokens, mode="clip")
+        """True for each special token; ids above the table are like its last, which is not."""
+        return self.special_table.take(tokens, mode="clip")
 
     def to_json(self) -> list[list[int]]:
         """The special ids as runs [first, last]: hundreds are often one run."""

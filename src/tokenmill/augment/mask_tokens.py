@@ -12,8 +12,10 @@ from typing import ClassVar, Self
 import numpy as np
 
 from tokenmill.augment.augmentation import MASKS, OfFields, Rows, check_rate
+from tokenmill.augment.changed_inputs import InputChange
 from tokenmill.augment.known_ids import KnownIds
-from tokenmill.augment.row_random import RowRandom, high, is_below
+from tokenmill.augment.row_random import RowRandom
+from tokenmill.batches.batch import IGNORED
 
 MASK_NAMES = ("[MASK]", "<mask>", "<|mask|>", "<MASK>")
 
@@ -51,12 +53,10 @@ class MaskTokens(OfFields):
         return () if self.mask_id is None else (self.mask_id,)
 
     def apply(self, rows: Rows, random: RowRandom) -> None:
-        places, bits = rows.choose_inputs(random, self.rate)
-        kind = high(bits)
-        changes = ~is_below(kind, self.keep)
-        new = np.full(len(places), self.mask_id, rows.tokens.dtype)
-        if self.random:
-            drawn = changes & is_below(kind, self.keep + self.random)
-            new[drawn] = rows.ids.draw(bits[drawn])
-        rows.change_inputs(places[changes], new[changes])
-        rows.masked = places
+        assert self.mask_id is not None
+        num_rows, length = rows.tokens.shape
+        labels = np.full((num_rows, length - 1), IGNORED)
+        InputChange(self.rate, self.keep, self.random, self.mask_id).apply(rows, random, labels)
+        if rows.banned is not None:
+            labels[rows.banned[:, :-1]] = IGNORED
+        rows.labels = labels

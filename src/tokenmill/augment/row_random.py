@@ -8,6 +8,8 @@ size, and after any resume.
 The numbers are a promise: tests/promises/test_augmentation_is_frozen.py holds them.
 """
 
+import functools
+
 import numpy as np
 
 from tokenmill.order.permutation import mix, round_keys
@@ -23,8 +25,14 @@ class RowRandom:
     """The streams of some rows, for one augmentation of a list."""
 
     def __init__(self, seed: int, place: int, samples: np.ndarray) -> None:
-        keys = round_keys(seed, 0, _KEYS_OF_AUGMENTATION, place + 1)
-        self._begins: np.ndarray = mix(mix(samples.astype(np.uint64) + keys[0]) ^ keys[1])
+        self._samples = samples
+        self.keys: tuple[int, int] = _keys_of(seed, place)
+
+    @functools.cached_property
+    def _begins(self) -> np.ndarray:
+        """(rows,) uint64: where the stream of each row begins."""
+        first, second = (np.uint64(key) for key in self.keys)
+        return mix(mix(self._samples.astype(np.uint64) + first) ^ second)
 
     def bits(self, rows: np.ndarray, columns: np.ndarray, draw: int = 0) -> np.ndarray:
         """64 bits for each of these tokens; `draw`, below 7, tells apart what is drawn for one."""
@@ -32,7 +40,7 @@ class RowRandom:
         return mix(self._begins[rows] + count * _GOLDEN)
 
     def uniform(self, length: int, draw: int = 0) -> np.ndarray:
-        """A float in [0, 1) for each of the first `length` columns of every row."""
+        """(rows, length) floats in [0, 1), for the first columns of every row."""
         rows = np.arange(len(self._begins))[:, None]
         return (self.bits(rows, np.arange(length), draw) >> np.uint64(11)) * 2.0**-53
 
@@ -41,17 +49,27 @@ class RowRandom:
 
         One number serves two neighbours, 32 bits each.
         """
-        rows, pairs = np.arange(len(self._begins))[:, None], np.arange((length + 1) // 2)
+        rows = np.arange(len(self._begins))[:, None]
+        pairs = np.arange((length + 1) // 2)
         bits = self.bits(rows, pairs, _DRAW_OF_CHOICE).astype("<u8", copy=False)
         return is_below(bits.view("<u4")[:, :length], rate)
 
 
+@functools.lru_cache(maxsize=64)
+def _keys_of(seed: int, place: int) -> tuple[int, int]:
+    """The two keys of the augmentation at this place of the list."""
+    first, second = round_keys(seed, 0, _KEYS_OF_AUGMENTATION, place + 1)[:2].tolist()
+    return first, second
+
+
+def chance_of(rate: float) -> int:
+    """A rate as a whole number of 2^-32."""
+    return round(rate * 2.0**32)
+
+
 def is_below(bits: np.ndarray, rate: float) -> np.ndarray:
-    """Whether 32 random bits, as a fraction of 2^32, are below the rate."""
-    threshold = round(rate * 2.0**32)
-    if threshold == 1 << 32:
-        return np.ones(bits.shape, bool)
-    below: np.ndarray = bits < np.uint32(threshold)
+    """True where 32 random bits, as a fraction of 2^32, are below the rate."""
+    below: np.ndarray = bits < np.uint64(chance_of(rate))
     return below
 
 

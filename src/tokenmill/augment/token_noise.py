@@ -14,16 +14,13 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from tokenmill.augment.augmentation import (
-    INPUTS,
-    TEXT,
-    OfFields,
-    Rows,
-    check_rate,
-    places_of,
-)
+from tokenmill import kernel
+from tokenmill.augment.augmentation import INPUTS, TEXT, OfFields, Rows, check_rate
+from tokenmill.augment.changed_inputs import InputChange
 from tokenmill.augment.known_ids import KnownIds
-from tokenmill.augment.row_random import RowRandom
+from tokenmill.augment.row_random import RowRandom, chance_of
+
+_NO_MASK = -1  # replaced inputs all become random ids
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,7 @@ class ReplaceTokens(OfFields):
         return self
 
     def apply(self, rows: Rows, random: RowRandom) -> None:
-        places, bits = rows.choose_inputs(random, self.rate)
-        rows.change_inputs(places, rows.ids.draw(bits))
+        InputChange(self.rate, keep=0.0, random=1.0, mask_id=_NO_MASK).apply(rows, random)
 
 
 @dataclass(frozen=True)
@@ -64,34 +60,44 @@ class DropTokens(OfFields):
         check_rate("rate of DropTokens", self.rate, below_one=True)
 
     def apply(self, rows: Rows, random: RowRandom) -> None:
-        tokens, segments = rows.tokens, rows.segments
-        segments = np.zeros(tokens.shape, np.int32) if segments is None else segments.copy()
-        num_rows, length = tokens.shape
-        chosen = random.chosen(self.rate, length)
-        dropped = rows.without_fixed(np.flatnonzero(chosen))
-        source = _after_dropping(dropped, num_rows, length)
-        # What was dropped of a row is missing at its end.
-        missing = np.bincount(dropped // length, minlength=num_rows)
-        empty = np.flatnonzero(np.arange(length) >= (length - missing)[:, None])
-        for table, filler in ((tokens, rows.ids.padding), (segments, -1)):
-            table[:] = table.reshape(-1).take(source, mode="clip").reshape(table.shape)
-            table.reshape(-1)[empty] = filler
-        rows.moved_segments = segments
-        rows.move_banned(source)
+        if kernel.compiled is None or rows.banned is not None:
+            _drop_tokens(rows, random, self.rate)
+            return
+        num_rows, length = rows.tokens.shape
+        counted = rows.counted
+        if counted is None:
+            counted = np.ones((num_rows, length - 1), bool)
+        begins = np.empty(num_rows * length, np.int64)
+        count = kernel.compiled.drop_tokens(
+            rows.tokens,
+            rows.samples,
+            rows.filled,
+            rows.ids.special_table,
+            *random.keys,
+            chance_of(self.rate),
+            rows.ids.padding,
+            counted,
+            begins,
+        )
+        rows.counted = counted
+        rows.begins = begins[:count]
 
 
-def _after_dropping(dropped: np.ndarray, num_rows: int, length: int) -> np.ndarray:
-    """Where each token of the flat rows comes from, once these places are dropped from them.
-
-    The places at the end of a row for which nothing is left get any number.
-    """
-    # Runs of tokens that move together: each row begins one, and after each dropped place begins
-    # the next, which moves up one place more.
-    begins = np.arange(num_rows) * length
-    firsts = np.searchsorted(dropped, begins)
-    in_row = np.arange(len(dropped)) - firsts[dropped // length]
-    starts = np.insert(dropped - in_row, firsts, begins)  # where the runs are when moved up
-    shifts = np.insert(in_row + 1, firsts, 0)
-    source: np.ndarray = np.repeat(shifts, np.diff(starts, append=num_rows * length))
-    source += places_of(num_rows * length)
-    return source
+def _drop_tokens(rows: Rows, random: RowRandom, rate: float) -> None:
+    segments = rows.segments
+    if segments is None:
+        segments = np.where(rows.padding, -1, 0)
+    is_dropped = random.chosen(rate, rows.tokens.shape[1]) & ~rows.fixed
+    stays = ~is_dropped & ~rows.padding
+    # (B, T + 1): columns of the tokens that stay, in their order, then of the others.
+    columns = np.argsort(~stays, axis=1, kind="stable")
+    rows.filled = stays.sum(axis=1)
+    rows.tokens = np.take_along_axis(rows.tokens, columns, axis=1)
+    rows.tokens[rows.padding] = rows.ids.padding
+    segments = np.take_along_axis(segments, columns, axis=1)
+    segments[rows.padding] = -1
+    if rows.banned is not None:
+        rows.banned = np.take_along_axis(rows.banned, columns, axis=1) & ~rows.padding
+    is_begin = np.diff(segments, axis=1, prepend=-2) != 0
+    rows.begins = np.flatnonzero(is_begin)
+    rows.counted = ~is_begin[:, 1:] & ~rows.padding[:, 1:]

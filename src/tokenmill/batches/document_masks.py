@@ -154,15 +154,17 @@ def mark_spans(
     return _marks(documents, counted, max_documents, filled.reshape(num_batches, num_rows))
 
 
-def mark_segments(segments: np.ndarray, max_documents: int | None) -> DocumentMarks:
-    """The fields of one batch, from the document of each token; -1 is padding, at ends of rows."""
-    length = segments.shape[1]
-    begins = np.ones(segments.size + 1, bool)
-    of_rows = begins[:-1].reshape(segments.shape)
-    np.not_equal(segments[:, 1:], segments[:, :-1], out=of_rows[:, 1:])
-    spans = DocumentSpans(begins.nonzero()[0], length)
-    counted = ~of_rows[:, 1:] & (segments[:, 1:] >= 0)
-    filled = (segments >= 0).sum(axis=1)
+def mark_begins(
+    begins: np.ndarray, counted: np.ndarray, filled: np.ndarray, max_documents: int | None
+) -> DocumentMarks:
+    """The fields of one batch of B rows of T inputs, from where its documents and padding begin.
+
+    `begins` are places in the flat rows of T + 1 tokens; `counted` is (B, T) bool, the loss mask;
+    `filled` (B,) the tokens of each row before its padding.
+    """
+    num_rows, block_size = counted.shape
+    places = np.append(begins, num_rows * (block_size + 1))
+    spans = DocumentSpans(places, block_size + 1)
     (marks,) = _marks(spans, counted[None], max_documents, filled[None])
     return marks
 

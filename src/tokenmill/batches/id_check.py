@@ -39,7 +39,7 @@ class IdCheck:
             f"{place.file} holds the id {found:,}, {why} (its token {place.offset:,}; vocabulary: "
             f"{'unknown' if vocab_size is None else f'{vocab_size:,} ids'})",
             hint="it is read with the wrong dtype, is of another tokenizer, or marks padding so: "
-            "`tokenmill doctor` looks at all three",
+            "`tokenmill verify` looks at all three",
         )
 
 

@@ -1,10 +1,11 @@
 """The command `tokenmill`: one file a command, imported when it is called.
 
+group.py      a command with subcommands
 flags.py      flags that several commands share, and flags made from the fields of a dataclass
 outcome.py    what a command prints: results, notes, or JSON; `--json` and `--quiet`
 hints.py      hints of the library, which are Python, as flags of a command
 make/         prepare (and its jobs), pretokenize, retokenize, download, upload, convert
-look/         inspect, show, verify, doctor, report, view
+look/         inspect, show, verify, view
 tokenizers/   tokenizer train, show, compare
 train.py      train a small GPT
 train_slurm.py  the same as a Slurm job
@@ -40,10 +41,8 @@ COMMANDS = {
     "Look at a dataset": {
         "inspect": "Print what a dataset holds and how it was made",
         "show": "Decode documents, windows or the batch of a step",
-        "verify": "Read every shard again and compare it with the manifest",
-        "doctor": "Name what is wrong with token files, and the fix",
-        "report": "Write one HTML page about a dataset",
-        "view": "Browse a dataset in a local page",
+        "verify": "Check that a dataset is whole, unchanged and sound",
+        "view": "Browse a dataset in a local page, or save a page about it",
     },
     "Tokenizers": {
         "tokenizer": "Train a tokenizer on text files, show one, compare two",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import click
@@ -33,7 +34,10 @@ class Flag(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command whose help text groups its options by what one is thinking of."""
+    """A command whose help text groups its options by topic, and lists its subcommands."""
+
+    subcommands: Mapping[str, str] = MappingProxyType({})
+    """The line of each subcommand, by its name; cli/group.py sets them."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -44,6 +48,9 @@ class SectionedCommand(click.Command):
         for title in sorted(sections, key=lambda title: title == "Options"):  # these come last
             with formatter.section(title):
                 formatter.write_dl(sections[title])
+        if self.subcommands:
+            with formatter.section("Subcommands"):
+                formatter.write_dl(list(self.subcommands.items()))
 
 
 def value(

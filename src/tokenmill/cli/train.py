@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from tokenmill.cli.flags import SectionedCommand, settings_flags, switch, together, value
+from tokenmill.cli.group import GroupWithMain, Subcommand
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.errors import MissingExtraError
 
@@ -20,23 +21,10 @@ train_options = together(
 )
 
 
-class WithSlurm(SectionedCommand):
-    """A command whose first argument may be `slurm`."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **e: Any
-    ) -> click.Context:
-        if args[:1] == ["slurm"]:
-            from tokenmill.cli.train_slurm import command as slurm
-
-            return slurm.make_context(f"{info_name} slurm", args[1:], parent, **e)
-        return super().make_context(info_name, args, parent, **e)
-
-
-@click.command(cls=WithSlurm, epilog="On Slurm: `tokenmill train slurm --help`")
+@click.command(cls=SectionedCommand)
 @train_options
 @prints_outcome
-def command(config_file: str | None, resume: bool, quiet: bool, **settings: Any) -> Outcome:
+def run_command(config_file: str | None, resume: bool, quiet: bool, **settings: Any) -> Outcome:
     """Train a small GPT on token data.
 
     Exactly one of --input_file, --dataset_dir, --train_data_path and --mixture says where the data
@@ -68,3 +56,8 @@ def needs_torch(what: str) -> None:
         import torch  # noqa: F401
     except ImportError:
         raise MissingExtraError(what, package="torch", extra="torch") from None
+
+
+command = GroupWithMain(
+    run_command, {"slurm": Subcommand("Print this training as a Slurm job", "train_slurm:command")}
+)

@@ -38,7 +38,7 @@ def command(
         tokenmill when data/corpus --text "never seen again" --run runs/gpt
     """
     from tokenmill.look.trained_on import documents_with, trained_on
-    from tokenmill.train.history.run_loader import open_run, source_at
+    from tokenmill.train.run_loader import open_run, source_at
 
     if (document is None) == (text is None):
         raise click.UsageError("Use one of --document and --text")

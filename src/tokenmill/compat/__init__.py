@@ -1,17 +1,51 @@
-"""Loaders under the names and arguments that scripts already use, each a thin layer on the core.
+"""The names and arguments of the scripts that this library grew from, each a thin layer on it.
 
- local_files.py        LocalTokenizedDataset(Fixed), create_dataloaders, StreamingDataset: files
- tokenized_dataset.py  TokenizedDataset: token shards, `get_batch(batch_size, device)`
- gpt_data_loader.py    GPTDataLoader: text in memory or a dataset folder, `get_batch(split)`
+tokenized_dataset.py  TokenizedDataset: a folder of token shards, `get_batch(batch_size, device)`
+gpt_data_loader.py    GPTDataLoader: text in memory or a dataset folder, `get_batch(split)`
+local_files.py        LocalTokenizedDataset(Fixed), StreamingDataset, create_dataloaders
+local_data_module.py  LocalDataModule: the same files as a Lightning data module
+fetch_shards.py       download_tokenized_data: shards from the hub into a folder
+text_file.py          a text file as tokens, from the .npy next to it
 
 What is called `block_size` everywhere else has the names of those scripts here: `max_length`,
-`seq_length`. Headers are not tokens, windows run across shard edges, every rank gets rows of its
-own, and a position can be saved.
+`seq_length`. Headers are not tokens, windows run across shard edges, every rank gets its own rows,
+and a position can be saved.
 """
 
-from tokenmill.compat.gpt_data_loader import GPTDataLoader as GPTDataLoader
-from tokenmill.compat.local_files import LocalTokenizedDataset as LocalTokenizedDataset
-from tokenmill.compat.local_files import LocalTokenizedDatasetFixed as LocalTokenizedDatasetFixed
-from tokenmill.compat.local_files import StreamingDataset as StreamingDataset
-from tokenmill.compat.local_files import create_dataloaders as create_dataloaders
-from tokenmill.compat.tokenized_dataset import TokenizedDataset as TokenizedDataset
+import importlib
+
+TYPE_CHECKING = False  # as in tokenmill/__init__.py
+
+if TYPE_CHECKING:
+    from tokenmill.compat.fetch_shards import download_tokenized_data as download_tokenized_data
+    from tokenmill.compat.gpt_data_loader import GPTDataLoader as GPTDataLoader
+    from tokenmill.compat.local_data_module import LocalDataModule as LocalDataModule
+    from tokenmill.compat.local_files import LocalTokenizedDataset as LocalTokenizedDataset
+    from tokenmill.compat.local_files import (
+        LocalTokenizedDatasetFixed as LocalTokenizedDatasetFixed,
+    )
+    from tokenmill.compat.local_files import StreamingDataset as StreamingDataset
+    from tokenmill.compat.local_files import create_dataloaders as create_dataloaders
+    from tokenmill.compat.tokenized_dataset import TokenizedDataset as TokenizedDataset
+
+# Imported when first asked for: Lightning comes with LocalDataModule only, torch not with a
+# download.
+_HOME_OF = {
+    "GPTDataLoader": "tokenmill.compat.gpt_data_loader",
+    "LocalDataModule": "tokenmill.compat.local_data_module",
+    "LocalTokenizedDataset": "tokenmill.compat.local_files",
+    "LocalTokenizedDatasetFixed": "tokenmill.compat.local_files",
+    "StreamingDataset": "tokenmill.compat.local_files",
+    "TokenizedDataset": "tokenmill.compat.tokenized_dataset",
+    "create_dataloaders": "tokenmill.compat.local_files",
+    "download_tokenized_data": "tokenmill.compat.fetch_shards",
+}
+__all__ = list(_HOME_OF)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'tokenmill.compat' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value

@@ -8,11 +8,11 @@ import numpy as np
 from torch import Tensor
 
 from tokenmill import dataset
+from tokenmill.compat.text_file import encode_text, split_array
 from tokenmill.compat.tokenized_dataset import BatchesOnDemand
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import NotADatasetError
 from tokenmill.tokens import load_tokenizer
-from tokenmill.torch.text_file import encode_text, split_array
 
 
 class GPTDataLoader:

@@ -5,6 +5,7 @@ those of StreamingDataset are pairs. The `.npy` header is respected, whatever dt
 Arguments after the named ones are those of `tokenmill.open`.
 """
 
+import functools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,8 +15,9 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from tokenmill import dataset
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.torch.stateful_loader import StatefulTokenLoader
-from tokenmill.torch.text_file import open_text
+from tokenmill.compat.text_file import open_text
+from tokenmill.dataset import TokenDataset
+from tokenmill.torch.token_data_loader import TokenDataLoader
 from tokenmill.torch.windows_dataset import WindowsDataset
 from tokenmill.torch.world import find_ranks
 
@@ -54,7 +56,8 @@ class LocalTokenizedDataset(IterableDataset[Any]):
         **open_options: Any,
     ) -> None:
         self.ranks = find_ranks(rank, world_size)
-        self.max_length, self.batch_size = max_length, batch_size
+        self.max_length = max_length
+        self.batch_size = batch_size
         self.windows = WindowsDataset(
             dataset.open(data_path, "all", **open_options),
             block_size=max_length,
@@ -68,16 +71,16 @@ class LocalTokenizedDataset(IterableDataset[Any]):
         return len(self.windows) // self.ranks.world_size
 
     def set_epoch(self, epoch: int) -> None:
-        """The next pass is this epoch."""
+        """Make the next pass this epoch."""
         self.windows.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info()
         number, count = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        total, size = len(self), self.batch_size
-        for first in range(number * size, total, count * size):
+        total = len(self)
+        for first in range(number * self.batch_size, total, count * self.batch_size):
             # Ranks take turns by batches, as in all loaders; the last batch of each may be shorter.
-            rows = min(size, total - first)
+            rows = min(self.batch_size, total - first)
             start = first * self.ranks.world_size + self.ranks.rank * rows
             yield from self.windows.__getitems__(range(start, start + rows))
 
@@ -107,7 +110,8 @@ class StreamingDataset(WindowsDataset):
             warn=lambda text: warnings.warn(text, stacklevel=4),
         )
         super().__init__(data, block_size=seq_length, order="sequential", items="pair")
-        self.seq_length, self.split = seq_length, split
+        self.seq_length = seq_length
+        self.split = split
         say(f"StreamingDataset ({split}): {len(self):,} sequences from {data.num_tokens:,} tokens")
 
 
@@ -125,39 +129,40 @@ def create_dataloaders(
     begin_token: int | None = None,
     augment: Sequence[Any] | None = None,
     **open_options: Any,
-) -> tuple[StatefulTokenLoader, StatefulTokenLoader]:
+) -> tuple[TokenDataLoader, TokenDataLoader]:
     """Loaders of both files: shuffled for training, in file order for validation.
 
-    A pass is one epoch, the next pass the next, shuffled again. Both take the share of this rank
-    (`batch_size` is the rows of one rank; of a smaller validation set, the batch is shorter), and
-    both have `state_dict` and `load_state_dict` that do not depend on the workers. `rows`,
-    `begin_token` and `augment` are for training alone: validation always reads plain windows.
+    A pass is one epoch, each shuffled differently. Both take the share of this rank (`batch_size`
+    counts the rows of one rank; the batch of a smaller validation set is shorter), and the states
+    of both do not depend on the workers. `rows`, `begin_token` and `augment` are for training
+    alone: validation always reads plain windows.
     """
-    workers = {"prefetch_factor": prefetch_factor} if num_workers and prefetch_factor else {}
-    if num_workers:
-        workers["persistent_workers"] = True
+    if num_workers and prefetch_factor:
+        workers = {"persistent_workers": True, "prefetch_factor": prefetch_factor}
+    else:
+        workers = {"persistent_workers": num_workers > 0}
+    open_loader = functools.partial(
+        TokenDataLoader,
+        block_size=max_length,
+        seed=seed,
+        items="dict",
+        num_workers=num_workers,
+        workers=workers,
+    )
+    train = _open_whole(train_data_path, open_options)
+    val = _open_whole(val_data_path, open_options)
+    # A small validation set is one shorter batch, equal on all ranks.
+    val_windows = max(0, val.num_tokens - 1) // max_length
+    val_rows = max(1, val_windows // find_ranks().world_size)
+    return (
+        open_loader(
+            train, batch_size=batch_size, rows=rows, begin_token=begin_token, augment=augment
+        ),
+        open_loader(val, batch_size=min(batch_size, val_rows), order="sequential", from_start=True),
+    )
 
-    def loader(path: str | Path, order: str) -> StatefulTokenLoader:
-        if not Path(path).exists():
-            raise FileNotFoundError(f"token file not found: {path} (looked in {Path.cwd()})")
-        data, size = dataset.open(path, "all", **open_options), batch_size
-        if order == "sequential":  # a small validation set is one shorter batch, equal on all ranks
-            windows = max(0, data.num_tokens - 1) // max_length
-            size = min(size, max(1, windows // find_ranks().world_size))
-        training = order == "shuffle"
-        return StatefulTokenLoader(
-            data,
-            batch_size=size,
-            block_size=max_length,
-            num_workers=num_workers,
-            items="dict",
-            seed=seed,
-            order=order,
-            rows=rows if training else "windows",
-            begin_token=begin_token if training else None,
-            augment=augment if training else None,
-            from_start=not training,
-            workers=workers,
-        )
 
-    return loader(train_data_path, "shuffle"), loader(val_data_path, "sequential")
+def _open_whole(path: str | Path, open_options: dict[str, Any]) -> TokenDataset:
+    if not Path(path).exists():
+        raise FileNotFoundError(f"token file not found: {path} (looked in {Path.cwd()})")
+    return dataset.open(path, "all", **open_options)

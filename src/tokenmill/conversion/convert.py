@@ -25,6 +25,7 @@ from tokenmill.conversion.document_stream import (
     CHUNK,
     DocumentStream,
     StreamRules,
+    fitting,
     id_first,
     stream,
 )
@@ -32,12 +33,13 @@ from tokenmill.conversion.repack import repack
 from tokenmill.conversion.staging import open_staging, remove_leftovers
 from tokenmill.dataset import OpenKeywords, TokenDataset, Where
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
-from tokenmill.formats.engine.detect import FORMATS, format_to_write
-from tokenmill.formats.engine.format import NO_LIMIT, TokenFormat, token_dtype
-from tokenmill.formats.engine.held_out import is_named, stated
-from tokenmill.formats.engine.writing import Writer, WriteTarget, fitting
-from tokenmill.shards.compression import checked_compression
+from tokenmill.formats.detect import format_to_write
+from tokenmill.formats.format import NO_LIMIT, TokenFormat, token_dtype
+from tokenmill.formats.held_out import is_named, stated
+from tokenmill.formats.registry import WRITABLE, load_format
+from tokenmill.formats.writing import Writer, WriteTarget
 from tokenmill.shards.manifest import FILE_NAME
+from tokenmill.shards.writer import checked_compression
 
 MAX_SHARDS = 10_000
 """Shards are larger than usual where there would be more of them than this."""
@@ -158,7 +160,7 @@ def _refuse_to_replace(target: Path, src: Where | list[Where], overwrite: bool) 
                 f"{target} is to be replaced, but {source} is read from there",
                 hint="write to another folder",
             )
-    suffixes = {suffix for format in FORMATS.values() for suffix in format.written_suffixes}
+    suffixes = {suffix for name in WRITABLE for suffix in load_format(name).written_suffixes}
     paths = sorted(target.rglob("*")) if target.is_dir() else [target]
     for path in filter(Path.is_file, paths):
         if path.suffix not in suffixes and path.name != "README.md":

@@ -7,12 +7,13 @@ the document before, so the first is dropped and one is added at the end.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError, TokenizerMismatchError
-from tokenmill.formats.engine.format import TokenFormat
+from tokenmill.formats.format import TokenFormat
 
 CHUNK = 1 << 22  # tokens
 
@@ -165,3 +166,21 @@ def id_first(chunks: Chunks, rules: StreamRules) -> Chunks:
         yield np.concatenate([front, ids[:-1]]), ends
     if held is not None and held[0] != rules.end_of_text_id:
         yield held, np.empty(0, np.int64)
+
+
+def fitting(tokens: np.ndarray, dtype: np.dtype[Any], position: int) -> np.ndarray:
+    """Return the same ids in another type; one that does not fit is refused."""
+    if len(tokens) == 0 or np.can_cast(tokens.dtype, dtype, casting="safe"):
+        return tokens.astype(dtype, copy=False)
+    limits = np.iinfo(dtype)
+    low, high = int(tokens.min()), int(tokens.max())
+    if low < limits.min or high > limits.max:
+        bad = high if high > limits.max else low
+        at = position + int(np.argmax(tokens == bad))
+        raise FormatError(
+            f"token id {bad} at position {at:,} does not fit into {dtype.name}",
+            hint=f'pass to_dtype="{"uint32" if bad >= 0 else "int32"}"; files will be larger'
+            if dtype.itemsize < 4
+            else "this is not a token id: the source is damaged or was opened with a wrong dtype",
+        )
+    return tokens.astype(dtype)

@@ -1,7 +1,7 @@
-"""What an executor is: something that runs tasks. And which there are, by name."""
+"""Executors run tasks; `Engine` opens one by its name."""
 
 import importlib.util
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -12,6 +12,8 @@ from tokenmill.errors import MissingExtraError, PrepareError
 ENGINES = ("local", "ray")
 
 Task = tuple[Any, ...]
+Numbered = tuple[int, Task]
+"""A task with its number."""
 
 
 class TaskFunction(Protocol):
@@ -25,19 +27,21 @@ class TaskFunction(Protocol):
     def missing(
         self, tasks: Sequence[Task], whose: Callable[[int], bool] = lambda number: True
     ) -> list[int]:
-        """Which of these tasks were not run before; what those left that `whose` chooses is looked
-        at closely."""
+        """Return the numbers of tasks that were not run before.
+
+        The files of tasks that `whose` chooses are looked at as well.
+        """
 
 
 class Executor:
     """Runs tasks somewhere, in any order, each at least once. A `with` statement closes it."""
 
-    def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
+    def run(self, function: TaskFunction, tasks: Iterable[Numbered]) -> Iterator[tuple[int, Any]]:
         """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
         raise NotImplementedError
 
     def get_ready(self, function: TaskFunction, num_tasks: int) -> None:
-        """So many tasks will come, such as those of a function: what takes time may begin."""
+        """Start what takes time: `num_tasks` tasks of this function will come."""
 
     def run_missing(
         self, function: TaskFunction, tasks: Sequence[Task], turns: Iterable[int] | None = None
@@ -49,25 +53,7 @@ class Executor:
         missing = set(function.missing(tasks))
         yield from done_before(missing, len(tasks))
         order = range(len(tasks)) if turns is None else turns
-        yield from self.run_some(function, tasks, (n for n in order if n in missing))
-
-    def run_some(
-        self, function: TaskFunction, tasks: Sequence[Task], numbers: Iterable[int]
-    ) -> Iterator[tuple[int, Any]]:
-        """Run the tasks of these numbers."""
-        begun: list[int] = []
-
-        def in_turn() -> Iterator[Task]:
-            for number in numbers:
-                begun.append(number)
-                yield tasks[number]
-
-        try:
-            for at, result in self.run(function, in_turn()):
-                yield begun[at], result
-        except WorkerDiedError as died:
-            died.task = begun[died.task]
-            raise
+        yield from self.run(function, ((n, tasks[n]) for n in order if n in missing))
 
     def close(self) -> None:
         """Let go of processes or of the cluster, if it has any."""
@@ -79,10 +65,9 @@ class Executor:
         self.close()
 
 
-def done_before(missing: Iterable[int], num_tasks: int) -> Iterator[tuple[int, None]]:
-    """The numbers of the other tasks."""
-    left = set(missing)
-    return ((number, None) for number in range(num_tasks) if number not in left)
+def done_before(missing: Collection[int], num_tasks: int) -> Iterator[tuple[int, None]]:
+    """Yield the numbers of the other tasks."""
+    return ((number, None) for number in range(num_tasks) if number not in missing)
 
 
 class WorkerDiedError(PrepareError):
@@ -98,7 +83,7 @@ class WorkerDiedError(PrepareError):
 
 @dataclass(frozen=True)
 class Engine:
-    """Where tasks run, as it was asked for: what cannot be meant is refused at once."""
+    """Where tasks run, as it was asked for; what cannot be meant is refused."""
 
     kind: str = "local"
     workers: int | None = None
@@ -114,7 +99,7 @@ class Engine:
             raise MissingExtraError("the engine ray", package="ray", extra="ray")
 
     def open(self, processes: int, shared: str) -> Executor:
-        """So many processes of this machine, or a cluster whose machines all see this path."""
+        """Open `processes` workers here, or a cluster whose machines all see the path `shared`."""
         if self.kind == "ray":
             from tokenmill.executors.ray import RayExecutor
 

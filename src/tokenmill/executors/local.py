@@ -3,8 +3,8 @@
 A task is (function, arguments): the function importable, the arguments small. Workers are fresh
 interpreters that talk over a socket pair: nothing is forked (safe beside threads), the caller's
 script is not imported again (no `if __name__ == "__main__"` needed), and a worker that dies is
-noticed at once, together with the task it had. Tasks must be harmless if run twice: a task whose
-worker died is given to a new one, up to `ATTEMPTS` times.
+noticed immediately, with the task it had. Tasks must be harmless if run twice: a task whose worker
+died is given to a new one, up to `ATTEMPTS` times.
 
 A worker that hangs (in a network filesystem that does not answer) is waited for: a task may take
 hours, since a compressed file is one. SIGTERM or Ctrl-C ends it with the run, and the same command
@@ -19,14 +19,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tokenmill.executors.executor import Executor, Task, TaskFunction, WorkerDiedError
+from tokenmill.executors.executor import Executor, Numbered, Task, TaskFunction, WorkerDiedError
 
 ATTEMPTS = 3
 
@@ -46,6 +45,19 @@ SORT_WITH_AVX2 = {"NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_SKX"}
 ZEN_4 = re.compile(rb"AuthenticAMD\ncpu family\t: 25\n")
 
 
+class _Attempt(NamedTuple):
+    number: int
+    task: Task
+    tries: int
+    """From 1 on."""
+
+
+def _first_attempt(tasks: Iterator[Numbered]) -> _Attempt | None:
+    for number, task in tasks:
+        return _Attempt(number, task, 1)
+    return None
+
+
 class LocalExecutor(Executor):
     """A fixed number of worker processes; with one worker, tasks run in this process."""
 
@@ -63,61 +75,57 @@ class LocalExecutor(Executor):
         for worker in self._pool:
             worker.connection.send((function, None))
 
-    def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
+    def run(self, function: TaskFunction, tasks: Iterable[Numbered]) -> Iterator[tuple[int, Any]]:
         if self.workers == 1:
-            for number, task in enumerate(tasks):
+            for number, task in tasks:
                 yield number, function(*task)
             return
         try:
-            yield from self._run(function, enumerate(tasks))
+            yield from self._run(function, iter(tasks))
         except BaseException:
             self.close()
             raise
 
-    def _run(
-        self, function: TaskFunction, tasks: Iterator[tuple[int, Task]]
-    ) -> Iterator[tuple[int, Any]]:
-        """Run numbered tasks; the next one is asked for when a worker is free."""
-        again = deque[tuple[int, Task, int]]()  # with the number of the attempt
+    def _run(self, function: TaskFunction, tasks: Iterator[Numbered]) -> Iterator[tuple[int, Any]]:
+        """Run tasks; the next one is asked for when a worker is free."""
+        again: list[_Attempt] = []
         idle = list(self._pool)
-        busy: dict[Any, tuple[_Worker, int, Task, int]] = {}
+        busy: dict[Any, tuple[_Worker, _Attempt]] = {}
         while True:
             while len(busy) < self.workers:
-                if again:
-                    number, task, attempt = again.popleft()
-                elif (new := next(tasks, None)) is not None:
-                    (number, task), attempt = new, 1
-                else:
+                attempt = again.pop() if again else _first_attempt(tasks)
+                if attempt is None:
                     break
-                if not idle:
-                    idle.append(_Worker())
-                    self._pool.append(idle[-1])
-                worker = idle.pop()
+                worker = idle.pop() if idle else self._add_worker()
                 with suppress(ConnectionError):  # it died idle: that shows when its answer is read
-                    worker.connection.send((function, task))
-                busy[worker.connection] = worker, number, task, attempt
+                    worker.connection.send((function, attempt.task))
+                busy[worker.connection] = worker, attempt
             if not busy:
                 return
             for ready in wait(list(busy)):
-                worker, number, task, attempt = busy.pop(ready)
+                worker, attempt = busy.pop(ready)
                 try:
                     failed, value = worker.connection.recv()
                 except (EOFError, ConnectionError):
+                    self._pool.remove(worker)
                     how = worker.stop()
-                    if attempt == ATTEMPTS:
-                        who = "a worker process"
-                        raise WorkerDiedError(who, ATTEMPTS, how, function, number) from None
-                    again.append((number, task, attempt + 1))
-                    idle.append(_Worker())
-                    self._pool[self._pool.index(worker)] = idle[-1]
+                    if attempt.tries == ATTEMPTS:
+                        raise WorkerDiedError(
+                            "a worker process", ATTEMPTS, how, function, attempt.number
+                        ) from None
+                    again.append(attempt._replace(tries=attempt.tries + 1))
                     continue
                 idle.append(worker)
                 if failed:
                     raise value
-                yield number, value
+                yield attempt.number, value
+
+    def _add_worker(self) -> "_Worker":
+        self._pool.append(_Worker())
+        return self._pool[-1]
 
     def close(self) -> None:
-        """End all workers at once; what they had half written is lost."""
+        """End all workers; what they had half written is lost."""
         for worker in self._pool:
             worker.stop()
         self._pool.clear()
@@ -175,7 +183,7 @@ class _Worker:
         self.connection = Connection(ours.detach())
 
     def stop(self) -> str:
-        """End the process, if it has not ended by itself; how it ended."""
+        """End the process, if it has not ended by itself; return how it ended."""
         self.connection.close()
         if self.process.poll() is None:
             self.process.kill()

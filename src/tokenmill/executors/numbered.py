@@ -48,7 +48,7 @@ class JobPart:
 
 @dataclass(frozen=True)
 class StageReport:
-    """What was found and done in one stage."""
+    """Tasks of one stage: done before, run here, and missing."""
 
     name: str
     """The name of its task function."""
@@ -64,13 +64,15 @@ class NotReady(Exception):  # noqa: N818 - the usual end of a part, not a fault
 
 
 class PartExecutor(Executor):
-    """Runs one part with another executor; with no part it only looks what is there.
+    """Runs one part with another executor; without a part it only looks at what is there.
 
     `wait` is how many seconds it waits for other parts, each time it needs them.
     """
 
     def __init__(self, executor: Executor, part: JobPart | None, *, wait: float = 0.0) -> None:
-        self.executor, self.part, self.wait = executor, part, wait
+        self.executor = executor
+        self.part = part
+        self.wait = wait
         self.stages: list[StageReport] = []
 
     def run_missing(
@@ -78,31 +80,31 @@ class PartExecutor(Executor):
     ) -> Iterator[tuple[int, Any]]:
         """Yield what is done, and run those of this part; raise NotReady if others are missing."""
         missing = function.missing(tasks, whose=self._is_mine)
-        yield from done_before(missing, len(tasks))
+        yield from done_before(set(missing), len(tasks))
         mine = [number for number in missing if self._is_mine(number)]
-        yield from self.executor.run_some(function, tasks, mine)
+        yield from self.executor.run(function, ((number, tasks[number]) for number in mine))
         left = [number for number in missing if not self._is_mine(number)]
         deadline = time.monotonic() + self.wait
         while left:  # others may have been at work meanwhile
-            still = function.missing([tasks[number] for number in left], whose=lambda number: False)
-            found = done_before(still, len(left))
-            yield from ((left[at], None) for at, _ in found)
-            left = [left[at] for at in still]
+            positions = function.missing([tasks[n] for n in left], whose=lambda position: False)
+            still_missing = [left[position] for position in positions]
+            yield from ((number, None) for number in left if number not in set(still_missing))
+            left = still_missing
             if not left or time.monotonic() >= deadline:
                 break
             time.sleep(min(LONGEST_PAUSE, 0.05 + self.wait / 1000))
-        name = function.__name__
         if tasks:
-            self.stages.append(StageReport(name, len(tasks), len(mine), tuple(left)))
+            report = StageReport(function.__name__, len(tasks), len(mine), tuple(left))
+            self.stages.append(report)
         if left:
-            raise NotReady(name)
+            raise NotReady(function.__name__)
 
     def _is_mine(self, number: int) -> bool:
         return self.part is not None and self.part.has(number)
 
 
 def to_array(numbers: Iterable[int]) -> str:
-    """Numbers as Slurm's --array takes them.
+    """Write numbers as Slurm's --array takes them.
 
     >>> to_array([0, 3, 4, 5, 9])
     '0,3-5,9'

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.errors import MismatchError, MissingExtraError, PrepareError, TokenmillError
-from tokenmill.executors.executor import Executor, Task, TaskFunction, WorkerDiedError
+from tokenmill.executors.executor import Executor, Numbered, Task, TaskFunction, WorkerDiedError
 from tokenmill.version import __version__
 
 RETRIES = 3
@@ -25,7 +25,7 @@ class RayExecutor(Executor):
     """Tasks of one CPU each on the nodes of a cluster.
 
     `address` is that of `ray.init`: "auto" for the cluster this machine belongs to, None for a new
-    one on this machine alone. `at_once` bounds the tasks under way (None: twice the
+    one on this machine alone. `at_once` bounds the tasks in progress (None: twice the
     CPUs). `shared` is a path that every node must see.
     """
 
@@ -33,7 +33,9 @@ class RayExecutor(Executor):
         self, address: str | None = None, *, at_once: int | None = None, shared: str = ""
     ) -> None:
         ray = _import_quietly()
-        self._ray, self._shared, self._at_once = ray, shared, at_once
+        self._ray = ray
+        self._shared = shared
+        self._at_once = at_once
         self._ours = not ray.is_initialized()
         if self._ours:
             options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
@@ -47,27 +49,27 @@ class RayExecutor(Executor):
                     f"no Ray cluster answers at {address!r}: {error}",
                     hint="start one (ray start --head), or leave the address out",
                 ) from error
-        self._under_way: dict[Any, int] = {}
+        self._in_progress: dict[Any, int] = {}
         remote = ray.remote(max_retries=RETRIES, num_cpus=1, scheduling_strategy="SPREAD")
         self._run = remote(run_here)
 
-    def run(self, function: TaskFunction, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
-        waiting = enumerate(tasks)
-        under_way = self._under_way
+    def run(self, function: TaskFunction, tasks: Iterable[Numbered]) -> Iterator[tuple[int, Any]]:
+        waiting = iter(tasks)
+        in_progress = self._in_progress
         try:
             while True:
                 # Twice the CPUs there are now, so that no node waits for the driver.
                 limit = self._at_once or 2 * int(self._ray.cluster_resources().get("CPU", 1)) or 2
                 for number, task in waiting:
                     reference = self._run.remote(__version__, self._shared, function, task)
-                    under_way[reference] = number
-                    if len(under_way) >= limit:
+                    in_progress[reference] = number
+                    if len(in_progress) >= limit:
                         break
-                if not under_way:
+                if not in_progress:
                     return
-                ready, _ = self._ray.wait(list(under_way), num_returns=1)
+                ready, _ = self._ray.wait(list(in_progress), num_returns=1)
                 for reference in ready:
-                    number = under_way.pop(reference)
+                    number = in_progress.pop(reference)
                     yield number, self._result(reference, function, number)
         finally:
             self._cancel()
@@ -85,8 +87,8 @@ class RayExecutor(Executor):
 
     def _cancel(self) -> None:
         # Once only, and never after the end: Ray would start itself again to cancel a task.
-        while self._under_way:
-            self._ray.cancel(self._under_way.popitem()[0], force=True)
+        while self._in_progress:
+            self._ray.cancel(self._in_progress.popitem()[0], force=True)
 
     def close(self) -> None:
         """Leave the cluster, unless it was joined before."""

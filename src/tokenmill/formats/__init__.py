@@ -1,7 +1,17 @@
-"""Everybody's token files: one class a format, in one file, that claims, reads and writes it.
+"""Everybody's token files: one class per format, in one file, that reads and writes it.
 
-    engine/        what a format is, which one a path has, what all readers and writers share
-    ours.py        our datasets: a manifest that names shards, on a disk or in a bucket
+    registry.py    all formats by the signs of their files; imports a format when it is needed
+    format.py      what a format is, what it says about files, what the caller says about them
+    detect.py      from a path, a list or a glob to the shards of a split
+    held_out.py    which tokens belong to train, val and test
+    untrusted.py   careful looks at files that others wrote
+    not_tokens.py  what a file is that is refused, and what to do with it
+    ours.py        tokenmill's datasets: a manifest that names shards
+    ours_writer.py  the same, written by a conversion
+    remote.py      datasets in a store: by their manifest, or through a mirror
+    mirror.py      other projects' files in a store, seen as a folder
+    writing.py     how a stream of tokens becomes files
+    samples.py     what MDS and litdata share
     llmc.py        llm.c, modded-nanogpt, FineWeb-Edu shards: a header with a magic number
     nanogpt.py     raw ids without a header
     npy.py         numpy's arrays
@@ -13,6 +23,6 @@
     litpkds.py     lit-gpt, TinyLlama; read only
     modalities.py  Modalities' .pbin; read only
 
-To add a format: a class like those here, a line in engine/detect.py, a sample in tests/data and a
-class in tests/formats/test_conformance.py.
+To add a format: a module with a `FORMAT` like those here, a line in registry.py, a sample in
+tests/data and a class in tests/formats/test_conformance.py.
 """

@@ -16,10 +16,9 @@ from typing import IO, Any
 import numpy as np
 
 from tokenmill.errors import CorruptShardError
-from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
-from tokenmill.formats.engine.mirror import open_whole
-from tokenmill.formats.engine.writing import RollingWriter, write_file
+from tokenmill.formats import untrusted
+from tokenmill.formats.format import Ask, FileFormat, FoundData
+from tokenmill.formats.writing import RollingWriter, write_file
 from tokenmill.reading.token_file import Lazy
 
 DTYPES = {"1": "<u1", "2": "<u2", "4": "<u4"}
@@ -44,7 +43,6 @@ class Datatrove(FileFormat):
     """Files that belong together by name; any of them may be named."""
 
     name = "datatrove"
-    suffixes = (".ds",)
     writer = DatatroveWriter
     written_suffixes = (".ds", ".index", ".metadata")
     dtypes = ("uint16", "uint32")
@@ -52,13 +50,6 @@ class Datatrove(FileFormat):
     is_indexed = True
     documents_by_id = False
     stores_tokenizer_name = True
-
-    def claims(self, path: Path, first_bytes: bytes) -> bool:
-        return path.name.endswith((".ds", ".ds.index", ".ds.metadata"))
-
-    def tokens_of(self, index: Path, token_files: set[str]) -> Path | None:
-        ours = index.name.endswith((".ds.index", ".ds.metadata"))
-        return index.with_suffix("") if ours else None
 
     def read(self, path: Path, ask: Ask) -> FoundData:
         tokens = path.with_name(path.name.split(".ds")[0] + ".ds")
@@ -69,7 +60,9 @@ class Datatrove(FileFormat):
             why = f"has no {tokens.name}.metadata beside it"
             hint = "datatrove writes uint16 up to 65,536 ids: "
             hint += f'tokenmill.open("{tokens}", dtype="uint16")'
-            raise untrusted.unknown_dtype(tokens, size, why, hint)
+            from tokenmill.formats.not_tokens import unknown_dtype
+
+            raise unknown_dtype(tokens, size, why, hint)
         if count is not None:
             untrusted.expect_size(tokens, size, count * dtype.itemsize, f"{tokens.name}.metadata")
         num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
@@ -89,12 +82,15 @@ class Datatrove(FileFormat):
         )
 
 
+FORMAT = Datatrove()
+
+
 def _metadata(tokens: Path) -> tuple[str | None, np.dtype[Any] | None, int | None]:
     """Tokenizer, dtype and number of tokens, as far as they are known."""
     path = Path(f"{tokens}.metadata")
     if not path.is_file():
         return None, None, None
-    text = untrusted.read_whole(path, cap=1 << 16).decode("utf-8", errors="replace")
+    text = untrusted.read_whole(path, limit=1 << 16).decode("utf-8", errors="replace")
     lines = text.split("\n")
     name, _, width = lines[0].rpartition("|")
     count = lines[1] if len(lines) > 1 else ""
@@ -116,7 +112,7 @@ def _index(tokens: Path, num_tokens: int) -> Lazy | None:
     untrusted.expect_at_least(path, size, -(-size // 8) * 8, "a whole number of documents")
     last = 0
     if size:
-        with open_whole(path) as index:
+        with untrusted.open_whole(path) as index:
             last = int.from_bytes(os.pread(index.fileno(), 8, size - 8), "little")
     if last != num_tokens:
         raise untrusted.mixed(

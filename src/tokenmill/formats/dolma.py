@@ -18,11 +18,10 @@ from typing import IO
 import numpy as np
 
 from tokenmill.errors import CorruptShardError, FormatError
-from tokenmill.formats import npy
-from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
-from tokenmill.formats.engine.mirror import open_whole
-from tokenmill.formats.engine.writing import RollingWriter, write_file
+from tokenmill.formats import untrusted
+from tokenmill.formats.format import Ask, FileFormat, FoundData
+from tokenmill.formats.registry import NUMPY
+from tokenmill.formats.writing import RollingWriter, write_file
 from tokenmill.reading.token_file import Lazy
 
 MAX_LINE = 1 << 20  # characters of a table's line
@@ -52,7 +51,6 @@ class Dolma(FileFormat):
     """Named .npy, but without numpy's header."""
 
     name = "dolma"
-    suffixes = (".npy",)
     writer = DolmaWriter
     written_suffixes = (".npy", ".gz")
     dtypes = ("uint16", "uint32", "uint8", "uint64")
@@ -61,32 +59,25 @@ class Dolma(FileFormat):
     documents_by_id = False
     states_dtype = False
 
-    def claims(self, path: Path, first_bytes: bytes) -> bool:
-        return path.suffix == ".npy" and not first_bytes.startswith(npy.MAGIC)
-
-    def tokens_of(self, index: Path, token_files: set[str]) -> Path | None:
-        # Without any .npy, a .csv.gz is a table of something else.
-        if not index.name.endswith(".csv.gz") or not any(x.endswith(".npy") for x in token_files):
-            return None
-        return index.with_name(index.name.removesuffix(".csv.gz") + ".npy")
-
     def read(self, path: Path, ask: Ask) -> FoundData:
         first_bytes, size = untrusted.head(path)
-        if first_bytes.startswith(npy.MAGIC):
+        if first_bytes.startswith(NUMPY):
             raise FormatError(
-                f"{path} has the header of a real .npy file, so it is none of dolma",
+                f"{path} has the header of a real .npy file, so it is not one of dolma",
                 hint=f'leave format out, and the header is respected: tokenmill.open("{path}")',
             )
         if b"'descr'" in first_bytes[:64]:
             what = f"starts with {first_bytes[:6]!r}, then continues like the header of a .npy file"
             raise untrusted.damaged(path, what)
         if ask.dtype is None:
-            raise untrusted.unknown_dtype(
+            from tokenmill.formats.not_tokens import dtype_hint, unknown_dtype
+
+            raise unknown_dtype(
                 path,
                 size,
                 "has no header (dolma's .npy files have none)",
                 "dolma writes uint16 unless it is given another type; "
-                + untrusted.dtype_hint(path, None if path.suffix == ".npy" else self.name),
+                + dtype_hint(path, None if path.suffix == ".npy" else self.name),
             )
         num_tokens = untrusted.whole_tokens(path, size, ask.dtype.itemsize, ask.dtype.name)
         table = path.with_suffix(".csv.gz")
@@ -94,6 +85,9 @@ class Dolma(FileFormat):
         if ends is not None and num_tokens == 0:
             ends()  # nobody will ask an empty file for its documents: are there some?
         return self.found(path, ask.dtype, num_tokens, size, ends=ends)
+
+
+FORMAT = Dolma()
 
 
 def load_ends(path: str, num_tokens: int) -> np.ndarray:
@@ -105,7 +99,7 @@ def load_ends(path: str, num_tokens: int) -> np.ndarray:
     end = row = 0
     try:
         with (
-            open_whole(Path(path)) as packed,
+            untrusted.open_whole(Path(path)) as packed,
             gzip.open(packed, "rb") as unpacked,
             io.TextIOWrapper(unpacked, "utf-8") as text,
         ):

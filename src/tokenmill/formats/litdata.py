@@ -16,10 +16,17 @@ import numpy as np
 
 from tokenmill.base.strict_json import Reader
 from tokenmill.errors import FormatError
-from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import Ask, FoundData, SampleFormat
-from tokenmill.formats.engine.writing import SampleWriter, offset_table, write_file
-from tokenmill.reading.token_file import Lazy, TokenFile, TokenFiles
+from tokenmill.formats import untrusted
+from tokenmill.formats.format import Ask, FoundData
+from tokenmill.formats.samples import (
+    SampleFormat,
+    SampleWriter,
+    map_samples,
+    offset_table,
+    samples_are_documents,
+)
+from tokenmill.formats.writing import write_file
+from tokenmill.reading.token_file import Lazy, TokenFile
 
 NUMPY_CODES = dict(enumerate(("i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8")))
 TORCH_CODES = {
@@ -63,7 +70,6 @@ class Litdata(SampleFormat):
     """Chunks of items."""
 
     name = "litdata"
-    key = "chunks"
     writer = LitdataWriter
     written_suffixes = (".bin", ".json")
 
@@ -74,10 +80,13 @@ class Litdata(SampleFormat):
         shards = [_chunk(root, chunk, dtype) for chunk in entries]
         assert shards[0].ends is not None
         lengths = np.diff(shards[0].ends(), prepend=0)
-        documents = self.samples_are_documents(index, lengths)
+        documents = samples_are_documents(index, lengths)
         if not documents:
             shards = [replace(shard, ends=None) for shard in shards]
-        return FoundData(self.name, TokenFiles(shards), details={"rows": not documents})
+        return FoundData(self.name, tuple(shards), details={"rows": not documents})
+
+
+FORMAT = Litdata()
 
 
 def _dtype(config: Reader, path: Path) -> np.dtype[Any]:
@@ -106,21 +115,23 @@ def _dtype(config: Reader, path: Path) -> np.dtype[Any]:
 
 
 def _chunk(root: untrusted.Root, chunk: Reader, dtype: np.dtype[Any]) -> TokenFile:
-    name, count, num_tokens = chunk.file("filename"), chunk.count("chunk_size"), chunk.count("dim")
+    name = chunk.file("filename")
+    count = chunk.count("chunk_size")
+    num_tokens = chunk.count("dim")
     offset = 4 * (count + 2)
     size = offset + num_tokens * dtype.itemsize
     path = root.sized(name, size)
-    _, table = untrusted.map_samples(path, count, only_table=True)
+    _, table = map_samples(Path(path), count, only_table=True)
     if (table[0], table[-1]) != (offset, size):
         what = f"says items from byte {table[0]:,} to {table[-1]:,}; the index says "
         raise untrusted.mixed(path, what + f"from {offset:,} to {size:,}")
-    ends = Lazy(load_ends, (str(path), count, dtype.itemsize), count)
-    return TokenFile(str(path), name, dtype, num_tokens, size, offset, ends=ends)
+    ends = Lazy(load_ends, (path, count, dtype.itemsize), count)
+    return TokenFile(path, name, dtype, num_tokens, size, offset, ends=ends)
 
 
 def load_ends(path: str, count: int, itemsize: int) -> np.ndarray:
-    """Where the items of a chunk end, in tokens."""
-    table = untrusted.map_samples(Path(path), count, only_table=True)[1].astype(np.int64)
+    """Return where the items of a chunk end, in tokens: int64."""
+    _, table = map_samples(Path(path), count, only_table=True)
     sizes = np.diff(table)
     if (sizes < 0).any() or (sizes % itemsize).any():
         raise untrusted.damaged(path, "has items that go back, or are no whole number of tokens")

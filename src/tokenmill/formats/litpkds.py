@@ -13,8 +13,8 @@ tokens here as they are there.
 from pathlib import Path
 
 from tokenmill.errors import FormatError
-from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
+from tokenmill.formats import untrusted
+from tokenmill.formats.format import Ask, FileFormat, FoundData
 from tokenmill.formats.megatron import dtype_of_code
 
 MAGIC = b"LITPKDS"
@@ -25,10 +25,6 @@ class Litpkds(FileFormat):
     """lit-gpt's packed dataset."""
 
     name = "litpkds"
-    suffixes = (".bin",)
-
-    def claims(self, path: Path, first_bytes: bytes) -> bool:
-        return first_bytes.startswith(MAGIC)
 
     def read(self, path: Path, ask: Ask) -> FoundData:
         first_bytes, size = untrusted.head(path, HEADER_BYTES)
@@ -44,3 +40,6 @@ class Litpkds(FileFormat):
         expected = HEADER_BYTES + num_tokens * dtype.itemsize
         untrusted.expect_size(path, size, expected, f"its header ({num_tokens:,} tokens)")
         return self.found(path, dtype, num_tokens, size, HEADER_BYTES)
+
+
+FORMAT = Litpkds()

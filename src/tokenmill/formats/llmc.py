@@ -17,9 +17,10 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from tokenmill.errors import FormatError
-from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
-from tokenmill.formats.engine.writing import RollingWriter
+from tokenmill.formats import untrusted
+from tokenmill.formats.format import Ask, FileFormat, FoundData
+from tokenmill.formats.registry import LLMC_GPT2, LLMC_LLAMA3
+from tokenmill.formats.writing import RollingWriter
 
 HEADER_BYTES = 1024
 
@@ -37,8 +38,8 @@ class Kind(NamedTuple):
 
 
 KINDS = (
-    Kind(20240520, 1, "<u2", 50257, 50256, "gpt2"),
-    Kind(20240801, 7, "<u4", 128256, 128000, None),
+    Kind(LLMC_GPT2, 1, "<u2", 50257, 50256, "gpt2"),
+    Kind(LLMC_LLAMA3, 7, "<u4", 128256, 128000, None),
 )
 
 
@@ -77,8 +78,6 @@ class Llmc(FileFormat):
     """llm.c; a magic number states everything but the number of tokens."""
 
     name = "llmc"
-    suffixes = (".bin",)
-    header_marks = tuple(np.array(kind[:2], "<i4").tobytes() for kind in KINDS)
     writer = LlmcWriter
     written_suffixes = (".bin",)
     dtypes = ("uint16", "uint32")
@@ -87,12 +86,6 @@ class Llmc(FileFormat):
     end_of_text_comes = "before"
     numbers_over_splits = True
 
-    def claims(self, path: Path, first_bytes: bytes) -> bool:
-        return _kind_of(first_bytes) is not None
-
-    def header_bytes(self, first_bytes: bytes) -> int | None:
-        return HEADER_BYTES if _kind_of(first_bytes) else None
-
     def end_of_text_id_of(self, dtype: np.dtype[Any]) -> int | None:
         return _kind_for(dtype).end_of_text_id
 
@@ -100,9 +93,12 @@ class Llmc(FileFormat):
         first_bytes, size = untrusted.head(path, HEADER_BYTES)
         kind = _kind_of(first_bytes)
         if kind is None:
-            magic, known = int.from_bytes(first_bytes[:4], "little"), [kind.magic for kind in KINDS]
-            raise untrusted.known_other(path, first_bytes) or FormatError(
-                f"{path} starts with {magic}, not with the magic of llm.c {known}",
+            from tokenmill.formats.not_tokens import known_other
+
+            magic = int.from_bytes(first_bytes[:4], "little")
+            magics = [kind.magic for kind in KINDS]
+            raise known_other(path, first_bytes) or FormatError(
+                f"{path} starts with {magic}, not with the magic of llm.c {magics}",
                 hint="the file is damaged, or has no header: pass format='nanogpt' and its dtype",
             )
         untrusted.expect_at_least(path, size, HEADER_BYTES, "the header of llm.c")
@@ -128,3 +124,6 @@ class Llmc(FileFormat):
             end_of_text_comes="before",
             tokenizer=kind.tokenizer,
         )
+
+
+FORMAT = Llmc()

@@ -9,15 +9,16 @@ only), or `bytes` (values only, and the dtype is asked for).
 Headers are between the tokens, so these shards are read piece by piece and never mapped as one run.
 With a fixed shape the index alone says how many tokens there are; else opening reads the table of
 each shard. Columns of type `pkl` are pickles: never read. The samples of a compressed shard cannot
-be reached one by one: such shards are unpacked into the cache folder (engine/packed_shards.py) when
-they are first read, or when opening needs their tables. One sample is written for each document, in
-a column `tokens`.
+be reached one by one: such shards are unpacked into the cache folder when they are first read, or
+when opening needs their tables. One sample is written for each document, in a column `tokens`.
 """
 
+import os
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import orjson
@@ -25,16 +26,23 @@ import xxhash
 
 from tokenmill.base.strict_json import Reader
 from tokenmill.errors import CorruptShardError, FormatError
-from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import INTEGERS, Ask, FoundData, SampleFormat
-from tokenmill.formats.engine.packed_shards import (
-    as_cached,
-    is_packed,
-    open_unpacked,
+from tokenmill.formats import untrusted
+from tokenmill.formats.format import INTEGERS, Ask, FoundData
+from tokenmill.formats.samples import (
+    SampleFormat,
+    SampleWriter,
+    map_samples,
+    offset_table,
+    samples_are_documents,
 )
-from tokenmill.formats.engine.writing import SampleWriter, offset_table, write_file
-from tokenmill.reading.token_file import Lazy, TokenFile, TokenFiles
+from tokenmill.formats.writing import write_file
+from tokenmill.reading.token_file import Lazy, Packed, TokenFile
 
+if TYPE_CHECKING:
+    from tokenmill.reading.cached_file import CachedFile
+    from tokenmill.reading.shard_cache import ShardCache
+
+CODECS = ("zstd", "gz", "bz2")
 USUAL_NAMES = ("tokens", "input_ids")
 INTEGER_ARRAYS = re.compile(rf"ndarray(:(?P<dtype>{'|'.join(INTEGERS)})(:(?P<shape>.*))?)?")
 DTYPE_CODES = {8: "u1", 9: "i1", 16: "u2", 17: "i2", 32: "u4", 33: "i4", 64: "u8", 65: "i8"}
@@ -101,7 +109,6 @@ class Mds(SampleFormat):
     """Shards of samples with columns."""
 
     name = "mds"
-    key = "shards"
     writer = MdsWriter
     written_suffixes = (".mds", ".json")
 
@@ -111,9 +118,9 @@ class Mds(SampleFormat):
         path = root.index
         untrusted.expect_version(path, index.count("version"), 2)
         column = _column(entries[0], path, ask)
-        starts, _, code = _samples(root, entries[0], column, 0, ask).read()
-        dtype = column.dtype or ask.agreed(np.dtype(DTYPE_CODES[code]), path)
-        documents = self.samples_are_documents(index, np.diff(starts))
+        first = _samples(root, entries[0], column, 0, ask).read()
+        dtype = column.dtype or ask.agreed(np.dtype(DTYPE_CODES[first.dtype_code]), path)
+        documents = samples_are_documents(index, np.diff(first.starts))
         shards = []
         for number, entry in enumerate(entries):
             if _column(entry, path, ask) != column:
@@ -121,11 +128,14 @@ class Mds(SampleFormat):
                     f"{path} has other columns in shard {number} than in shard 0",
                     hint="these are two datasets; open the shards of each in a folder of its own",
                 )
-            samples = _samples(root, entry, column, code, ask)
+            samples = _samples(root, entry, column, first.dtype_code, ask)
             shards.append(_shard(root, entry, samples, dtype, documents))
         name = entries[0].fields["column_names"][column.number]
         details = {"column": name, "rows": not documents}
-        return FoundData(self.name, TokenFiles(shards), details=details)
+        return FoundData(self.name, tuple(shards), details=details)
+
+
+FORMAT = Mds()
 
 
 def _column(entry: Reader, path: Path, ask: Ask) -> Column:
@@ -174,32 +184,64 @@ def _column(entry: Reader, path: Path, ask: Ask) -> Column:
 def _samples(
     root: untrusted.Root, entry: Reader, column: Column, dtype_code: int, ask: Ask
 ) -> "Samples":
-    raw, count = entry.object("raw_data"), entry.count("samples")
-    if is_packed(root, entry):
+    raw = entry.object("raw_data")
+    count = entry.count("samples")
+    name = raw.file("basename")
+    if root.look_at(name)[1] is None and entry.fields.get("zip_data"):
         zipped = entry.object("zip_data")
         path = root.sized(zipped.file("basename"), zipped.count("bytes"))
-        assert ask.cache is not None
-        wanted = as_cached(path, zipped.count("bytes"), raw, entry)
-        file = Lazy(open_unpacked, (ask.cache, wanted))
-        return Samples(str(path), count, column, dtype_code, file)
-    path = root.sized(raw.file("basename"), raw.count("bytes"))
-    return Samples(str(path), count, column, dtype_code)
+        file = _cached(Path(path), zipped.count("bytes"), entry)
+        return Samples(path, count, column, dtype_code, Unpacked(ask.cache(), file))
+    return Samples(root.sized(name, raw.count("bytes")), count, column, dtype_code)
+
+
+def _cached(path: Path, packed_bytes: int, entry: Reader) -> "CachedFile":
+    """Return a compressed shard as the cache is to hold it; with its hash, if the index has it."""
+    from tokenmill.reading.cached_file import CachedFile
+
+    codec = str(entry.fields.get("compression")).split(":")[0]
+    if codec not in CODECS:
+        unpack = (
+            f"unpack the shards where they are: brotli -dk {shlex.quote(str(path.parent))}/*.br"
+        )
+        if untrusted.MIRRORED in str(path):
+            unpack = "fetch the folder to a disk and unpack its shards there: brotli -d *.br"
+        raise FormatError(
+            f"{path} is compressed with {codec!r:.40}; known are {', '.join(CODECS)}",
+            hint=(f"{unpack}; or " if codec == "br" else "")
+            + "write the dataset again without compression, or with zstd, gz or bz2",
+        )
+    raw = entry.object("raw_data")
+    hashes = raw.fields.get("hashes")
+    digest = str(hashes.get("xxh3_128", "")) if isinstance(hashes, dict) else ""
+    packed = Packed(packed_bytes, codec, content_xxh3_128=digest)
+    if untrusted.MIRRORED in str(path):
+        from tokenmill.formats.mirror import object_at
+
+        shown, _ = object_at(path)
+        return CachedFile(shown.address, raw.count("bytes"), digest, shown.etag, packed)
+    about = path.stat()
+    version = f"{about.st_size}-{about.st_mtime_ns}-{about.st_ino}"
+    return CachedFile(str(path), raw.count("bytes"), digest, version, packed)
 
 
 def _shard(
     root: untrusted.Root, entry: Reader, samples: "Samples", dtype: np.dtype[Any], documents: bool
 ) -> TokenFile:
-    path, column = Path(samples.path), samples.column
+    column = samples.column
     raw = entry.object("raw_data")
-    size, values = raw.count("bytes"), column.sizes[column.number]
-    if column.dtype is not None and not column.has_shape and values:
-        in_each = untrusted.whole_tokens(path, values, dtype.itemsize, dtype.name)
+    size = raw.count("bytes")
+    width = column.sizes[column.number]  # bytes of the tokens of each sample, where all have it
+    if column.dtype is not None and not column.has_shape and width:
+        path = Path(samples.path)
+        in_each = untrusted.whole_tokens(path, width, dtype.itemsize, dtype.name)
         num_tokens = samples.count * in_each
         untrusted.expect_at_least(path, size, num_tokens * dtype.itemsize, root.index.name)
     else:
-        num_tokens = int(samples.pieces()[0][-1])
+        num_tokens = int(samples.read().starts[-1])
     hashes = raw.fields.get("hashes")
     stated = str(sorted(hashes.items()))[:400] if isinstance(hashes, dict) and hashes else ""
+    unpacked = samples.unpacked
     return TokenFile(
         samples.path,
         raw.file("basename"),
@@ -209,9 +251,33 @@ def _shard(
         pieces=Lazy(samples.pieces, ()),
         ends=Lazy(samples.ends, (), samples.count) if documents else None,
         stated_hash=stated,
-        etag=samples.unpacked.args[1].etag if samples.unpacked else "",
-        packed=samples.unpacked.args[1].packed if samples.unpacked else None,
+        etag=unpacked.file.etag if unpacked else "",
+        packed=unpacked.file.packed if unpacked else None,
     )
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """The content of a compressed shard, in the cache."""
+
+    cache: "ShardCache"
+    file: "CachedFile"
+
+    def open(self) -> BinaryIO:
+        """Open the content; it is unpacked into the cache where it is not there."""
+        return os.fdopen(self.cache.open(self.file), "rb", buffering=0)
+
+
+@dataclass(frozen=True)
+class TokenPieces:
+    """Where the tokens of the samples of one shard are."""
+
+    starts: np.ndarray
+    """int64 [samples + 1]: position of the first token of each in the shard; last, the total."""
+    first_bytes: np.ndarray
+    """int64 [samples]: byte of the first token of each."""
+    dtype_code: int
+    """Which samples without a stated dtype have; 0 for others."""
 
 
 @dataclass(frozen=True)
@@ -223,47 +289,50 @@ class Samples:
     column: Column
     dtype_code: int
     """Which samples without a stated dtype must have; 0: any, but all of them the same."""
-    unpacked: Lazy | None = None
-    """Opens the content of a compressed shard."""
+    unpacked: Unpacked | None = None
 
     def pieces(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where each begins on the axis of the shard, and the last ends; its first byte."""
-        return self.read()[:2]
+        """Return positions and first bytes of the samples, as `TokenFile.pieces` loads them."""
+        pieces = self.read()
+        return pieces.starts, pieces.first_bytes
 
     def ends(self) -> np.ndarray:
-        """Where the samples end, when they are documents."""
-        return self.read()[0][1:]
+        """Return where the samples end, when they are documents: int64."""
+        return self.read().starts[1:]
 
-    def read(self) -> tuple[np.ndarray, np.ndarray, int]:
-        """The pieces, and the code of the dtype; all sizes must add up."""
-        column, count = self.column, self.count
-        mapped, table = untrusted.map_samples(Path(self.path), count, unpacked=self.unpacked)
-        offsets = table.astype(np.int64)
-        first, last = int(offsets[0]), int(offsets[-1])
-        begins, lengths = offsets[:-1], np.diff(offsets)
-        is_outside = first < 8 + 4 * count or last != len(mapped) or (lengths < 0).any()
+    def read(self) -> TokenPieces:
+        """Read the table of offsets and the headers; all sizes must add up."""
+        column = self.column
+        unpacked = Lazy(self.unpacked.open, ()) if self.unpacked else None
+        mapped, offsets = map_samples(Path(self.path), self.count, unpacked=unpacked)
+        first = int(offsets[0])
+        last = int(offsets[-1])
+        begins = offsets[:-1]  # [samples], bytes; so are all arrays below
+        lengths = np.diff(offsets)
+        is_outside = first < 8 + 4 * self.count or last != len(mapped) or (lengths < 0).any()
         self._refuse(is_outside, f"its samples are from byte {first:,} to {last:,}")
         variable = [i for i, width in enumerate(column.sizes) if width is None]
-        head = 4 * len(variable)
-        self._refuse(lengths < head, "a sample is shorter than its own header")
+        header = 4 * len(variable)
+        self._refuse(lengths < header, "a sample is shorter than its own header")
         data = np.frombuffer(mapped, np.uint8)
         widths = [
-            np.full(count, width, np.int64)
+            np.full(self.count, width, np.int64)
             if width is not None
             else _integers(data, begins + 4 * variable.index(i), 4)
             for i, width in enumerate(column.sizes)
         ]
-        total = sum(widths, np.full(count, head, np.int64))
+        total = sum(widths, np.full(self.count, header, np.int64))
         self._refuse(total != lengths, "the columns of a sample are not as long as the sample")
-        first_bytes = sum(widths[: column.number], begins + head)
+        first_bytes = sum(widths[: column.number], begins + header)
         return self._without_headers(data, first_bytes, widths[column.number])
 
     def _without_headers(
         self, data: np.ndarray, first_bytes: np.ndarray, widths: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, int]:
-        """Step over the dtype and the shape that come before the values."""
-        dtype, code = self.column.dtype, self.dtype_code
-        header = np.zeros(len(widths), np.int64)
+    ) -> TokenPieces:
+        """Step over the dtype and the shape that come before the values of each sample."""
+        dtype = self.column.dtype
+        code = self.dtype_code
+        header = np.zeros(len(widths), np.int64)  # [samples], bytes before the values
         if dtype is None:
             self._refuse(widths < 1, "a sample has no tokens")
             codes = data[first_bytes]
@@ -286,7 +355,7 @@ class Samples:
                 stated = _integers(data, shape_at[these] + 1, 1 << int(width))
                 self._refuse(stated != counts[these], "the shape of a sample is not its length")
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return starts, first_bytes + header, code
+        return TokenPieces(starts, first_bytes + header, code)
 
     def _refuse(self, is_bad: np.ndarray | np.bool | bool, what: str) -> None:
         if np.any(is_bad):
@@ -294,6 +363,6 @@ class Samples:
 
 
 def _integers(data: np.ndarray, at: np.ndarray, width: int) -> np.ndarray:
-    """Little-endian unsigned integers at any bytes."""
+    """Read little-endian unsigned integers at any bytes: int64, as many as `at`."""
     gathered = data[at[:, None] + np.arange(width)]
     return gathered.view(f"<u{width}").reshape(-1).astype(np.int64)

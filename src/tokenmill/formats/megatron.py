@@ -25,12 +25,12 @@ import numpy as np
 
 from tokenmill.base.atomic import sync_open_file
 from tokenmill.errors import FormatError
-from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
-from tokenmill.formats.engine.writing import RollingWriter
+from tokenmill.formats import untrusted
+from tokenmill.formats.format import Ask, FileFormat, FoundData
+from tokenmill.formats.registry import MEGATRON as MAGIC
+from tokenmill.formats.writing import RollingWriter
 from tokenmill.reading.token_file import Lazy
 
-MAGIC = b"MMIDIDX\x00\x00"
 HEADER_BYTES = 34
 DTYPES = {1: "<u1", 2: "<i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2"}
 CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
@@ -65,20 +65,11 @@ class Megatron(FileFormat):
     """A pair of files; either of them may be named."""
 
     name = "megatron"
-    suffixes = (".bin",)
     writer = MegatronWriter
     written_suffixes = (".bin", ".idx")
     dtypes = ("uint16", "int32", "uint8", "int64")
     is_indexed = True
     documents_by_id = False
-
-    def claims(self, path: Path, first_bytes: bytes) -> bool:
-        if first_bytes.startswith((MAGIC, b"TNTIDX")):
-            return True
-        return path.suffix == ".bin" and path.with_suffix(".idx").is_file()
-
-    def tokens_of(self, index: Path, token_files: set[str]) -> Path | None:
-        return index.with_suffix(".bin") if index.suffix == ".idx" else None
 
     def read(self, path: Path, ask: Ask) -> FoundData:
         index = path.with_suffix(".idx") if path.suffix == ".bin" else path
@@ -94,13 +85,24 @@ class Megatron(FileFormat):
         num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
         _check_edges(index, sequences, documents, dtype.itemsize, tokens, size)
         args = (str(index), sequences, documents, dtype.itemsize, size)
-        ends, details = Lazy(load_ends, args, documents - 1), {"sequences": sequences}
-        return self.found(tokens, dtype, num_tokens, size, ends=ends, details=details)
+        return self.found(
+            tokens,
+            dtype,
+            num_tokens,
+            size,
+            ends=Lazy(load_ends, args, documents - 1),
+            details={"sequences": sequences},
+        )
+
+
+FORMAT = Megatron()
 
 
 def _header(index: Path, first_bytes: bytes) -> tuple[np.dtype[Any], int, int]:
     if not first_bytes.startswith(MAGIC):
-        raise untrusted.known_other(index, first_bytes) or FormatError(
+        from tokenmill.formats.not_tokens import known_other
+
+        raise known_other(index, first_bytes) or FormatError(
             f"{index} starts with {first_bytes[:9]!r}, not with {MAGIC!r}",
             hint="the index is damaged, or not one of Megatron; fetch it again",
         )
@@ -144,7 +146,7 @@ def _tables(index: Path, sequences: int, documents: int) -> tuple[np.ndarray, ..
     """Lengths, first bytes and documents; mapped, so only what is looked at is read."""
     pointers = HEADER_BYTES + 4 * sequences
     bounds = pointers + 8 * sequences
-    mapped = untrusted.map_file(index, least=bounds + 8 * documents, why="its header")
+    mapped = untrusted.map_file(index, bounds + 8 * documents, "its header")
     return (
         np.frombuffer(mapped, "<i4", sequences, HEADER_BYTES),
         np.frombuffer(mapped, "<i8", sequences, pointers),

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import Ask, FileFormat, FoundData
+from tokenmill.formats import untrusted
+from tokenmill.formats.format import Ask, FileFormat, FoundData
 
 HEADER_BYTES = 12
 DTYPES = {1: "<u1", 2: "<u2", 4: "<u4"}
@@ -23,10 +23,6 @@ class Modalities(FileFormat):
     """Modalities' packed data, known by its name."""
 
     name = "modalities"
-    suffixes = (".pbin",)
-
-    def claims(self, path: Path, first_bytes: bytes) -> bool:
-        return path.suffix == ".pbin"
 
     def read(self, path: Path, ask: Ask) -> FoundData:
         first_bytes, size = untrusted.head(path, HEADER_BYTES)
@@ -41,3 +37,6 @@ class Modalities(FileFormat):
         dtype = ask.agreed(np.dtype(DTYPES[width]), path)
         num_tokens = untrusted.whole_tokens(path, num_bytes, width, dtype.name)
         return self.found(path, dtype, num_tokens, size, HEADER_BYTES)
+
+
+FORMAT = Modalities()

@@ -15,10 +15,18 @@ import numpy as np
 import orjson
 
 from tokenmill.errors import FormatError
-from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import INTEGERS, Ask, FileFormat, FoundData, token_dtype
-from tokenmill.formats.engine.writing import RollingWriter, write_file
+from tokenmill.formats import untrusted
+from tokenmill.formats.format import INTEGERS, Ask, FileFormat, FoundData, token_dtype
+from tokenmill.formats.not_tokens import (
+    dataset_above,
+    dtype_hint,
+    known_head,
+    known_other,
+    unknown_dtype,
+)
+from tokenmill.formats.writing import RollingWriter, write_file
 
+SUFFIXES = (".bin", ".raw")
 META_FIELDS = ("dtype", "vocab_size", "end_of_text_id")
 
 
@@ -41,18 +49,14 @@ class Nanogpt(FileFormat):
     """Raw ids; claimed by name, once no other format claims the file."""
 
     name = "nanogpt"
-    suffixes = (".bin", ".raw")
     writer = NanogptWriter
     written_suffixes = (".bin", ".json")
     dtypes = ("uint16", "uint32", "uint8", "int32", "int64")
 
-    def claims(self, path: Path, first_bytes: bytes) -> bool:
-        return path.suffix in self.suffixes
-
     def read(self, path: Path, ask: Ask) -> FoundData:
         first_bytes, size = untrusted.head(path)
-        if other := untrusted.known_head(first_bytes):
-            raise untrusted.known_other(path, first_bytes) or FormatError(
+        if other := known_head(first_bytes):
+            raise known_other(path, first_bytes) or FormatError(
                 f"{path} has a header ({other}), so it is not a raw file; its header is no tokens",
                 hint=f'leave format out, and the header is respected: tokenmill.open("{path}")',
             )
@@ -63,6 +67,9 @@ class Nanogpt(FileFormat):
             raise _unknown_dtype(path, size)
         num_tokens = untrusted.whole_tokens(path, size, dtype.itemsize, dtype.name)
         return self.found(path, dtype, num_tokens, size, **meta)
+
+
+FORMAT = Nanogpt()
 
 
 def _meta(beside: Path) -> dict[str, Any]:
@@ -77,16 +84,16 @@ def _meta(beside: Path) -> dict[str, Any]:
 
 
 def _unknown_dtype(path: Path, size: int) -> FormatError:
-    if (owner := untrusted.dataset_above(path)) is not None:
+    if (owner := dataset_above(path)) is not None:
         split = f', split="{path.parent.name}"' if path.parent != owner else ""
         return FormatError(
             f"{path} is a shard of the dataset {owner}, and has no header of its own",
             hint=f'open the dataset, which knows the type: tokenmill.open("{owner}"{split})',
         )
-    unnamed = None if path.suffix in Nanogpt.suffixes else Nanogpt.name
-    hint = f"nanoGPT writes uint16 for gpt2; {untrusted.dtype_hint(path, unnamed)}"
+    unnamed = None if path.suffix in SUFFIXES else Nanogpt.name
+    hint = f"nanoGPT writes uint16 for gpt2; {dtype_hint(path, unnamed)}"
     if path.with_name("meta.pkl").is_file():
         hint += "\nmeta.pkl is a pickle and is never read; sets of characters have one: uint16 too"
     if size % 2:
         hint = f"{size:,} bytes is odd, so only uint8 is possible; or the file was cut short"
-    return untrusted.unknown_dtype(path, size, "has no header", hint)
+    return unknown_dtype(path, size, "has no header", hint)

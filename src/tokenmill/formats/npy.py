@@ -16,12 +16,12 @@ from typing import IO, Any
 import numpy as np
 
 from tokenmill.errors import FormatError
-from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import Ask, FileFormat, FoundData, token_dtype
-from tokenmill.formats.engine.writing import RollingWriter
+from tokenmill.formats import untrusted
+from tokenmill.formats.format import Ask, FileFormat, FoundData, token_dtype
+from tokenmill.formats.registry import NUMPY as MAGIC
+from tokenmill.formats.writing import RollingWriter
 from tokenmill.reading.token_file import Lazy
 
-MAGIC = b"\x93NUMPY"
 HEADER_CAP = 10 + (1 << 16)  # those of version 1 cannot be longer
 HEADER_BYTES = 128  # of those written here, always of version 1
 
@@ -46,37 +46,29 @@ class Npy(FileFormat):
     """Arrays of numpy."""
 
     name = "npy"
-    suffixes = (".npy",)
-    header_marks = (MAGIC + b"\x01\x00",)
     writer = NpyWriter
     written_suffixes = (".npy",)
     dtypes = ("uint16", "uint32", "uint8", "int32", "int64", "uint64")
 
-    def claims(self, path: Path, first_bytes: bytes) -> bool:
-        return first_bytes.startswith(MAGIC)
-
-    def header_bytes(self, first_bytes: bytes) -> int | None:
-        if not first_bytes.startswith(MAGIC) or len(first_bytes) < 12:
-            return None
-        width = 2 if first_bytes[6] == 1 else 4
-        return 8 + width + int.from_bytes(first_bytes[8 : 8 + width], "little")
-
     def read(self, path: Path, ask: Ask) -> FoundData:
         first_bytes, size = untrusted.head(path, HEADER_CAP)
         if not first_bytes.startswith(MAGIC):
+            from tokenmill.formats.not_tokens import dtype_hint
+
             raise FormatError(
                 f"{path} starts with {first_bytes[:6]!r}, not with the header of a .npy file",
                 hint="dolma, OLMo and `array.tofile` write .npy files without a header; "
-                + untrusted.dtype_hint(path, "dolma"),
+                + dtype_hint(path, "dolma"),
             )
         major = first_bytes[6] if size >= 12 else 0
         if major not in (1, 2, 3):
             raise FormatError(f"{path} has a .npy header of version {major}; known are 1, 2 and 3")
-        offset = self.header_bytes(first_bytes) or 0
+        start = 10 if major == 1 else 12
+        offset = start + int.from_bytes(first_bytes[8:start], "little")
         untrusted.expect_at_least(path, size, offset, "its header")
         if offset > HEADER_CAP:
             raise untrusted.damaged(path, f"has a .npy header of {offset:,} bytes")
-        header = _header(first_bytes[10 if major == 1 else 12 : offset], path)
+        header = _header(first_bytes[start:offset], path)
         dtype = ask.agreed(_dtype(header, path), path)
         shape = _shape(header, path)
         if len(shape) > 1 and header["fortran_order"]:
@@ -99,6 +91,9 @@ class Npy(FileFormat):
             tokenizer_state=state if beside.is_file() else None,
             details={"shape": list(shape)},
         )
+
+
+FORMAT = Npy()
 
 
 def _header(text: bytes, path: Path) -> dict[str, Any]:

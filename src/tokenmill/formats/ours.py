@@ -1,85 +1,41 @@
-"""Our own datasets: a manifest that names every shard, its index, sizes and hashes.
+"""tokenmill's own datasets: a manifest that names every shard, its index, sizes and hashes.
 
 docs/format.md is the specification, shards/manifest.py the strict reader. Opening compares the size
-of each file with the manifest; `tokenmill verify --full` compares every byte. In a bucket, the
-manifest is read at once and the shards when they are touched; names come from the manifest, never
-from a listing.
+of each file with the manifest; `tokenmill verify --full` compares every byte. A dataset in a store
+is opened by remote.py.
 """
 
-import functools
-import os
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import orjson
 import xxhash
 
-from tokenmill.base.address import check_address, is_remote, join
 from tokenmill.errors import FormatError
-from tokenmill.formats.engine import untrusted
-from tokenmill.formats.engine.format import Ask, FolderFormat, FoundData
-from tokenmill.formats.engine.held_out import ALL
-from tokenmill.formats.engine.writing import RollingWriter, WriteTarget
-from tokenmill.reading.cached_file import CachedFile
-from tokenmill.reading.frames import open_frames
-from tokenmill.reading.shard_cache import ShardCache
+from tokenmill.formats import untrusted
+from tokenmill.formats.format import Ask, FolderFormat, FoundData
+from tokenmill.formats.held_out import ALL
 from tokenmill.reading.token_file import (
     FRAMED,
     Lazy,
     ManifestHashes,
     Packed,
     TokenFile,
-    TokenFiles,
     check_hash,
 )
-from tokenmill.shards import block_hashes
-from tokenmill.shards.compression import level_of
-from tokenmill.shards.entries import EndsEntry, FileEntry, ShardEntry, SplitEntry, TokenizerEntry
-from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, PREPARATION_FOLDER, Manifest
+from tokenmill.shards.entries import EndsEntry, FileEntry, ShardEntry
+from tokenmill.shards.manifest import FILE_NAME, Manifest
 
-BLOCKS_AT_ONCE = 4 << 20
-"""A file of block hashes up to this size is read whole, for a dataset of up to 500 GB."""
-
-
-_reading_blocks = threading.Lock()
-
-
-class OursWriter(RollingWriter):
-    """One split as shards, each written by shards/writer.py."""
-
-    whole_documents = False
-    names_folders = True
-
-    def __init__(self, folder: Path, target: WriteTarget) -> None:
-        super().__init__(folder, target)
-        self.shards: list[ShardEntry] = []
-
-    def open_shard(self) -> None:
-        from tokenmill.shards.layout import shard_name
-        from tokenmill.shards.writer import ShardWriter
-
-        name = shard_name(self.target.split or "train", self.number)
-        level = level_of(self.target.compress) if self.target.compress else None
-        shard = ShardWriter(self.folder, name, self.target.dtype, durable=True, level=level)
-        self._shard = self._open.enter_context(shard)
-
-    def write(self, tokens: np.ndarray) -> None:
-        self._shard.write(tokens)
-
-    def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
-        self.shards.append(self._shard.finish(ends))
-        self._open.close()
+if TYPE_CHECKING:
+    from tokenmill.formats.writing import Writer
 
 
 class Ours(FolderFormat):
     """A folder with a manifest, or one whose preparation is not done."""
 
     name = "tokenmill"
-    writer = OursWriter
     written_suffixes = (".bin", ".ends", ".json", ".zst")
     dtypes = ("uint16", "uint32")
     tokens_per_shard = 10_000_000
@@ -88,54 +44,77 @@ class Ours(FolderFormat):
     compresses = True
     numbers_over_splits = True
 
-    def claims_folder(self, folder: Path) -> bool:
-        return (folder / FILE_NAME).is_file() or (folder / PREPARATION_FOLDER).is_dir()
+    @property
+    def writer(self) -> "type[Writer]":  # type: ignore[override]
+        from tokenmill.formats.ours_writer import OursWriter
+
+        return OursWriter
 
     def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
-        return _found(Manifest.load(folder), split, ask, _Folder(folder, folder / FILE_NAME))
+        return describe(Manifest.load(folder), split, ask, _Folder(folder, folder / FILE_NAME))
 
     def finish(self, folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
-        """What makes a folder of shards a dataset; the manifest last."""
-        from tokenmill.shards.card import write_tokenizer_and_card
+        from tokenmill.formats.ours_writer import finish
 
-        state = orjson.dumps(tokenizer.state(), option=orjson.OPT_SORT_KEYS)
-        target = next(iter(writers.values())).target
-        manifest = Manifest(
-            tokenizer=TokenizerEntry.of(tokenizer, state, target.begin_token_id),
-            dtype=target.dtype.name,
-            tokens_per_shard=target.tokens_per_shard,
-            splits={name: SplitEntry.of(tuple(each.shards)) for name, each in writers.items()},
-            settings={"compress": target.compress} if target.compress else {},
-        )
-        command = "tokenmill convert SOURCE DATASET --to tokenmill"
-        write_tokenizer_and_card(folder, manifest, state, command)
-        manifest.write(folder)
+        finish(folder, writers, tokenizer)
 
 
-def is_ours(where: str | os.PathLike[str]) -> bool:
-    """Whether a manifest is in this folder or at this address."""
-    if not is_remote(where):
-        return (Path(where) / FILE_NAME).is_file()
-    from tokenmill.stores import objects
-
-    return objects.find(join(os.fspath(where), FILE_NAME)) is not None
+FORMAT = Ours()
 
 
-def read_bucket(address: str, split: str | None, ask: Ask, cache: ShardCache) -> FoundData | None:
-    """The shards of a split, by the manifest at an address; None where there is no manifest."""
-    from tokenmill.stores import objects
+class Place(Protocol):
+    """Where the files of a dataset are."""
 
-    address = check_address(address)
-    where = join(address, FILE_NAME)
-    data = objects.read_all(where, at_most=MAX_BYTES)
-    if data is None:
-        return None
-    manifest = Manifest.parse(data, where=where)
-    return _found(manifest, split, ask, _Bucket(address, cache, manifest, data))
+    @property
+    def folder(self) -> Path | str: ...
+
+    def path(self, entry: FileEntry) -> str:
+        """Return the path or the address of a file."""
+
+    def blocks(self, number: int, entry: ShardEntry) -> Lazy | None:
+        """Return what loads the hashes of the blocks of a shard."""
+
+    def ends(self, entry: EndsEntry) -> Lazy:
+        """Return what loads where documents end in a shard."""
+
+    def state(self, entry: FileEntry) -> Lazy:
+        """Return what reads the stored tokenizer."""
+
+
+def describe(manifest: Manifest, split: str | None, ask: Ask, place: Place) -> FoundData:
+    """Return the shards of a split, and what the manifest says about their tokens."""
+    dtype = ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), place.folder)
+    chosen = _choose_splits(manifest, split, place.folder)
+    files = []
+    number = 0
+    for name, entry in manifest.splits.items():
+        for shard in entry.shards:
+            if name in chosen:
+                files.append(_token_file(place, dtype, name, number, shard))
+            number += 1
+    if not files:  # a split without shards is one file without tokens
+        ends = untrusted.ends_file(Path(), 0)
+        files = [TokenFile("", "(no shards)", dtype, 0, 0, ends=ends)]
+    tokenizer = manifest.tokenizer
+    return FoundData(
+        Ours.name,
+        tuple(files),
+        vocab_size=tokenizer.vocab_size,
+        end_of_text_id=tokenizer.end_of_text_id,
+        begin_token_id=tokenizer.begin_token_id,
+        tokenizer_state=place.state(tokenizer.state),
+        tokenizer_fingerprint=tokenizer.fingerprint,
+        has_manifest=True,
+        details={
+            "tokenizer": tokenizer.name,
+            "splits": list(manifest.splits),
+            **_compressed(files),
+        },
+    )
 
 
 def _choose_splits(manifest: Manifest, asked: str | None, where: object) -> list[str]:
-    """The split that was asked for; without one, train, or the only split there is."""
+    """Return the split that was asked for; without one, train, or the only split there is."""
     names = list(manifest.splits)
     if asked == ALL or (asked is None and len(names) < 2):
         return names
@@ -151,55 +130,21 @@ def _choose_splits(manifest: Manifest, asked: str | None, where: object) -> list
     )
 
 
-def _found(
-    manifest: Manifest, split: str | None, ask: Ask, where: "_Folder | _Bucket"
-) -> FoundData:
-    dtype = ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), where.folder)
-    chosen = _choose_splits(manifest, split, where.folder)
-    files = []
-    number = 0
-    for name, entry in manifest.splits.items():
-        for shard in entry.shards:
-            if name in chosen:
-                files.append(_token_file(where, dtype, name, number, shard))
-            number += 1
-    if not files:  # a split without shards is one file without tokens
-        ends = untrusted.ends_file(Path(), 0)
-        files = [TokenFile("", "(no shards)", dtype, 0, 0, ends=ends)]
-    tokenizer = manifest.tokenizer
-    return FoundData(
-        Ours.name,
-        TokenFiles(files),
-        vocab_size=tokenizer.vocab_size,
-        end_of_text_id=tokenizer.end_of_text_id,
-        begin_token_id=tokenizer.begin_token_id,
-        tokenizer_state=where.state(tokenizer.state),
-        tokenizer_fingerprint=tokenizer.fingerprint,
-        has_manifest=True,
-        ids_were_checked=True,
-        details={
-            "tokenizer": tokenizer.name,
-            "splits": list(manifest.splits),
-            **_compressed(files),
-        },
-    )
-
-
 def _token_file(
-    where: "_Folder | _Bucket", dtype: np.dtype[Any], split: str, number: int, shard: ShardEntry
+    place: Place, dtype: np.dtype[Any], split: str, number: int, shard: ShardEntry
 ) -> TokenFile:
     """Describe a shard; `number` counts the shards of all splits."""
     return TokenFile(
-        where.path(shard.on_disk),
+        place.path(shard.on_disk),
         _name_in_dataset(shard.file),
         dtype,
         shard.num_tokens,
         shard.num_bytes,
-        ends=where.ends(shard.ends),
+        ends=place.ends(shard.ends),
         hashes=ManifestHashes(shard.xxh3_128, shard.ends.xxh3_128),
-        blocks=where.blocks(number, shard),
+        blocks=place.blocks(number, shard),
         split=split,
-        packed=_packed(shard),
+        packed=packed(shard),
     )
 
 
@@ -217,19 +162,20 @@ def _compressed(files: Sequence[TokenFile]) -> dict[str, str]:
     return {"compressed": f"{there:,} bytes on disk, {there / plain:.2f} of the plain size"}
 
 
-def _packed(entry: ShardEntry) -> Packed | None:
-    packed = entry.packed
-    return None if packed is None else Packed(packed.num_bytes, FRAMED, packed.xxh3_128)
+def packed(entry: ShardEntry | EndsEntry) -> Packed | None:
+    """Return how a compressed file is stored; None for a plain one."""
+    file = entry.packed
+    return None if file is None else Packed(file.num_bytes, FRAMED, file.xxh3_128)
 
 
 class _Folder(untrusted.Root):
     """A dataset on a disk: sizes are compared when it is opened."""
 
     def path(self, entry: FileEntry) -> str:
-        return self.sized_name(entry.file, entry.num_bytes)
+        return self.sized(entry.file, entry.num_bytes)
 
     def blocks(self, number: int, entry: ShardEntry) -> None:
-        """Files on a disk are read as they are."""
+        """Return nothing: files on a disk are read as they are."""
 
     def ends(self, entry: EndsEntry) -> Lazy:
         path = self.path(entry.on_disk)
@@ -243,81 +189,16 @@ class _Folder(untrusted.Root):
         return Lazy(read_hashed, (path, entry.xxh3_128), file=path)
 
 
-class _Bucket:
-    """A dataset in a bucket: nothing is fetched when it is opened."""
-
-    def __init__(self, folder: str, cache: ShardCache, manifest: Manifest, data: bytes) -> None:
-        """`data` is the manifest as it is in the bucket."""
-        self.folder, self.cache = folder, cache
-        self._places = block_hashes.find_places(manifest)
-        self._blocks_file = join(folder, block_hashes.file_name(data))
-
-    def blocks(self, number: int, entry: ShardEntry) -> Lazy | None:
-        if entry.packed is not None:
-            return None
-        start, stop, size = self._places[[number, number + 1, -1]].tolist()
-        return Lazy(load_blocks, (self._blocks_file, start, stop, size, entry.xxh3_128))
-
-    def path(self, entry: FileEntry) -> str:
-        return join(self.folder, entry.file)
-
-    def ends(self, entry: EndsEntry) -> Lazy:
-        path, packed = self.path(entry.on_disk), entry.packed
-        framed = None if packed is None else Packed(packed.num_bytes, FRAMED, packed.xxh3_128)
-        file = CachedFile(path, entry.num_bytes, entry.xxh3_128, packed=framed)
-        return Lazy(fetch_ends, (self.cache, file), entry.num_documents, path)
-
-    def state(self, entry: FileEntry) -> Lazy:
-        file = CachedFile(self.path(entry), entry.num_bytes, entry.xxh3_128)
-        return Lazy(fetch, (self.cache, file), file=file.address)
-
-
 def read_hashed(path: str, digest: str) -> bytes:
-    """All bytes of a small file, which must have this hash."""
+    """Return all bytes of a small file, which must have this hash."""
     data = untrusted.read_whole(Path(path))
     check_hash(path, digest, xxhash.xxh3_128_hexdigest(data))
     return data
 
 
 def unpack_ends(path: str, num_bytes: int, packed_bytes: int) -> np.ndarray:
-    """Where documents end in a shard, from a compressed index."""
+    """Return where documents end in a shard, from a compressed index: int64."""
+    from tokenmill.reading.frames import open_frames
+
     frames = open_frames(path, num_bytes, packed_bytes)
     return np.frombuffer(b"".join(frames.read(0, num_bytes)), "<i8")
-
-
-def load_blocks(address: str, start: int, stop: int, size: int, digest: str) -> np.ndarray | None:
-    """The hashes of the blocks of a shard, from the file of all; None where there are none.
-
-    For a thread that waits for a store: it sends requests itself.
-    """
-    if size > BLOCKS_AT_ONCE:
-        entry = _read_blocks(address, start, stop, size)
-        return None if entry is None else block_hashes.read_entry(entry, digest)
-    with _reading_blocks:  # all threads need the same file
-        data = _read_blocks(address, 0, size, size)
-    return None if data is None else block_hashes.read_entry(data[start:stop], digest)
-
-
-@functools.lru_cache(maxsize=4096)
-def _read_blocks(address: str, start: int, stop: int, size: int) -> bytes | None:
-    from tokenmill.stores.objects import ObjectStat, get_part
-    from tokenmill.stores.store_requests import StoreFailure
-
-    try:
-        return get_part(address, start, stop, ObjectStat(size, "", 0), hashed=True).data
-    except StoreFailure as failure:
-        if failure.kind == "missing":
-            return None
-        raise
-
-
-def fetch(cache: ShardCache, file: CachedFile) -> bytes:
-    """All bytes of a small file, through the cache."""
-    with os.fdopen(cache.open(file), "rb") as copy:
-        return copy.read()
-
-
-def fetch_ends(cache: ShardCache, file: CachedFile) -> np.ndarray:
-    """Where documents end in a shard."""
-    data = fetch(cache, file) if file.size else b""
-    return np.frombuffer(data, "<i8")

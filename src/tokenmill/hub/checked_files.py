@@ -1,15 +1,15 @@
-"""What was checked before, so that it is neither read nor fetched again.
+"""Records of what was checked before, so that it is neither read nor fetched again.
 
 In `.tokenmill/hub/` inside the folder of the download:
 
-  files/PATH.json                 one file that was checked: its hash, size and time of change
-  OWNER--NAME/refs/REVISION       the commit that a revision named when all its files were here
-  OWNER--NAME/COMMIT.json         all files of that commit; a commit never changes
-  partial/                        files that are not complete yet
+  files/PATH.json             one file that was checked: its hash, size and time of change
+  OWNER--NAME/REVISION.json   the commit that a revision named when all that was asked for was here,
+                              and all files of that commit
+  partial/                    files that are not complete yet
 
 A file counts as right while its size and time of change are those of the check; otherwise it is
-hashed again (about 1 GB/s), which is still cheaper than fetching it. One record a file, each put in
-place by a rename, so that several processes may download into one folder.
+hashed again (about 1 GB/s), which is still cheaper than fetching it. One record per file, each put
+in place by a rename, so that several processes may download into one folder.
 """
 
 import errno
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from tokenmill.base.atomic import is_temporary, new_file
+from tokenmill.base.atomic import is_temporary, write_atomically
 from tokenmill.errors import DownloadError
 from tokenmill.hub.remote_files import OUR_FOLDER, HubFile
 
@@ -31,9 +31,9 @@ class CheckedFiles:
     """The records of one folder and one repository."""
 
     def __init__(self, folder: Path, repo_id: str) -> None:
-        self.folder, self.repo_id = folder, repo_id
+        self.folder = folder
+        self.repo_id = repo_id
         self._home = folder / OUR_FOLDER / "hub"
-        self._repo = self._home / repo_id.replace("/", "--")
         self.partials = self._home / "partial"
 
     def target(self, file: HubFile) -> Path:
@@ -47,64 +47,54 @@ class CheckedFiles:
         return path
 
     def holds(self, file: HubFile, *, read: bool = False) -> bool:
-        """Whether the file is here and right; with `read`, it is hashed in any case."""
-        path = self.target(file)
+        """Return True if the file is here and right; with `read`, it is hashed in any case."""
         try:
-            now = self._state(file)
+            state = self._state(file)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        if now["bytes"] != file.num_bytes:
+        if state["bytes"] != file.num_bytes:
             return False
-        if not read and _read(self._record(file)).items() >= now.items():
+        if not read and _read(self._record(file)).items() >= state.items():
             return True
-        if file.digest_of(path) != file.digest:
+        if file.digest_of(self.target(file)) != file.digest:
             return False
         self.note(file)
         return True
 
     def is_ours(self, file: HubFile) -> bool:
-        """Whether what is under this name came from a download of this repository."""
+        """Return True if what is under this name came from a download of this repository."""
         return _read(self._record(file)).get("repo") == self.repo_id
 
     def note(self, file: HubFile) -> None:
-        _write_json(self._record(file), {"repo": self.repo_id, **self._state(file)})
+        """Record that a file is here and right."""
+        _write(self._record(file), {"repo": self.repo_id, **self._state(file)})
 
-    def commit_of(self, revision: str) -> str:
-        """The commit that this revision named when everything asked for was here, or ""."""
+    def commit_of(self, revision: str) -> tuple[str, list[HubFile]]:
+        """The commit that a revision named, and its files; ("", []) where nothing is recorded."""
+        record = _read(self._commit_record(revision))
         try:
-            return self._ref(revision).read_text(errors="replace").strip()
-        except OSError:
-            return ""
-
-    def note_commit(self, revision: str, commit: str) -> None:
-        if self.commit_of(revision) != commit:
-            _write(self._ref(revision), commit)
-
-    def files_of(self, commit: str) -> list[HubFile]:
-        """All files of a commit, if they were listed before."""
-        known = _read(self._repo / f"{commit}.json")
-        try:
-            files = [
-                HubFile(each["path"], each["bytes"], each["digest"]) for each in known["files"]
-            ]
+            files = [HubFile(f["path"], f["bytes"], f["digest"]) for f in record["files"]]
+            commit = str(record["commit"])
         except (KeyError, TypeError):
-            return []
-        return files if all(file.is_sound() for file in files) else []
+            return "", []
+        return (commit, files) if all(file.is_sound() for file in files) else ("", [])
 
-    def note_files(self, commit: str, files: list[HubFile]) -> None:
-        path = self._repo / f"{commit}.json"
-        if not path.exists():
-            _write_json(path, {"repo": self.repo_id, "files": [file.to_json() for file in files]})
+    def note_commit(self, revision: str, commit: str, files: list[HubFile]) -> None:
+        """Record the commit that a revision names, and its files."""
+        if self.commit_of(revision)[0] != commit:
+            record = {"commit": commit, "files": [file.to_json() for file in files]}
+            _write(self._commit_record(revision), record)
 
     def remove_leftovers(self, older_than: float) -> None:
-        """Remove records that a killed process left half written, so many seconds ago."""
-        for path in self._home.rglob(".*.tmp"):
+        """Remove what killed processes left and nobody wrote to for this many seconds."""
+        for path in self._home.rglob("*"):
             with suppress(FileNotFoundError):
-                if is_temporary(path.name) and time.time() - path.stat().st_mtime > older_than:
+                is_leftover = path.suffix == ".part" or is_temporary(path.name)
+                if is_leftover and time.time() - path.stat().st_mtime > older_than:
                     path.unlink()
 
-    def _ref(self, revision: str) -> Path:
-        return self._repo / "refs" / quote(revision, safe="")
+    def _commit_record(self, revision: str) -> Path:
+        return self._home / self.repo_id.replace("/", "--") / f"{quote(revision, safe='')}.json"
 
     def _record(self, file: HubFile) -> Path:
         return self._home / "files" / f"{file.path}.json"
@@ -116,36 +106,32 @@ class CheckedFiles:
 
 def origins(folder: Path) -> list[dict[str, str]]:
     """The repositories, revisions and commits that a folder was downloaded from."""
-    found = []
-    for path in sorted((folder / OUR_FOLDER / "hub").glob("*--*/refs/*")):
-        if is_temporary(path.name):
-            continue
-        commit = path.read_text(encoding="utf-8", errors="replace").strip()[:40]
-        repo = path.parent.parent.name.replace("--", "/", 1)
-        found.append({"repo": repo, "revision": unquote(path.name), "commit": commit})
-    return found
+    return [
+        {
+            "repo": path.parent.name.replace("--", "/", 1),
+            "revision": unquote(path.stem),
+            "commit": str(_read(path).get("commit"))[:40],
+        }
+        for path in sorted((folder / OUR_FOLDER / "hub").glob("*--*/*.json"))
+    ]
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A record; one that is missing or not readable as such counts as empty."""
+    """A record; one that is missing or cannot be read as such counts as empty."""
     try:
         if path.stat().st_size > _MAX_RECORD_BYTES:
             return {}
-        known = json.loads(path.read_bytes())
+        record = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
-    return known if isinstance(known, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
-def _write_json(path: Path, value: dict[str, Any]) -> None:
-    _write(path, json.dumps(value, indent=1))
-
-
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, record: dict[str, Any]) -> None:
     """Put a record in place. A folder that may only be read does without."""
     try:
-        with new_file(path, durable=True) as file:
-            file.write(f"{text}\n".encode())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, f"{json.dumps(record, indent=1)}\n".encode())
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EROFS, errno.EPERM):
             raise

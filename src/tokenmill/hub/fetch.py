@@ -10,7 +10,6 @@ from typing import Any
 from tokenmill.base.retry import RetryClock, Transient
 from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import DownloadError
-from tokenmill.formats.llmc import promised
 from tokenmill.hub.hub_client import Hub
 from tokenmill.hub.partial import PartialFile
 from tokenmill.hub.remote_files import HubFile
@@ -33,9 +32,9 @@ class Fetcher:
     def fetch(self, file: HubFile) -> PartialFile:
         """Bring one file here: complete, checked and synced, but not under its final name yet."""
         partial = PartialFile(file, self.partials)
+        self.transfers.skip(partial.size)
         try:
             self._fill(partial)
-            _check_llmc_header(partial, self.hub)
             partial.seal()
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -50,9 +49,9 @@ class Fetcher:
         return partial
 
     def _fill(self, partial: PartialFile) -> None:
+        """Read until the file is whole and right."""
         file = partial.file
-        what = f"{file.path} of {self.hub} ({self.commit[:12]})"
-        self.transfers.start(file, partial.size)
+        name = f"{file.path} of {self.hub} ({self.commit[:12]})"
         failures = wrong = 0
         furthest = partial.size  # only bytes that never came before are progress
         while True:
@@ -66,7 +65,7 @@ class Fetcher:
                 if wrong == _WRONG_CONTENT_TRIES:
                     partial.discard()
                     raise DownloadError(
-                        f"{what}: the bytes that arrived, twice, are not the ones the hub lists "
+                        f"{name}: the bytes that arrived, twice, are not the ones the hub lists "
                         f"({file.digest})",
                         hint="nothing was kept; a proxy or a mirror may be changing the file",
                     )
@@ -75,11 +74,11 @@ class Fetcher:
                 failures = 1 if partial.size > furthest else failures + 1
                 furthest = max(furthest, partial.size)
                 self.transfers.say(f"{file.path}: {reason}; trying again")
-                self.clock.pause(what, failures, reason)
+                self.clock.pause(name, failures, reason)
 
     def _restart(self, partial: PartialFile) -> None:
+        self.transfers.skip(-partial.size)
         partial.restart()
-        self.transfers.start(partial.file, 0)
 
     def _read_body(self, partial: PartialFile) -> None:
         """Read one answer to its end; Transient if it is not the rest of the file."""
@@ -99,14 +98,14 @@ class Fetcher:
                 except ValueError as error:
                     self._restart(partial)
                     raise Transient(f"the server sent {error}") from None
-                self.transfers.advance(file, len(chunk))
+                self.transfers.advance(len(chunk))
         if not partial.is_whole():
             come = f"{partial.size:,} of {file.num_bytes:,} bytes"
             raise Transient(f"the connection ended after {come}")
 
 
 def _continues(answer: Any, partial: PartialFile) -> bool:
-    """Whether a 206 answer starts exactly where we stopped, and is of the same file."""
+    """Return True if a 206 answer starts exactly where we stopped, and is of the same file."""
     span = answer.headers.get("content-range", "")
     match = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", span.strip())
     return (
@@ -116,16 +115,3 @@ def _continues(answer: Any, partial: PartialFile) -> bool:
         and match[3] in ("*", str(partial.file.num_bytes))
         and answer.headers.get("content-encoding", "identity") == "identity"
     )
-
-
-def _check_llmc_header(partial: PartialFile, hub: Hub) -> None:
-    """A shard with llm.c's header must have the size that the header says."""
-    file = partial.file
-    header = promised(partial.head(12)) if file.path.endswith(".bin") else None
-    if header is not None and file.num_bytes != header[1]:
-        partial.discard()
-        raise DownloadError(
-            f"{file.path} of {hub}: its llm.c header promises {header[0]:,} tokens, {header[1]:,} "
-            f"bytes, but the file has {file.num_bytes:,}",
-            hint="the file is damaged in the repository; choose others with patterns=",
-        )

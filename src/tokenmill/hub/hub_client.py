@@ -1,8 +1,8 @@
 """What we ask of huggingface_hub: the commit of a revision, its files, the body of one file.
 
 Repositories, errors, tokens and addresses are huggingface_hub's. The bodies we read ourselves, over
-its connection pool: its own `hf_hub_download` checks sizes but no hashes, gives a file its final
-name before anyone could look at it, and starts a killed download again from the first byte.
+its connection pool: `hf_hub_download` (as of 2.4) removes what has arrived when a download fails or
+is killed, and starts again from the first byte.
 """
 
 import contextlib
@@ -36,13 +36,14 @@ def hub_package() -> Any:
         import huggingface_hub.errors
         import huggingface_hub.utils
     except ImportError:
-        what, package = "the Hugging Face hub", "huggingface_hub"
-        raise MissingExtraError(what, package=package, extra="hf") from None
+        raise MissingExtraError(
+            "the Hugging Face hub", package="huggingface_hub", extra="hf"
+        ) from None
     return huggingface_hub
 
 
 def is_offline() -> bool:
-    """Whether HF_HUB_OFFLINE forbids the network, as it is set now or was at the import."""
+    """Return True if HF_HUB_OFFLINE forbids the network, as it is set now or was at the import."""
     now = os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "ON", "YES", "TRUE"}
     return now or bool(hub_package().constants.HF_HUB_OFFLINE)
 
@@ -61,7 +62,9 @@ class Hub:
             raise ValueError(f"{repo_id!r} is not a repository name: {why}") from None
         endpoint = os.environ.get("HF_ENDPOINT") or package.constants.ENDPOINT
         _refuse_plain_http(endpoint)
-        self.repo_id, self.revision, self.endpoint = repo_id, revision, endpoint.rstrip("/")
+        self.repo_id = repo_id
+        self.revision = revision
+        self.endpoint = endpoint.rstrip("/")
         self._clock = clock
         self._caller = {
             "token": token,
@@ -166,13 +169,15 @@ class Hub:
         raise failure
 
     def _failure(self, answer: Any, what: str, *, again: bool = False) -> Exception:
-        """What an answer of 4xx or 5xx means: Transient if it may pass (`again`: it does)."""
-        code, status = answer.headers.get("x-error-code", ""), answer.status_code
+        """The error for an answer of 4xx or 5xx: Transient if it may pass (`again`: it does)."""
+        code = answer.headers.get("x-error-code", "")
+        status = answer.status_code
         if again or status in TRANSIENT_STATUS:
             return Transient(f"the server answered {status}", seconds_asked_for(answer.headers))
         said = redact(answer.headers.get("x-error-message", ""))[:300]
         login = "log in with `hf auth login`, or set HF_TOKEN"
-        why, hint = f"the hub answered {status} {said}".rstrip(), None
+        why = f"the hub answered {status} {said}".rstrip()
+        hint = None
         if code == "GatedRepo":
             page = redact(f"{self.endpoint}/datasets/{self.repo_id}")
             why = f"access is gated ({status})"
@@ -185,12 +190,13 @@ class Hub:
             why = f"there is no such dataset repository, or it is private ({status})"
             hint = f"check the name; for a private one {login}"
         elif status == 403:
-            why, hint = f"access was refused ({status}) {said}".rstrip(), login
+            why = f"access was refused ({status}) {said}".rstrip()
+            hint = login
         return DownloadError(f"{what}: {why}", hint=hint)
 
 
 def is_commit(text: str) -> bool:
-    """Whether this is the name of a commit, not of a branch or a tag."""
+    """Return True if this is the name of a commit, not of a branch or a tag."""
     return re.fullmatch("[0-9a-f]{40}", text) is not None
 
 

@@ -1,6 +1,6 @@
-"""A file that is not complete yet: under a name of its own until its bytes are known to be right.
+"""A file that is not complete yet: under its own name until its bytes are known to be right.
 
-The name is HASH.MACHINE.PID.RANDOM.part, so two processes never write to one file, also where the
+The name is HASH.MACHINE.PID.RANDOM.part, so two processes never write to one file, even where the
 locks of the filesystem do not work. HASH is of the whole content: a file that changed on the hub
 has another name, and old bytes cannot get into it. A file whose process is gone is taken over by
 renaming it, which only one of several takers can do.
@@ -26,14 +26,16 @@ _NAME = re.compile(r"[0-9a-f]{40,64}\.(?P<machine>[0-9a-f]{8})\.(?P<pid>\d+)\.[0
 
 
 class PartialFile:
-    """One file; what arrives is hashed at once."""
+    """One file; what arrives is hashed immediately."""
 
     def __init__(self, file: HubFile, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.file = file
         content = file.digest.partition(":")[2]
         self.path = folder / f"{content}.{_machine()}.{os.getpid()}.{secrets.token_hex(4)}.part"
-        self._adopt([path for path in orphans(folder) if path.name.startswith(f"{content}.")])
+        for path in filter(_is_orphan, folder.glob(f"{content}.*.part")):
+            with suppress(FileNotFoundError):  # somebody else was faster
+                path.rename(self.path)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._handle = os.fdopen(os.open(self.path, flags, 0o666), "r+b")
         self._hash = file.hasher()
@@ -41,15 +43,6 @@ class PartialFile:
         self.size = self.resumed_from = self._handle.seek(0, os.SEEK_END)
         if self.size > file.num_bytes:
             self.restart()
-
-    def _adopt(self, left: list[Path]) -> None:
-        """Take over the longest of what others left of this content; remove the rest."""
-        for path in left:
-            with suppress(FileNotFoundError):
-                if self.path.exists():
-                    path.unlink()
-                else:
-                    path.rename(self.path)
 
     def write(self, data: bytes) -> None:
         """Append; raises ValueError when the file would grow beyond its size."""
@@ -60,21 +53,19 @@ class PartialFile:
         self.size += len(data)
 
     def restart(self) -> None:
+        """Begin again, with nothing."""
         self._handle.seek(0)
         self._handle.truncate()
         self._hash = self.file.hasher()
         self.size = self.resumed_from = 0
 
     def is_whole(self) -> bool:
+        """Return True if as many bytes have arrived as the file has."""
         return self.size == self.file.num_bytes
 
     def is_right(self) -> bool:
-        """Whether the bytes that arrived are the file."""
+        """Return True if the bytes that arrived are the file."""
         return self.is_whole() and self.file.digest_of(self._hash) == self.file.digest
-
-    def head(self, count: int) -> bytes:
-        self._handle.flush()
-        return os.pread(self._handle.fileno(), count, 0)
 
     def seal(self) -> None:
         """Close it; everything is on the disk, not only in memory."""
@@ -89,27 +80,23 @@ class PartialFile:
             self.path.unlink(missing_ok=True)
 
     def discard(self) -> None:
+        """Remove what has arrived."""
         with suppress(OSError):
             self._handle.close()
         self.path.unlink(missing_ok=True)
 
 
-def orphans(folder: Path, *, untouched_for: float = 0.0) -> list[Path]:
-    """Partial files whose writer is dead on this machine, or silent for an hour; longest first."""
-    machine, found = _machine(), []
-    for path in folder.glob("*.part"):
-        match = _NAME.fullmatch(path.name)
-        if match is None or path.is_symlink() or not path.is_file():
-            continue
-        try:
-            state = path.stat()
-        except FileNotFoundError:
-            continue  # its writer has just given it its final name
-        age = time.time() - state.st_mtime
-        dead = match["machine"] == machine and process_start(match["pid"]) is None
-        if (dead or age > ABANDONED_AFTER) and age >= untouched_for:
-            found.append((state.st_size, path))
-    return [path for _, path in sorted(found, reverse=True)]
+def _is_orphan(path: Path) -> bool:
+    """Return True if the writer is dead on this machine, or has been silent for an hour."""
+    match = _NAME.fullmatch(path.name)
+    if match is None or path.is_symlink():
+        return False
+    try:
+        age = time.time() - path.stat().st_mtime
+    except FileNotFoundError:  # its writer has just given it its final name
+        return False
+    is_dead = match["machine"] == _machine() and process_start(match["pid"]) is None
+    return is_dead or age > ABANDONED_AFTER
 
 
 def _machine() -> str:

@@ -1,7 +1,7 @@
 """Fetch token shards from the Hugging Face hub: a download step by step.
 
   1. ask the hub which commit the revision names, and which files with which hashes are in it
-  2. choose: the first training shards, a whole dataset of ours, or what matches the patterns
+  2. choose: the first training shards, a whole tokenmill dataset, or what matches the patterns
   3. keep what is here and right
   4. fetch the rest in parallel; a file gets its name when size and hash are right, never before
   5. record the commit
@@ -12,20 +12,19 @@ Without a network, or with HF_HUB_OFFLINE=1, steps 1 to 3 use what was recorded.
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 from tokenmill.base.atomic import rename_durably
 from tokenmill.base.human import plural
 from tokenmill.base.progress import open_progress
 from tokenmill.base.retry import Retry, RetryClock
-from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import DownloadError
 from tokenmill.hub.checked_files import CheckedFiles
 from tokenmill.hub.fetch import Fetcher
-from tokenmill.hub.hub_client import Hub, Unreachable, is_commit, is_offline
-from tokenmill.hub.partial import PartialFile, orphans
+from tokenmill.hub.hub_client import Hub, Unreachable, is_offline
+from tokenmill.hub.partial import PartialFile
 from tokenmill.hub.remote_files import DEFAULT_REPO, HubFile, choose
 from tokenmill.hub.transfers import Transfers, in_parallel
 from tokenmill.shards.manifest import FILE_NAME as MANIFEST
@@ -48,13 +47,14 @@ class Download:
     """Already here, and right."""
 
     def to_json(self) -> dict[str, Any]:
+        """As `--json` prints it."""
         files = {name: [f.to_json() for f in getattr(self, name)] for name in ("fetched", "kept")}
-        return {**vars(self), **files}
+        return {**asdict(self), **files}
 
 
 def download(
-    data_dir: str | os.PathLike[str] | None = None,
     repo_id: str = DEFAULT_REPO,
+    folder: str | os.PathLike[str] | None = None,
     *,
     shards: int | None = None,
     patterns: Sequence[str] | None = None,
@@ -66,14 +66,22 @@ def download(
     dry_run: bool = False,
     progress: bool | None = None,
 ) -> Download:
-    """What `download_tokenized_data` does; returns what was fetched and what was here."""
-    if workers < 1:
-        raise ValueError(f"workers is {workers}; it must be 1 or more")
-    if shards is not None and shards < 1:
-        raise ValueError(f"shards is {shards}; it must be 1 or more")
+    """Fetch token shards from the hub; return the folder, and what was fetched and what was here.
+
+    Without arguments: the first 3 training shards of FineWeb-Edu in GPT-2 tokens (200 MB each) into
+    /tmp/data/fineweb-edu. They are all training shards: `tokenmill.open(folder, split="val")` holds
+    out the last. For another repository the folder is /tmp/data/NAME.
+
+    `shards` is the number of training shards, 3 by default; `patterns` choose files by name instead
+    (`["*_val_*.bin"]`). `force` reads again what is here and replaces what differs; `dry_run` only
+    says what would be fetched.
+    """
+    for name, count in (("workers", workers), ("shards", shards)):
+        if count is not None and count < 1:
+            raise ValueError(f"{name} is {count}; it must be 1 or more")
     if isinstance(patterns, str):
         raise TypeError(f"patterns is the text {patterns!r}; it must be a list of texts")
-    folder = Path(data_dir if data_dir is not None else default_folder(repo_id))
+    folder = Path(folder if folder is not None else default_folder(repo_id))
     clock = RetryClock(retry or Retry())
     hub = Hub(repo_id, revision, clock=clock, token=token)
     checked = CheckedFiles(folder, repo_id)
@@ -86,7 +94,6 @@ def download(
     result = Download(str(folder), repo_id, revision, commit, missing, kept)
     if dry_run:
         return result
-    checked.note_files(commit, files)
     if missing:
         _refuse_offline(hub, missing)
         _refuse_foreign(checked, missing, force)
@@ -95,64 +102,30 @@ def download(
             transfers = Transfers(shown, missing)
             fetcher = Fetcher(hub, commit, checked.partials, clock, transfers)
             _fetch_all(fetcher, checked, missing, workers)
-        for path in orphans(checked.partials, untouched_for=OLD):
-            path.unlink(missing_ok=True)
         checked.remove_leftovers(OLD)
-    checked.note_commit(revision, commit)
+    checked.note_commit(revision, commit, files)
     return result
 
 
-class DownloadKeywords(TypedDict, total=False):
-    """The keywords of `download`, for type checkers; all but `dry_run`."""
-
-    shards: int | None
-    patterns: Sequence[str] | None
-    revision: str
-    workers: int
-    token: str | bool | None
-    retry: Retry | None
-    force: bool
-    progress: bool | None
-
-
-@takes_keywords_of(download, but=("dry_run",))
-def download_tokenized_data(
-    data_dir: str | os.PathLike[str] | None = None,
-    repo_id: str = DEFAULT_REPO,
-    **options: Unpack[DownloadKeywords],
-) -> str:
-    """Fetch token shards from the hub and return the folder they are in.
-
-    Without arguments: the first 3 training shards of FineWeb-Edu in GPT-2 tokens (200 MB each) into
-    /tmp/data/fineweb-edu. They are all training shards: `tokenmill.open(folder, split="val")` holds
-    out the last. For another repository the folder is /tmp/data/NAME.
-
-    `shards` is the number of training shards, 3 by default; `patterns` choose files by name instead
-    (`["*_val_*.bin"]`). `force` reads again what is here and replaces what differs.
-    """
-    return download(data_dir, repo_id, **options).folder
-
-
 def default_folder(repo_id: str) -> str:
-    """Where a repository goes when no folder is named."""
+    """The folder of a repository when none is named."""
     name = "fineweb-edu" if repo_id == DEFAULT_REPO else repo_id.rpartition("/")[2]
     return f"{DEFAULT_FOLDER}/{name}"
 
 
 def _list(hub: Hub, checked: CheckedFiles, say: Callable[[str], None]) -> tuple[str, list[HubFile]]:
     """The commit and its files, from the hub, or else as they were recorded."""
-    if is_commit(hub.revision) and (files := checked.files_of(hub.revision)):
-        return hub.revision, files
+    recorded, files = checked.commit_of(hub.revision)
+    if recorded == hub.revision:  # a commit never changes
+        return recorded, files
     try:
         commit = hub.commit()
-        return commit, checked.files_of(commit) or hub.files(commit)
+        return commit, files if commit == recorded else hub.files(commit)
     except Unreachable as reason:
-        commit = checked.commit_of(hub.revision)
-        files = checked.files_of(commit)
         if not files:
             raise
-        say(f"{reason.message}; using what is here, of commit {commit[:12]}")
-        return commit, files
+        say(f"{reason.message}; using what is here, of commit {recorded[:12]}")
+        return recorded, files
 
 
 def _fetch_all(fetcher: Fetcher, checked: CheckedFiles, files: list[HubFile], workers: int) -> None:
@@ -184,8 +157,10 @@ def _refuse_offline(hub: Hub, missing: list[HubFile]) -> None:
     if is_offline():
         names = ", ".join(file.path for file in missing[:3])
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        what = f"{hub}: {names}{more} not here, and HF_HUB_OFFLINE is set"
-        raise DownloadError(what, hint="unset HF_HUB_OFFLINE")
+        raise DownloadError(
+            f"{hub}: {names}{more} not here, and HF_HUB_OFFLINE is set",
+            hint="unset HF_HUB_OFFLINE",
+        )
 
 
 def _refuse_foreign(checked: CheckedFiles, files: list[HubFile], force: bool) -> None:
@@ -205,7 +180,8 @@ def _refuse_foreign(checked: CheckedFiles, files: list[HubFile], force: bool) ->
 def _check_space(folder: Path, files: list[HubFile]) -> None:
     """Fail before the first byte rather than at the last."""
     folder.mkdir(parents=True, exist_ok=True)
-    needed, free = sum(file.num_bytes for file in files), shutil.disk_usage(folder).free
+    needed = sum(file.num_bytes for file in files)
+    free = shutil.disk_usage(folder).free
     if needed > free:
         raise DownloadError(
             f"{plural(len(files), 'file')} of {needed:,} bytes in all; {folder} has {free:,} free",

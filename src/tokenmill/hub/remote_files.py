@@ -31,7 +31,7 @@ class HubFile:
     """`sha256:HEX` of the content (files in LFS), or `git:HEX`, git's own name of the blob."""
 
     def is_sound(self) -> bool:
-        """Whether the fields are such at all; they come from a server, or from a record."""
+        """Return True if the fields can be those of a file; they come from a server or a record."""
         return (
             isinstance(self.path, str)
             and type(self.num_bytes) is int
@@ -80,8 +80,8 @@ def choose(
 ) -> list[HubFile]:
     """The files that a request means, in the order of their names.
 
-    With `patterns` every file that matches one of them (`*` also crosses `/`). Without: a dataset
-    of ours whole; else the first 3 training shards. `shards` gives another number.
+    With `patterns` every file that matches one of them (`*` also crosses `/`). Without: a tokenmill
+    dataset whole; else the first 3 training shards. `shards` gives another number.
     """
     found = sorted(files, key=lambda file: file.path)
     names = [file.path for file in found]
@@ -89,8 +89,9 @@ def choose(
         patterns = list(patterns)
         chosen = [f for f in found if any(fnmatch.fnmatchcase(f.path, p) for p in patterns)]
         if not chosen:
-            what = f"no file of {where} matches {patterns}"
-            raise DownloadError(what, hint=_what_is_there(names))
+            raise DownloadError(
+                f"no file of {where} matches {patterns}", hint=_what_is_there(names)
+            )
         chosen = chosen[:shards]
     elif MANIFEST in names:
         if shards is not None:

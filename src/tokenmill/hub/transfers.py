@@ -1,11 +1,11 @@
-"""Several files at a time: threads that stop together, and one picture of how far they are."""
+"""Several files at a time: threads that stop together, and one meter for all of them."""
 
 import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from tokenmill.base.human import human_bytes, plural
-from tokenmill.base.progress import Meter, Progress
+from tokenmill.base.progress import Progress
 from tokenmill.base.retry import RetryClock
 from tokenmill.errors import Stopped
 from tokenmill.hub.remote_files import HubFile
@@ -15,42 +15,32 @@ SECONDS_TO_STOP = 2.0  # that threads get after Ctrl-C
 
 
 class Transfers:
-    """The progress of all files: one meter for all bytes, one for each file under way."""
+    """The progress of all files, as one meter of bytes."""
 
     def __init__(self, progress: Progress, files: list[HubFile]) -> None:
         total = sum(file.num_bytes for file in files)
         self.say = progress.say
-        self._progress, self._num_files, self._num_done = progress, len(files), 0
+        self._num_files = len(files)
+        self._num_done = 0
         self._lock = threading.Lock()
-        self._meters: dict[HubFile, Meter] = {}
         self.say(f"fetching {plural(len(files), 'file')}, {human_bytes(total)}")
-        self._all = progress.begin(self._title(), total, in_bytes=True)
+        self._meter = progress.begin(self._title(), total, in_bytes=True)
 
-    def start(self, file: HubFile, at: int) -> None:
-        """A file starts, or starts again, from byte `at`."""
-        if at:
-            self.say(f"{file.path}: resuming after {human_bytes(at)}")
+    def advance(self, num_bytes: int) -> None:
+        """More bytes have arrived."""
         with self._lock:
-            if file not in self._meters:
-                self._meters[file] = self._progress.begin(
-                    file.path, file.num_bytes, in_bytes=True, detail=True
-                )
-            moved = at - self._meters[file].done
-            self._meters[file].skip(moved)
-            self._all.skip(moved)
+            self._meter.advance(num_bytes)
 
-    def advance(self, file: HubFile, num_bytes: int) -> None:
-        """More bytes of a file have arrived."""
+    def skip(self, num_bytes: int) -> None:
+        """Bytes were here before or, below 0, have to come again."""
         with self._lock:
-            self._meters[file].advance(num_bytes)
-            self._all.advance(num_bytes)
+            self._meter.skip(num_bytes)
 
     def end(self, file: HubFile) -> None:
         """A file has arrived complete and correct."""
         with self._lock:
             self._num_done += 1
-            self._meters[file].end()
-            self._all.what = self._title()
+            self._meter.what = self._title()
             count = f"[{self._num_done}/{self._num_files}]"
         self.say(f"{count} {file.path}  {human_bytes(file.num_bytes)}, hash checked")
 

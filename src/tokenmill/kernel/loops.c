@@ -10,6 +10,11 @@ static PyMethodDef METHODS[] = {
     {"with_ends", with_ends, METH_VARARGS, NULL},
     {"fill_spans", fill_spans, METH_VARARGS, NULL},
     {"count_spans", count_spans, METH_VARARGS, NULL},
+    {"change_inputs", change_inputs, METH_VARARGS, NULL},
+    {"drop_tokens", drop_tokens, METH_VARARGS, NULL},
+    {"fill_in_the_middle", fill_in_the_middle, METH_VARARGS, NULL},
+    {"next_tokens", next_tokens, METH_VARARGS, NULL},
+    {"permute", permute, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -12,6 +12,13 @@
 #error "NumPy does the work on machines that are not little-endian"
 #endif
 
+/* Scramble 64 bits (the finalizer of splitmix64); `mix` of order/permutation.py. */
+static inline uint64_t mix64(uint64_t x) {
+    x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
+    return x ^ x >> 31;
+}
+
 PyObject *odd_texts(PyObject *self, PyObject *arguments);
 PyObject *squeeze(PyObject *self, PyObject *arguments);
 PyObject *lines_that_count(PyObject *self, PyObject *arguments);
@@ -20,5 +27,10 @@ PyObject *with_ends(PyObject *self, PyObject *arguments);
 PyObject *fill_spans(PyObject *self, PyObject *arguments);
 PyObject *count_spans(PyObject *self, PyObject *arguments);
 int add_maps(PyObject *module);
+PyObject *change_inputs(PyObject *self, PyObject *arguments);
+PyObject *drop_tokens(PyObject *self, PyObject *arguments);
+PyObject *fill_in_the_middle(PyObject *self, PyObject *arguments);
+PyObject *next_tokens(PyObject *self, PyObject *arguments);
+PyObject *permute(PyObject *self, PyObject *arguments);
 
 #endif

@@ -7,7 +7,7 @@ show.py          documents, ranges and the batch of a step as excerpts, with the
 shown_tokens.py  each id as the bytes it stands for, made visible
 find_text.py     where a text occurs
 trained_on.py    the steps and checkpoints that trained on a document
-check.py         sizes, structure and hashes, of any format
 tokenizers/      what is in a tokenizer; two of them on the same text
-doctor/          the traps of token files, each by its name
+traps/           the traps of token files, each by its name
+check.py         verify: sizes, structure, hashes and traps, of any format
 """

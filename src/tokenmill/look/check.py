@@ -1,13 +1,15 @@
-"""Is a dataset whole? Of ours by its manifest; of any other format by what its files say.
+"""Is token data whole, unchanged and sound? `tokenmill.verify`, for every format.
 
-Formats without hashes can only be compared with themselves: sizes against headers and indices when
-they are opened, then with `full` every index and every id against the vocabulary.
+A tokenmill dataset is compared with its manifest. Formats without hashes can only be compared with
+themselves: sizes against headers and indices when they are opened, then with `full` every index
+and every id against the vocabulary. Data that is whole may still be wrong, such as ids of another
+tokenizer: traps/ looks at a sample of it.
 """
 
 import math
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tokenmill.base.signatures import takes_keywords_of
@@ -20,11 +22,12 @@ from tokenmill.errors import (
     NotADatasetError,
     TruncatedShardError,
 )
-from tokenmill.formats.ours import is_ours
 from tokenmill.hub.remote_files import OUR_FOLDER
-from tokenmill.look.token_sample import spread
+from tokenmill.look.token_sample import BUDGET, spread
+from tokenmill.look.traps.examine import examine
+from tokenmill.look.traps.trap import Examination, Trap
 from tokenmill.shards.entries import STATE_FILE_NAME
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, has_manifest
 from tokenmill.shards.verify import Finding, share_of
 from tokenmill.shards.verify import verify as verify_ours
 
@@ -36,22 +39,33 @@ Progress = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class Check:
-    """What was checked, and what is wrong."""
+    """Result of `verify`: what was compared, and what is wrong."""
 
     path: str
     format: str
-    damaged: list[Finding]
-    extra: list[str]
+    damaged: list[Finding] = field(default_factory=list)
+    traps: list[Trap] = field(default_factory=list)
+    """Faults of the content, and notes on it; looked for where no file is damaged."""
+    extra: list[str] = field(default_factory=list)
     """Files that are not part of the dataset; no fault."""
-    shards: int
-    shards_read: int
-    has_hashes: bool
+    shards: int = 0
+    shards_read: int = 0
+    has_hashes: bool = False
     notes: list[str] = field(default_factory=list)
-    """What could not be checked; no fault."""
+    """Checks that were not possible; no fault."""
+    tokens: int = 0
+    tokens_sampled: int = 0
+    assumed: dict[str, str] = field(default_factory=dict)
+    """Facts that no file states, guessed from the data: {"dtype": "uint16"}."""
+
+    @property
+    def ok(self) -> bool:
+        """True if the data is whole, unchanged and sound."""
+        return not self.damaged and not any(trap.is_fault for trap in self.traps)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `tokenmill verify --json`."""
-        return asdict(self) | {"ok": not self.damaged}
+        return asdict(self) | {"ok": self.ok}
 
 
 @takes_keywords_of(open_dataset, but=("split",))
@@ -60,24 +74,42 @@ def verify(
     *,
     full: bool = False,
     subset: str | None = None,
+    sample: int = BUDGET,
     progress: Progress | None = None,
     **open_options: Any,
 ) -> Check:
-    """Compare the files at this path with their manifest, or with their own headers and indices.
+    """Check that the token data at a path is whole, unchanged and sound.
 
-    Other keywords are those of `tokenmill.open`.
-    A path that is no dataset, or a manifest that cannot be read, is raised.
+    Sizes are compared with the manifest, or with headers and indices; with `full` every byte with
+    its hash, with `subset="5%"` those of some shards. Then `sample` tokens of each split are
+    searched for known traps, such as a header read as tokens (`look/traps/`). Other keywords are
+    those of `tokenmill.open`. A path without token data, or an unreadable manifest, is raised.
     """
     if full and subset is not None:
         raise ValueError("full reads everything and subset a part; give one of them")
-    if is_ours(path):
-        return _check_ours(path, full, subset, progress)
+    if has_manifest(path):
+        check = _check_ours(path, full, subset, progress)
+        return check if check.damaged else _with_traps(check, examine(path, budget=sample))
+    examined = examine(path, budget=sample, **open_options)
     try:
-        data = open_dataset(path, "all", **open_options)
+        data = open_dataset(path, "all", **open_options | examined.assumed)
     except (TruncatedShardError, CorruptShardError) as error:
-        finding = _of_error(error, os.fspath(path), "size", "whole files")
-        return Check(os.fspath(path), "", [finding], [], 0, 0, False)
-    return _check_foreign(data, full, subset, progress)
+        damage = _of_error(error, os.fspath(path), "size", "whole files")
+        return Check(os.fspath(path), "", [damage])
+    except FormatError:
+        return _with_traps(Check(os.fspath(path), ""), examined)  # they say why
+    check = _check_foreign(data, full, subset, progress)
+    return check if check.damaged else _with_traps(check, examined)
+
+
+def _with_traps(check: Check, examined: Examination) -> Check:
+    return replace(
+        check,
+        traps=examined.findings,
+        assumed=examined.assumed,
+        tokens=examined.tokens,
+        tokens_sampled=examined.tokens_looked_at,
+    )
 
 
 def _of_error(error: FormatError, file: str, what: str, expected: str) -> Finding:
@@ -105,7 +137,16 @@ def _check_ours(
     extra = [f.file for f in findings if f.what == "extra"]
     extra = [name for name in extra if not name.startswith(OUR_FOLDER + "/")]
     shards = sum(len(split.shards) for split in Manifest.load(folder).splits.values())
-    return Check(os.fspath(folder), "tokenmill", damaged, extra, shards, len(read), True, notes)
+    return Check(
+        os.fspath(folder),
+        "tokenmill",
+        damaged,
+        extra=extra,
+        shards=shards,
+        shards_read=len(read),
+        has_hashes=True,
+        notes=notes,
+    )
 
 
 def _check_tokenizer(folder: str | os.PathLike[str]) -> list[Finding]:
@@ -129,7 +170,7 @@ def _check_foreign(
         damaged += _check_shard(data, i)
         if progress is not None:
             progress(data.shards[i].file, data.files[i].file_bytes)
-    return Check(data.path, data.format, damaged, [], count, len(chosen), False)
+    return Check(data.path, data.format, damaged, shards=count, shards_read=len(chosen))
 
 
 def _check_shard(data: TokenDataset, i: int) -> list[Finding]:

@@ -15,7 +15,7 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, TokenmillError
-from tokenmill.formats.engine.held_out import SPLITS
+from tokenmill.formats.held_out import SPLITS
 from tokenmill.hub.checked_files import origins
 from tokenmill.look.token_sample import spread_ranges, text_size
 from tokenmill.shards.manifest import FILE_NAME, Manifest

@@ -18,7 +18,7 @@ import numpy as np
 from tokenmill.order.arrangement import Arrangement, Sequential
 from tokenmill.order.document_pieces import DocumentPieces, DocumentsByLength, find_documents
 from tokenmill.order.order import ANYWHERE, SourceOrder, by_epoch
-from tokenmill.order.permutation import NUM_ROUNDS, mix, permute_each, round_keys
+from tokenmill.order.permutation import mix, permute_each, round_keys
 from tokenmill.order.recipes import Recipes, one_each, pack
 from tokenmill.order.spans import Spans, join_rows, runs
 from tokenmill.order.windows import check_at_least_one
@@ -213,11 +213,11 @@ class RowOrder(SourceOrder):
         if isinstance(self.arrangement, Sequential):
             return number
         keys = _keys_of_lengths(self.seed, epoch, self.pieces.capacity)
-        return permute_each(number, self.pieces.count_of[length], keys[:, length], inverse=inverse)
+        return permute_each(number, length, self.pieces.count_of, keys, inverse=inverse)
 
 
 @functools.lru_cache(maxsize=4)
 def _keys_of_lengths(seed: int, epoch: int, capacity: int) -> np.ndarray:
-    """The keys of the permutation of every length, 0 to `capacity`: (rounds, capacity + 1)."""
-    keys = round_keys(seed, epoch, _KEYS_OF_PIECES).reshape(NUM_ROUNDS, 1)
-    return mix(keys + np.arange(capacity + 1, dtype=np.uint64))
+    """(capacity + 1, rounds): the keys of the permutation of every length, from 0."""
+    lengths = np.arange(capacity + 1, dtype=np.uint64)
+    return mix(round_keys(seed, epoch, _KEYS_OF_PIECES) + lengths[:, None])

@@ -1,6 +1,6 @@
 """Token data as pages: a report in one file, and a local site to browse.
 
-    report.py   `tokenmill report`: one HTML file
+    report.py   `tokenmill view --save`: one HTML file
     compare_page.py  `tokenmill tokenizer compare --html`: two tokenizers side by side
     server.py   `tokenmill view`: loopback, GET only, Host checked, strict CSP
     site/       the pages that it serves

@@ -1,4 +1,4 @@
-"""`tokenmill report`: one HTML file that needs nothing else, not even a network.
+"""`tokenmill view --save`: one HTML file that needs nothing else, not even a network.
 
 Style, script and plots are inside; the policy in its head allows exactly these (by their hash) and
 nothing from elsewhere. No clock and no path is in it: the same data gives the same bytes.
@@ -17,7 +17,6 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.edits.usage import SourceUsage
-from tokenmill.formats.ours import is_ours
 from tokenmill.look.inspect import inspect, shown_setting
 from tokenmill.look.shown_tokens import show_ids
 from tokenmill.look.token_sample import BUDGET, SplitSample, spread_ranges
@@ -35,7 +34,7 @@ from tokenmill.pages.elements.html import (
     table,
 )
 from tokenmill.pages.elements.open_splits import open_for_looking
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, has_manifest
 from tokenmill.version import __version__
 
 TOP = 26
@@ -54,7 +53,7 @@ def report(
     """
     opened = open_for_looking(path, open_options)
     splits, tokenizer = opened.splits, opened.tokenizer
-    manifest = Manifest.load(path) if is_ours(path) else None
+    manifest = Manifest.load(path) if has_manifest(path) else None
     known = inspect(path, **opened.open_options)
     counts = report_numbers.count_ids(splits, sample)
     health = health_of(opened, sample)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypedDict
 
 from tokenmill.base.suggest import one_of
-from tokenmill.shards.compression import checked_compression, level_of
+from tokenmill.shards.writer import checked_compression, level_of
 from tokenmill.text.reading.chunks import ReadRules
 
 

@@ -1,7 +1,7 @@
-"""A byte-level BPE tokenizer is trained on text files: a preparation with another output.
+"""Train a byte-level BPE tokenizer on text files: a preparation with another output.
 
 The text is read, cleaned and deduplicated as by `prepare` (with the tokenizer `bytes`, so that what
-is encoded is the text itself). Then there are, in place of shards:
+is encoded is the text itself). Then, instead of shards, there are:
 
     words        count the words of all documents                      words/count_words.py
     add-words    add up what was counted                               words/count_words.py
@@ -57,23 +57,23 @@ MOST_IDS = 1 << 20
 
 @dataclass(frozen=True)
 class Training:
-    """What was trained, and from what."""
+    """Result of a training."""
 
     vocab_size: int
-    """Ids, special ones included; fewer than asked for where no pair is left that occurs twice."""
+    """Ids, special ones included; fewer than asked for if no pair is left that occurs twice."""
     special_ids: Mapping[str, int]
     documents: int
     """Documents whose words were counted."""
     text_bytes: int
     """Their text, cleaned."""
     words: int
-    """Different ones."""
+    """Different words."""
     left_out_words: int
-    """Of these, how many did not fit into the memory."""
+    """Different words that did not fit into the memory."""
     least_count: int
     """Words that occur fewer times were left out; 1 where none was."""
     already_there: bool = False
-    """The same was trained before, and left as it is."""
+    """True if the same was trained before, and left as it is."""
     seconds: float = 0.0
 
 
@@ -103,9 +103,11 @@ def train_tokenizer(
     The pair with the highest count is merged first; of several, the one with the smaller left id,
     then the smaller right id.
     """
-    started, out = time.monotonic(), Path(out_dir)
+    started = time.monotonic()
+    out = Path(out_dir)
     progress = progress or Progress()
-    num_merges, pattern = check_vocabulary(vocab_size, special), find_pattern(pattern)
+    num_merges = check_vocabulary(vocab_size, special)
+    pattern = find_pattern(pattern)
     check_pattern(pattern)
     memory = fit_into_memory(workers, max_ram)
     asked = replace(
@@ -144,7 +146,7 @@ def train_tokenizer(
 
 
 def check_vocabulary(vocab_size: int, special: Sequence[str]) -> int:
-    """How many merges there may be; what cannot be a vocabulary is refused."""
+    """Return the number of merges; refuse what cannot be a vocabulary."""
     if isinstance(special, str):
         raise TypeError(f"special is {special!r}; give a list of tokens: [{special!r}]")
     for number, text in enumerate(special):
@@ -169,7 +171,7 @@ def _begin(
     unit_bytes: int,
     progress: Progress,
 ) -> tuple[Plan, int]:
-    """The plan, written or found, and how many workers fit."""
+    """Write the plan, or take up the same one; return it and the number of workers that fit."""
     plan = Plan(workspace, settings, tuple(sources), (), memory.chunk_bytes)
     plan = cut_inputs(plan, unit_bytes)
     check_space(plan, shards=False)
@@ -190,7 +192,7 @@ def _clear_other_work(workspace: Workspace, settings: Settings, sources: Sequenc
 def _count(
     plan: Plan, processes: int, max_ram: int | None, progress: Progress
 ) -> tuple[ChosenWords, dict[str, Any]]:
-    """All words that fit into the memory, and how much text they are from."""
+    """Return all words that fit into the memory, and counts of the text they are from."""
     with LocalExecutor(processes) as executor:
         this = Preparation(plan, None, executor, progress)
         find_documents(this)

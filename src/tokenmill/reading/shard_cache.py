@@ -37,8 +37,8 @@ _BLOCK = 4 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
-Content = Callable[[], Iterator[bytes]]
-"""Gives all bytes of a file, in order."""
+Content = Callable[[bool], Iterator[bytes]]
+"""Gives all bytes of a file, in order. True: what it gave before was wrong."""
 
 
 class ShardCache:
@@ -72,7 +72,7 @@ class ShardCache:
         content = content or partial(_read_content, file)
         is_fetched = is_remote(file.address)
         with self._explain_bad_folder(file):
-            for last in (False, False, True):
+            for attempt in range(3):
                 if (descriptor := self._find(file)) is not None:
                     return descriptor
                 with wait_for_others(self.folder / f"{file.name}.lock"):
@@ -80,9 +80,9 @@ class ShardCache:
                     if descriptor is not None:
                         return descriptor
                     try:
-                        descriptor = self._fetch(file, content)
+                        descriptor = self._fetch(file, content(attempt > 0))
                     except CorruptShardError:  # a frame; it may have been damaged on its way
-                        if last or not is_fetched:
+                        if attempt == 2 or not is_fetched:
                             raise
                 if descriptor is not None:
                     return descriptor
@@ -164,7 +164,7 @@ class ShardCache:
             os.utime(descriptor)  # used just now
         return descriptor
 
-    def _fetch(self, wanted: CachedFile, content: Content) -> int | None:
+    def _fetch(self, wanted: CachedFile, content: Iterator[bytes]) -> int | None:
         """Fetch or unpack the file; None when its bytes are not those of the manifest."""
         size = wanted.size
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ class ShardCache:
             os.truncate(descriptor, size)  # seen by whoever else makes room
         try:
             with open(descriptor, "wb", closefd=False) as file:
-                for block in content():
+                for block in content:
                     file.write(block)
             digest = hash_open(descriptor)
             if os.fstat(descriptor).st_size != size or digest != (wanted.digest or digest):
@@ -236,7 +236,7 @@ class ShardCache:
             total -= length
 
 
-def _read_content(wanted: CachedFile) -> Iterator[bytes]:
+def _read_content(wanted: CachedFile, again: bool) -> Iterator[bytes]:
     """The bytes that are wanted, in order; unpacked if they are compressed there."""
     with _open_stream(wanted) as stream:
         while block := stream.read(_BLOCK):

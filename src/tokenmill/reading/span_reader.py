@@ -84,17 +84,38 @@ class RunReader(SpanReader):
         with self._lock:
             done, missing = self._maps.gather(out, *tables, self._ids.largest, 0)
             while done < len(spans.row):
+                row, column, start, length = (int(table[done]) for table in tables)
                 if missing < 0:
-                    self._ids.refuse(int(spans.start[done]), int(spans.length[done]))
-                self._hold(missing)
+                    self._ids.refuse(start, length)
+                parts = parts_in_runs(self._edges, start, length)
+                if len(parts) > self._max_open:
+                    self._copy(parts, out[row, column : column + length])
+                    done += 1
+                else:
+                    self._hold([run for run, _, _ in parts])
                 done, missing = self._maps.gather(out, *tables, self._ids.largest, done)
 
-    def _hold(self, run: int) -> None:
-        array = self._array_of(run)
-        if len(self._held) >= self._max_open:
-            self._maps.drop(self._held.pop(0))
-        self._maps.put(run, array)
-        self._held.append(run)
+    def _hold(self, runs: list[int]) -> None:
+        """Put in the runs of one span; those that were put in first make room."""
+        new = [run for run in runs if run not in self._held]
+        arrays = [self._array_of(run) for run in new]
+        for run in [run for run in self._held if run not in runs]:
+            if len(self._held) + len(new) > self._max_open:
+                self._maps.drop(run)
+                self._held.remove(run)
+        for run, array in zip(new, arrays, strict=True):
+            self._maps.put(run, array)
+            self._held.append(run)
+
+    def _copy(self, parts: list[tuple[int, int, int]], row: np.ndarray) -> None:
+        """Copy a span over more runs than may be held, one after the other."""
+        done = 0
+        for run, offset, count in parts:
+            tokens = self._array_of(run)[offset : offset + count]
+            if exceeds(tokens, self._ids.largest):
+                self._ids.refuse(int(self._edges[run]) + offset, count)
+            row[done : done + count] = tokens
+            done += count
 
 
 class FileReader(SpanReader):

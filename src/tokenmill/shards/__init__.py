@@ -3,9 +3,8 @@
 entries.py   what a manifest says about one file, shard, split, tokenizer or source
 manifest.py  dataset_metadata.json: what a dataset holds, file by file; read strictly
 layout.py    which tokens each shard holds, and its name
-compression.py  how a user names the compression of shards
 packed.py    reads a shard and its index, compressed or not
-writer.py    writes one shard with its index, and gives its entry in the manifest
+writer.py    writes one shard with its index, compressed if asked for; gives its entry
 block_hashes.py  hashes of blocks, to check a part of a shard in a store
 card.py      the README.md of a dataset; writes it and the stored tokenizer
 verified_place.py  where files are that are verified: a folder, a store

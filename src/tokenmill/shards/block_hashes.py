@@ -59,15 +59,15 @@ def to_bytes(manifest: Manifest, blocks: Mapping[str, str]) -> bytes | None:
 def parse(data: bytes, manifest: Manifest) -> dict[str, str]:
     """The entries of each shard that are sound, as hex; the opposite of `to_bytes`."""
     found: dict[str, str] = {}
-    places = itertools.pairwise(find_places(manifest).tolist())
-    for shard, (start, stop) in zip(shards_in_order(manifest), places, strict=True):
+    ranges = itertools.pairwise(find_starts(manifest).tolist())
+    for shard, (start, stop) in zip(shards_in_order(manifest), ranges, strict=True):
         stated = data[start : start + _DIGEST].hex()
         if data.startswith(MAGIC) and stated == shard.xxh3_128 and stop <= len(data):
             found[shard.file] = data[start + _DIGEST : stop].hex()
     return found
 
 
-def find_places(manifest: Manifest) -> np.ndarray:
+def find_starts(manifest: Manifest) -> np.ndarray:
     """Where the entry of each shard begins in the file, which is where the one before it ends."""
     sizes = [_DIGEST + 8 * num_blocks(shard) for shard in shards_in_order(manifest)]
     return np.cumsum([len(MAGIC), *sizes])

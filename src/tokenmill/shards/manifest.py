@@ -42,6 +42,15 @@ _LAST_LINE = b"\n}\n"
 E = TypeVar("E", bound=Entry)
 
 
+def has_manifest(where: str | os.PathLike[str]) -> bool:
+    """Return True if a manifest is in this folder or at this address."""
+    if not is_remote(where):
+        return (Path(where) / FILE_NAME).is_file()
+    from tokenmill.stores import objects
+
+    return objects.find(join(os.fspath(where), FILE_NAME)) is not None
+
+
 def dtype_for(vocab_size: int) -> str:
     """The smallest stored type that holds every id: uint16 up to 65,536 ids, else uint32."""
     return "uint16" if vocab_size <= 1 << 16 else "uint32"

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import NamedTuple
 
+from tokenmill.stores.stored_blocks import Block
+
 MOST_PIECES = 96
 AHEAD = 48
 """Pieces that are fetched before they are read."""
@@ -24,7 +26,7 @@ class Piece(NamedTuple):
     stop: int
 
 
-Begin = Callable[[Piece], "Future[bytes | None]"]
+Begin = Callable[[Piece], "Future[Block]"]
 
 
 class PiecesInMemory:
@@ -38,7 +40,7 @@ class PiecesInMemory:
     def _forget(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._begun: OrderedDict[Piece, Future[bytes | None]] = OrderedDict()
+        self._begun: OrderedDict[Piece, Future[Block]] = OrderedDict()
         self._waiting: deque[Piece] = deque()
         self._unread: set[Piece] = set()
 
@@ -54,8 +56,8 @@ class PiecesInMemory:
         with self._locked():
             return piece in self._begun
 
-    def begin(self, piece: Piece) -> "Future[bytes | None]":
-        """Fetch a piece, if it is not here; its bytes are None where they cannot be trusted."""
+    def begin(self, piece: Piece) -> "Future[Block]":
+        """Fetch a piece, if it is not here."""
         with self._locked():
             answer = self._begun.get(piece) or self._begin(piece)
             self._begun.move_to_end(piece)
@@ -75,7 +77,7 @@ class PiecesInMemory:
                 self._unread.add(piece)
                 self._begin(piece)
 
-    def _begin(self, piece: Piece) -> "Future[bytes | None]":
+    def _begin(self, piece: Piece) -> "Future[Block]":
         answer = self._begun[piece] = self._start_request(piece)
         if len(self._begun) > MOST_PIECES:
             del self._begun[next(old for old in self._begun if old not in self._unread)]

@@ -29,7 +29,7 @@ from tokenmill.reading.span_reader import IdLimit, SpanReader
 from tokenmill.reading.token_file import TokenFile, TokenFiles
 from tokenmill.stores import objects, store_client
 from tokenmill.stores.pieces_in_memory import Piece, PiecesInMemory
-from tokenmill.stores.stored_blocks import BLOCK_BYTES, StoredBlocks
+from tokenmill.stores.stored_blocks import BLOCK_BYTES, Block, StoredBlocks
 
 AHEAD = 2
 """Files that are fetched ahead of the one that is opened, if nobody says which come next."""
@@ -151,14 +151,15 @@ class StoreReader(ShardReader):
         """Bytes of a file by range; None where it is better, or necessary, to have all of it."""
         row = Piece(i, start, stop)
         if row in self._memory:
-            return self._memory.begin(row).result()
+            return self._memory.begin(row).result().data
         blocks = self._blocks(i, start, stop)
         if self._wants_whole(i, stop - start) and blocks[0] not in self._memory:
             return None
         found = [answer.result() for answer in map(self._memory.begin, blocks)]
-        data = b"".join(block for block in found if block is not None)
+        if not all(block.is_right for block in found):
+            return None
         first = blocks[0].start
-        return None if None in found else data[start - first : stop - first]
+        return b"".join(block.data for block in found)[start - first : stop - first]
 
     def _wants_whole(self, i: int, num_bytes: int) -> bool:
         if self._knows_what_comes:
@@ -181,11 +182,11 @@ class StoreReader(ShardReader):
     def _stored(self, i: int) -> StoredBlocks:
         return self._stored_in(os.getpid(), i)  # locks do not survive a fork
 
-    def _begin(self, piece: Piece) -> "Future[bytes | None]":
+    def _begin(self, piece: Piece) -> "Future[Block]":
         stored = self._stored(piece.file)
-        work: Callable[[], bytes | None]
+        work: Callable[[], Block]
         if piece in self._blocks(piece.file, piece.start, piece.stop):
-            work = functools.partial(stored.checked, piece.start // BLOCK_BYTES)
+            work = functools.partial(stored.block, piece.start // BLOCK_BYTES)
         else:
             work = functools.partial(stored.row, piece.start, piece.stop)
         return store_client.begin(work, "read", self.files[piece.file].path)

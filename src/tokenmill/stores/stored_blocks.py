@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import xxhash
@@ -24,6 +24,15 @@ from tokenmill.stores.objects import ObjectStat, get_part
 BLOCK_BYTES = FRAME_BYTES
 REQUESTS_AHEAD = 8
 """Blocks in progress while a whole file is fetched."""
+
+
+class Block(NamedTuple):
+    """The content of one block."""
+
+    data: bytes
+    """Empty where it is known to be wrong."""
+    is_right: bool
+    """False where only the whole file can be trusted."""
 
 
 class StoredBlocks:
@@ -42,43 +51,47 @@ class StoredBlocks:
         """Return True if the object can be read in blocks."""
         return file.packed is None or file.packed.codec == FRAMED
 
-    def checked(self, number: int) -> bytes | None:
-        """One block, compared with its hash; None where only the whole file can be trusted."""
+    def block(self, number: int) -> Block:
+        """One block, compared with its hash if the dataset states one."""
         hashes = self._block_hashes()
-        if hashes is None and self._wanted.digest and self._wanted.packed is None:
-            return None
         for _ in range(2):  # it may have been damaged on its way
             try:
-                block = self._read(number)
+                data = self._read(number)
             except CorruptShardError:  # of a frame
                 continue
-            if hashes is None or xxhash.xxh3_64_intdigest(block) == int(hashes[number]):
-                return block
-        return None
+            if hashes is None:
+                return Block(data, self._wanted.packed is not None or not self._wanted.digest)
+            if xxhash.xxh3_64_intdigest(data) == int(hashes[number]):
+                return Block(data, True)
+        return Block(b"", False)
 
-    def row(self, start: int, stop: int) -> bytes:
+    def row(self, start: int, stop: int) -> Block:
         """Bytes of a plain object that TLS protects, all of one version of it."""
         known = ObjectStat(self._wanted.size, self._version, 0)
         part = get_part(self._wanted.address, start, stop, known, hashed=True)
         self._version = self._version or part.etag
-        return part.data
+        return Block(part.data, True)
 
-    def content(self, begin: "Callable[[int], Future[bytes | None]]") -> Iterator[bytes]:
-        """All blocks in order, several in progress; `begin` starts to fetch a checked block."""
-        begun: deque[tuple[int, Future[bytes | None]]] = deque()
+    def content(self, begin: "Callable[[int], Future[Block]]", again: bool) -> Iterator[bytes]:
+        """All blocks in order, several in progress; `begin` starts to fetch one.
+
+        `again`: what came before was wrong, so all are fetched again, and compared with a second
+        read where TLS does not protect them.
+        """
+        begun: deque[tuple[int, Future[Block]]] = deque()
         for number in range(num_frames(self._wanted.size)):
-            begun.append((number, begin(number)))
+            begun.append((number, self._begin_again(number) if again else begin(number)))
             if len(begun) > REQUESTS_AHEAD:
                 yield self._content_of(*begun.popleft())
         while begun:
             yield self._content_of(*begun.popleft())
 
-    def _content_of(self, number: int, checked: "Future[bytes | None]") -> bytes:
-        """A block of a file whose own hash will be compared."""
-        if (block := checked.result()) is not None:
-            return block
-        work = partial(self._read, number)
-        return store_client.begin(work, "read", self._wanted.address).result()
+    def _content_of(self, number: int, block: "Future[Block]") -> bytes:
+        return block.result().data or self._begin_again(number).result().data
+
+    def _begin_again(self, number: int) -> "Future[Block]":
+        work = lambda: Block(self._read(number, hashed=False), False)  # noqa: E731
+        return store_client.begin(work, "read", self._wanted.address)
 
     def _block_hashes(self) -> np.ndarray | None:
         """The hashes that the dataset states for all blocks; fetched once."""
@@ -88,11 +101,12 @@ class StoredBlocks:
                 self._load_hashes = None
             return self._hashes
 
-    def _read(self, number: int) -> bytes:
-        """The content of one block."""
+    def _read(self, number: int, *, hashed: bool = True) -> bytes:
+        """The content of one block; `hashed` if its hash, or that of the file, is compared."""
         if self._wanted.packed is None:
             start = number * BLOCK_BYTES
-            return self._get(start, min(start + BLOCK_BYTES, self._wanted.size))
+            stop = min(start + BLOCK_BYTES, self._wanted.size)
+            return self._get(start, stop, hashed=hashed and bool(self._wanted.digest))
         frames = self._table(self._wanted.packed.num_bytes)
         start, stop = frames.starts[number : number + 2].tolist()
         return frames.unpack(number, self._get(start, stop))
@@ -106,9 +120,8 @@ class StoredBlocks:
                 self._frames = Frames(read_at, file.address, file.size, packed_bytes)
             return self._frames
 
-    def _get(self, start: int, stop: int) -> bytes:
+    def _get(self, start: int, stop: int, *, hashed: bool = True) -> bytes:
         """Bytes of the object as it is stored."""
         file = self._wanted
         known = ObjectStat(file.stored_bytes, file.etag, 0)
-        hashed = bool(file.digest or file.packed)
         return get_part(file.address, start, stop, known, hashed=hashed).data

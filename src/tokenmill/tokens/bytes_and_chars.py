@@ -147,5 +147,14 @@ class CharsTokenizer(SpelledTokenizer):
         }
 
 
+def from_state(state: dict[str, Any]) -> BytesTokenizer | CharsTokenizer:
+    """The tokenizer of a stored state."""
+    if state["kind"] == "chars":
+        return CharsTokenizer(str(state["characters"]))
+    return BytesTokenizer(
+        whole_words=state.get("whole_words") is True, whole_texts=state.get("whole_texts") is True
+    )
+
+
 def _code_points(strings: Sequence[str]) -> Ids:
     return np.frombuffer("".join(strings).encode("utf-32-le"), "<u4").astype(np.uint32, copy=False)

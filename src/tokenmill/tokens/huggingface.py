@@ -193,7 +193,7 @@ def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
     found = HuggingFaceTokenizer(str(state["name"]), str(state["json"]), *end, backend)
     if found.end_of_text_id not in found._vocabulary.spellings:
         raise FormatError(f"the end-of-text id {found.end_of_text_id} is not in the vocabulary")
-    if state.get("special_ids", found.special_ids) != found.special_ids:  # older ones name none
+    if state["special_ids"] != found.special_ids:
         raise TokenizerMismatchError(
             "the special tokens of the stored tokenizer are not those of its file",
             hint="its text would become other ids; the state was edited: fetch it again",

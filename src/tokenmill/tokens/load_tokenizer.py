@@ -5,7 +5,7 @@ this machine. Paths: `tokenizer.json`, `*.tiktoken`, a SentencePiece `*.model`. 
 from a network and no code that comes with a tokenizer is run.
 """
 
-from collections.abc import Callable
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,17 @@ import orjson
 from tokenmill.base.human import one_line
 from tokenmill.base.suggest import did_you_mean
 from tokenmill.errors import FormatError, TokenizerMismatchError
-from tokenmill.tokens import huggingface, sentencepiece, tiktoken_file
-from tokenmill.tokens.bytes_and_chars import BytesTokenizer, CharsTokenizer
 from tokenmill.tokens.tokenizer import Tokenizer
 
-NAMES = ("bytes", "chars", *tiktoken_file.ENCODINGS)
-# The kind in a stored state -> what makes the tokenizer again.
-KINDS: dict[str, Callable[[dict[str, Any]], Tokenizer]] = {
-    "bytes": lambda state: BytesTokenizer(
-        whole_words=state.get("whole_words") is True, whole_texts=state.get("whole_texts") is True
-    ),
-    "chars": lambda state: CharsTokenizer(str(state["characters"])),
-    "ranks": tiktoken_file.from_state,
-    "tokenizer.json": huggingface.from_state,
-    "sentencepiece": sentencepiece.from_state,
+ENCODINGS = ("gpt2", "r50k_base", "p50k_base", "cl100k_base", "o200k_base")
+NAMES = ("bytes", "chars", *ENCODINGS)
+# The kind in a stored state -> the module of its family, imported when it is used.
+FAMILIES = {
+    "bytes": "bytes_and_chars",
+    "chars": "bytes_and_chars",
+    "ranks": "tiktoken_file",
+    "tokenizer.json": "huggingface",
+    "sentencepiece": "sentencepiece",
 }
 
 
@@ -43,14 +40,12 @@ def load(
     if name in NAMES:
         if end_of_text is not None or pattern is not None:
             raise ValueError(f"{name} has its own end-of-text id and pattern; leave both out")
-        if name == "bytes":
-            return BytesTokenizer()
         if name == "chars":
             raise ValueError(
                 "chars has no vocabulary before it has seen the text; "
                 "learn one: CharsTokenizer.learn(texts)"
             )
-        return tiktoken_file.from_cache(name)
+        return _named(name)
     path = Path(name)
     if path.is_dir() and (path / "tokenizer.json").is_file():
         path = path / "tokenizer.json"
@@ -62,17 +57,30 @@ def load(
             raise ValueError(
                 f"end_of_text={end_of_text!r}: a rank file names no special tokens; pass the id"
             )
-        return tiktoken_file.from_file(path, pattern=pattern, end_of_text=end_of_text)
+        return _call("ranks", "from_file", path, pattern=pattern, end_of_text=end_of_text)
     if pattern is not None:
         raise ValueError(f"pattern={pattern!r} is for .tiktoken files; {path} has its own")
     if path.suffix == ".json":
-        return huggingface.from_file(path, end_of_text=end_of_text)
+        return _call("tokenizer.json", "from_file", path, end_of_text=end_of_text)
     if path.suffix == ".model":
-        return sentencepiece.from_file(path, end_of_text=end_of_text)
+        return _call("sentencepiece", "from_file", path, end_of_text=end_of_text)
     raise FormatError(
         f"{path} is not a tokenizer file by its name",
         hint="known are tokenizer.json, *.tiktoken and SentencePiece *.model",
     )
+
+
+def _named(name: str) -> Tokenizer:
+    if name == "bytes":
+        return _call("bytes", "BytesTokenizer")
+    return _call("ranks", "from_cache", name)
+
+
+def _call(kind: str, function: str, *values: Any, **options: Any) -> Tokenizer:
+    """Call a function of the module of a family, which makes a tokenizer."""
+    module = importlib.import_module(f"tokenmill.tokens.{FAMILIES[kind]}")
+    tokenizer: Tokenizer = getattr(module, function)(*values, **options)
+    return tokenizer
 
 
 def from_bytes(data: bytes, where: str) -> Tokenizer:
@@ -91,13 +99,12 @@ def from_bytes(data: bytes, where: str) -> Tokenizer:
 def from_state(state: dict[str, Any]) -> Tokenizer:
     """The tokenizer that gave this state; refused when it would now give other ids."""
     kind = state.get("kind") if isinstance(state, dict) else None
-    build = KINDS.get(str(kind))
-    if build is None:
+    if str(kind) not in FAMILIES:
         raise FormatError(
             f"a tokenizer of kind {kind!r} is not known", hint="a newer tokenmill may know it"
         )
     try:
-        tokenizer = build(state)
+        tokenizer = _call(str(kind), "from_state", state)
         found = tokenizer.fingerprint
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise FormatError(

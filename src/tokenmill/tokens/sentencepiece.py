@@ -145,7 +145,7 @@ def _probes(tokenizer: SentencePieceTokenizer) -> list[bytes]:
 def from_state(state: dict[str, Any]) -> SentencePieceTokenizer:
     """The tokenizer of a stored state."""
     model = base64.b64decode(state["model"], validate=True)
-    backend = str(state.get("backend", "sentencepiece"))
+    backend = str(state["backend"])
     if backend not in ("gigatoken", "sentencepiece"):
         raise FormatError(f"the stored tokenizer is encoded by {backend!r}, which is not known")
     end = (int(state["end_of_text_id"]), state["end_of_text"])

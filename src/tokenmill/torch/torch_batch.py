@@ -1,4 +1,4 @@
-"""A batch as contiguous tensors: each half is widened by itself, from the ids of the file."""
+"""A batch as contiguous tensors, and the forms in which trainers want it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,8 +11,7 @@ from torch import Tensor
 from tokenmill.batches.batch import IGNORED, Batch
 from tokenmill.batches.window_source import refuse_labels_apart
 
-ITEMS = ("pair", "dict", "hugging_face", "window")
-ITEMS_OF_BATCHES = (*ITEMS, "batch")
+ITEMS = ("pair", "dict", "hugging_face", "window")  # the forms of single rows
 
 
 @dataclass(frozen=True)
@@ -31,23 +30,23 @@ class TorchBatch:
     """(B, T): which document of its row a token is in; None unless `documents=True` or rows are
     made of documents. Padding is one more document."""
     positions: Tensor | None = None
-    """(B, T): place in that document, counted from its first token in the row."""
+    """(B, T): position in that document, counted from its first token in the row."""
     loss_mask: Tensor | None = None
     """(B, T) bool: false where the target is the first token of a document, padding or banned."""
     cu_seqlens: Tensor | None = None
     """Ends of documents over the whole flattened batch, int32, of fixed length."""
     max_seqlen: int | None = None
     sources: Tensor | None = None
-    """(B,): the source of each row, as its place in the mixture (0 without one)."""
+    """(B,): the source of each row, as its number in the mixture (0 without one)."""
     num_targets: int = 0
     """Targets that count: all, or those of the loss mask."""
     augmented_labels: Tensor | None = None
     """(B, T): the labels, where an augmentation gives others than the tokens say."""
 
     labels_are_inputs: bool = False
-    """Whether labels are the inputs' own tokens, not the next ones (`MaskTokens`)."""
+    """True if labels are the inputs' own tokens, not the next ones (`MaskTokens`)."""
     masks_targets: bool = False
-    """Whether it unpacks as labels: rows have padding, or an augmentation chose the targets."""
+    """True if it unpacks as labels: rows have padding, or an augmentation chose the targets."""
 
     @property
     def labels(self) -> Tensor:
@@ -62,20 +61,18 @@ class TorchBatch:
         return iter((self.inputs, self.labels if self.masks_targets else self.targets))
 
     def to(self, device: torch.device | str) -> Self:
-        return self._each(lambda tensor: tensor.to(device))
+        return self._map(lambda tensor: tensor.to(device))
 
     def split(self, rows: int) -> list[Self]:
-        """Micro-batches of at most so many rows. `cu_seqlens` is for the whole, and left out."""
+        """Micro-batches of at most `rows` rows. `cu_seqlens` is for the whole, and left out."""
         total = len(self.inputs)
         if rows >= total:
             return [self]
         whole = replace(self, cu_seqlens=None, max_seqlen=None)
-        return [
-            whole._each(lambda tensor, at=at: tensor[at : at + rows])
-            for at in range(0, total, rows)
-        ]
+        starts = range(0, total, rows)
+        return [whole._map(lambda tensor, at=at: tensor[at : at + rows]) for at in starts]
 
-    def _each(self, change: Any) -> Self:
+    def _map(self, change: Any) -> Self:
         tensors = {name: v for name, v in vars(self).items() if isinstance(v, Tensor)}
         return replace(self, **{name: change(tensor) for name, tensor in tensors.items()})
 
@@ -110,69 +107,46 @@ class TorchBatch:
         return named
 
 
-def as_items(
-    window: np.ndarray | Tensor, items: str, dtype: Any = None, banned: np.ndarray | None = None
-) -> Any:
-    """Windows of T + 1 tokens as items (or, with a leading dimension, as batches) of a form.
+def batch_as(batch: Batch, items: str, dtype: Any = None) -> Any:
+    """Return a batch in one of the forms that `items` names.
 
-    Labels and targets of tokens that are `banned` are -100.
-
-    pair           (inputs, targets)
+    pair           (inputs, targets); where rows have padding, (inputs, labels)
     dict           {"input_ids", "labels"}: labels[t] is the token after input_ids[t]
     hugging_face   {"input_ids", "labels"}: both all T + 1 tokens, since those models shift labels
                    themselves; the model sees T + 1 tokens and none of the T targets is lost
     window         the T + 1 tokens in one tensor, for loops that cut it themselves (LitGPT)
+    batch          a TorchBatch
+
+    Labels are -100 where there is no loss, and so are targets that are banned.
     """
-    if items in ("hugging_face", "window"):
-        ids = _tensor(window, dtype)
-        return ids if items == "window" else {"input_ids": ids, "labels": _masked(ids, banned)}
-    inputs, targets = _tensor(window[..., :-1], dtype), _tensor(window[..., 1:], dtype)
-    targets = _masked(targets, None if banned is None else banned[..., 1:])
-    return (inputs, targets) if items == "pair" else {"input_ids": inputs, "labels": targets}
-
-
-def batch_as(batch: Batch, items: str, dtype: Any = None) -> Any:
-    """A batch in a form of `as_items`, or with `batch` as a TorchBatch.
-
-    Where rows have padding, labels are -100 where there is no loss, and targets are labels.
-    """
-    if items == "batch":
-        return from_arrays(batch, dtype=dtype)
     if items == "window":
         refuse_labels_apart(batch)
-    if items == "window" or not batch.masks_targets:
-        return as_items(batch.tokens, items, dtype, batch.banned)
+        return _tensor(batch.tokens, dtype)
     made = from_arrays(batch, dtype=dtype)
     if items == "pair":
-        return made.inputs, made.labels
-    return made.as_dict() if items == "dict" else made.for_hugging_face()
-
-
-def _masked(ids: Tensor, banned: np.ndarray | None) -> Tensor:
-    return ids if banned is None else ids.masked_fill(torch.from_numpy(banned), IGNORED)
-
-
-def _tensor(ids: np.ndarray | Tensor, dtype: Any) -> Tensor:
-    if isinstance(ids, Tensor):
-        return ids.contiguous()
-    return torch.from_numpy(ids.astype(dtype or np.int64, order="C", copy=False))
+        return tuple(made)
+    if items == "dict":
+        return made.as_dict()
+    return made.for_hugging_face() if items == "hugging_face" else made
 
 
 def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None) -> TorchBatch:
     """A batch of arrays as tensors: on the CPU, or on the device where its tokens are already."""
     if batch.banned_runs is not None and np.dtype(dtype or np.int64).kind == "u":
         raise ValueError(f"dtype {dtype} cannot hold -100, the label of banned targets; use int64")
-    halves: tuple[Any, Any] = (batch.inputs, batch.targets)
-    if tokens is not None:
-        halves = tokens[:, :-1], tokens[:, 1:]
+    if tokens is None:
+        inputs = _tensor(batch.inputs, dtype)
+        targets = _tensor(batch.targets, dtype)
+    else:
+        inputs = tokens[:, :-1].contiguous()
+        targets = tokens[:, 1:].contiguous()
         if batch.augmented_labels is not None or batch.banned_runs is not None:
-            targets_here = torch.from_numpy(batch.targets.astype(np.int64, copy=False))
-            halves = halves[0], targets_here.to(tokens.device)
-    inputs, targets = (_tensor(half, dtype) for half in halves)
-    device = inputs.device
+            targets = _tensor(batch.targets, np.int64).to(tokens.device)
 
     def moved(array: np.ndarray | None) -> Tensor | None:
-        return None if array is None else torch.from_numpy(array).to(device, non_blocking=True)
+        return (
+            array if array is None else torch.from_numpy(array).to(inputs.device, non_blocking=True)
+        )
 
     mask = batch.loss_mask
     return TorchBatch(
@@ -184,11 +158,15 @@ def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None
         cu_seqlens=moved(batch.cu_seqlens),
         max_seqlen=batch.max_seqlen,
         sources=moved(batch.sources),
-        num_targets=batch.targets.size if mask is None else int(mask.sum()),
+        num_targets=targets.numel() if mask is None else int(mask.sum()),
         augmented_labels=moved(batch.augmented_labels),
         labels_are_inputs=batch.labels_are_inputs,
         masks_targets=batch.masks_targets,
     )
+
+
+def _tensor(ids: np.ndarray, dtype: Any) -> Tensor:
+    return torch.from_numpy(ids.astype(dtype or np.int64, order="C", copy=False))
 
 
 def loss_per_source(losses: Tensor, batch: TorchBatch, num_sources: int) -> tuple[Tensor, Tensor]:
@@ -198,13 +176,11 @@ def loss_per_source(losses: Tensor, batch: TorchBatch, num_sources: int) -> tupl
     without a loss are not counted, also where rows have padding. Add both over micro-batches and
     ranks, then divide: the quotient is exact however the rows were divided.
     """
-    counted = batch.labels != IGNORED
-    of_rows = torch.where(counted, losses.detach().float(), 0.0).sum(dim=1), counted.sum(dim=1)
-    sources = batch.sources
-    if sources is None:
+    if batch.sources is None:
         raise ValueError("the batch does not say which source its rows are of")
-    sums, counts = (
-        torch.zeros(num_sources, dtype=each.dtype, device=each.device).index_add_(0, sources, each)
-        for each in of_rows
-    )
+    counted = batch.labels != IGNORED  # (B, T)
+    loss_of_rows = torch.where(counted, losses.detach().float(), 0.0).sum(dim=1)
+    sums = loss_of_rows.new_zeros(num_sources).index_add_(0, batch.sources, loss_of_rows)
+    targets_of_rows = counted.sum(dim=1)
+    counts = targets_of_rows.new_zeros(num_sources).index_add_(0, batch.sources, targets_of_rows)
     return sums, counts

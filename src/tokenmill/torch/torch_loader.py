@@ -113,7 +113,7 @@ class TorchLoader:
             f"token id {int(batch.tokens[row, column]):,} at token {place.offset:,} of "
             f"{place.file}; the vocabulary has {self.vocab_size:,} ids",
             hint="the files were made with another tokenizer, or read with the wrong dtype: "
-            "`tokenmill doctor` says which",
+            "`tokenmill verify` says which",
         )
 
     def describe(self, step: int) -> list[str]:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 import torch
-from torch import Tensor
 from torch.utils.data import Dataset
 
 from tokenmill.base.signatures import takes_keywords_of
@@ -27,17 +26,10 @@ NOT_OF_A_SEQUENCE = (
 _NO_END = 1 << 62
 
 
-def shared_number(value: int) -> Tensor:
-    """A number that worker processes see change: in shared memory, without a global name."""
-    number = torch.full((), value, dtype=torch.int64)
-    number.share_memory_()  # type: ignore[no-untyped-call]
-    return number
-
-
 class WindowsDataset(Dataset[Any]):
-    """Map-style windows of a dataset, in the order of a seed.
+    """Map-style windows of a dataset, in the order of a seed: Hugging Face, Accelerate.
 
-    `items` is `pair`, `dict`, `hugging_face` or `window` (see `as_items`); further arguments are
+    `items` is `pair`, `dict`, `hugging_face` or `window` (see `batch_as`); further arguments are
     those of `tokenmill.BatchLoader`. It does not divide itself by rank: that is what the sampler,
     or the framework, does with a map-style dataset.
     """
@@ -57,7 +49,8 @@ class WindowsDataset(Dataset[Any]):
         loader = BatchLoader(data, batch_size=1, block_size=block_size, form=form, **options)
         self._length = len(loader.windows())
         self._windows = loader.windows(_NO_END)
-        self._epoch = shared_number(0)
+        self._epoch = torch.zeros((), dtype=torch.int64)  # shared: workers alive already see it
+        self._epoch.share_memory_()  # type: ignore[no-untyped-call]
 
     def __len__(self) -> int:
         return self._length

@@ -28,7 +28,7 @@ from tokenmill.base.atomic import (
 )
 from tokenmill.base.hashing import hash_file
 from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
-from tokenmill.train.history.run_folder import latest, read_state
+from tokenmill.train.run_folder import latest, read_state
 
 VERSION = 1
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, get_args, get_origin
 
 from tokenmill.base.suggest import AS_HINT, did_you_mean, one_of
 from tokenmill.errors import SettingsMismatchError
-from tokenmill.train.history.edit_words import numbers_of, pairs_of
+from tokenmill.train.named_values import numbers_of, pairs_of
 
 # Changing one of these makes another run; all others may change between stop and resume.
 SHAPES_THE_RUN = (

@@ -33,13 +33,12 @@ from tokenmill.torch.world import Ranks
 from tokenmill.train import checkpoint
 from tokenmill.train.collectives import barrier, sum_over_ranks
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.history.run_folder import requests_taken
-from tokenmill.train.history.run_loader import left_out_of
-from tokenmill.train.history.take_edits import RunEdits
-from tokenmill.train.history.trained_part import trained_part
+from tokenmill.train.edits_file import outcomes_of, outcomes_to_json
 from tokenmill.train.metrics import RunRecord
 from tokenmill.train.model import GPT, ModelConfig, generate, learning_rate_at, make_optimizer
 from tokenmill.train.run_data import TrainingData
+from tokenmill.train.take_edits import RunEdits
+from tokenmill.train.trained_part import trained_part
 from tokenmill.train.validation import Validation
 
 
@@ -370,13 +369,13 @@ class Trainer:
                     "data": {name: part and part.fingerprint for name, part in splits.items()},
                     "loader": self.loader.state_dict(),
                     "left_out": self.left_out,
-                    "edit_requests": self.edits.taken,
+                    "edits": outcomes_to_json(self.edits.outcomes),
                     "rng": {"seed": self.config.seed, "step": self.step},
                 },
                 keep=self.config.keep_checkpoints,
             )
             loader = self.loader.loader
-            self.record.draw(trained_part(loader, loader.usage(), self.edits.entries))
+            self.record.draw(trained_part(loader, loader.usage()))
         barrier()
 
     def restore(self, saved: checkpoint.Checkpoint) -> None:
@@ -385,8 +384,8 @@ class Trainer:
         self.model.load_state_dict(saved.model)
         self.optimizer.load_state_dict(saved.optimizer)
         self.step = saved.step
-        self.left_out = left_out_of(saved.state, self.config)
-        self.edits.taken = requests_taken(saved.state)
+        self.left_out = list(saved.state["left_out"])
+        self.edits.outcomes = outcomes_of(saved.state)
 
 
 def _in_bits(values: dict[str, Any], name: str) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from tokenmill import dataset
 from tokenmill.base.atomic import write_atomically
 from tokenmill.batches.mixture import Mixture
+from tokenmill.compat.text_file import open_text
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 from tokenmill.tokens import load_tokenizer
@@ -146,8 +147,6 @@ def _refuse_other_tokenizers(config: TrainConfig, sources: dict[str, TokenDatase
 def _open_one(config: TrainConfig, say: Say) -> tuple[TokenDataset, dict[str, TokenDataset]]:
     wants_val = bool(config.eval_interval)
     if config.source == "input_file":
-        from tokenmill.torch.text_file import open_text  # only here: with it comes torch
-
         assert config.input_file is not None
         train, *held_out = open_text(
             config.input_file,

@@ -10,7 +10,7 @@ from typing import Any
 
 from tokenmill.base.markup import Html, join, tag, whole_page
 from tokenmill.train.curve import Points
-from tokenmill.train.history.trained_part import STYLE as TRAINED_STYLE
+from tokenmill.train.trained_part import STYLE as TRAINED_STYLE
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = """
@@ -37,7 +37,7 @@ def make_run_page(
 ) -> str:
     """The page; `picture` is the curve as SVG, `losses` are (step, loss) by what they are of.
 
-    `trained_on` is the part about the data (history/trained_part.py).
+    `trained_on` is the part about the data (trained_part.py).
     """
     last = rows[-1]["step"] if rows else 0
     sample = next((row["sample"] for row in reversed(rows) if "sample" in row), None)

@@ -9,8 +9,8 @@ from tokenmill.errors import NotADatasetError
 from tokenmill.tokens import load_tokenizer
 from tokenmill.train import checkpoint
 from tokenmill.train.collectives import local_device
-from tokenmill.train.history.run_folder import existing_latest
 from tokenmill.train.model import GPT, ModelConfig, generate
+from tokenmill.train.run_folder import existing_latest
 
 
 def sample(

@@ -13,10 +13,10 @@ from tokenmill.errors import LockedError
 from tokenmill.train import checkpoint
 from tokenmill.train.collectives import barrier, local_device, process_group
 from tokenmill.train.config import TrainConfig, check_same_run, from_dict, load_config
-from tokenmill.train.history.run_folder import latest, read_state
 from tokenmill.train.loop import Trainer, TrainResult
 from tokenmill.train.metrics import check_loggers
 from tokenmill.train.run_data import describe_run, open_data
+from tokenmill.train.run_folder import latest, read_state
 
 
 @takes_keywords_of(TrainConfig)

@@ -2,8 +2,6 @@
 
 inspect.py   what it holds and how it was made
 show.py      its text: documents, windows, batches
-verify.py    whether its files are what they should be
-doctor.py    what is wrong with it, by name
-report.py    one HTML page about it
-view.py      pages to browse it
+verify.py    whether it is whole, unchanged and sound
+view.py      pages to browse it, or one page in a file
 """

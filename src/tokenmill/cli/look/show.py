@@ -1,15 +1,26 @@
-"""`tokenmill show`: decoded documents, windows, the batch of a step, and where a text is."""
+"""`tokenmill show`: decoded documents, ranges of tokens, the batch of a step, where a text is."""
 
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.cli.flags import COUNT, OPEN_NAMES, Count, given, open_options, switch, value
+from tokenmill.cli.flags import (
+    COUNT,
+    OPEN_NAMES,
+    Count,
+    SectionedCommand,
+    given,
+    open_options,
+    switch,
+    together,
+    value,
+)
+from tokenmill.cli.group import GroupWithMain, Subcommand
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
@@ -17,96 +28,153 @@ if TYPE_CHECKING:
     from tokenmill.look.show import Excerpt
 
 AROUND = 24  # tokens shown on each side of a text that was found
-WHAT = {"doc": "--doc", "tokens": "--tokens", "step": "--step", "text": "--find"}
+NUMBER = Count(least=0)
+# What all of these take.
+show_options = together(
+    value("--split", "NAME", "Which split, or `all`  [default: train, or all without splits]"),
+    switch("--ids", "Print the id of each token too"),
+    switch("--plain", "Print the text alone, without edges of tokens"),
+    open_options,
+)
+limit_option = value("--limit", "N", "Tokens of an excerpt", default=2000, type=COUNT)
+
+
+@click.command(cls=SectionedCommand)
+@click.argument("path")
+@click.argument("number", type=NUMBER, default=0, metavar="[N]")
+@limit_option
+@show_options
+@prints_outcome
+def document(path: str, number: int, limit: int, **options: Any) -> Outcome:
+    """Print document N of the data at PATH as text, by default the first.
+
+    The edges of tokens and the end of the document are visible; control characters are written
+    out; the title says file, document and offset. Data that does not know its documents is
+    shown from its first token on.
+
+    \b
+    Examples:
+        tokenmill show data/corpus
+        tokenmill show document data/corpus 17
+        tokenmill show tokens data/corpus 1000:1100 --split val --ids
+        tokenmill show batch data/corpus 1000 --batch_size 8 --block_size 1024 --seed 0
+        tokenmill show text data/corpus "never seen again"
+    """
+    from tokenmill.look.show import show_document, show_tokens
+
+    data = _open(path, options)
+    if data.knows_documents or number:
+        return _outcome([show_document(data, number, limit=limit)], **options)
+    return _outcome([show_tokens(data, 0, data.num_tokens, limit=limit)], **options)
 
 
 @click.command()
 @click.argument("path")
-@value("--split", "NAME", "Which split, or `all`  [default: train, or all without splits]")
-@value("--doc", "N", "Document number N, from 0", type=Count(least=0))
-@value("--tokens", "A:B", "Tokens A to B of the split")
-@value("--step", "K", "The batch of step K", type=Count(least=0))
-@value("--find text", "TEXT", "Where TEXT occurs")
-@value("--limit", "N", "Tokens of an excerpt, or texts found  [default: 2000, or 10]", type=COUNT)
-@switch("--ids", "Print the id of each token too")
-@switch("--plain", "Print the text alone, without edges of tokens")
-@value("--rank", "N", "With --step: rank", default=0)
-@value("--world_size", "N", "With --step: number of ranks", default=1)
-@value("--batch_size", "N", "With --step: rows on a rank", default=8)
-@value("--block_size", "N", "With --step: tokens of a row", default=1024)
-@value("--seed", "N", "With --step: seed of the order", default=0)
-@value("--order", "NAME", "With --step: name of the order", default="shuffle")
-@switch("--phase", "With --step: the order moves by a phase each epoch")
-@value("--rows", "KIND", "With --step: windows, packed or documents", default="windows")
-@value("--begin_token", "ID", "With --step and documents: id put before each", type=int)
-@value("--row", "I", "With --step: this row only", type=int)
-@open_options
+@click.argument("tokens", metavar="A:B")
+@limit_option
+@show_options
 @prints_outcome
-def command(
-    path: str, split: str | None, limit: int | None, quiet: bool, **options: Any
-) -> Outcome:
-    """Print token data as text, with the edges of tokens and the end of each document visible.
+def tokens_command(path: str, tokens: str, limit: int, **options: Any) -> Outcome:
+    """Print tokens A to B of a split of the data at PATH as text."""
+    from tokenmill.look.show import show_tokens
 
-    Control characters in the text are written out; each excerpt says its file, document and place.
+    data = _open(path, options)
+    excerpt = show_tokens(data, *_range(tokens, data.num_tokens), limit=limit)
+    return _outcome([excerpt], **options)
+
+
+@click.command()
+@click.argument("path")
+@click.argument("step", type=NUMBER)
+@value("--rank", "N", "Rank", default=0)
+@value("--world_size", "N", "Number of ranks", default=1)
+@value("--batch_size", "N", "Rows on a rank", default=8)
+@value("--block_size", "N", "Tokens of a row", default=1024)
+@value("--seed", "N", "Seed of the order", default=0)
+@value("--order", "NAME", "Name of the order", default="shuffle")
+@switch("--phase", "The order moves by a phase each epoch")
+@value("--rows", "KIND", "windows, packed or documents", default="windows")
+@value("--begin_token", "ID", "With rows of documents: id put before each", type=int)
+@value("--row", "I", "This row only", type=int)
+@limit_option
+@show_options
+@prints_outcome
+def batch(
+    path: str,
+    step: int,
+    row: int | None,
+    limit: int,
+    split: str | None,
+    ids: bool,
+    plain: bool,
+    quiet: bool,
+    **options: Any,
+) -> Outcome:
+    """Print the batch that a step trains on, from the data at PATH, row by row.
 
     \b
     Examples:
-        tokenmill show data/corpus --doc 17
-        tokenmill show data/corpus --split val --tokens 1000:1100 --ids
-        tokenmill show data/corpus --step 1000 --rank 0 --batch_size 8 --block_size 1024 --seed 0
-        tokenmill show data/corpus --step 0 --rows packed --block_size 2048
-        tokenmill show data/corpus --find "never seen again"
+        tokenmill show batch data/corpus 1000 --rank 0 --batch_size 8 --block_size 1024 --seed 0
+        tokenmill show batch data/corpus 0 --rows packed --block_size 2048
     """
-    import tokenmill
-
-    how = given({name: options.pop(name) for name in OPEN_NAMES})
-    asked = given({name: options.pop(name) for name in WHAT})
-    style = {name: options.pop(name) for name in ("plain", "ids")}
-    if len(asked) > 1:
-        flags = [WHAT[name] for name in asked]
-        raise click.UsageError(f"Use just one of --doc, --tokens, --step and --find, not {flags}")
-    data = tokenmill.open(path, split, **how)
-    excerpts = _excerpts(data, asked, limit, options)
-    first = list(islice(excerpts, 1))
-    if not first and "text" in asked:
-        return Outcome([], notes=[f"not found in {data.split or 'all'}"], exit_code=1)
-    return Outcome(
-        lambda: [excerpt.to_json() for excerpt in chain(first, excerpts)],
-        results=(_text(each, quiet, **style) for each in chain(first, excerpts)),
-        is_styled=True,
-    )
-
-
-def _excerpts(
-    data: "TokenDataset", asked: dict[str, Any], limit: int | None, order: dict[str, Any]
-) -> "Iterator[Excerpt]":
     from tokenmill.batches.batch_form import BatchForm
     from tokenmill.batches.loader import BatchLoader
-    from tokenmill.look.find_text import find
-    from tokenmill.look.show import MAX_TOKENS, show_document, show_step, show_tokens
+    from tokenmill.look.show import show_step
 
-    size = limit or MAX_TOKENS
-    if "text" in asked:
-        for match in islice(find(data, asked["text"]), limit or 10):
+    how = {name: options.pop(name) for name in OPEN_NAMES}
+    data = _open(path, {"split": split, **how})
+    loader = BatchLoader(data, form=BatchForm(prefetch=0, check_ids=False), **options)
+    excerpts = show_step(loader, step, row=row, limit=limit)
+    return _outcome(excerpts, ids=ids, plain=plain, quiet=quiet)
+
+
+@click.command()
+@click.argument("path")
+@click.argument("text")
+@value("--limit", "N", "Texts to find", default=10, type=COUNT)
+@show_options
+@prints_outcome
+def text_command(path: str, text: str, limit: int, **options: Any) -> Outcome:
+    """Print where TEXT occurs in the data at PATH. Exit code 1: nowhere."""
+    from tokenmill.look.find_text import find
+    from tokenmill.look.show import show_tokens
+
+    data = _open(path, options)
+
+    def excerpts() -> "Iterator[Excerpt]":
+        for match in islice(find(data, text), limit):
             start, stop = max(0, match.start - AROUND), min(match.stop + AROUND, data.num_tokens)
             yield show_tokens(data, start, stop, title=f"found at token {match.start:,}")
-    elif "step" in asked:
-        row = order.pop("row")
-        loader = BatchLoader(data, form=BatchForm(prefetch=0, check_ids=False), **order)
-        yield from show_step(loader, asked["step"], row=row, limit=size)
-    elif "tokens" in asked:
-        yield show_tokens(data, *_range(asked["tokens"], data.num_tokens), limit=size)
-    elif "doc" in asked or data.knows_documents:
-        yield show_document(data, asked.get("doc", 0), limit=size)
-    else:
-        yield show_tokens(data, 0, data.num_tokens, limit=limit or 500)
+
+    matches = excerpts()
+    first = next(matches, None)
+    if first is None:
+        return Outcome([], notes=[f"not found in {data.split or 'all'}"], exit_code=1)
+    return _outcome(chain([first], matches), **options)
+
+
+def _open(path: str, options: dict[str, Any]) -> "TokenDataset":
+    """The data at a path; takes the options of `open` out of `options`."""
+    import tokenmill
+
+    split = options.pop("split")
+    return tokenmill.open(path, split, **given({name: options.pop(name) for name in OPEN_NAMES}))
+
+
+def _outcome(excerpts: "Iterable[Excerpt]", *, ids: bool, plain: bool, quiet: bool) -> Outcome:
+    """Excerpts as text, each made when it is printed; or as JSON."""
+    return Outcome(
+        lambda: [excerpt.to_json() for excerpt in excerpts],
+        results=(_text(excerpt, quiet, plain, ids) for excerpt in excerpts),
+        is_styled=True,
+    )
 
 
 def _range(text: str, num_tokens: int) -> tuple[int, int]:
     match = re.fullmatch(r"\s*([\d_,]*)\s*:\s*([\d_,]*)\s*", text)
     if match is None:
         wrong = f"{text!r} is not a range such as 1000:1100"
-        raise click.BadParameter(wrong, param_hint="--tokens")
+        raise click.BadParameter(wrong, param_hint="A:B")
     first, last = (re.sub(r"[_,]", "", part) for part in match.groups())
     return int(first or 0), int(last or num_tokens)
 
@@ -125,3 +193,16 @@ def _text(excerpt: "Excerpt", quiet: bool, plain: bool, ids: bool) -> str:
         return visible(b"".join(piece.data for piece in excerpt.tokens if not piece.special))
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     return f"--- {title}\n{render(excerpt.tokens, color=color, with_ids=ids)}"
+
+
+command = GroupWithMain(
+    document,
+    {
+        "document": Subcommand(
+            "Print one document (without a subcommand, too)", "look.show:document"
+        ),
+        "tokens": Subcommand("Print a range of tokens", "look.show:tokens_command"),
+        "batch": Subcommand("Print the batch of a step", "look.show:batch"),
+        "text": Subcommand("Find a text", "look.show:text_command"),
+    },
+)

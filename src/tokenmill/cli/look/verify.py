@@ -1,12 +1,14 @@
-"""`tokenmill verify`: is the data on disk what it should be?"""
+"""`tokenmill verify`: is the data whole, unchanged and sound?"""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.base.human import plural
-from tokenmill.cli.flags import given, open_options, switch, value
+from tokenmill.base.human import one_line, plural
+from tokenmill.cli.flags import given, open_options, sample_option, switch, value
+from tokenmill.cli.hints import in_flags
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
@@ -17,34 +19,47 @@ if TYPE_CHECKING:
 @click.argument("path")
 @switch("--full", "Read every byte and compare it with its hash")
 @value("--subset", "P%", "Do that for a part of the shards, e.g. `5%`")
+@sample_option
 @open_options
 @prints_outcome
-def command(path: str, full: bool, subset: str | None, quiet: bool, **options: Any) -> Outcome:
-    """Compare the files at PATH with their manifest, or with their own headers and indices.
+def command(path: str, quiet: bool, **options: Any) -> Outcome:
+    """Check that the token data at PATH is whole, unchanged and sound.
 
-    Sizes and the manifest at once; with --full or --subset also the bytes. One line for each
-    damaged file, with the remedy. Exit code 0: sound; 10: no dataset here; 12: damaged.
+    Compares sizes and the manifest, or the headers and indices of other formats; with --full or
+    --subset also the bytes. Then looks at a sample of the tokens for known traps: a header read as
+    tokens, a wrong dtype or byte order, ids beyond the vocabulary, tails of zeros, missing or
+    doubled end-of-text, cut or repeated shards, documents never shuffled, text that is in train and
+    val, the wrong tokenizer. Each is printed with its evidence and the fix.
+
+    Exit code 0: sound; 10: no token data here; 12: damaged or unsound.
 
     \b
     Examples:
         tokenmill verify data/corpus
         tokenmill verify data/corpus --full
-        tokenmill verify data/corpus --subset 5%
+        tokenmill verify train.bin --dtype uint16 --tokenizer gpt2
     """
-    from tokenmill.base.human import one_line
     from tokenmill.look.check import verify
 
-    result = verify(path, full=full, subset=subset, **given(options))
+    result = verify(path, **given(options))
     return Outcome(
         result.to_json(),
-        results=[
-            one_line(f"{damage.file}: expected {damage.expected}, found {damage.found}; ")
-            + f"remedy: {one_line(damage.remedy)}"
-            for damage in result.damaged
-        ],
+        results=[*_damage_lines(result), *_trap_lines(result)],
         notes=_notes(result),
-        exit_code=12 if result.damaged else 0,
+        exit_code=0 if result.ok else 12,
     )
+
+
+def _damage_lines(result: "Check") -> Iterator[str]:
+    for damage in result.damaged:
+        difference = f"{damage.file}: expected {damage.expected}, found {damage.found}; "
+        yield one_line(difference) + f"remedy: {one_line(damage.remedy)}"
+
+
+def _trap_lines(result: "Check") -> Iterator[str]:
+    for trap in result.traps:
+        text = str(replace(trap, fix=in_flags(trap.fix)))
+        yield from map(one_line, text.splitlines())
 
 
 def _notes(result: "Check") -> Iterator[str]:
@@ -53,9 +68,15 @@ def _notes(result: "Check") -> Iterator[str]:
     if len(result.extra) > 5:
         yield f"note: and {plural(len(result.extra) - 5, 'file')} more"
     yield from (f"note: {note}" for note in result.notes)
+    yield from (f"note: no file states the {n}; {v} fits" for n, v in result.assumed.items())
     if result.damaged:
         yield f"{result.path}: {len(result.damaged):,} damaged"
         return
+    if not result.ok:
+        yield f"{result.path}: unsound"
+        return
     how = "byte by byte" if result.has_hashes else "by index and ids (the format has no hashes)"
     read = f"{result.shards_read:,} of {plural(result.shards, 'shard')} {how}"
-    yield f"{result.path}: sound; compared {read if result.shards_read else 'sizes'}"
+    compared = read if result.shards_read else "sizes"
+    sampled = f"looked at {result.tokens_sampled:,} of {plural(result.tokens, 'token')}"
+    yield f"{result.path}: sound; compared {compared}, {sampled}"

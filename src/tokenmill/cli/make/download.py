@@ -12,7 +12,7 @@ from tokenmill.cli.outcome import Outcome, prints_outcome
 
 @click.command()
 @click.argument("repo_id", required=False, metavar="[REPO]")
-@value("-o --out data_dir", "DIR", "Folder  [default: /tmp/data/NAME]")
+@value("-o --out folder", "DIR", "Folder  [default: /tmp/data/NAME]")
 @value("--shards", "N", "Training shards, in the order of their names  [default: 3]", type=COUNT)
 @value("--pattern patterns", "GLOB", "Take the files that match; may be given again", multiple=True)
 @value("--revision", "R", "Branch, tag or commit", default="main")

@@ -8,31 +8,23 @@ import click
 
 from tokenmill.base.human import human_bytes, human_rate, plural
 from tokenmill.base.progress import open_progress
-from tokenmill.base.suggest import closest
 from tokenmill.cli import flags
 from tokenmill.cli.flags import PREPARE_SETTINGS, switch, value
+from tokenmill.cli.group import GroupWithMain, Subcommand
 from tokenmill.cli.hints import in_flags
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
     from tokenmill.preparation.stages.accounts import Summary
 
-JOBS_HELP = """\b
-On many machines, as numbered jobs (each has its own --help):
-    tokenmill prepare plan INPUT... -o OUT   write the plan
-    tokenmill prepare work OUT --part K/N    do one part of what can be done now
-    tokenmill prepare status OUT             what is done, what is missing
-    tokenmill prepare finish OUT             whatever is missing, then the manifest
-    tokenmill prepare slurm OUT              print a script that submits all of these
-"""
 WHERE = {"section": "Input and output"}
 RUNNING = {"section": "Running"}
 ENGINES = ("local", "ray")
 BYTES_PER_WORKER = 16 << 20  # less is done before another process is there
 VAL_INPUT = "--val_input"
+VAL_GROUPS = "tokenmill.val_input"  # where the words of each --val_input are kept in a context
 CLEAN_ALIAS = "--normalize/--no_normalize"
 no_dedup_switch = switch("--no_dedup", "--dedup none", section="Cleaning", hidden=True)
-AND = "\0"  # before a file of the --val_input that the word before it belongs to
 # What `prepare` and `prepare plan` both take.
 preparation_options = flags.together(
     click.argument("inputs", nargs=-1, metavar="INPUT..."),
@@ -41,7 +33,7 @@ preparation_options = flags.together(
         "--val_input",
         "[NAME=]FILE...",
         "Hold out all files up to the next flag, as the split val, or val_NAME",
-        multiple=True,
+        expose_value=False,  # TakesValInput reads it
         **WHERE,
     ),
     value("-o --out_dir", "OUT", "Folder of the dataset", required=True, **WHERE),
@@ -58,55 +50,40 @@ class TakesValInput(flags.SectionedCommand):
     """A command whose --val_input takes all words up to the next flag."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        words, is_open, needs_word = list[str](), False, False
-        for at, word in enumerate(args):
-            if word == "--":
-                words += args[at:]
-                break
-            if word.startswith("-") and word != "-":
-                name, equals, _ = word.partition("=")
-                is_open = name.replace("-", "_") == VAL_INPUT.replace("-", "_")
-                needs_word = is_open and not equals
-            elif is_open and not needs_word:
-                words.append(VAL_INPUT)
-                word = AND + word
-            else:
-                needs_word = False
-            words.append(word)
-        return super().parse_args(ctx, words)
+        rest, groups = split_val_input(args)
+        ctx.meta[VAL_GROUPS] = groups
+        return super().parse_args(ctx, rest)
 
 
-class WithJobs(TakesValInput):
-    """A command whose first argument may be one of the jobs; an input of that name is ./plan."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **e: Any
-    ) -> click.Context:
-        from tokenmill.cli.make.prepare_jobs import JOBS
-
-        jobs = {"plan": plan_command, **JOBS}
-        first = args[0] if args else ""
-        if first in jobs:
-            return jobs[first].make_context(f"{info_name} {first}", args[1:], parent, **e)
-        try:
-            return super().make_context(info_name, args, parent, **e)
-        except click.MissingParameter as error:
-            # `prepare stauts OUT` is taken for two inputs without an output.
-            close = closest(first, jobs)
-            if close and not os.path.lexists(first):
-                message = f"there is no {first!r}; did you mean `{info_name} {close}`?"
-                raise click.UsageError(message, error.ctx) from None
-            raise
+def split_val_input(args: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """All other words; and the words of each `--val_input`, up to the next flag."""
+    rest: list[str] = []
+    groups: list[list[str]] = []
+    current = rest
+    for at, word in enumerate(args):
+        if word == "--":
+            rest += args[at:]
+            break
+        is_flag = word.startswith("-") and word != "-"
+        name, equals, first = word.partition("=")
+        if is_flag and name.replace("-", "_") == VAL_INPUT.replace("-", "_"):
+            current = [first] if equals else []
+            groups.append(current)
+            continue
+        if is_flag:
+            current = rest
+        current.append(word)
+    return rest, groups
 
 
-@click.command(cls=WithJobs, epilog=JOBS_HELP)
+@click.command(cls=TakesValInput)
 @preparation_options
 @flags.workers_option
 @value("--engine", "KIND", "Here or on a Ray cluster", choices=ENGINES, default="local", **RUNNING)
 @value("--ray_address", "ADDRESS", "The cluster: auto, or HOST:PORT", **RUNNING)
 @switch("--estimate", "Read about 1 %, print what to expect, write nothing")
 @prints_outcome
-def command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcome:
+def run_command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcome:
     """Tokenize text files into a new dataset at OUT.
 
     INPUT may be files, folders or quoted globs: .txt, .jsonl, .csv, .parquet, also .gz, .zst, .xz
@@ -156,7 +133,7 @@ def start_workers(inputs: Sequence[str], settings: Mapping[str, Any]) -> None:
 @click.command(cls=TakesValInput)
 @preparation_options
 @prints_outcome
-def plan_command(out_dir: str, quiet: bool, **options: Any) -> Outcome:
+def plan(out_dir: str, quiet: bool, **options: Any) -> Outcome:
     """Write the plan of a preparation, for jobs that share the work.
 
     The options are those of `tokenmill prepare`. Inputs and OUT must be seen by all machines under
@@ -185,7 +162,7 @@ def plan_command(out_dir: str, quiet: bool, **options: Any) -> Outcome:
 def inputs_and_settings(options: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
     """The inputs, and what was really given: the rest is the library's default, or OUT's own."""
     inputs = [*options.pop("inputs"), *options.pop("input_files")]
-    options["val_input"] = _val_input(options["val_input"])
+    options["val_input"] = _val_input()
     if not inputs and not (options["val_input"] and options["append"]):
         what = "name files, folders, globs, or - for stdin"
         if options["val_input"]:
@@ -203,16 +180,13 @@ def drop_no_dedup(options: dict[str, Any]) -> None:
             raise click.UsageError(f"--no_dedup and --dedup {kind} contradict each other")
 
 
-def _val_input(words: Sequence[str]) -> Any:
-    """What was given as --val_input; None where it was not."""
+def _val_input() -> Any:
+    """What was given as --val_input to the command that runs; None where it was not."""
     from tokenmill.preparation.val_inputs import read_words
 
-    groups: list[list[str]] = []
-    for word in words:
-        if word.startswith(AND):
-            groups[-1].append(word.removeprefix(AND))
-        else:
-            groups.append([word])
+    groups = click.get_current_context().meta[VAL_GROUPS]
+    if [] in groups:
+        raise click.UsageError(f"{VAL_INPUT} takes a file, a folder or a glob")
     return read_words(groups) if groups else None
 
 
@@ -240,3 +214,15 @@ def summary_lines(summary: "Summary") -> Iterator[str]:
     else:
         rate = human_rate(summary.bytes_in, summary.seconds)
         yield f"Wrote {summary.out_dir}/dataset_metadata.json in {summary.seconds:.1f} s ({rate})"
+
+
+command = GroupWithMain(
+    run_command,
+    {
+        "plan": Subcommand("Write the plan, for jobs that share the work", "make.prepare:plan"),
+        "work": Subcommand("Do one part of what can be done now", "make.prepare_jobs:work"),
+        "status": Subcommand("Print what is done and what is missing", "make.prepare_jobs:status"),
+        "finish": Subcommand("Do the rest, write the manifest", "make.prepare_jobs:finish"),
+        "slurm": Subcommand("Print a script that submits all of these", "make.prepare_jobs:slurm"),
+    },
+)

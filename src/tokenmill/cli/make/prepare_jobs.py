@@ -106,6 +106,3 @@ def slurm(run: str, parts: int | None, cpus: int, memory: str) -> None:
         raise click.UsageError(f"{run} is finished: there is nothing to submit")
     of = parts or jobs.usual_parts(found[1])
     print(jobs.make_slurm_script(os.path.abspath(run), found[1], of, cpus, memory), end="")
-
-
-JOBS = {"work": work, "status": status, "finish": finish, "slurm": slurm}

@@ -5,5 +5,5 @@ plots.py           inline SVG
 open_splits.py     a dataset opened for looking: every split, one tokenizer
 find_documents.py  documents and their lengths, with bounded work
 report_numbers.py  the numbers of a report, from a bounded sample
-health.py          the doctor's checks in green and red
+health.py          the checks of verify in green and red
 """

@@ -1,4 +1,4 @@
-"""The checks of the doctor in green and red: what was found, and what could not be checked."""
+"""The checks of `verify` in green and red: what was found, and what could not be checked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from typing import Any
 
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
-from tokenmill.look.check import verify
-from tokenmill.look.doctor import Examination, Trap, examine
+from tokenmill.look.check import Check, verify
+from tokenmill.look.traps.trap import Trap
 from tokenmill.pages.elements.open_splits import OpenedSplits
 from tokenmill.shards.manifest import Manifest
 
@@ -70,7 +70,7 @@ class Health:
 def health_of(opened: OpenedSplits, sample: int) -> Health:
     """Ask everything; `sample` tokens of each split are looked at."""
     splits = opened.splits
-    result = examine(opened.path, budget=sample, **opened.open_options)
+    result = verify(opened.path, sample=sample, **opened.open_options)
     data = next(iter(splits.values()))
     known = {
         "vocabulary size": data.vocab_size is not None,
@@ -78,25 +78,24 @@ def health_of(opened: OpenedSplits, sample: int) -> Health:
         "tokenizer": opened.tokenizer is not None,
         "train and val": "train" in splits and any(name.startswith("val") for name in splits),
     }
-    rows = [_files(opened.path, opened.open_options)]
+    rows = [_files(result)]
     if data.has_manifest:
         rows.append(_dropped(Manifest.load(opened.path).accounts))
     # Our own datasets keep the order of their sources: their windows are shuffled when read.
     asked_of = [q for q in QUESTIONS if q.needs != "foreign order" or not data.has_manifest]
     rows += [_answer(question, result, known) for question in asked_of]
     asked = {name for question in QUESTIONS for name in question.names}
-    rows += [(_kind([f]), f.name, [f]) for f in result.findings if f.name not in asked]
-    return Health(rows, result.tokens_looked_at)
+    rows += [(_kind([f]), f.name, [f]) for f in result.traps if f.name not in asked]
+    return Health(rows, result.tokens_sampled)
 
 
-def _files(path: str, open_options: dict[str, Any]) -> Answer:
+def _files(result: Check) -> Answer:
     """Sizes against the manifest, the headers and the indices."""
-    found = verify(path, **open_options)
     findings = [
         Trap(f.what, f.file, f"expected {f.expected}, found {f.found}", f.remedy)
-        for f in found.damaged
+        for f in result.damaged
     ]
-    what = "the manifest" if found.has_hashes else "what the files say of themselves"
+    what = "the manifest" if result.has_hashes else "what the files say of themselves"
     return ("bad" if findings else "good", f"Sizes of files agree with {what}", findings)
 
 
@@ -121,12 +120,12 @@ def _dropped(accounts: Mapping[str, Any]) -> Answer:
     return ("warn", words, [Trap("dropped", "accounts", "; ".join(found), fix, is_fault=False)])
 
 
-def _answer(question: Question, result: Examination, known: dict[str, bool]) -> Answer:
-    found = [f for f in result.findings if f.name in question.names]
+def _answer(question: Question, result: Check, known: dict[str, bool]) -> Answer:
+    found = [f for f in result.traps if f.name in question.names]
     if found:
         return (_kind(found), question.words, found)
-    misread = any(f.name in READING for f in result.findings)
-    if misread and question.names is not READING:
+    misread = any(f.name in READING for f in result.traps)
+    if result.damaged or (misread and question.names is not READING):
         return ("unasked", f"{question.words} (not asked: see above)", [])
     if question.needs is not None and not known.get(question.needs, True):
         return ("unasked", f"{question.words} (not asked: {question.needs} not known)", [])
@@ -151,7 +150,7 @@ def health_list(health: Health) -> Html:
             for finding in findings[:MOST]
         ]
         if more > 0:
-            evidence.append(tag("p", f"And {more:,} more; `tokenmill doctor` names them all."))
+            evidence.append(tag("p", f"And {more:,} more; `tokenmill verify` names them all."))
         mark = tag("span", words[kind], class_=f"mark {kind}")
         lines.append(tag("li", mark, tag("span", question), *evidence))
     return tag("ul", *lines, class_="health")

@@ -1,4 +1,4 @@
-"""What a preparation needs, before it begins.
+"""Needs of a preparation, known before it starts.
 
 memory_budget.py  workers, chunks and documents that fit into memory
 disk_space.py     room on the disk

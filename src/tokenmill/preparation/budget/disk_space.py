@@ -1,4 +1,4 @@
-"""Room on the disk: asked for before the work begins, explained when it runs out all the same."""
+"""Room on the disk: checked before the work starts, explained when it still runs out."""
 
 import errno
 import shutil
@@ -18,40 +18,41 @@ COMPRESSION = 2.5
 BEST_COMPRESSION = 6.0
 BEST_OF_SHARDS = 0.3  # of their plain size, where they are compressed
 FAST_TOKENIZERS = ("gpt2", "bytes")
-SMALL_JOB, SMALL_JOB_OF_OTHERS = 16 << 20, 1 << 20  # bytes that take about half a second
+SMALL_JOB = 16 << 20  # bytes that take about half a second
+SMALL_JOB_OF_OTHERS = 1 << 20  # the same for other tokenizers
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FAILING = (errno.EIO, errno.EROFS, errno.ESTALE)  # a disk that fails is often made read-only
 
 
 def expected_bytes(plan: Plan) -> int:
-    """About how large the shards will be, rather too small."""
+    """Estimate the size of the shards, rather too small."""
     text = text_bytes(plan.sources, COMPRESSION)
     per_token = BYTES_PER_TOKEN.get(plan.settings.tokenizer, BYTES_PER_TOKEN_OF_OTHERS)
     return int(text / per_token) * (4 if plan.settings.dtype == "uint32" else 2)
 
 
 def has_room_for_text(plan: Plan) -> bool:
-    """Whether the cleaned text fits on the disk too, by a wide margin, until it is encoded."""
+    """Return True if the cleaned text fits on the disk too, by a wide margin."""
     needed = text_bytes(plan.sources, BEST_COMPRESSION) + 4 * expected_bytes(plan)
     return shutil.disk_usage(plan.workspace.root).free > 2 * needed
 
 
 def is_small_job(plan: Plan) -> bool:
-    """Whether one process has tokenized all text before a second one would have started."""
+    """Return True if one process is done before a second one would have started."""
     return text_bytes(plan.sources, BEST_COMPRESSION) < (
         SMALL_JOB if plan.settings.tokenizer in FAST_TOKENIZERS else SMALL_JOB_OF_OTHERS
     )
 
 
 def text_bytes(sources: Sequence[Source], compression: float) -> int:
-    """About how much text there is, where compressed files grow by this factor."""
+    """Estimate the size of the text, where compressed files grow by the factor `compression`."""
     packed = [source for source in sources if source.compression or source.kind == "parquet"]
     plain = sum(source.size for source in sources)
     return plain + int((compression - 1) * sum(source.size for source in packed))
 
 
 def check_space(plan: Plan, *, shards: bool = True) -> None:
-    """Refuse to begin what cannot end: tokens are on disk twice while shards are assembled."""
+    """Refuse to start what cannot end: tokens are on disk twice while shards are assembled."""
     ours = plan.workspace.out_dir if plan.previous is None else plan.workspace.root
     there = sum(path.stat().st_size for path in ours.rglob("*") if path.is_file())
     stay_here = shards and plan.destination is None  # uploaded shards are removed here
@@ -69,7 +70,7 @@ def check_space(plan: Plan, *, shards: bool = True) -> None:
 
 @contextmanager
 def explain_bad_disk(folder: Path) -> Iterator[None]:
-    """Turn a disk that is full or failing into what there is and what to do."""
+    """Explain errors of a disk that is full or failing."""
     try:
         yield
     except OSError as error:

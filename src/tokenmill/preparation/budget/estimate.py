@@ -39,7 +39,8 @@ from tokenmill.tokens.tokenizer import Tokenizer
 SHARE = 0.01
 END_BYTES = 8  # of a document in the .ends file of its shard
 STRIDE_BYTES = 256 << 10  # read so much here and there, rather than one stretch
-FEWEST, MOST = 16, 1024  # pieces read: all of a small input, 256 MB of a large one
+FEWEST = 16  # pieces read: all of a small input
+MOST = 1024  # 256 MB of a large one
 WHOLE_FILE_BYTES = 4 << 20  # read so much of a file that can only be read from its start
 UNPACKED_OF_TEXT = 1.1  # what cleaning removes, and what JSON adds
 
@@ -58,7 +59,7 @@ class Estimate:
     tokens: int
     dtype: str
     disk_bytes: int
-    """Of the dataset."""
+    """Size of the dataset."""
     peak_bytes: int
     """The most that is on the disk while it is made."""
     duplicates: float

@@ -1,4 +1,4 @@
-"""How many workers, how large a chunk and how large a document fit into the memory allowed.
+"""Workers, sizes of chunks and sizes of documents that fit into the memory allowed.
 
 A worker costs its interpreter and its tokenizer's tables, plus a multiple of the chunk it works
 on: the text, its cleaned copy, its lines, its ids. Neither number changes a byte of the result.
@@ -10,7 +10,7 @@ MB of English, Cyrillic, emoji and one-letter lines, with every tokenizer: 8 to 
 lines, 14 to 17 for CSV (the parser keeps four a character), 10 for parquet, and what the tokenizer
 says. The limit follows from the memory alone, never from the number of workers.
 
-The limits are beside the plan, not in it: under `--on_bad_input error` a larger document ends the
+The limits are next to the plan, not in it: under `--on_bad_input error` a larger document ends the
 run, and the same command with more memory resumes it. Where such documents are dropped, the limits
 of the first run hold to the end.
 """
@@ -50,16 +50,16 @@ LIMITS_FILE = "limits.json"
 
 @dataclass(frozen=True)
 class Memory:
-    """What was decided."""
+    """Workers and chunks that fit."""
 
     workers: int
     chunk_bytes: int
     max_ram: int | None = None
-    """What was allowed, in bytes."""
+    """Limit that the user gave, in bytes."""
 
 
 def fit_into_memory(workers: int | None, max_ram: int | str | None) -> Memory:
-    """Use all cores and full chunks where memory allows, else fewer of the first, then smaller."""
+    """Use all cores and full chunks if memory allows; else fewer workers, then smaller chunks."""
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}, but at least 1 is needed")
     workers = workers or len(os.sched_getaffinity(0))
@@ -79,13 +79,13 @@ def fit_into_memory(workers: int | None, max_ram: int | str | None) -> Memory:
 
 
 def left_for_document(max_ram: int) -> int:
-    """How much of the memory one large document may take."""
+    """Memory that one large document may take."""
     one_worker = min(max_ram, _ONE_WORKER) - FULL_WORKER  # which then works inside the driver
     return max(one_worker, (max_ram - PER_DRIVER) // 2, PER_CHUNK_BYTE * SMALLEST_CHUNK)
 
 
 def enough_for_document(size: int) -> int:
-    """The least memory that leaves so much for one document.
+    """Least memory that leaves `size` bytes for one document.
 
     >>> all(left_for_document(enough_for_document(n)) >= n for n in range(0, 1 << 34, 99999999))
     True
@@ -96,7 +96,7 @@ def enough_for_document(size: int) -> int:
 
 @dataclass(frozen=True)
 class Limits:
-    """What was decided for one run."""
+    """Limits of one run."""
 
     max_ram: int | None
     on_bad_input: str
@@ -108,17 +108,17 @@ class Limits:
         return PER_DOCUMENT_BYTE[kind] + self.encoding
 
     def document_bytes(self, kind: str) -> int:
-        """How large a document of a file of this kind may be."""
+        """Largest size of a document in a file of this kind."""
         if self.max_ram is None:
             return MAX_DOCUMENT_BYTES
         return left_for_document(self.max_ram) // self.cost(kind)
 
     def share(self, kind: str) -> int:
-        """Up to which size every worker may hold a document at the same time."""
+        """Size up to which all workers may hold a document at the same time."""
         return PER_SHARE // self.cost(kind)
 
     def explain(self, error: TooLargeError, kind: str) -> None:
-        """Say how much memory would be enough."""
+        """Add to the error how much memory would be enough."""
         error.hint = "cut it into smaller documents"
         if error.size:
             enough = enough_for_document(error.size * self.cost(kind)) + (1 << 20)
@@ -130,7 +130,7 @@ NO_LIMITS = Limits(None, "error", 0)
 
 
 def decide_limits(plan: Plan, memory: Memory, tokenizer: Tokenizer | None) -> int:
-    """Write down the limits of this run; how many workers there may be."""
+    """Write down the limits of this run, and return the number of workers that fit."""
     is_held_whole = tokenizer is not None and tokenizer.cuts is None
     encoding = tokenizer.memory_per_byte if tokenizer is not None and is_held_whole else 0
     limits = Limits(memory.max_ram, plan.settings.on_bad_input, encoding)
@@ -149,7 +149,7 @@ def decide_limits(plan: Plan, memory: Memory, tokenizer: Tokenizer | None) -> in
 
 
 def _largest(source: Source, limits: Limits) -> int:
-    """Memory for the largest document there can be in a file."""
+    """Memory for the largest document that a file can hold."""
     size = limits.document_bytes(source.kind)
     if source.compression is None and source.kind != "parquet":
         size = min(size, source.size)
@@ -171,7 +171,7 @@ def _load(path: Path) -> Limits:
 
 @contextmanager
 def one_at_a_time(workspace: Workspace) -> Iterator[Callable[[bool], None]]:
-    """Gives a function to call with whether the next document is large.
+    """Yield a function to call with True before a large document is held, and False after it.
 
     It waits until no other process of this machine has a large one in memory.
     """

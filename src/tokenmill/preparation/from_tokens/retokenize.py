@@ -49,7 +49,8 @@ def retokenize(
     is published. `settings` are those fields of `preparation.settings.Settings` that concern tokens
     and shards, such as `tokenizer="tok/"`; all other arguments are as in `tokenmill.prepare`.
     """
-    started, progress = time.monotonic(), progress or Progress()
+    started = time.monotonic()
+    progress = progress or Progress()
     memory = fit_into_memory(workers, max_ram)
     with open_target(
         out_dir, work_dir, append=False, overwrite=overwrite, break_lock=break_lock
@@ -66,14 +67,15 @@ def _start(
     unit_bytes: int,
     progress: Progress,
 ) -> tuple[Plan, int] | Summary:
-    """The plan, written or found, and how many workers fit; or the outcome, if all was done."""
+    """Return the plan and the number of workers that fit; or the outcome, if all was done."""
     if os.path.realpath(src) == os.path.realpath(target.out_dir):
         raise SettingsMismatchError(
             f"{target.name} is both the dataset to read and the one to write",
             hint="name another folder for the new dataset; nothing was written or removed",
         )
     given = {"val_fraction": 0.0, **given}
-    settings, sources = target.settings(given), find_splits(src)
+    settings = target.settings(given)
+    sources = find_splits(src)
     if done := target.already_done(settings, sources):
         return done
     plan = Plan(

@@ -13,7 +13,7 @@ import numpy as np
 from tokenmill import dataset
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError, NotADatasetError, PrepareError, TokenmillError
-from tokenmill.formats.engine.held_out import ALL, stated
+from tokenmill.formats.held_out import ALL, stated
 from tokenmill.preparation.val_inputs import name_of_split
 from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.text.inputs.sources import in_order
@@ -24,7 +24,7 @@ _BYTES_PER_TOKEN = 4  # of text, about
 
 
 def find_splits(path: str | os.PathLike[str]) -> list[Source]:
-    """The splits of the dataset at `path`, as sources; those for validation are held out."""
+    """Return the splits of the dataset at `path` as sources; validation sets are held out."""
     convert = f"tokenmill convert {path} OURS --to tokenmill --tokenizer gpt2"
     try:
         whole = dataset.open(path, "all")
@@ -55,7 +55,7 @@ def _source(path: str, name: str) -> Source:
 
 
 def _stamp(data: TokenDataset) -> int:
-    """In place of the time of change of a file: shows whether the data is still the same."""
+    """Number that shows that the data is still the same, as the time of change does of a file."""
     return int(data.fingerprint[:15], 16)
 
 
@@ -85,19 +85,21 @@ def cut_into_documents(sources: Sequence[Source], unit_bytes: int) -> list[Unit]
 def read_documents(
     source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int
 ) -> Iterator[Chunk]:
-    """The texts of some documents, in chunks of about `chunk_bytes`."""
+    """Yield the texts of some documents, in chunks of about `chunk_bytes`."""
     data = _open_split(source.path, source.name)
     if (data.num_tokens * data.dtype.itemsize, _stamp(data)) != (source.size, source.mtime_ns):
         raise PrepareError(
-            f"{source.path} changed since this preparation was begun",
+            f"{source.path} changed since this preparation was started",
             hint="let whatever writes to it finish, then start again: overwrite=True",
             source=source.name,
         )
-    start, stop = data.document_range(unit.start)[0], data.document_range(unit.stop - 1)[1]
+    start = data.document_range(unit.start)[0]
+    stop = data.document_range(unit.stop - 1)[1]
     ends = data.document_ends(start, stop)
     if not len(ends) or ends[-1] < stop:
-        ends = np.append(ends, stop)  # the last document has no end of its own
-    most, reader = max(1, chunk_bytes // _BYTES_PER_TOKEN), RowReader(source, rules)
+        ends = np.append(ends, stop)  # the last document has no end-of-text id
+    most = max(1, chunk_bytes // _BYTES_PER_TOKEN)
+    reader = RowReader(source, rules)
     document = unit.start
     while len(ends):
         count = max(1, int(ends.searchsorted(start + most, side="right")))
@@ -117,14 +119,18 @@ def read_documents(
         yield chunk
         if is_large:
             rules.on_large(False)
-        start, ends = int(ends[count - 1]), ends[count:]
+        start = int(ends[count - 1])
+        ends = ends[count:]
 
 
 def _texts(data: TokenDataset, start: int, ends: np.ndarray) -> list[bytes]:
-    """The documents that end there, the first of them beginning at `start`, decoded."""
+    """Decode the documents with these ends, the first of which begins at `start`."""
     ids = data.tokens(start, int(ends[-1]))
-    begins, stops = np.concatenate([[0], ends[:-1] - start]), ends - start
-    firsts, lasts = begins, stops
+    # Per document, positions in `ids`: of all it holds, and of its text alone.
+    begins = np.concatenate([[0], ends[:-1] - start])
+    stops = ends - start
+    firsts = begins
+    lasts = stops
     if data.end_of_text_id is not None:
         if data.end_of_text_comes == "before":
             firsts = firsts + (ids[firsts] == data.end_of_text_id)

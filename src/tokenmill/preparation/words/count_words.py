@@ -27,59 +27,55 @@ GROUPS = 16  # at least, where there are enough parts: for as many workers
 DOCUMENTS_AT_ONCE = 4 << 20  # bytes
 WORDS_PER_PARTITION = 1 << 20  # some 100 MB while they are added up
 FACTS = ("documents", "text_bytes")
-Run = tuple[str, int]
-"""The name of a file of counted words, and how many there are."""
-WordFile = tuple[Path, int]
-"""The same by its path."""
 
 
 @leaves_receipt(lambda _, group, *__: ("words", str(group)))
 def count_words(out_dir: str, group: int, size: int, decision: Decision) -> Receipt:
-    """Task: leave the words of a group of so many parts, in one run or several."""
-    plan, parts = load_plan(out_dir), load_joined(out_dir).parts
-    runs, facts = list[Run](), dict.fromkeys(FACTS, 0)
+    """Task: leave the words of a group of `size` parts, in one file or several."""
+    plan = load_plan(out_dir)
+    num_parts = len(load_joined(out_dir).parts)
+    files: list[str] = []
+    facts = dict.fromkeys(("words", *FACTS), 0)
 
-    def write_run(words: dict[bytes, int]) -> None:
-        runs.append((f"{group}.{len(runs)}.words", len(words)))
-        CountedWords.of(words).write(plan.workspace.path("words", runs[-1][0]))
+    def write_file(words: dict[bytes, int]) -> None:
+        files.append(f"{group}.{len(files)}.words")
+        facts["words"] += len(words)
+        CountedWords.of(words).write(plan.workspace.path("words", files[-1]))
 
-    counter = WordCounter(str(plan.settings.token_pattern), write_run)
-    for part in range(group * size, min((group + 1) * size, len(parts))):
+    counter = WordCounter(str(plan.settings.token_pattern), write_file)
+    for part in range(group * size, min((group + 1) * size, num_parts)):
         for text in _kept_text(plan, part, decision):
             counter.add(text.data)
             num_ends = int(np.count_nonzero(text == END))
             facts["documents"] += num_ends
             facts["text_bytes"] += len(text) - num_ends
     counter.finish()
-    found = {"runs": runs, **facts}
-    return plan.workspace.leave_receipt("words", str(group), [name for name, _ in runs], found)
+    return plan.workspace.leave_receipt("words", str(group), files, facts)
 
 
 @leaves_receipt(lambda _, partition, *__: ("all-words", str(partition)))
-def add_words(out_dir: str, partition: int, num_partitions: int, runs: list[Run]) -> Receipt:
+def add_words(out_dir: str, partition: int, num_partitions: int, files: list[str]) -> Receipt:
     """Task: leave the words of one partition, each once."""
     workspace = load_plan(out_dir).workspace
-    name, bounds = f"{partition}.words", partition_bounds(partition, num_partitions)
-    read = (CountedWords.read(workspace.path("words", run), num) for run, num in runs)
-    found = add_up(run.between(*bounds) for run in read)
-    found.write(workspace.path("all-words", name))
-    facts = {"runs": [(name, len(found.counts))]}
-    return workspace.leave_receipt("all-words", str(partition), [name], facts)
+    bounds = partition_bounds(partition, num_partitions)
+    runs = (CountedWords.read(workspace.path("words", file)) for file in files)
+    name = f"{partition}.words"
+    add_up(run.between(*bounds) for run in runs).write(workspace.path("all-words", name))
+    return workspace.leave_receipt("all-words", str(partition), [name], {})
 
 
-def count_all_words(this: Preparation) -> tuple[list[WordFile], dict[str, int]]:
-    """Run both stages: files of all words, each word once; how much text they are from."""
-    workspace, num_parts = this.plan.workspace, len(load_joined(this.out_dir).parts)
+def count_all_words(this: Preparation) -> tuple[list[Path], dict[str, int]]:
+    """Run both stages; return files of all words, each word once, and counts of their text."""
+    num_parts = len(load_joined(this.out_dir).parts)
     decision = Decision(by_hash=False, documents=this.documents)
     size = max(1, min(MOST_PARTS_PER_GROUP, num_parts // GROUPS))
     groups = this.run_tasks(WORDS, -(-num_parts // size), (size, decision))
-    runs = [run for receipt in groups for run in receipt["runs"]]
-    num_partitions = -(-sum(num for _, num in runs) // WORDS_PER_PARTITION)
-    sums = this.run_tasks(ADD_WORDS, num_partitions, (num_partitions, runs))
-    files = [
-        (workspace.path("all-words", name), num) for done in sums for name, num in done["runs"]
-    ]
-    return files, {what: sum(done[what] for done in groups) for what in FACTS}
+    files = [file for group in groups for file in group["files"]]
+    num_partitions = -(-sum(group["words"] for group in groups) // WORDS_PER_PARTITION)
+    sums = this.run_tasks(ADD_WORDS, num_partitions, (num_partitions, files))
+    folder = this.plan.workspace.path("all-words", "")
+    paths = [folder / file for done in sums for file in done["files"]]
+    return paths, {fact: sum(group[fact] for group in groups) for fact in FACTS}
 
 
 WORDS = Stage("words", count_words, "group of parts")
@@ -87,19 +83,20 @@ ADD_WORDS = Stage("add-words", add_words, "million words")
 
 
 def _kept_text(plan: Plan, part: int, decision: Decision) -> Iterator[np.ndarray[Any, Any]]:
-    """The documents of a part that are kept, some at a time, as bytes with END after each."""
+    """Yield the documents of a part that are kept, some at a time, as bytes with END after each."""
     where = load_joined(plan.workspace.out_dir).parts[part]
-    lengths = read_part(plan, where, "rows")["length"].astype(np.int64)
-    kept = decisions_on(plan, part, decision) != DROPPED
-    tokens, ends = read_part(plan, where, "tokens"), np.cumsum(lengths)
-    first, start = 0, 0
+    tokens = read_part(plan, where, "tokens")
+    lengths = read_part(plan, where, "rows")["length"].astype(np.int64)  # (documents,)
+    ends = np.cumsum(lengths)
+    is_kept = decisions_on(plan, part, decision) != DROPPED
+    first = 0
+    start = 0
     while first < len(lengths):
         last = max(first + 1, int(np.searchsorted(ends, start + DOCUMENTS_AT_ONCE, "right")))
         stop = int(ends[last - 1])
-        ids = tokens[start:stop]
-        if not kept[first:last].all():
-            ids = ids[np.repeat(kept[first:last], lengths[first:last])]
+        ids = tokens[start:stop][np.repeat(is_kept[first:last], lengths[first:last])]
         text = ids.astype(np.uint8)
         text[ids == plan.tokenizer.end_of_text_id] = END
         yield text
-        first, start = last, stop
+        first = last
+        start = stop

@@ -1,8 +1,10 @@
 """Counted words on disk: sorted by hash, so that many files are added up a range at a time.
 
-    N.words   for all n words: hashes (16 bytes each), counts (8), lengths (4); then the words
+    N.words   the number of words (8 bytes); hashes (16 bytes per word), counts (8), lengths (4);
+              then the words
 
-Equal words have equal hashes of 128 bits; for two others to meet see text/cleaning/dedup.py.
+Equal words have equal hashes of 128 bits; on different words with one hash see
+text/cleaning/dedup.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,13 +22,12 @@ _AT_ONCE = 1 << 16  # words that are copied at a time
 
 
 class CountedWords(NamedTuple):
-    """Words, each with the number of times it occurs; `text` holds them one after another."""
+    """Words and the number of times each occurs; `text` holds them one after another."""
 
-    hashes: Array
-    counts: Array
-    lengths: Array
-    text: Array
-    """As bytes."""
+    hashes: Array  # (n,) HASH
+    counts: Array  # (n,) uint64
+    lengths: Array  # (n,) uint32, in bytes
+    text: Array  # (sum of lengths,) uint8
 
     @classmethod
     def of(cls, words: Mapping[bytes, int]) -> Self:
@@ -39,22 +40,24 @@ class CountedWords(NamedTuple):
         return cls(hashes, counts[order], lengths[order], text)
 
     @classmethod
-    def read(cls, path: Path, num_words: int) -> Self:
-        """A file of so many words, mapped."""
+    def read(cls, path: Path) -> Self:
+        """Map a file."""
         data = np.memmap(path, np.uint8, mode="r")
-        stops = np.cumsum([16 * num_words, 8 * num_words, 4 * num_words])
-        hashes, counts, lengths, text = np.split(data, stops)
+        num_words = int(data[:8].view("<u8")[0])
+        stops = 8 + np.cumsum([0, 16 * num_words, 8 * num_words, 4 * num_words])
+        _, hashes, counts, lengths, text = np.split(data, stops)
         return cls(hashes.view(HASH), counts.view("<u8"), lengths.view("<u4"), text)
 
     def write(self, path: Path) -> None:
         with new_file(path) as file:
+            file.write(len(self.counts).to_bytes(8, "little"))
             file.write(np.ascontiguousarray(self.hashes).data)
             file.write(self.counts.astype("<u8").data)
             file.write(self.lengths.astype("<u4").data)
             file.write(np.ascontiguousarray(self.text).data)
 
     def between(self, low: int, high: int) -> Self:
-        """The words whose hashes begin with values from `low` up to `high`."""
+        """Return the words whose hashes begin with values from `low` up to `high`."""
         begins = np.ascontiguousarray(self.hashes["high"])
         first = int(np.searchsorted(begins, np.uint64(low)))
         last = len(begins) if high >> 64 else int(np.searchsorted(begins, np.uint64(high)))
@@ -63,23 +66,24 @@ class CountedWords(NamedTuple):
         hashes, counts, lengths = (array[first:last] for array in self[:3])
         return type(self)(hashes, counts, lengths, self.text[start:stop])
 
-    def take(self, places: Array) -> Self:
-        """The words at these places, in this order."""
-        lengths = self.lengths[places].astype(np.int64)
-        begins = (np.cumsum(self.lengths, dtype=np.int64) - self.lengths)[places]
+    def take(self, numbers: Array) -> Self:
+        """Return the words with these numbers, in this order."""
+        lengths = self.lengths[numbers].astype(np.int64)
+        starts = (np.cumsum(self.lengths, dtype=np.int64) - self.lengths)[numbers]
         texts = [np.empty(0, np.uint8)]
-        for at in range(0, len(places), _AT_ONCE):
-            some, stops = lengths[at : at + _AT_ONCE], np.cumsum(lengths[at : at + _AT_ONCE])
-            # For every byte of the result, its place in the text.
-            where = np.repeat(begins[at : at + _AT_ONCE] - (stops - some), some)
-            where += np.arange(len(where))
-            texts.append(self.text[where])
-        hashes, counts, short = (array[places] for array in self[:3])
+        for first in range(0, len(numbers), _AT_ONCE):
+            some = lengths[first : first + _AT_ONCE]
+            stops = np.cumsum(some)
+            # For every byte of the result, its position in the text.
+            source = np.repeat(starts[first : first + _AT_ONCE] - (stops - some), some)
+            source += np.arange(len(source))
+            texts.append(self.text[source])
+        hashes, counts, short = (array[numbers] for array in self[:3])
         return type(self)(hashes, counts, short, np.concatenate(texts))
 
 
 def add_up(runs: Iterable[CountedWords]) -> CountedWords:
-    """Every word of these runs once, with the sum of its counts."""
+    """Return every word of these runs once, with the sum of its counts."""
     joined = CountedWords(*map(np.concatenate, zip(*runs, strict=True)))
     hashes, order, _ = sort_all(joined.hashes, np.arange(len(joined.hashes)))
     first = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)])

@@ -1,14 +1,18 @@
-"""The folder of a preparation, and where its result goes.
+"""The folder a preparation works in, and the place its result goes to.
+
+A preparation works in `OUT/.preparation/`. Whatever is there can be thrown away and done again;
+finished tasks are known by their receipts, and OUT is not a dataset until its manifest is written,
+last.
 
 work_folder.py      `.preparation/`: its files, tasks and their receipts
-receipt_log.py      which tasks are done: a log of each process, read by all
-under_way.py        how far the units of the running stage are, to be shown
+receipt_log.py      finished tasks: each process writes a log, everyone reads all
+under_way.py        progress inside the units of the running stage
 target.py           a new folder, a dataset that is added to, or one that is replaced
-trained_folder.py   the folder of a trained tokenizer
 folder_contents.py  what is in the output folder already
 recorded_sources.py  the inputs of a dataset, one by one or by folder
-old_dataset.py      the dataset that is added to, on the disk or in a bucket
-remote_target.py    the same for a dataset in a bucket
-claim.py            who writes to a prefix of a bucket
-upload_shards.py    shards go to a bucket as they are finished
+old_dataset.py      manifest and shards of the dataset that is added to
+trained_folder.py   the folder of a trained tokenizer
+remote_target.py    a target in a bucket
+claim.py            one writer per prefix of a bucket
+upload_shards.py    finished shards go to the bucket
 """

@@ -1,4 +1,4 @@
-"""The dataset that is added to: its manifest and shards, on the disk or in a bucket."""
+"""Manifest and shards of the dataset that is added to, on the disk or in a bucket."""
 
 import os
 import tempfile
@@ -19,10 +19,11 @@ KEPT = "previous.json"
 
 
 def old_manifest(plan: Plan) -> Manifest:
-    """The manifest of the dataset that is added to, as it was when the plan was made."""
+    """Return the manifest of the dataset as it was when the plan was made."""
     if plan.destination is None:
         return Manifest.load(plan.workspace.out_dir)
-    path, where = plan.workspace.root / KEPT, join(plan.destination, FILE_NAME)
+    path = plan.workspace.root / KEPT
+    where = join(plan.destination, FILE_NAME)
     if not path.exists():
         from tokenmill.stores import objects
 
@@ -38,7 +39,7 @@ def old_manifest(plan: Plan) -> Manifest:
 
 
 def tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray | PackedIds, np.ndarray]:
-    """The ids of an old shard, and where documents end in it."""
+    """Return the ids of an old shard, and the ends of its documents."""
     if plan.destination is not None:
         tokens = _fetch(plan, shard).view(plan.dtype)
         return tokens, _fetch(plan, shard.ends).view("<i8")
@@ -47,11 +48,12 @@ def tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray | PackedI
 
 
 def _fetch(plan: Plan, entry: ShardEntry | EndsEntry) -> np.ndarray:
-    """The bytes of an object, in a file that takes no room once the array is gone."""
+    """Map the bytes of an object, in a file that takes no room once the array is gone."""
     from tokenmill.stores.object_file import ObjectFile
 
     assert plan.destination is not None
-    address, hasher = join(plan.destination, entry.on_disk.file), xxhash.xxh3_128()
+    address = join(plan.destination, entry.on_disk.file)
+    hasher = xxhash.xxh3_128()
     with tempfile.TemporaryFile(dir=plan.workspace.root) as file:
         with unpacked(cast(BinaryIO, ObjectFile(address, hashed=True)), entry) as remote:
             while block := remote.read(4 << 20):

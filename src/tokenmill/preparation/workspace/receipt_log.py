@@ -23,7 +23,7 @@ import xxhash
 
 from tokenmill.base.atomic import new_file, sync_folder
 
-FOLDER = "receipts"
+RECEIPTS = "receipts"
 Receipt = dict[str, Any]
 AT_ONCE = 8192
 """Receipts that are in memory at the same time."""

@@ -1,8 +1,8 @@
 """The inputs of a dataset as its manifest records them: one by one, or, of many, by folder.
 
 A manifest lists up to `MOST_LISTED` inputs. Of more, it names folders, each with the number of its
-files, and a file next to it, `sources-HASH.jsonl`, lists all of them: so it is known of every file
-whether it is in the dataset already, and opening a dataset does not read a million names.
+files, and a file next to it, `sources-HASH.jsonl`, lists all of them: so every file is known to be
+in the dataset or not, and opening a dataset does not read a million names.
 """
 
 import itertools
@@ -24,7 +24,7 @@ ReadFile = Callable[[FileEntry], bytes]
 def record(
     manifest: Manifest, sources: Sequence[SourceEntry], folder: str
 ) -> tuple[Manifest, bytes]:
-    """The manifest with these sources, and the content of their list; none where they are few.
+    """Return the manifest with these sources, and the content of their list; empty for few.
 
     `folder` is where new files go inside the dataset.
     """
@@ -37,7 +37,7 @@ def record(
 
 
 def all_sources(manifest: Manifest, read: ReadFile) -> Sequence[SourceEntry]:
-    """Every input file of a dataset."""
+    """Return every input file of a dataset."""
     if (file := manifest.sources_file) is None:
         return manifest.sources
     data = read(file)
@@ -48,13 +48,13 @@ def all_sources(manifest: Manifest, read: ReadFile) -> Sequence[SourceEntry]:
         )
     try:
         lines = map(orjson.loads, data.splitlines())
-        return [SourceEntry(each["name"], each["bytes"], each["documents"]) for each in lines]
+        return [SourceEntry(line["name"], line["bytes"], line["documents"]) for line in lines]
     except (ValueError, TypeError, KeyError) as error:
-        raise FormatError(f"{file.file} is no list of sources: {error}") from None
+        raise FormatError(f"{file.file} is not a list of sources: {error}") from None
 
 
 def by_folder(sources: Sequence[SourceEntry]) -> tuple[SourceEntry, ...]:
-    """Neighbours in one folder as one source; so deep that there are at most `MOST_LISTED`."""
+    """Join neighbours in one folder; at the greatest depth that gives at most `MOST_LISTED`."""
     deepest = max(source.name.count("/") for source in sources)
     for depth in range(deepest, 0, -1):
         found = _grouped(sources, depth)
@@ -74,7 +74,9 @@ def _together(folder: str, group: Iterable[SourceEntry]) -> SourceEntry:
     files = list(group)
     if len(files) == 1:
         return files[0]
-    num_bytes, num_documents = (
-        sum(getattr(file, count) for file in files) for count in ("num_bytes", "num_documents")
+    return SourceEntry(
+        folder,
+        sum(file.num_bytes for file in files),
+        sum(file.num_documents for file in files),
+        len(files),
     )
-    return SourceEntry(folder, num_bytes, num_documents, len(files))

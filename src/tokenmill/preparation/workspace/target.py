@@ -1,4 +1,4 @@
-"""Where a preparation goes: a new folder, a dataset that is added to, or one that is replaced."""
+"""The target of a preparation: a new folder, a dataset to add to, or one to replace."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ from tokenmill.tokens.tokenizer import Tokenizer
 
 
 class Swap:
-    """Replace one dataset by another: made beside it, then swapped by two renames.
+    """Replace one dataset by another: made next to it, then swapped by two renames.
 
     `.NAME.tokenmill-new` is the new dataset while it is made; `.NAME.tokenmill-old` the old one,
     for the moment of the swap (open readers keep their files). A process can be killed between the
@@ -58,7 +58,7 @@ class Swap:
         Workspace(self.out_dir).remove()
 
     def recover(self) -> None:
-        """Finish a swap that was cut short; nothing to do, nearly always."""
+        """Finish a swap that was cut short."""
         locks = [Workspace(at).lock_file for at in (self.new, self.out_dir)]
         if not self.old.exists() or any(is_held(lock) for lock in locks):
             return
@@ -75,35 +75,36 @@ class Target:
     """The folder that is written, and the dataset that is in it already, if any."""
 
     out_dir: Path
-    """What the user named."""
+    """The folder that the user named."""
     workspace: Workspace
-    """Where the work is done: the same folder, or one beside it when a dataset is replaced."""
+    """In the same folder, or in one next to it when a dataset is replaced."""
     found: Manifest | None
+    """The dataset that is there."""
     append: bool = False
     swap: Swap | None = None
-    """Where a dataset is replaced: how."""
+    """Set when a dataset is replaced."""
     destination: str | None = None
-    """Where shards are uploaded to, if they are."""
+    """Address that shards are uploaded to."""
     remedy: ClassVar[str] = "pass overwrite=True to make it again, or bring the files back"
-    """What to do about a dataset that is damaged."""
+    """Hint for a dataset that is damaged."""
 
     @property
     def name(self) -> str:
         return self.destination or str(self.out_dir)
 
     def finished_at(self) -> int:
-        """When the manifest that is there was written, in nanoseconds."""
+        """Time at which the manifest that is there was written, in nanoseconds."""
         return os.stat(self.out_dir / FILE_NAME).st_mtime_ns
 
     def size_of(self, file: str) -> int | None:
-        """How large a file of the dataset that is there is; None where it is gone."""
+        """Size of a file of the dataset that is there; None if it is gone."""
         try:
             return os.stat(self.out_dir / file).st_size
         except OSError:
             return None
 
     def read_file(self, file: FileEntry) -> bytes:
-        """A small file of the dataset that is there."""
+        """Read a small file of the dataset that is there."""
         return read_regular(self.out_dir / file.file)
 
     @cached_property
@@ -112,12 +113,12 @@ class Target:
         return () if self.found is None else all_sources(self.found, self.read_file)
 
     def folder_for(self, settings: Settings, sources: Sequence[Source]) -> str:
-        """The folder inside the dataset that new files go to, with a slash at its end."""
+        """Folder inside the dataset that new files go to, with a slash at its end."""
         return ""
 
     @property
     def replaces(self) -> bool:
-        """Whether a dataset is replaced."""
+        """True if a dataset is replaced."""
         return self.swap is not None
 
     @property
@@ -130,11 +131,11 @@ class Target:
 
     @property
     def splits_by_hash(self) -> bool:
-        """Whether a dataset is added to whose documents were split by hash."""
+        """True if documents are added to a dataset that was split by hash."""
         return self.previous is not None and self.previous.settings.get("split") == "hash"
 
     def settings(self, given: SettingsKeywords) -> Settings:
-        """The settings asked for; what is not given is as in the dataset that is added to."""
+        """Return the settings asked for; the others are as in the dataset that is added to."""
         if self.previous is None:
             return Settings(**given)
         theirs = recorded_settings(self.previous)
@@ -151,7 +152,7 @@ class Target:
         return Settings(**{**theirs, **{k: v for k, v in given.items() if k not in fixed}})
 
     def tokenizer(self, given: SettingsKeywords) -> Tokenizer | None:
-        """The tokenizer asked for, or that of the dataset; None when it is yet to be learned."""
+        """Return the tokenizer asked for, or of the dataset; None if it is yet to be learned."""
         if self.previous is None:
             return load_tokenizer(Settings(**given))
         record = self.previous.tokenizer
@@ -228,8 +229,9 @@ class Target:
             )
 
     def notes(self, settings: Settings, sources: Sequence[Source]) -> list[str]:
-        """What people should know about these inputs: some may be in the dataset already."""
-        if not (again := self._in_already(sources)):
+        """Return a note if some inputs seem to be in the dataset already."""
+        again = self._in_already(sources)
+        if not again:
             return []
         became = {
             "none": "they were added once more, for nothing is compared without deduplication",
@@ -258,8 +260,10 @@ def open_target(
     overwrite: bool,
     break_lock: bool,
 ) -> Iterator[Target]:
-    """Look at the output and lock it before anything is done; where nothing was begun, leave
-    nothing there. What goes wrong inside with the disk is explained."""
+    """Look at the output and lock it before anything is done.
+
+    Where nothing was started, nothing is left there. Errors of the disk are explained.
+    """
     if append and overwrite:
         raise ValueError("append and overwrite exclude each other; give one of them")
     options = {"append": append, "overwrite": overwrite, "break_lock": break_lock}
@@ -301,8 +305,9 @@ def _open_folder(out: Path, *, append: bool, overwrite: bool, break_lock: bool) 
 
 @contextmanager
 def hold_workspace(folder: Path, *, break_lock: bool) -> Iterator[Workspace]:
-    """Make the workspace and lock it; where nothing was begun, leave nothing there."""
-    workspace, existed = Workspace(folder), folder.exists()
+    """Make the workspace and lock it; where nothing was started, leave nothing there."""
+    workspace = Workspace(folder)
+    existed = folder.exists()
     with ExitStack() as held:
         try:
             workspace.root.mkdir(parents=True, exist_ok=True)
@@ -322,7 +327,7 @@ def hold_workspace(folder: Path, *, break_lock: bool) -> Iterator[Workspace]:
 
 
 def refuse_strange_folder(out: Path) -> None:
-    """A folder that holds something else is not ours to fill, and still less to replace."""
+    """Refuse a folder that holds something else: it is not ours to fill or to replace."""
     if out.exists() and not is_ours(out) and (strangers := sorted(os.listdir(out))):
         raise SettingsMismatchError(
             f"{out} holds {len(strangers)} files or folders but no dataset "

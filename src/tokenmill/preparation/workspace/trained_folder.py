@@ -1,8 +1,8 @@
-"""The folder of a trained tokenizer: what was asked for, what is there, and the files.
+"""The folder of a trained tokenizer.
 
     tokenizer.tiktoken   the tokens with their ranks
-    training.json        what was asked for and what came of it
-    tokenizer.json       written last: with it, the tokenizer is there
+    training.json        the settings and the outcome of the training
+    tokenizer.json       written last: with it, the tokenizer is complete
 
 No clock, host name, worker count or absolute path is in any of them.
 """
@@ -23,7 +23,9 @@ from tokenmill.shards.manifest import PREPARATION_FOLDER
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.tokens.training.trained_files import TrainedTokenizer
 
-JSON_FILE, RANK_FILE, TRAINING_FILE = "tokenizer.json", "tokenizer.tiktoken", "training.json"
+JSON_FILE = "tokenizer.json"
+RANK_FILE = "tokenizer.tiktoken"
+TRAINING_FILE = "training.json"
 # Fields of `Settings` that are about tokens and shards.
 NOT_TRAINING = (
     *("tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype"),
@@ -32,7 +34,7 @@ NOT_TRAINING = (
 
 
 def refuse_strange(folder: Path) -> None:
-    """A folder that holds something else is not ours to fill."""
+    """Refuse a folder that holds something else."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, but a tokenizer is a folder; name another output")
     strangers = sorted(os.listdir(folder)) if folder.exists() else []
@@ -47,7 +49,7 @@ def refuse_strange(folder: Path) -> None:
 def what_is_wanted(
     settings: Settings, sources: Sequence[Source], vocab_size: int, special: Sequence[str]
 ) -> dict[str, Any]:
-    """All that decides the result, as it is stored."""
+    """Everything that decides the result, as it is stored."""
     given = {name: v for name, v in settings.to_json().items() if name not in NOT_TRAINING}
     return {
         "vocab_size": vocab_size,
@@ -61,16 +63,17 @@ def what_is_wanted(
 def find_trained(
     folder: Path, wanted: Mapping[str, Any], sources: Sequence[Source]
 ) -> dict[str, Any] | None:
-    """What came of the same training, if it was finished before; another one is refused."""
+    """Return the outcome of the same training, if it was finished before; refuse another one."""
     if not (folder / JSON_FILE).exists():
         return None
     try:
-        found = orjson.loads((folder / TRAINING_FILE).read_bytes())
-        asked, outcome = dict(found["asked"]), dict(found["outcome"])
+        training = orjson.loads((folder / TRAINING_FILE).read_bytes())
+        lines = list_other_settings(dict(training["asked"]), wanted)
+        outcome = dict(training["outcome"])
     except (OSError, ValueError, LookupError, TypeError):
-        asked, outcome = {}, {}
+        outcome = {}
+        lines = list_other_settings({}, wanted)
     made = (folder / JSON_FILE).stat().st_mtime_ns
-    lines = list_other_settings(asked, wanted)
     lines += [
         f"input {printable(source.name)}   may have changed after the tokenizer was trained"
         for source in sources

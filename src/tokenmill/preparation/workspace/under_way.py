@@ -1,7 +1,7 @@
-"""How far each unit of the running stage is, for the progress shown: eight bytes a unit, in a file.
+"""Progress inside the units of the running stage: a file with eight bytes per unit.
 
-A unit may take minutes, such as a compressed file that is one. Whoever works on it writes how many
-bytes of it are read; whoever shows progress adds them up now and then. Nothing else depends on it.
+A unit may take minutes, for example a compressed file. The worker writes how many bytes of it are
+read; the driver adds them up to show progress. Nothing else depends on it.
 """
 
 import os
@@ -23,11 +23,11 @@ class UnderWay:
         self._path = workspace.root / "under-way"
 
     def clear(self) -> None:
-        """A stage begins."""
+        """Start a stage."""
         self._path.unlink(missing_ok=True)
 
     def noting(self, unit: int, chunks: Iterable[AnyChunk]) -> Iterator[AnyChunk]:
-        """Pass the chunks of a unit on; each is noted when the next one is asked for."""
+        """Yield the chunks of a unit; each is noted when the next one is asked for."""
         num_bytes = 0
         file = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o666)
         try:
@@ -39,7 +39,7 @@ class UnderWay:
             os.close(file)
 
     def bytes_read(self, but: Iterable[int]) -> int:
-        """Of all units, without those that are finished."""
+        """Return the bytes read of all units but the finished ones."""
         try:
             read = np.fromfile(self._path, "<u8")
         except FileNotFoundError:

@@ -4,9 +4,9 @@
     lock                 who is writing
     claim                the same, as it is said in a bucket
     shared               several machines work here
-    failed               an input could not be read: it may be fixed before the next run
+    failed               an input could not be read; it may be repaired before the next run
     standard-input-HASH  what came from standard input, named by its content
-    under-way            how far each unit of the running stage is, to be shown
+    under-way            bytes read of each unit of the running stage, to be shown
     published            hash of the manifest, written right before the manifest itself
     unpacked/N.text      text of a large compressed input, with N.ends, where it is cut
     lines/N.runs         hashes of the lines of unit N (only with line deduplication)
@@ -18,11 +18,10 @@
     shards/              receipts of finished shards; the shards themselves are in their places
     receipts/STAGE/      the receipts of each of these: written after it, so it proves it is whole
 
-A task is a function of the output folder and a few small values. It writes under a name of its own,
-renames, then leaves the receipt: it can be killed anywhere, run twice, or run by two machines at
-once, and the result is the same. Whoever runs tasks may ask for the receipt of one without running
-it: that is how many machines share a stage without talking to each other
-(`executors/numbered.py`).
+A task is a function of the output folder and a few small values. It writes under a temporary name,
+renames, then leaves the receipt: it can be killed anywhere, run twice, or run by two machines
+together, and the result is the same. An executor may ask for the receipt of a task without running
+it: so many machines share a stage without talking to each other (`executors/numbered.py`).
 """
 
 import functools
@@ -38,9 +37,7 @@ from tokenmill.base.hashing import hash_file
 from tokenmill.base.human import one_line
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.workspace.receipt_log import (
-    FOLDER as RECEIPTS,
-)
-from tokenmill.preparation.workspace.receipt_log import (
+    RECEIPTS,
     Receipt,
     ReceiptLogs,
     StageReceipts,
@@ -54,8 +51,8 @@ WORTH_KEEPING_BYTES = 64 << 20
 """Cleaned text, hashes and ids of a preparation of other settings that are not thrown away."""
 ReceiptName = Callable[..., tuple[str, str]]
 Loaded = TypeVar("Loaded")
-Known = dict[str, tuple[int, str]]
-"""Files with size and hash."""
+SizesAndHashes = dict[str, tuple[int, str]]
+"""Of files, by name."""
 
 
 class Workspace:
@@ -71,41 +68,40 @@ class Workspace:
         self.claim_file = self.root / "claim"
 
     def has_published(self, manifest_hash: str) -> bool:
-        """Whether this preparation wrote the manifest, and was only kept from cleaning up."""
-        published = self.published_file
-        return published.exists() and published.read_text() == manifest_hash
+        """Return True if this preparation wrote the manifest, but was killed before cleaning up."""
+        return self.published_file.exists() and self.published_file.read_text() == manifest_hash
 
     def holds(self, path: str) -> bool:
         """Return True if this input is a file in the workspace: standard input."""
         return os.path.dirname(path) == os.path.abspath(self.root)
 
     def path(self, stage: str, name: str) -> Path:
-        """A file of a stage, such as `units/12.edges`."""
+        """Path of a file of a stage, such as `units/12.edges`."""
         return self.root / stage / name
 
     def receipts(self, stage: str) -> ReceiptLogs:
-        """All receipts of a stage; whether the files of one are still there, `receipt` knows."""
+        """All receipts of a stage; `receipt` also looks at the files that one names."""
         return _logs_in(str(self.root / RECEIPTS / stage))
 
     def receipt(self, stage: str, name: str) -> Receipt | None:
-        """The receipt of a finished task, or None when there is none that can be trusted.
-
-        A receipt names the files of its task with size and hash: what is gone, cut or changed is
-        made again.
-        """
-        found, folder = self.receipts(stage).get(name), str(self.root / stage)
+        """Return the receipt of a finished task, or None if its files are gone or cut short."""
+        receipt = self.receipts(stage).get(name)
+        if receipt is None:
+            return None
+        folder = str(self.root / stage)
         try:
-            for file, (size, _) in found["files"].items() if found is not None else ():
-                if os.stat(f"{folder}/{file}").st_size != size:
-                    return None
+            sizes = (
+                (os.stat(f"{folder}/{f}").st_size, size)
+                for f, (size, _) in receipt["files"].items()
+            )
+            return receipt if all(found == size for found, size in sizes) else None
         except FileNotFoundError:
             return None
-        return found
 
     def leave_receipt(
-        self, stage: str, name: str, files: list[str] | Known, facts: dict[str, Any]
+        self, stage: str, name: str, files: list[str] | SizesAndHashes, facts: dict[str, Any]
     ) -> Receipt:
-        """Say that a task is done; its files must be in place already."""
+        """Record that a task is done; its files must be in place already."""
         self.path(stage, "").mkdir(parents=True, exist_ok=True)  # files may be named through it
         if isinstance(files, list):
             paths = {file: self.path(stage, file) for file in files}
@@ -118,7 +114,7 @@ class Workspace:
         return receipt
 
     def share(self) -> None:
-        """From now on several machines work here: receipts are left for synced files only.
+        """Let several machines work here: from now on, receipts are left for synced files only.
 
         What one machine wrote before is checked once more; later, nobody can know whether one of
         them stopped.
@@ -145,7 +141,7 @@ class Workspace:
         stamp.write_text(_boot_id())
 
     def _is_true(self, receipts: Path, receipt: Receipt) -> bool:
-        """Whether the files of a task are what its receipt says."""
+        """Return True if the files of a task have the hashes in its receipt."""
         try:
             return all(
                 hash_file(self.path(receipts.name, file)) == known
@@ -155,7 +151,7 @@ class Workspace:
             return False
 
     def take_up(self) -> None:
-        """Look through what a run before left, before the work continues."""
+        """Check what an earlier run left, before the work continues."""
         self.clean_temporary()
         self.distrust_after_reboot()
 
@@ -166,7 +162,7 @@ class Workspace:
                 path.unlink(missing_ok=True)
 
     def is_worth_keeping(self, but: Iterable[str] = ()) -> bool:
-        """Whether more is here than a moment's work, or others may be at work on it.
+        """Return True if more is here than a moment's work, or others may be working on it.
 
         `but` names files that are kept in any case.
         """
@@ -177,7 +173,7 @@ class Workspace:
         return sum(path.stat().st_size for path in files) >= WORTH_KEEPING_BYTES
 
     def forget(self) -> None:
-        """Take the plan back: nothing was begun here."""
+        """Take the plan back: then there is nothing to resume."""
         self.plan_file.unlink(missing_ok=True)
 
     def clear(self, keep: Iterable[str] = ()) -> None:
@@ -196,7 +192,7 @@ class Workspace:
                 remove(path)
 
     def remove(self) -> None:
-        """The preparation is over. The plan goes last: with it, the rest is known to be waste."""
+        """Remove everything. The plan goes last: with it, the rest is known to be waste."""
         with suppress(FileNotFoundError):
             for path in self.root.iterdir():
                 if path.is_dir():
@@ -207,7 +203,7 @@ class Workspace:
 
 @functools.lru_cache(maxsize=32)
 def _logs_in(folder: str) -> ReceiptLogs:
-    """What this process knows of the receipts of a stage."""
+    """Receipts of a stage, one object per process."""
     return ReceiptLogs(Path(folder))
 
 
@@ -221,13 +217,14 @@ def _boot_id() -> str:
 class ReadOnce(Generic[Loaded]):
     """A function of an output folder that reads a file of its workspace.
 
-    It is read once a process, and again when it was replaced. Who writes it may say what reading
-    it would give: `remember`.
+    The file is read once per process, and again when it was replaced. Its writer may `remember`
+    what reading it would give.
     """
 
     def __init__(self, file: str, load: Callable[[Path], Loaded]) -> None:
         functools.update_wrapper(self, load)
-        self._file, self._load = file, load
+        self._file = file
+        self._load = load
         self._known: tuple[tuple[Any, ...], Loaded] | None = None
 
     def __call__(self, out_dir: str | Path) -> Loaded:
@@ -246,7 +243,7 @@ class ReadOnce(Generic[Loaded]):
             ) from error
 
     def remember(self, out_dir: str | Path, value: Loaded) -> None:
-        """The file was written just now, and holds this."""
+        """Note that the file was just written, and holds this value."""
         self._known = self._version(out_dir)[1], value
 
     def _version(self, out_dir: str | Path) -> tuple[Path, tuple[Any, ...]]:
@@ -268,20 +265,24 @@ class TaskWithReceipt:
 
     def __init__(self, function: Callable[..., Receipt], receipt: ReceiptName) -> None:
         functools.update_wrapper(self, function)
-        self._function, self._receipt = function, receipt
+        self._function = function
+        self._receipt = receipt
 
     def __call__(self, out_dir: str, *task: Any) -> Receipt:
-        """Run the task; its receipt."""
+        """Run the task and return its receipt."""
         return self._function(out_dir, *task)
 
     def missing(
         self, tasks: Sequence[tuple[Any, ...]], whose: Callable[[int], bool] = lambda number: True
     ) -> list[int]:
-        """Which of these tasks have to be run: by their receipts, and, for those that `whose`
-        chooses, by the files that these name."""
+        """Return the numbers of tasks that have no receipt.
+
+        For those that `whose` chooses, the files that the receipt names are looked at as well.
+        """
         if not tasks:
             return []
-        workspace, stage = Workspace(tasks[0][0]), self._receipt(*tasks[0])[0]
+        workspace = Workspace(tasks[0][0])
+        stage = self._receipt(*tasks[0])[0]
         logs = workspace.receipts(stage)
         logs.refresh()
         return [
@@ -292,7 +293,7 @@ class TaskWithReceipt:
         ]
 
     def receipts(self, tasks: Sequence[tuple[Any, ...]]) -> StageReceipts:
-        """The receipts of these tasks, which are done."""
+        """Return the receipts of these tasks, which are done."""
         logs = Workspace(tasks[0][0]).receipts(self._receipt(*tasks[0])[0])
         logs.refresh()
         return StageReceipts(logs, [self._receipt(*task)[1] for task in tasks])
@@ -302,11 +303,11 @@ class TaskWithReceipt:
 
 
 def leaves_receipt(receipt: ReceiptName) -> Callable[[Callable[..., Receipt]], TaskWithReceipt]:
-    """Make a function a task; `receipt` gives stage and name of its receipt from its arguments."""
+    """Make a function a task; `receipt` returns stage and name of its receipt, by its arguments."""
     return lambda function: TaskWithReceipt(function, receipt)
 
 
 def bytes_and_tokens(receipt: Receipt) -> tuple[int, int]:
-    """Bytes read and tokens made by a task, for the progress shown."""
+    """Return the bytes read and tokens made by a task, for the progress shown."""
     tokens = sum(part["tokens"] for part in receipt.get("parts", ()))
     return receipt.get("counts", {}).get("bytes_in", 0), tokens

@@ -1,7 +1,7 @@
-"""Input files: where they are, what they are, and how they are cut into units of work.
+"""Input files: found, recognized, and cut into units of work.
 
 sources.py        files, folders and globs become one ordered list of sources
-remote_inputs.py  the same for objects in a bucket
+remote_inputs.py  objects in a bucket, found and named as files are
 file_kind.py      text, JSON lines, CSV or parquet, and how it is compressed
 open_input.py     a source, and the only place where input files are opened and read
 decompress.py     gzip, zstd, xz and bzip2 as streams that never end early silently

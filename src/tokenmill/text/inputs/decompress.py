@@ -21,7 +21,8 @@ from tokenmill.errors import BadInputError
 from tokenmill.text.inputs import open_input
 
 BLOCK_BYTES = 1 << 18  # compressed bytes read at a time
-BOMB_BYTES, BOMB_RATIO = 1 << 30, 1000
+BOMB_BYTES = 1 << 30
+BOMB_RATIO = 1000
 _FAULTS = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
@@ -64,7 +65,8 @@ class InputStream:
 
     def __init__(self, path: str, compression: str | None, name: str) -> None:
         self._file: BinaryIO = open_input.open_binary(path)
-        self._kind, self._name = compression, name
+        self._kind = compression
+        self._name = name
         self._inner: Any = None  # the decompressor of the member that is being read
         self._pending = b""  # read from the file, not yet given to a decompressor
         self._members = 0
@@ -82,8 +84,9 @@ class InputStream:
             self._file.close()
 
     def read(self, size: int) -> bytes:
-        """`size` bytes of the text; fewer only at the end of the data."""
-        parts, left = [], size
+        """Return `size` bytes of the text; fewer only at the end of the data."""
+        parts = []
+        left = size
         while left and (part := self._some(left)):
             parts.append(part)
             left -= len(part)
@@ -101,7 +104,7 @@ class InputStream:
             size -= len(data)
 
     def _some(self, size: int) -> bytes:
-        """At least one byte of the text, or none at the true end of the data."""
+        """Return at least one byte of the text, or none at the true end of the data."""
         if self._kind is None:
             return self._block(size)
         while True:

@@ -1,4 +1,4 @@
-"""What kind of file it is: by its first bytes, then its name, then its text.
+"""The kind of a file: by its first bytes, then its name, then its text.
 
 1. Magic bytes decide compression and parquet, whatever the name says: a `.txt` that is really
    gzip is read as gzip. The other way round, a name that promises compression or parquet and
@@ -56,7 +56,7 @@ _SKIPPABLE_FRAME = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")  # zstd; valid text, 
 
 
 def suffixes(name: str) -> tuple[str, str]:
-    """The suffix of the kind, and the compression suffix after it ("" for none)."""
+    """Return the suffix of the kind, and the compression suffix after it ("" for none)."""
     base = name.rpartition("/")[2].lower()
     compression = next((s for s in COMPRESSION_SUFFIXES if base.endswith(s)), "")
     base = base.removesuffix(compression)
@@ -65,20 +65,20 @@ def suffixes(name: str) -> tuple[str, str]:
 
 
 def is_taken(relative: str) -> bool:
-    """Whether a file in a folder is taken: by its suffix, and not if it is hidden."""
+    """Return True if a file in a folder is taken: by its suffix, and not if it is hidden."""
     hidden = any(part.startswith(".") for part in relative.split("/"))
     return not hidden and suffixes(relative)[0] in KIND_OF_SUFFIX
 
 
 def make_source(path: str, name: str) -> Source:
-    """The source for a file or an object: looks at its size, its time of change and its kind."""
+    """Return the source for a file or an object: its size, time of change and kind."""
     about = open_input.stat(path)
     head = open_input.read_range(path, 0, HEAD_BYTES)
     return Source(path, name, *about, *detect_kind(path, about.size, head))
 
 
 def detect_kind(path: str, size: int, head: bytes) -> tuple[str, str | None]:
-    """(kind, compression) of a file that begins with `head`, of HEAD_BYTES if it has as many."""
+    """Return (kind, compression) of a file; `head` is its first HEAD_BYTES bytes."""
     shown = open_input.printable(path)
     kind_suffix, compression_suffix = suffixes(path)
     compression = next((kind for kind, magic in _MAGIC.items() if magic.match(head)), None)
@@ -97,14 +97,14 @@ def detect_kind(path: str, size: int, head: bytes) -> tuple[str, str | None]:
     if kind == "parquet":
         holds = f"what is compressed in it (with {compression}) is" if compression else "is"
         if not compression or _head(path, compression, shown, len(_PARQUET)) != _PARQUET:
-            raise bad_file(shown, f"is named .parquet, but {holds} cut short or no parquet")
+            raise bad_file(shown, f"is named .parquet, but {holds} cut short or not parquet")
     if kind is None or kind_suffix == ".json":
         kind = _look_inside(path, shown, compression, must_be_json=kind is not None)
     return kind, compression
 
 
 def _head(path: str, compression: str | None, name: str, size: int) -> bytes:
-    """The first bytes of a file, decompressed."""
+    """Read the first bytes of a file, decompressed."""
     with InputStream(path, compression, name) as stream:
         return stream.read(size)
 
@@ -127,12 +127,12 @@ def _look_inside(path: str, shown: str, compression: str | None, *, must_be_json
 
 
 def find_code(sources: Sequence[Source]) -> list[Source]:
-    """The sources that are source code by their names."""
+    """Return the sources that are source code by their names."""
     return [source for source in sources if suffixes(source.name)[0] in _CODE_SUFFIXES]
 
 
 def lookalikes(sources: list[Source], text_field: str) -> list[str]:
-    """Sentences about the first files that are read as text and look like rows."""
+    """Return sentences about the first files that are read as text but look like rows."""
     texts = [source for source in sources if source.kind == "text"][:_LOOKALIKE_FILES]
     notes = (
         f"{source.name} looks like {note}"

@@ -1,7 +1,7 @@
 """An input file (`Source`), and the only place where `text/` opens, sizes or reads one.
 
 Paths are plain strings (with surrogate escapes where a name is not UTF-8), or addresses such as
-s3://bucket/key, which the room storage/ reads.
+s3://bucket/key, which the room stores/ reads.
 """
 
 import errno
@@ -22,9 +22,9 @@ class Source:
     """One input file."""
 
     path: str
-    """Where to open it; not part of any output."""
+    """Path or address to open; not part of any output."""
     name: str
-    """What it is called in manifests and messages; unique, never absolute."""
+    """Name in manifests and messages; unique, never absolute."""
     size: int
     mtime_ns: int
     kind: str
@@ -33,7 +33,7 @@ class Source:
     compression: str | None
     """None, `gzip`, `zstd`, `xz` or `bzip2`."""
     split: str | None = None
-    """The validation set that the whole file is held out for; None for all other inputs."""
+    """Validation set that the whole file is held out for; None for all other inputs."""
 
 
 class FileStat(NamedTuple):
@@ -44,7 +44,7 @@ class FileStat(NamedTuple):
 
 
 def stat(path: str) -> FileStat:
-    """Size and time of change, or PrepareError (DownloadError) naming the file."""
+    """Return size and time of change, or raise PrepareError (DownloadError) naming the file."""
     if is_remote(path):
         from tokenmill.stores import objects
 
@@ -58,7 +58,7 @@ def stat(path: str) -> FileStat:
 
 
 def open_binary(path: str) -> BinaryIO:
-    """The file for unbuffered reading; callers ask for large blocks."""
+    """Open a file for unbuffered reading; callers ask for large blocks."""
     if is_remote(path):
         from tokenmill.stores.object_file import ObjectFile
 
@@ -70,7 +70,7 @@ def open_binary(path: str) -> BinaryIO:
 
 
 def read_range(path: str, start: int, stop: int) -> bytes:
-    """The bytes start..stop of a file; fewer only where the file ends."""
+    """Return the bytes start..stop of a file; fewer only where the file ends."""
     if is_remote(path):
         from tokenmill.stores.object_file import read_range as read_remote
 
@@ -81,7 +81,7 @@ def read_range(path: str, start: int, stop: int) -> bytes:
 
 
 def read_full(file: BinaryIO, size: int) -> bytes:
-    """`size` bytes from the current position; fewer only at the end. One `read` may give less."""
+    """Read `size` bytes from the current position; fewer only at the end of the file."""
     blocks = []
     try:
         while size and (block := file.read(size)):
@@ -93,7 +93,7 @@ def read_full(file: BinaryIO, size: int) -> bytes:
 
 
 def cannot_read(path: str, error: OSError) -> PrepareError:
-    """The error for a file that is missing, not readable for us, or on a failing disk."""
+    """Return the error for a file that is missing, not readable, or on a failing disk."""
     shown = printable(path)
     hint = "check that the file is there and that you may read it"
     if error.errno in _FAILING:
@@ -102,10 +102,10 @@ def cannot_read(path: str, error: OSError) -> PrepareError:
 
 
 def bad_file(name: str, what: str, *, hint: str = "fetch or make this file again") -> BadInputError:
-    """The error for a file that is not what it should be: `what` follows its name."""
+    """Return the error for a file that is not what it should be: `what` follows its name."""
     return BadInputError(f"{name} {what}", hint=hint, source=name)
 
 
 def printable(path: str) -> str:
-    """A path that is safe in a message: no control characters, no undecodable bytes."""
+    """Make a path safe for a message: no control characters, no undecodable bytes."""
     return path if path.isprintable() else ascii(path)[1:-1]

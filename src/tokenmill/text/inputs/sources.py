@@ -1,10 +1,10 @@
-"""Which files are the input: files, folders and quoted globs become one ordered list.
+"""Input files: files, folders and quoted globs become one ordered list.
 
 A file named directly or by a glob is always taken (a glob gives files, never folders). A folder is
 searched with all folders below it, and files are taken by their suffix (`file_kind.py`), also with
 .gz .zst .xz .bz2 after it. Other files, hidden files and hidden folders are skipped and listed in
-the result; links to folders are not followed. A folder with nothing to take is an
-error. Outputs of earlier runs may be among the text: `pass_over` says which folders are skipped.
+the result; links to folders are not followed. A folder with nothing to take is an error. Outputs of
+earlier runs may be among the text: `skip_folder` says which folders are skipped.
 
 Names are relative to the closest folder that holds all files, with "/" between parts, and
 percent-encoded where they are not printable UTF-8: they are the same on every machine, wherever
@@ -25,64 +25,72 @@ from dataclasses import replace
 from tokenmill.base.address import is_remote
 from tokenmill.base.human import plural
 from tokenmill.errors import PrepareError
-from tokenmill.text.inputs import remote_inputs
 from tokenmill.text.inputs.file_kind import HEAD_BYTES, detect_kind, is_taken, suffixes
 from tokenmill.text.inputs.open_input import UNREADABLE, Source, cannot_read, printable
 
+Entry = str | os.PathLike[str]
+SkipFolder = Callable[[str], bool]
 
-def find_sources(inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Source]:
-    """All input files, in byte order of their names."""
-    return search(inputs)[0]
+
+def find_sources(inputs: Entry | Sequence[Entry]) -> list[Source]:
+    """Return all input files, in byte order of their names."""
+    return search([inputs] if isinstance(inputs, (str, os.PathLike)) else inputs)[0]
 
 
 def search(
-    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    pass_over: Callable[[str], bool] = lambda folder: False,
+    inputs: Sequence[Entry],
+    skip_folder: SkipFolder = lambda folder: False,
     *,
     count_unreadable: bool = False,
-    held_out: Mapping[str, Sequence[str | os.PathLike[str]]] | None = None,
+    held_out: Mapping[str, Sequence[Entry]] | None = None,
 ) -> tuple[list[Source], list[str]]:
-    """All input files; and the paths that were skipped, for which `pass_over` is asked of folders.
+    """Return all input files, and the paths that were skipped.
 
     A file that is missing or not readable is an error, or with `count_unreadable` a source of
     kind `unreadable` and size 0. `held_out` are inputs for validation, by the name of their split;
     a file that `inputs` name as well is held out.
     """
-    if isinstance(inputs, (str, os.PathLike)):
-        inputs = [inputs]
-    passed_over: list[str] = []
+    skipped: list[str] = []
     given_by: dict[str, str] = {}
     split_of: dict[str, str | None] = {}
     for split, entries in [*(held_out or {}).items(), (None, inputs)]:
         for entry in entries:
             text = os.fspath(entry)
-            for path in _expand(text, passed_over, pass_over):
+            for path in _expand(text, skipped, skip_folder):
                 if split is None and split_of.get(path) is not None:
                     continue
                 if path in given_by:
                     raise _twice(path, given_by[path], text)
-                given_by[path], split_of[path] = text, split
+                given_by[path] = text
+                split_of[path] = split
     if not given_by:
         raise PrepareError("no input was given", hint="name files, folders or quoted globs")
     sources = _make_sources(given_by, count_unreadable)
     if held_out:
         sources = in_order(replace(source, split=split_of[source.path]) for source in sources)
-    return sources, passed_over
+    return sources, skipped
 
 
 def in_order(sources: Iterable[Source]) -> list[Source]:
-    """Held-out files first, by split; in each split, and then in the rest, in byte order."""
+    """Sort held-out files first, by split; in each split, and in the rest, by name."""
     return sorted(sources, key=lambda s: (s.split is None, s.split or "", s.name.encode()))
 
 
-def _expand(text: str, passed_over: list[str], pass_over: Callable[[str], bool]) -> list[str]:
-    """Absolute paths of the files that one input means."""
+def _expand(text: str, skipped: list[str], skip_folder: SkipFolder) -> list[str]:
+    """Return the absolute paths of the files that one input means."""
     if is_remote(text):
-        return remote_inputs.expand(text, passed_over)
+        from tokenmill.text.inputs import remote_inputs
+
+        return remote_inputs.expand(text, skipped)
     if os.path.isdir(text):
-        return _in_folder(text, passed_over, pass_over)
+        return _in_folder(text, skipped, skip_folder)
     if os.path.lexists(text):
         return [os.path.abspath(text)]
+    return _matching(text, skipped, skip_folder)
+
+
+def _matching(text: str, skipped: list[str], skip_folder: SkipFolder) -> list[str]:
+    """Return the files that match a glob, without those in folders to skip."""
     matches = glob.glob(text, recursive=True)  # noqa: PTH207 - sorted by name later
     paths = dict.fromkeys(os.path.abspath(path) for path in matches if not os.path.isdir(path))
     if not paths:
@@ -90,22 +98,23 @@ def _expand(text: str, passed_over: list[str], pass_over: Callable[[str], bool])
     base = os.path.abspath(_closest_folder(text))
 
     @functools.cache
-    def skipped(folder: str) -> str | None:
-        """The skipped folder that holds this one (or is it), or None."""
+    def closed_by(folder: str) -> str | None:
+        """Return the folder to skip that holds this one (or is it), or None."""
         above = os.path.dirname(folder)
-        found = skipped(above) if folder not in (base, above) else None
-        return folder if found is None and pass_over(folder) else found
+        closed = None if folder in (base, above) else closed_by(above)
+        return folder if closed is None and skip_folder(folder) else closed
 
-    taken = [path for path in paths if skipped(os.path.dirname(path)) is None]
-    closed = {folder for path in paths if (folder := skipped(os.path.dirname(path)))}
+    closed = {path: closed_by(os.path.dirname(path)) for path in paths}
+    folders = sorted({folder for folder in closed.values() if folder}, key=os.fsencode)
+    taken = [path for path in paths if closed[path] is None]
     if not taken:
-        raise _nothing_but_datasets(min(closed))
-    passed_over += sorted(closed, key=os.fsencode)
+        raise _nothing_but_datasets(folders[0])
+    skipped += folders
     return taken
 
 
 def _closest_folder(path: str) -> str:
-    """The folder that a path or a glob is in, or the closest one above it that exists."""
+    """Return the folder that a path or a glob is in, or the closest one above that exists."""
     folder = os.path.dirname(path)
     while folder and (glob.has_magic(folder) or not os.path.isdir(folder)):
         folder = os.path.dirname(folder)
@@ -119,8 +128,8 @@ def _nothing_but_datasets(folder: str) -> PrepareError:
     )
 
 
-def _in_folder(folder: str, passed_over: list[str], pass_over: Callable[[str], bool]) -> list[str]:
-    if pass_over(folder):
+def _in_folder(folder: str, skipped: list[str], skip_folder: SkipFolder) -> list[str]:
+    if skip_folder(folder):
         raise _nothing_but_datasets(folder)
     paths: list[str] = []
     others: list[str] = []
@@ -129,25 +138,27 @@ def _in_folder(folder: str, passed_over: list[str], pass_over: Callable[[str], b
         raise cannot_read(os.fspath(error.filename or folder), error) from error
 
     for parent, folders, names in os.walk(os.path.abspath(folder), onerror=stop):
-        closed = [n for n in folders if n.startswith(".") or pass_over(os.path.join(parent, n))]
+        closed = [n for n in folders if n.startswith(".") or skip_folder(os.path.join(parent, n))]
         folders[:] = [name for name in folders if name not in closed]
         others += [os.path.join(parent, name) for name in closed]
         for name in names:
             (paths if is_taken(name) else others).append(os.path.join(parent, name))
     if not paths:
+        anything = os.path.join(printable(folder), "*")
         raise PrepareError(
             f"no file of a known kind in the folder {printable(folder)}",
-            hint=(_count_suffixes(others) or "it is empty")
-            + "; to take files of any name, give a quoted glob such as "
-            + repr(os.path.join(printable(folder), "*")),
+            hint=f"{_count_suffixes(others) or 'it is empty'}; to take files of any name, give a "
+            f"quoted glob such as {anything!r}",
         )
-    passed_over += sorted(others, key=os.fsencode)
+    skipped += sorted(others, key=os.fsencode)
     return paths
 
 
 def _make_sources(given_by: dict[str, str], count_unreadable: bool) -> list[Source]:
     names = _names(list(given_by))
     if is_remote(next(iter(names))):
+        from tokenmill.text.inputs import remote_inputs
+
         return remote_inputs.make_sources(names)
     first_with: dict[tuple[int, int], str] = {}
     sources = []
@@ -172,7 +183,7 @@ def _make_sources(given_by: dict[str, str], count_unreadable: bool) -> list[Sour
 
 
 def _names(paths: list[str]) -> dict[str, str]:
-    """The name of each path, in byte order of the names."""
+    """Return the name of each path, in byte order of the names."""
     if len({path.partition("://")[0] if is_remote(path) else "" for path in paths}) > 1:
         raise PrepareError(
             "some inputs are files and some are objects in a bucket, or they are in different "

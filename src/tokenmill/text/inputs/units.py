@@ -22,7 +22,7 @@ from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
 
 _BLOCK_BYTES = 1 << 20  # unpacked at a time
-_SMALL_BYTES = 1 << 20  # a larger file is a unit of its own: errors then name it
+_SMALL_BYTES = 1 << 20  # a larger file is one unit: errors then name it
 _MOST_FILES = 10_000  # in one unit
 _UNPACKED = 32  # times the size of a compressed file, or more, but seldom
 _UNPACKED_OF_TEXT = 4  # the same of text
@@ -41,7 +41,7 @@ class Unit:
     stop: int
     """Bytes of the file; row groups for parquet."""
     num_sources: int = 1
-    """More than one: so many files, each of them whole; `stop` is their size."""
+    """More than one: this many files, each of them whole; `stop` is their size."""
 
     @property
     def sources(self) -> range:
@@ -49,7 +49,7 @@ class Unit:
 
 
 def choose_unit_bytes(sources: Sequence[Source], most: int) -> int:
-    """At most so much, but less for little text: sixteen units or so keep all workers busy."""
+    """Return `most`, or less for little text: some sixteen units keep all workers busy."""
     packed = sum(source.size for source in sources if source.compression)
     text = sum(source.size for source in sources) + (_UNPACKED_OF_TEXT - 1) * packed
     return min(most, max(_LEAST_BYTES, text // _ENOUGH_UNITS))
@@ -58,9 +58,10 @@ def choose_unit_bytes(sources: Sequence[Source], most: int) -> int:
 def cut_into_units(
     sources: Sequence[Source], unit_bytes: int, *, unpacked: Collection[int] = ()
 ) -> list[Unit]:
-    """Units of about `unit_bytes` each, in the order of the sources; at least one a source.
+    """Return units of about `unit_bytes` each, in the order of the sources.
 
-    `unpacked` are the numbers of compressed files whose text will be at hand: they are cut too.
+    Every source has at least one. `unpacked` are the numbers of compressed files that will be
+    unpacked: they are cut too.
     """
     if unit_bytes < 1:
         raise ValueError(f"unit_bytes is {unit_bytes}; it must be at least 1")
@@ -83,7 +84,7 @@ def _ranges(number: int, source: Source, size: int) -> list[Unit]:
 
 
 def worth_unpacking(sources: Sequence[Source]) -> list[int]:
-    """Compressed texts that are a large part of the input: one reader would keep all waiting."""
+    """Return compressed texts that are a large part of the input: one reader would be slow."""
     most = sum(source.size for source in sources) // _LARGE_SHARE
     return [
         number
@@ -93,7 +94,7 @@ def worth_unpacking(sources: Sequence[Source]) -> list[int]:
 
 
 def whole_file(source: Source) -> Unit:
-    """A unit that is all of a file."""
+    """Return a unit that is all of a file."""
     if source.kind == "parquet" and source.compression is None:
         return _runs_of_row_groups(0, source, 1 << 62)[0]
     return Unit(0, 0, source.size)
@@ -102,7 +103,7 @@ def whole_file(source: Source) -> Unit:
 def group_small_files(
     units: Sequence[Unit], sources: Sequence[Source], unit_bytes: int
 ) -> Iterator[Unit]:
-    """The same units, but neighbours that are small files become one of about `unit_bytes`."""
+    """Yield the units, with neighbours that are small files as one of about `unit_bytes`."""
     parts_of = Counter(unit.source for unit in units)
     group: list[Unit] = []
     filled = 0
@@ -113,7 +114,8 @@ def group_small_files(
         fits = filled + size <= unit_bytes and len(group) < _MOST_FILES
         if group and not (is_small and fits and source.split == sources[group[0].source].split):
             yield _together(group, filled)
-            group, filled = [], 0
+            group = []
+            filled = 0
         if is_small:
             group.append(unit)
             filled += size
@@ -138,7 +140,8 @@ def _runs_of_row_groups(number: int, source: Source, unit_bytes: int) -> list[Un
         filled += size
         if filled >= unit_bytes:
             units.append(Unit(number, start, group + 1))
-            start, filled = group + 1, 0
+            start = group + 1
+            filled = 0
     if start < len(sizes) or not units:
         units.append(Unit(number, start, len(sizes)))
     return units
@@ -146,7 +149,7 @@ def _runs_of_row_groups(number: int, source: Source, unit_bytes: int) -> list[Un
 
 @contextmanager
 def open_parquet(source: Source, spool_dir: str | None = None) -> Iterator[Any]:
-    """A pyarrow ParquetFile on the source.
+    """Open the source as a pyarrow ParquetFile.
 
     Parquet is read from its end, which a compressed stream cannot be: it is unpacked into a file
     without a name in `spool_dir`, or else where the system keeps temporary files.
@@ -175,7 +178,7 @@ def open_parquet(source: Source, spool_dir: str | None = None) -> Iterator[Any]:
 
 
 def damaged_parquet(source: Source, error: Exception) -> PrepareError:
-    """The error for a parquet file that pyarrow refuses, or that cannot be read."""
+    """Return the error for a parquet file that pyarrow refuses, or that cannot be read."""
     if isinstance(error, OSError) and error.errno:  # of the system; pyarrow's own have no number
         return open_input.cannot_read(source.path, error)
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,21 @@
+"""`download_tokenized_data()`: the first shards of FineWeb-Edu, or others, in a folder."""
+
+import os
+from typing import Any
+
+from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.hub.pull import download
+from tokenmill.hub.remote_files import DEFAULT_REPO
+
+
+@takes_keywords_of(download, but=("folder", "dry_run"))
+def download_tokenized_data(
+    data_dir: str | os.PathLike[str] | None = None, repo_id: str = DEFAULT_REPO, **options: Any
+) -> str:
+    """Fetch token shards from the hub and return the folder they are in.
+
+    Without arguments: the first 3 training shards of FineWeb-Edu in GPT-2 tokens (200 MB each) into
+    /tmp/data/fineweb-edu. They are all training shards: `tokenmill.open(folder, split="val")` holds
+    out the last. Takes the keywords of `tokenmill.download`.
+    """
+    return download(repo_id, data_dir, **options).folder

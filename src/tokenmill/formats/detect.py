@@ -1,0 +1,222 @@
+"""From a path, a list or a glob to shards: which format it is, and which files.
+
+A folder is asked first for the index of a format (tokenmill, MDS, litdata), then for a folder of
+the split, then for token files. A file is recognized by its first bytes, then by its name and by
+what is next to it. All files of a dataset are of one format; a file that is not is an error, not
+skipped.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from tokenmill.errors import FormatError, MismatchError, NotADatasetError
+from tokenmill.formats import registry, untrusted
+from tokenmill.formats.format import Ask, FileFormat, FoundData, TokenFormat
+from tokenmill.formats.held_out import ALL, SPLITS, folder_of, in_split, is_named, take
+from tokenmill.shards.manifest import FILE_NAME, PREPARATION_FOLDER
+
+Where: TypeAlias = str | os.PathLike[str]
+
+
+def format_to_write(name: str) -> TokenFormat:
+    """Return the format of this name; one that is unknown or only read is refused."""
+    name = registry.OURS if name == "ours" else name
+    if name not in registry.WRITABLE:
+        raise ValueError(_unknown("format to write", name, registry.WRITABLE))
+    return registry.load_format(name)
+
+
+def detect(
+    where: Where | Sequence[Where], split: str | None, *, format: str | None, ask: Ask
+) -> FoundData:
+    """Return the shards of a split; at least one token."""
+    if format is not None and format not in registry.FORMATS:
+        raise ValueError(_unknown("format", format, registry.FORMATS))
+    if isinstance(where, (str, os.PathLike)):
+        paths = _expand(where)
+        shown = str(where)
+    else:
+        paths = [path for item in where for path in _expand(item)]
+        shown = f"the list of {len(paths)} files"
+    if not paths:
+        raise ValueError("the list of token files is empty")
+    if isinstance(where, (str, os.PathLike)) and paths[0].is_dir():
+        found = _read_folder(paths[0], split, format, ask)
+    else:
+        found = _read_files(paths, split, format, ask, shown)
+    if not any(file.num_tokens for file in found.files):
+        names = ", ".join(file.path or file.name for file in found.files[:3])
+        raise FormatError(
+            f"there are no tokens in {names}" + (f" for split {split!r}" if split else ""),
+            hint="the files are empty: whatever wrote them was stopped or had nothing to write",
+        )
+    return found
+
+
+def _unknown(what: str, name: str, names: Sequence[str]) -> str:
+    from tokenmill.base.suggest import AS_HINT, did_you_mean
+
+    hint = did_you_mean(name, list(names), AS_HINT)
+    return f"unknown {what} {name!r}; known are: {', '.join(sorted(names))}{hint}"
+
+
+def _expand(where: Where) -> list[Path]:
+    """Return one path, or what a glob matches in byte order of the names."""
+    path = Path(where)
+    if path.exists():
+        return [path]
+    text = os.fspath(where)
+    if Path(text + ".idx").is_file():  # Megatron's users name the pair without its suffix
+        return [Path(text + ".bin")]
+    return _matches(text)
+
+
+def _matches(text: str) -> list[Path]:
+    """Return the files that a glob matches; what it does not match is refused."""
+    import glob
+
+    if not glob.has_magic(text):
+        raise _nothing_at(Path(text))
+    names = sorted(glob.glob(text, recursive=True), key=os.fsencode)  # noqa: PTH207
+    files = [Path(name) for name in names if not Path(name).is_dir()]
+    if not names:
+        raise NotADatasetError(f"no file matches {text!r} (looked in {Path.cwd()})")
+    if not files and len(names) > 1:
+        raise NotADatasetError(
+            f"{text!r} matches {len(names)} folders and no file",
+            hint=f'open one of them, or the files in them: tokenmill.open("{text}/*")',
+        )
+    return files or [Path(names[0])]
+
+
+def _nothing_at(path: Path) -> NotADatasetError:
+    from tokenmill.base.suggest import closest
+
+    names = os.listdir(path.parent) if path.parent.is_dir() else []
+    near = closest(path.name, sorted(names))
+    return NotADatasetError(
+        f"there is no file or folder {str(path)!r} (looked in {Path.cwd()})",
+        hint=f"did you mean {path.parent / near}?" if near else None,
+    )
+
+
+def _read_folder(folder: Path, split: str | None, name: str | None, ask: Ask) -> FoundData:
+    owner = _folder_format(folder)
+    if owner is not None and name in (None, owner):
+        return registry.load_folder_format(owner).read_folder(folder, split, ask)
+    folders = {split: path for split in SPLITS if (path := folder_of(folder, split))}
+    if {"train", "val"} & set(folders):
+        folders |= {path.name: path for path in sorted(folder.glob("val_*")) if is_named(path.name)}
+        return _read_split_folders(folder, folders, split, name, ask)
+    entries = sorted(folder.iterdir(), key=lambda path: os.fsencode(path.name))
+    # Without hidden files and folders: those are temporary, or of something else.
+    paths = [
+        entry
+        for entry in entries
+        if entry.suffix in registry.TOKEN_SUFFIXES
+        and not entry.name.startswith((".", "_tmp"))
+        and not entry.is_dir()
+    ]
+    _check_that_nothing_is_missing(entries, {path.name for path in paths})
+    if not paths:
+        from tokenmill.formats.not_tokens import nothing_in
+
+        raise nothing_in(folder)
+    return _read_files(paths, split, name, ask, str(folder))
+
+
+def _folder_format(folder: Path) -> str | None:
+    """Return the name of the format whose index is in a folder."""
+    if (folder / FILE_NAME).is_file() or (folder / PREPARATION_FOLDER).is_dir():
+        return registry.OURS
+    index = folder / registry.SAMPLE_INDEX
+    if not index.is_file():
+        return None
+    fields = untrusted.read_json(index).names()
+    return next((name for name, key in registry.SAMPLE_KEYS.items() if key in fields), None)
+
+
+def _check_that_nothing_is_missing(entries: list[Path], token_files: set[str]) -> None:
+    """Refuse an index without its tokens: it is the trace of a lost file."""
+    has_npy = any(name.endswith(".npy") for name in token_files)
+    for index in entries:
+        for sign in registry.FILE_SIGNS:
+            tokens = sign.tokens_of(index.name)
+            # Without any .npy, a .csv.gz is a table of something else.
+            if tokens and tokens not in token_files and (has_npy or not tokens.endswith(".npy")):
+                raise untrusted.missing(index.with_name(tokens), index)
+
+
+def _read_split_folders(
+    folder: Path, folders: dict[str, Path], split: str | None, format: str | None, ask: Ask
+) -> FoundData:
+    """Read `train/` and `val/`, each a whole split. With train/ alone, its end is held out."""
+    everything = split == ALL or (split is None and len(folders) == 1)
+    wanted = split or "train"
+    inner = ALL
+    if not everything and list(folders) == ["train"] and wanted in ("train", "val"):
+        inner = wanted
+        wanted = "train"
+    if not everything and wanted not in folders:
+        raise FormatError(
+            f"{folder} has no {wanted} split; it has the folders {', '.join(folders)}",
+            hint=f'open split="{next(iter(folders))}", or split="all" for everything',
+        )
+    parts = []
+    for path in folders.values() if everything else [folders[wanted]]:
+        found = _read_folder(path, inner, format, ask)
+        named = [replace(file, name=f"{path.name}/{file.name}") for file in found.files]
+        parts.append(found.with_files(named))
+    whole = _join(parts, str(folder))
+    if split is None and not everything:
+        return whole.with_files(in_split(whole.files, "train"))
+    return whole
+
+
+def _read_files(
+    paths: list[Path], split: str | None, name: str | None, ask: Ask, where: str
+) -> FoundData:
+    format = _file_format(paths[0], name)
+    found = _join([format.read(path, ask) for path in paths], where)
+    files = found.files
+    if len({path.parent for path in paths}) > 1:
+        root = Path(os.path.commonpath([path.parent for path in paths]))
+        names = [path.relative_to(root).as_posix() for path in paths]
+        files = tuple(replace(file, name=name) for file, name in zip(files, names, strict=True))
+    return found.with_files(take(files, split, where))
+
+
+def _file_format(path: Path, name: str | None) -> FileFormat:
+    """Return the format of a file: the one that was named, else by its first bytes or its name."""
+    if name in registry.FILE_FORMATS:
+        return registry.load_file_format(name)
+    if path.is_dir():
+        raise FormatError(f"{path} is a folder in a list of files; open it by itself")
+    if name is not None:
+        raise FormatError(f"{path} is a file, but the format {name} is a folder with an index")
+    first_bytes, _ = untrusted.head(path)
+    for sign in registry.FILE_SIGNS:
+        if sign.claims(path, first_bytes):
+            return registry.load_file_format(sign.name)
+    from tokenmill.formats.not_tokens import unclaimed
+
+    raise unclaimed(path, first_bytes)
+
+
+def _join(parts: list[FoundData], where: str) -> FoundData:
+    """Return many files of one format as one dataset; files of different types are refused."""
+    first = parts[0]
+    for other in parts[1:]:
+        if (other.format, other.files[0].dtype) != (first.format, first.files[0].dtype):
+            mixed = [
+                f"{part.format} {part.files[0].dtype.name} ({part.files[0].path})"
+                for part in (first, other)
+            ]
+            raise MismatchError(
+                f"{where} mixes {' and '.join(mixed)}",
+                hint="convert one: tokenmill convert SRC DST --to tokenmill --to_dtype uint32",
+            )
+    return first.with_files(file for part in parts for file in part.files)

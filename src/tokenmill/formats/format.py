@@ -1,0 +1,163 @@
+"""What a format is: a class that reads files and, for most, writes them.
+
+A format of single files is a `FileFormat`; one whose index names the files of a folder is a
+`FolderFormat`. They inherit the answers that most formats give, so that a format states only what
+is special. Code outside formats/ asks these attributes and never compares the name of a format.
+All formats are listed in registry.py.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tokenmill.errors import MismatchError
+from tokenmill.reading.token_file import Lazy, TokenFile
+
+if TYPE_CHECKING:
+    from tokenmill.formats.writing import Writer
+    from tokenmill.reading.shard_cache import ShardCache
+
+INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
+NO_LIMIT = 2**62  # tokens
+
+
+def token_dtype(value: object) -> np.dtype[Any]:
+    """Return the dtype of a name such as "uint16"; anything but an integer is refused."""
+    try:
+        dtype = np.dtype(value)  # type: ignore[call-overload]
+    except TypeError:
+        dtype = None
+    if dtype is None or dtype.name not in INTEGERS or dtype.newbyteorder("<") != dtype:
+        names = ", ".join(INTEGERS)
+        raise ValueError(f"dtype {value!r} is not one of token ids (little-endian {names})")
+    result: np.dtype[Any] = dtype.newbyteorder("<")
+    return result
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What the caller says about the files."""
+
+    dtype: np.dtype[Any] | None = None
+    cache_dir: Any = None
+    cache_bytes: int | None = None
+
+    def agreed(self, dtype: np.dtype[Any], path: Path | str) -> np.dtype[Any]:
+        """Return the dtype that a file states; an argument that says otherwise is refused."""
+        if self.dtype is not None and self.dtype != dtype:
+            asked = self.dtype.name
+            raise MismatchError(
+                f"{path} states that it holds {dtype.name}, but {asked} was asked for",
+                hint="leave dtype out, or convert the data: "
+                f"tokenmill convert SRC DST --to tokenmill --to_dtype {asked}",
+            )
+        return dtype
+
+    def cache(self) -> "ShardCache":
+        """Return the cache into which files are fetched or unpacked."""
+        from tokenmill.reading.shard_cache import ShardCache
+
+        return ShardCache(self.cache_dir, self.cache_bytes)
+
+
+@dataclass(frozen=True)
+class FoundData:
+    """Files of one format, with what they say about their tokens."""
+
+    format: str
+    files: tuple[TokenFile, ...]
+    vocab_size: int | None = None
+    end_of_text_id: int | None = None
+    end_of_text_comes: str = "after"
+    """Or `before` each document."""
+    begin_token_id: int | None = None
+    """The id that every document begins with, where the files say so."""
+    tokenizer: str | None = None
+    """A name that is bundled, so that loading it needs no network."""
+    tokenizer_state: Lazy | None = None
+    """Reads the bytes of a tokenizer_state.json; those that a manifest names are compared."""
+    tokenizer_fingerprint: str | None = None
+    has_manifest: bool = False
+    """True if the manifest of a tokenmill dataset names the files, with their hashes."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """What else the files say, for users: JSON values."""
+
+    def with_files(self, files: Iterable[TokenFile]) -> "FoundData":
+        """Return the same with other files."""
+        return replace(self, files=tuple(files))
+
+
+class TokenFormat(ABC):
+    """What may be asked of any format; the values here are the usual answers."""
+
+    name: str
+    """As in registry.py."""
+    writer: "type[Writer] | None" = None
+    """Writes one split. None: this format is only read."""
+    written_suffixes: tuple[str, ...] = ()
+    """Endings of the names of all files that it writes; nothing else is ever overwritten."""
+    dtypes: tuple[str, ...] = ()
+    """Types of token ids that can be written."""
+    tokens_per_shard: int = NO_LIMIT
+    """Tokens that are written into a shard unless the caller says otherwise."""
+    max_tokens_per_shard: int = NO_LIMIT
+    is_indexed: bool = False
+    """True if its files say where documents end."""
+    documents_by_id: bool = True
+    """True if documents must end with the end-of-text id, and have it nowhere else."""
+    end_of_text_comes: str = "after"
+    """`before` if the end-of-text id is written before each document."""
+    needs_tokenizer: bool = False
+    """True if the tokenizer is stored with the data, so that its vocabulary decides the dtype."""
+    stores_tokenizer_name: bool = False
+    compresses: bool = False
+    """True if its shards can be written compressed."""
+    numbers_over_splits: bool = False
+    """True if the shards of val are numbered after those of train."""
+    states_dtype: bool = True
+    """True if what was written says its dtype, so that it opens without being asked for it."""
+
+    def end_of_text_id_of(self, dtype: np.dtype[Any]) -> int | None:
+        """Return the only end-of-text id that readers of files with this dtype know."""
+        return None
+
+    def finish(self, folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
+        """Write what is known only when all splits are written.
+
+        `writers` are those of the splits, closed; `tokenizer` is one where `needs_tokenizer`.
+        """
+        return
+
+
+class FileFormat(TokenFormat):
+    """A format in which a file, perhaps with an index next to it, can be read by itself."""
+
+    @abstractmethod
+    def read(self, path: Path, ask: Ask) -> FoundData:
+        """Return one file as a shard."""
+
+    def found(
+        self,
+        path: Path,
+        dtype: np.dtype[Any],
+        num_tokens: int,
+        file_bytes: int,
+        offset: int = 0,
+        ends: Lazy | None = None,
+        **facts: Any,
+    ) -> FoundData:
+        """Return what `read` returns; `facts` are other fields of FoundData."""
+        file = TokenFile(str(path), path.name, dtype, num_tokens, file_bytes, offset, ends=ends)
+        return FoundData(self.name, (file,), **facts)
+
+
+class FolderFormat(TokenFormat):
+    """A format in which an index names the files of a folder."""
+
+    @abstractmethod
+    def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
+        """Return the shards of a split, by the index."""

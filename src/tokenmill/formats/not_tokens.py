@@ -1,0 +1,184 @@
+"""Files that are not what they are opened as: what their first bytes say, and what to do then.
+
+Imported when something is refused or examined, never on the way to tokens.
+"""
+
+import codecs
+import shlex
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from tokenmill.base.human import plural
+from tokenmill.errors import FormatError, NotADatasetError
+from tokenmill.formats.registry import FILE_SIGNS, LLMC_GPT2, LLMC_LLAMA3, NUMPY, SAMPLE_INDEX
+from tokenmill.formats.untrusted import head
+from tokenmill.shards.manifest import FILE_NAME
+
+LEAST_TOKENS = 256  # with fewer, nothing is said of their type
+INDEXES = {FILE_NAME: "tokenmill", SAMPLE_INDEX: "MDS or litdata"}
+TEXT_SUFFIXES = {".txt", ".md", ".jsonl", ".json", ".csv", ".parquet", ".gz", ".zst", ".xz", ".bz2"}
+_TRAINING_ONLY = "pass the training shards only, by name or glob"
+_UNPACK = "if it holds text: tokenmill prepare FILE -o OUTPUT; if tokens, unpack them: {} -dk FILE"
+
+# First bytes of files that hold something else: what it is, and what to do with it.
+OTHERS = {
+    (20240522).to_bytes(4, "little"): (
+        "an evaluation file of llm.c (HellaSwag, MMLU), not training tokens",
+        _TRAINING_ONLY,
+    ),
+    (20240527).to_bytes(4, "little"): ("a training state of llm.c, not tokens", _TRAINING_ONLY),
+    b"TNTIDX\x00\x00": (
+        "a fairseq index (TNTIDX), the predecessor of Megatron's",
+        "write it again with a current preprocess_data.py (--dataset-impl mmap), then open that",
+    ),
+    b"PK\x03\x04": ("a zip or .npz archive", "unpack it, then open the .npy inside"),
+    b"PAR1": ("a parquet file", "if it holds text: tokenmill prepare FILE -o OUTPUT"),
+    b"\x1f\x8b\x08": ("gzip compressed", _UNPACK.format("gzip")),
+    b"\x28\xb5\x2f\xfd": ("zstd compressed", _UNPACK.format("zstd")),
+    b"ARROW1": (
+        "an Arrow file",
+        "if it holds text, write it as parquet or JSON lines; `tokenmill prepare` reads those",
+    ),
+}
+# First bytes that token ids do not show by chance: magic numbers with a version.
+HEADER_MARKS = (
+    np.array([LLMC_GPT2, 1], "<i4").tobytes(),
+    np.array([LLMC_LLAMA3, 7], "<i4").tobytes(),
+    NUMPY + b"\x01\x00",
+)
+
+
+def known_head(first_bytes: bytes) -> str | None:
+    """Return what these first bytes announce; only what raw tokens would not show by chance."""
+    for sign in FILE_SIGNS:
+        if first_bytes.startswith(sign.first_bytes):
+            return sign.name
+    for magic, (what, _) in OTHERS.items():
+        if len(magic) >= 4 and first_bytes.startswith(magic):
+            return what
+    return None
+
+
+def known_other(path: Path, first_bytes: bytes) -> FormatError | None:
+    """Return the error for a file that is known to hold something else than tokens."""
+    for magic, (what, remedy) in OTHERS.items():
+        if first_bytes.startswith(magic):
+            return FormatError(
+                f"{path} is {what}", hint=remedy.replace("FILE", shlex.quote(str(path)))
+            )
+    return None
+
+
+def header_bytes(first_bytes: bytes) -> int | None:
+    """Return the length of the header that begins with these bytes; None if it is unknown."""
+    if first_bytes.startswith(NUMPY) and len(first_bytes) >= 12:
+        width = 2 if first_bytes[6] == 1 else 4
+        return 8 + width + int.from_bytes(first_bytes[8 : 8 + width], "little")
+    return 1024 if first_bytes.startswith(FILE_SIGNS[0].first_bytes) else None
+
+
+def dataset_above(path: Path) -> Path | None:
+    """Return the tokenmill dataset that a file is part of: in its folder, or in that of a split."""
+    for folder in (path.parent, path.parent.parent):
+        if (folder / FILE_NAME).is_file():
+            return folder
+    return None
+
+
+def unclaimed(path: Path, first_bytes: bytes) -> FormatError:
+    """Return the error for a file that no format claims: what it is, and the call to use."""
+    if (other := known_other(path, first_bytes)) is not None:
+        return other
+    if path.name in INDEXES:
+        return FormatError(
+            f"{path} is the index of a dataset ({INDEXES[path.name]}), not tokens",
+            hint=f'open its folder: tokenmill.open("{path.parent}")',
+        )
+    if (owner := dataset_above(path)) is not None:
+        return FormatError(
+            f"{path} holds no tokens; it is a file in the folder of the dataset {owner}",
+            hint=f'open the dataset: tokenmill.open("{owner}")',
+        )
+    if _is_text(first_bytes):
+        return FormatError(
+            f"{path} is text, not tokens",
+            hint=f"prepare it first: tokenmill prepare {shlex.quote(str(path))} -o OUTPUT",
+        )
+    return FormatError(
+        f"{path} is of no format that can be recognized by its bytes or its name",
+        hint=f'if it holds token ids and nothing else: tokenmill.open("{path}", format="nanogpt", '
+        'dtype="uint16")',
+    )
+
+
+def nothing_in(folder: Path) -> NotADatasetError:
+    """Return the error for a folder without token files."""
+    entries = list(folder.iterdir())
+    kinds = ("folder" if entry.is_dir() else f"{entry.suffix} file".lstrip() for entry in entries)
+    counts = Counter(kinds)
+    holds = ", ".join(plural(count, kind) for kind, count in sorted(counts.items())) or "nothing"
+    hint = None
+    if any(entry.suffix in TEXT_SUFFIXES for entry in entries):
+        hint = f"to tokenize text: tokenmill prepare {shlex.quote(str(folder))} -o OUTPUT"
+    datasets = (entry for entry in entries if any((entry / x).is_file() for x in INDEXES))
+    if dataset := min(datasets, default=None):
+        hint = f'name one of the datasets in it: tokenmill.open("{dataset}")'
+    return NotADatasetError(f"{folder} holds no token files; it holds {holds}", hint=hint)
+
+
+def unknown_dtype(path: Path, size: int, why: str, hint: str) -> FormatError:
+    """Return the error for tokens whose type nothing states; `hint` says what to try."""
+    if size == 0:
+        return FormatError(
+            f"{path} is empty: 0 bytes, so that nothing says its token type",
+            hint="whatever wrote it was stopped or had nothing to write; write it again or "
+            "remove it",
+        )
+    return FormatError(f"{path} {why}, so its token type is unknown", hint=hint)
+
+
+def dtype_hint(path: Path, format_name: str | None = None) -> str:
+    """Return calls that read a headerless file in each width, the one that fits its bytes first.
+
+    `format_name` is given where the name of the file does not say it.
+    """
+    stated = f'format="{format_name}", ' if format_name else ""
+    data, size = head(path, 1 << 20)
+    likely = likely_dtype(data)
+    why = f"its bytes look like {likely}"
+    if likely != "uint16":
+        why += " (as uint16, the upper parts of the ids are almost always below 16)"
+    elif size < 2 * LEAST_TOKENS:
+        why = "it is too short to say which fits; ids that are 0 or huge are of the wrong width"
+    for name in dict.fromkeys((likely, "uint16", "uint32")):
+        ids = str(np.frombuffer(data[: len(data) & ~7], name)[:6].tolist())
+        why += f'\n  tokenmill.open("{path}", {stated}dtype="{name}")  # {ids}'
+    return why
+
+
+def likely_dtype(data: bytes) -> str:
+    """Return uint16 or uint32, for a file that does not say."""
+    ids = np.frombuffer(data[: len(data) & ~7], "<u2")
+    return f"uint{16 * tokens_per_id(ids)}" if len(ids) >= LEAST_TOKENS else "uint16"
+
+
+def tokens_per_id(ids: np.ndarray) -> int:
+    """Return 4 or 2 if that many neighbours are one id each, else 1."""
+    for group in (size for size in (4, 2) if ids.dtype.itemsize * size <= 8):
+        columns = ids[: len(ids) // group * group].reshape(-1, group)
+        small = (columns < 16).mean(axis=0)
+        # The lowest part of each id is the only varied one; a split may begin inside an id.
+        if int((small > 0.99).sum()) == group - 1 and small.min() < 0.5:
+            return group
+    return 1
+
+
+def _is_text(first_bytes: bytes) -> bool:
+    """Return True if this begins as UTF-8 without control characters, which ids hardly ever do."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(first_bytes)
+    except UnicodeDecodeError:
+        return False
+    return bool(text) and not any(c < " " and c not in "\t\n\r\f" for c in text)

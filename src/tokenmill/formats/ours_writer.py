@@ -1,0 +1,55 @@
+"""A conversion to tokenmill's format: shards by shards/writer.py, then tokenizer and manifest."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from tokenmill.formats.writing import RollingWriter, WriteTarget
+from tokenmill.shards.card import write_tokenizer_and_card
+from tokenmill.shards.entries import ShardEntry, SplitEntry, TokenizerEntry
+from tokenmill.shards.layout import shard_name
+from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.writer import ShardWriter, level_of
+
+
+class OursWriter(RollingWriter):
+    """One split as shards."""
+
+    whole_documents = False
+    names_folders = True
+
+    def __init__(self, folder: Path, target: WriteTarget) -> None:
+        super().__init__(folder, target)
+        self.shards: list[ShardEntry] = []
+
+    def open_shard(self) -> None:
+        name = shard_name(self.target.split or "train", self.number)
+        level = level_of(self.target.compress) if self.target.compress else None
+        shard = ShardWriter(self.folder, name, self.target.dtype, durable=True, level=level)
+        self._shard = self._open.enter_context(shard)
+
+    def write(self, tokens: np.ndarray) -> None:
+        self._shard.write(tokens)
+
+    def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
+        self.shards.append(self._shard.finish(ends))
+        self._open.close()
+
+
+def finish(folder: Path, writers: Mapping[str, OursWriter], tokenizer: Any) -> None:
+    """Write what makes a folder of shards a dataset; the manifest last."""
+    state = orjson.dumps(tokenizer.state(), option=orjson.OPT_SORT_KEYS)
+    target = next(iter(writers.values())).target
+    manifest = Manifest(
+        tokenizer=TokenizerEntry.of(tokenizer, state, target.begin_token_id),
+        dtype=target.dtype.name,
+        tokens_per_shard=target.tokens_per_shard,
+        splits={name: SplitEntry.of(tuple(writer.shards)) for name, writer in writers.items()},
+        settings={"compress": target.compress} if target.compress else {},
+    )
+    command = "tokenmill convert SOURCE DATASET --to tokenmill"
+    write_tokenizer_and_card(folder, manifest, state, command)
+    manifest.write(folder)

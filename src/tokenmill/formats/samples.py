@@ -1,0 +1,147 @@
+"""What MDS and litdata share: samples in shards, each with a table of offsets, and an index.json.
+
+A shard begins with the u32 number of samples n, then u32[n + 1]: where each sample begins, and
+where the last one ends, in bytes. So a shard stays below 4 GiB.
+"""
+
+import mmap
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from tokenmill.base.strict_json import Reader
+from tokenmill.errors import FormatError
+from tokenmill.formats import untrusted
+from tokenmill.formats.format import Ask, FolderFormat, FoundData
+from tokenmill.formats.held_out import take
+from tokenmill.formats.registry import SAMPLE_INDEX, SAMPLE_KEYS
+from tokenmill.formats.writing import Writer, WriteTarget, write_file
+from tokenmill.reading.token_file import Lazy
+
+MAX_SHARD_BYTES = (1 << 32) - (1 << 20)
+OUR_KEY = "tokenmill"  # in the index, when tokenmill wrote it
+
+
+class SampleFormat(FolderFormat):
+    """A format of samples: documents, or rows of one length cut from a stream of them."""
+
+    dtypes = ("uint16", "uint32", "int32", "uint8", "int64", "uint64")
+    tokens_per_shard = 1 << 25
+    max_tokens_per_shard = 1 << 28
+    is_indexed = True
+    documents_by_id = False
+
+    @abstractmethod
+    def read_shards(
+        self, root: untrusted.Root, index: Reader, entries: list[Reader], ask: Ask
+    ) -> FoundData:
+        """Return all shards, by their entries in the index."""
+
+    def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
+        path = folder / SAMPLE_INDEX
+        index = untrusted.read_json(path)
+        key = SAMPLE_KEYS[self.name]
+        entries = index.objects(key)
+        if not entries:
+            raise FormatError(f"{path} names no {key}", hint="nothing was written; write it again")
+        found = self.read_shards(untrusted.Root(folder, path), index, entries, ask)
+        return found.with_files(take(found.files, split, folder))
+
+
+def samples_are_documents(index: Reader, lengths: np.ndarray) -> bool:
+    """Return True if samples are documents, False if they are rows cut from a stream of them.
+
+    Neither format says it. Projects that pack tokens write rows of one length, others do not. So
+    samples of different lengths (`lengths` are those of the first shard) are documents; among rows,
+    documents are known only by an end-of-text id. A dataset written by tokenmill says it in the
+    index, under a key that other readers ignore.
+    """
+    if OUR_KEY in index.names():
+        return index.object(OUR_KEY).text("samples", among=("documents", "rows")) == "documents"
+    return len(lengths) < 2 or bool((lengths != lengths[0]).any())
+
+
+def map_samples(
+    path: Path, count: int, *, only_table: bool = False, unpacked: Lazy | None = None
+) -> tuple[mmap.mmap, np.ndarray]:
+    """Return a map of a shard, and its table: int64, where each sample begins and the last ends.
+
+    `only_table` if nothing after the table is looked at; `unpacked` opens the content of a
+    compressed shard.
+    """
+    why = f"its index ({count:,} samples)"
+    least = 8 + 4 * count
+    mapped = untrusted.map_file(path, least, why, only_least=only_table, unpacked=unpacked)
+    stated = int.from_bytes(mapped[:4], "little")
+    if stated != count:
+        raise untrusted.mixed(
+            path, f"says that it has {stated:,} samples; the index says {count:,}"
+        )
+    return mapped, np.frombuffer(mapped, "<u4", count + 1, 4).astype(np.int64)
+
+
+def offset_table(sizes: list[int], before: int = 0) -> bytes:
+    """Return the start of a shard; `before` bytes come between the table and the first sample."""
+    start = 4 * (len(sizes) + 2) + before
+    offsets = np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))]) + start
+    return np.concatenate([[len(sizes)], offsets]).astype("<u4").tobytes()
+
+
+class SampleWriter(Writer):
+    """Whole documents, collected in memory until they fill a shard."""
+
+    folder_per_split = True
+
+    def __init__(self, folder: Path, target: WriteTarget) -> None:
+        super().__init__(folder, target)
+        self.entries: list[dict[str, Any]] = []
+        """What the index says about each shard."""
+        self._started: list[np.ndarray] = []
+        """Parts of a document whose end has not come yet."""
+        self._documents: list[np.ndarray] = []
+
+    @abstractmethod
+    def write_shard(self, number: int, documents: list[np.ndarray]) -> dict[str, Any]:
+        """Write these documents as one shard; return its entry in the index."""
+
+    @abstractmethod
+    def index(self) -> dict[str, Any]:
+        """Return the index that names all shards, as JSON."""
+
+    def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
+        start = 0
+        for end in ends.tolist():
+            parts = [*self._started, tokens[start:end]]
+            document = np.concatenate(parts) if len(parts) > 1 else parts[0]
+            self._started = []
+            if document.nbytes > MAX_SHARD_BYTES:
+                raise FormatError(
+                    f"a document of {len(document):,} tokens is larger than a shard can be (4 GiB)",
+                    hint="convert to another format, or cut this document",
+                )
+            if self._documents and self._filled + len(document) > self.target.tokens_per_shard:
+                self._flush()
+            self._documents.append(document)
+            self._filled += len(document)
+            start = end
+        if start < len(tokens):
+            self._started.append(tokens[start:])
+
+    def discard(self) -> None:
+        self._documents = []
+
+    def close(self) -> int:
+        assert not self._started, "a document without an end"
+        if self._documents:
+            self._flush()
+        index = {**self.index(), OUR_KEY: {"samples": "documents"}}
+        write_file(self.folder / SAMPLE_INDEX, orjson.dumps(index))
+        return len(self.entries)
+
+    def _flush(self) -> None:
+        self.entries.append(self.write_shard(len(self.entries), self._documents))
+        self._documents = []
+        self._filled = 0

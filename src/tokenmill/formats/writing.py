@@ -1,0 +1,155 @@
+"""What all writers share: how a stream of tokens becomes files.
+
+A writer is given one split in order, in chunks: tokens, and where documents end among them. It
+holds at most a shard of small ones in memory; nothing is known beforehand, so headers that count
+are filled in at the end. conversion/convert.py feeds the writers.
+"""
+
+from abc import ABC, abstractmethod
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from tokenmill.base.atomic import sync_open_file
+
+
+@dataclass(frozen=True)
+class WriteTarget:
+    """What is to be written of one split."""
+
+    split: str | None
+    """None: the data has no splits."""
+    dtype: np.dtype[Any]
+    tokens_per_shard: int
+    end_of_text_id: int | None = None
+    vocab_size: int | None = None
+    tokenizer: str | None = None
+    """Its name, where the format has a place for it."""
+    begin_token_id: int | None = None
+    """The id that every document begins with; only our own format says so."""
+    first_shard: int = 0
+    """Shards written for the splits before, for formats that number over all splits."""
+    own_folder: bool = False
+    """Whether the split has a folder of its own, though the format may do without."""
+    compress: str | None = None
+    """How shards are compressed, as `zstd:3`; only for formats that `compresses`."""
+
+
+class Writer(ABC):
+    """Takes one split in order, chunk by chunk."""
+
+    folder_per_split = False
+    """Whether each split has a folder of its own."""
+    names_folders = False
+    """Whether the names of the files say the folder of their split."""
+
+    def __init__(self, folder: Path, target: WriteTarget) -> None:
+        apart = self.folder_per_split or (target.own_folder and not self.names_folders)
+        self.folder = folder / target.split if apart and target.split else folder
+        self.folder.mkdir(exist_ok=True)
+        self.target = target
+        self._filled = 0
+        """Tokens of the shard that is written."""
+
+    @abstractmethod
+    def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
+        """Write tokens; `ends` are positions in this chunk where documents end (exclusive)."""
+
+    @abstractmethod
+    def close(self) -> int:
+        """Finish all files; the number of shards written."""
+
+    @abstractmethod
+    def discard(self) -> None:
+        """After an error: close what is open. What was written will be removed."""
+
+
+class RollingWriter(Writer):
+    """Tokens into one shard after another; how a shard is written is up to the format.
+
+    Documents stay whole when `whole_documents`: a shard is then closed at the first document end
+    after it has `tokens_per_shard` tokens. Else shards have exactly that many, the last fewer.
+    """
+
+    file_name = ""
+    """Of a shard, with its {split} or its {number}."""
+    name_without_split = "train"
+    whole_documents = True
+    header_bytes = 0
+    """Room that is left before the tokens, for `finish` to fill."""
+
+    def __init__(self, folder: Path, target: WriteTarget) -> None:
+        super().__init__(folder, target)
+        self.number = target.first_shard
+        self._open = ExitStack()
+        self._file: IO[bytes]
+        self._ends: list[np.ndarray] = []
+        """Where documents end, chunk by chunk; empty while no shard is open."""
+
+    def path(self) -> Path:
+        """The open shard."""
+        name = self.target.split or self.name_without_split
+        return self.folder / self.file_name.format(split=name, number=self.number)
+
+    def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
+        """Write what is known only now: counts, and the documents of this shard."""
+
+    def open_shard(self) -> None:
+        self._file = self._open.enter_context(self.path().open("xb"))
+        self._file.write(bytes(self.header_bytes))
+
+    def write(self, tokens: np.ndarray) -> None:
+        self._file.write(np.ascontiguousarray(tokens, self.target.dtype).data)
+
+    def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
+        self.finish(self.path(), self._file, num_tokens, ends)
+        sync_open_file(self._file)
+        self._open.close()
+
+    def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
+        done = 0
+        while done < len(tokens):
+            stop, is_full = self._stop(done, len(tokens), ends)
+            if not self._ends:
+                self.open_shard()
+            self.write(tokens[done:stop])
+            # From positions in this chunk to positions in this shard.
+            inside = ends[(ends > done) & (ends <= stop)]
+            self._ends.append(inside + (self._filled - done))
+            self._filled += stop - done
+            if is_full:
+                self._next()
+            done = stop
+
+    def discard(self) -> None:
+        with suppress(OSError):  # the disk that is full now was full before
+            self._open.close()
+
+    def close(self) -> int:
+        if self._ends:
+            self._next()
+        return self.number - self.target.first_shard
+
+    def _stop(self, done: int, length: int, ends: np.ndarray) -> tuple[int, bool]:
+        """Up to where this chunk goes into the open shard, and whether that fills it."""
+        full = done + self.target.tokens_per_shard - self._filled
+        if not self.whole_documents:
+            return min(length, full), full <= length
+        i = int(np.searchsorted(ends, max(full, done + 1)))
+        return (int(ends[i]), True) if i < len(ends) else (length, False)
+
+    def _next(self) -> None:
+        self.close_shard(self._filled, np.concatenate(self._ends))
+        self._filled = 0
+        self._ends = []
+        self.number += 1
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """A whole file, on disk."""
+    with path.open("xb") as file:
+        file.write(data)
+        sync_open_file(file)

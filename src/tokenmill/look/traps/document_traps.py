@@ -1,0 +1,143 @@
+"""missing-end-of-text, doubled-end-of-text and never-shuffled: traps in the order of documents.
+
+Without a mark the model never learns that a text ends, and takes two documents for one. With two
+marks (one by the tokenizer, one by the writer) it learns that an end is followed by an end.
+
+never-shuffled: documents are sorted by source, language, date or length. Cheap features of
+documents spread over the split are compared with those of the next one. In shuffled data
+neighbours have nothing in common and the correlation is 0, give or take 1/sqrt(n). It is a note,
+not a fault: tokenmill shuffles windows over the whole split, other programs may read shards from
+front to back. Datasets of our own keep the order of their input files: nothing is said of them.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tokenmill.look.token_sample import SplitSample, percent
+from tokenmill.look.traps.trap import Trap
+
+NUM_DOCUMENTS = 200
+LEAST_DOCUMENTS = 8
+LEAST_TOKENS = 200_000  # a split without one mark may be one book; more is more likely a mistake
+DOUBLED = 0.2  # share of marks that are followed by another; empty documents make a few
+ORDER_DOCUMENTS = 800
+LEAST_ORDER_DOCUMENTS = 64
+ORDER_TOKENS = 256  # of each document
+ALIKE = 0.35  # correlation
+SIGMAS = 5  # chance gives 1 / sqrt(n), and rarely 5 times that
+
+
+def check(sample: SplitSample) -> Iterator[Trap]:
+    """Ends by the index where there is one, else by the marks in the sample; then the order."""
+    yield from _doubled(sample)
+    if sample.data.num_documents is not None:
+        yield from _by_index(sample)
+    elif sample.data.end_of_text_id is not None:
+        yield from _by_marks(sample)
+    yield from _never_shuffled(sample)
+
+
+def _doubled(sample: SplitSample) -> Iterator[Trap]:
+    end = sample.data.end_of_text_id
+    if end is None:
+        return
+    marks = pairs = 0
+    for block in sample.blocks:
+        is_mark = block.ids == end
+        marks += int(is_mark.sum())
+        pairs += int((is_mark[1:] & is_mark[:-1]).sum())
+    # Padding is a run of marks, which shard_files.py names; here they come in pairs.
+    if pairs >= LEAST_DOCUMENTS and DOUBLED < pairs / marks < 0.7:
+        evidence = f"{pairs:,} of {marks:,} end-of-text ids ({end}) are followed by another"
+        fix = "tokenizer and writer each added one: prepare again with only one of them adding it"
+        yield Trap("doubled-end-of-text", sample.split, evidence, fix)
+
+
+def _by_marks(sample: SplitSample) -> Iterator[Trap]:
+    ids, end = sample.ids, sample.data.end_of_text_id
+    if len(ids) >= LEAST_TOKENS and not bool((ids == end).any()):
+        evidence = f"not one of {len(ids):,} tokens is the end-of-text id {end}"
+        fix = (
+            "prepare again with an end-of-text id after each document; if it is one long text, "
+            "this is as it should be"
+        )
+        yield Trap("missing-end-of-text", sample.split, evidence, fix, is_fault=False)
+
+
+def _by_index(sample: SplitSample) -> Iterator[Trap]:
+    data = sample.data
+    if data.details.get("rows"):
+        return
+    ranges = list(sample.documents(NUM_DOCUMENTS))
+    if len(ranges) < LEAST_DOCUMENTS:
+        return
+    last = np.concatenate([data.tokens(stop - 1, stop) for _, stop in ranges])
+    first = np.concatenate([data.tokens(start, start + 1) for start, _ in ranges])
+    end = data.end_of_text_id
+    if end is not None:
+        marked, least = int(((last == end) | (first == end)).sum()), 1.0
+    else:
+        # Nothing names the id: good documents still agree on their last token, or on their first,
+        # and have it nowhere else (as they have the end of a line).
+        marked = max(_marked_by_their_own(sample, ranges, x) for x in (last, first))
+        least = 0.9
+    if marked < least * len(ranges):
+        without, mark = len(ranges) - marked, f"the end-of-text id {end}"
+        evidence = (
+            f"{without:,} of {len(ranges):,} documents looked at ({percent(without, len(ranges))}) "
+            f"neither end nor begin with {mark if end is not None else 'a mark common to all'}"
+        )
+        fix = (
+            "write the files again with a mark at each end (Megatron: --append-eod; datatrove: "
+            "eos_token)"
+        )
+        is_fault = end is not None and data.has_manifest
+        yield Trap("missing-end-of-text", sample.split, evidence, fix, is_fault)
+
+
+def _marked_by_their_own(
+    sample: SplitSample, ranges: list[tuple[int, int]], edge: np.ndarray
+) -> int:
+    """Documents that have the most common token of their edges once, there and nowhere else."""
+    values, counts = np.unique(edge, return_counts=True)
+    mark = values[counts.argmax()]
+    found = 0
+    for (start, stop), token in zip(ranges, edge.tolist(), strict=True):
+        if token == mark:
+            found += int((sample.data.tokens(start, stop) == mark).sum()) == 1
+    return found
+
+
+def _never_shuffled(sample: SplitSample) -> Iterator[Trap]:
+    """Correlation of each feature between neighbours in the sample."""
+    data = sample.data
+    if data.has_manifest or data.details.get("rows"):
+        return
+    rows = []
+    for start, stop in sample.documents(ORDER_DOCUMENTS):
+        ids = data.tokens(start, min(stop, start + ORDER_TOKENS)).astype(np.int64)
+        rows.append((np.log2(stop - start), np.log2(ids + 1).mean(), (ids < 512).mean()))
+    if len(rows) < LEAST_ORDER_DOCUMENTS:
+        return
+    names = ("length", "mean id", "share of common ids")
+    found = dict(zip(names, map(_correlation, np.array(rows).T), strict=True))
+    name = max(names, key=lambda name: found[name])
+    if found[name] > max(ALIKE, SIGMAS / len(rows) ** 0.5):
+        evidence = (
+            f"documents are like their neighbours: correlation {found[name]:.2f} of their {name}, "
+            f"over {len(rows):,} documents spread over the split (0 in shuffled data)"
+        )
+        fix = (
+            "nothing to do for tokenmill's shuffled order; for programs that read from front to "
+            "back, shuffle the documents before writing"
+        )
+        yield Trap("never-shuffled", sample.split, evidence, fix, is_fault=False)
+
+
+def _correlation(values: np.ndarray) -> float:
+    """Between each value and the next; by rank, so that one long document does not decide."""
+    ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable").astype(float)
+    if np.ptp(values) == 0:
+        return 0.0
+    return float(np.corrcoef(ranks[:-1], ranks[1:])[0, 1])

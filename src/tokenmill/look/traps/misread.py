@@ -1,0 +1,158 @@
+"""header-as-tokens, wrong-dtype and byte-order: bytes that are not the tokens they are read as.
+
+A real `.npy` read as raw uint16 begins with 64 bogus tokens, a shard of llm.c with 512; nothing
+crashes, since most of them are valid ids. In the middle of data it means that files were joined.
+
+uint32 read as uint16 doubles the count and makes every second token 0 (or small); uint16 read as
+uint32 halves it and joins two ids into one that no vocabulary has. Bytes in the other order keep
+every count and give other ids.
+"""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from tokenmill.formats.not_tokens import (
+    HEADER_MARKS,
+    LEAST_TOKENS,
+    header_bytes,
+    known_head,
+    tokens_per_id,
+)
+from tokenmill.look.token_sample import SplitSample, percent
+from tokenmill.look.traps.trap import Trap
+
+LARGEST_VOCABULARY = 1 << 20  # ids; the largest in use have a quarter of that
+NUM_BLOCKS = 16
+
+
+def check(sample: SplitSample) -> Iterator[Trap]:
+    """Headers at the start of each shard and in the sample, then the type of the ids."""
+    yield from _headers(sample)
+    yield from _wrong_type(sample)
+
+
+def _headers(sample: SplitSample) -> Iterator[Trap]:
+    data = sample.data
+    seen = set()
+    for i in sample.shards():
+        file = data.files[i]
+        if file.first or not file.num_tokens or not file.path:
+            continue
+        head = np.empty(min(64, file.num_tokens), data.dtype)
+        data.read_into(i, 0, head)
+        if (what := known_head(head.tobytes())) is not None:
+            seen.add(int(data.shard_starts[i]))
+            yield header_trap(file.path, head.tobytes(), data.dtype.itemsize, what)
+    for position, first_bytes in _in_the_middle(sample):
+        if position not in seen:
+            what = known_head(first_bytes) or "unknown"
+            where = f"{sample.split}, token {position:,}"
+            yield header_trap(where, first_bytes, data.dtype.itemsize, what)
+            return  # one is enough
+
+
+def header_trap(where: str, first_bytes: bytes, itemsize: int, what: str) -> Trap:
+    """The trap of a header with these first bytes."""
+    length = header_bytes(first_bytes)
+    bogus = "a header" if length is None else f"{length // itemsize:,} bogus tokens"
+    first = np.frombuffer(first_bytes[: 6 * itemsize], f"<u{itemsize}").tolist()
+    evidence = f"the header of a {what} file is where tokens should be: {bogus}, {first} ..."
+    fix = (
+        "open the file without format=, so that its header is respected; if it was copied into "
+        "other data, make that again from the original"
+    )
+    return Trap("header-as-tokens", where, evidence, fix)
+
+
+def _in_the_middle(sample: SplitSample) -> Iterator[tuple[int, bytes]]:
+    """Places in the sample where tokens spell the start of a header."""
+    itemsize = sample.data.dtype.itemsize
+    if itemsize not in (2, 4):
+        return
+    for block in sample.blocks:
+        raw = block.ids.tobytes()
+        for mark in HEADER_MARKS:
+            for hit in re.finditer(re.escape(mark), raw):
+                if hit.start() % itemsize == 0:
+                    first_bytes = raw[hit.start() : hit.start() + 64 * itemsize]
+                    yield block.start + hit.start() // itemsize, first_bytes
+
+
+def _wrong_type(sample: SplitSample) -> Iterator[Trap]:
+    """What most blocks of the sample show, for the tokens as they are read now."""
+    said: dict[tuple[str, str], list[Trap]] = {}
+    blocks = [block.ids for block in sample.blocks if len(block.ids) >= LEAST_TOKENS]
+    blocks = blocks[:: max(1, len(blocks) // NUM_BLOCKS)]
+    for ids in blocks:
+        # Each by itself: between two blocks the places of the halves of an id may change.
+        found = _look(ids, sample)
+        if found is not None:
+            said.setdefault((found.name, found.fix), []).append(found)
+    for findings in said.values():
+        if 2 * len(findings) > len(blocks):
+            yield findings[0]
+
+
+def _look(ids: np.ndarray, sample: SplitSample) -> Trap | None:
+    where = f"{sample.split} ({sample.data.dtype.name})"
+    itemsize = ids.dtype.itemsize
+    if ids.dtype.kind == "i" and (negative := int((ids < 0).sum())):
+        share = percent(negative, len(ids))
+        evidence = f"{share} of the ids are negative, down to {int(ids.min())}"
+        fix = f'read them as unsigned: dtype="uint{8 * itemsize}"'
+        return Trap("wrong-dtype", where, evidence, fix)
+    if (group := tokens_per_id(ids)) > 1:
+        evidence = (
+            f"{group - 1} of every {group} tokens are almost always below 16: "
+            f"{ids[:8].tolist()} ..."
+        )
+        fix = f'these are ids of {group * itemsize} bytes: dtype="uint{8 * group * itemsize}"'
+        return Trap("wrong-dtype", where, evidence, fix)
+    if itemsize > 2 and float((ids >= LARGEST_VOCABULARY).mean()) > 0.5:
+        return _too_large(ids, where)
+    if itemsize == 2:
+        return _swapped(ids, where, sample.data.end_of_text_id)
+    return None
+
+
+def _too_large(ids: np.ndarray, where: str) -> Trap:
+    large = percent(int((ids >= LARGEST_VOCABULARY).sum()), len(ids))
+    evidence = f"{large} of the ids are above {LARGEST_VOCABULARY:,}: {ids[:4].tolist()} ...; "
+    largest_reversed = int(ids.byteswap().max())
+    if largest_reversed < LARGEST_VOCABULARY:
+        evidence += f"with the bytes of each id reversed the largest is {largest_reversed:,}"
+        return Trap("byte-order", where, evidence, _write_again("<u4"))
+    half = ids.dtype.itemsize // 2
+    evidence += f"read in halves they are {ids.view(f'<u{half}')[:8].tolist()} ..."
+    fix = f'these are ids of {half} bytes: dtype="uint{8 * half}"'
+    return Trap("wrong-dtype", where, evidence, fix)
+
+
+def _swapped(ids: np.ndarray, where: str, end: int | None) -> Trap | None:
+    """The high byte of an id says more about it than the low one, only when bytes are reversed.
+
+    Frequent tokens have small ids, in every vocabulary made by counting, so the high bytes are few.
+    """
+    low, high = _entropy(ids & 0xFF), _entropy(ids >> 8)
+    if high < low + 0.5:
+        return None
+    swapped = ids.byteswap()
+    if end is not None and end < 1 << 16 and (swapped == end).sum() <= (ids == end).sum():
+        return None
+    evidence = (
+        f"the high bytes of the ids are more varied ({high:.1f} bits) than the low ones "
+        f"({low:.1f} bits): {ids[:4].tolist()} ...; reversed {swapped[:4].tolist()} ..."
+    )
+    return Trap("byte-order", where, evidence, _write_again("<u2"))
+
+
+def _write_again(dtype: str) -> str:
+    return f"they were written big-endian: write them again little-endian (array.astype('{dtype}'))"
+
+
+def _entropy(values: np.ndarray) -> float:
+    counts = np.bincount(values, minlength=256)
+    shares = counts[counts > 0] / len(values)
+    return float(-(shares * np.log2(shares)).sum())

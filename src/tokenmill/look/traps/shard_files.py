@@ -1,0 +1,139 @@
+"""Files that were not written whole, or are there twice.
+
+cut-shard: shorter than the others. Formats with a header or an index are compared with it when
+they are opened; this is for those that have none. repeated-shard: a whole file that was copied,
+listed or written twice.
+
+zero-tail, padded-tail, zero-hole: room that was made for tokens and never filled. A writer that
+makes its file large first and is killed leaves zeros, which are a valid id. Packed formats fill up
+their last file with separators, and readers train on them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import xxhash
+
+from tokenmill.look.token_sample import SplitSample, percent
+from tokenmill.look.traps.trap import Trap
+
+LEAST_TAIL = 64  # tokens
+LEAST_HOLE = 1024
+STEP_TOKENS = 1 << 16  # read at a time, back from the end
+PROBES = 16
+PROBE_TOKENS = 256
+
+
+def check(sample: SplitSample) -> Iterator[Trap]:
+    """The end of each shard, its size, then probes of it."""
+    yield from _unfilled(sample)
+    yield from _cut(sample)
+    yield from _repeated(sample)
+
+
+def _cut(sample: SplitSample) -> Iterator[Trap]:
+    files = sample.data.files
+    if len(files) < 4 or any(file.partial or file.known_contents or file.ends for file in files):
+        return
+    sizes = Counter(file.num_tokens for file in files[:-1])  # the last may be shorter
+    usual, count = sizes.most_common(1)[0]
+    if count < 3 or count < 0.75 * (len(files) - 1):
+        return
+    for file in files[:-1]:
+        if file.num_tokens < usual:
+            evidence = (
+                f"it has {file.num_tokens:,} tokens; {count:,} of the others have {usual:,} each, "
+                "and it is not the last"
+            )
+            yield Trap("cut-shard", file.name, evidence, "fetch or write this file again")
+
+
+def _repeated(sample: SplitSample) -> Iterator[Trap]:
+    data = sample.data
+    seen: dict[tuple[int, str], int] = {}
+    for i in sample.shards():
+        file = data.files[i]
+        if file.num_tokens < PROBE_TOKENS or not file.path:
+            continue
+        key = (file.num_tokens, _probe(sample, i))
+        if key in seen:
+            evidence = (
+                f"it holds the same {file.num_tokens:,} tokens as {data.files[seen[key]].name}, at "
+                f"all of {PROBES} places compared"
+            )
+            fix = "remove one of the two, or fetch the one that should be there"
+            yield Trap("repeated-shard", file.name, evidence, fix)
+        seen.setdefault(key, i)
+
+
+def _probe(sample: SplitSample, i: int) -> str:
+    data = sample.data
+    last = data.files[i].num_tokens - PROBE_TOKENS
+    digest = xxhash.xxh3_128()
+    part = np.empty(PROBE_TOKENS, data.dtype)
+    for start in np.linspace(0, last, PROBES).astype(int).tolist():
+        data.read_into(i, start, part)
+        digest.update(part.tobytes())
+    return digest.hexdigest()
+
+
+def _unfilled(sample: SplitSample) -> Iterator[Trap]:
+    """Equal tokens at the end of a shard, and runs of zeros in the sample."""
+    tails = False
+    for i in sample.shards():
+        file = sample.data.files[i]
+        token, length = _tail(sample, i)
+        if length < LEAST_TAIL:
+            continue
+        tails = True
+        share = percent(length, file.num_tokens)
+        evidence = f"its last {length:,} of {file.num_tokens:,} tokens ({share}) are all {token}"
+        if token == 0:
+            fix = "its writer was stopped before it was done: write or fetch this file again"
+            yield Trap("zero-tail", file.name, evidence, fix)
+        else:
+            fix = f"cut the padding off: tokens 0 to {file.num_tokens - length:,} are text"
+            yield Trap("padded-tail", file.name, evidence, fix, is_fault=False)
+    for block in () if tails else sample.blocks:
+        start, length = longest_run(block.ids == 0)
+        if length >= LEAST_HOLE:
+            where = f"{sample.split}, token {block.start + start:,}"
+            evidence = f"{length:,} tokens in a row are 0"
+            fix = "a block of the file was never written: write or fetch it again"
+            yield Trap("zero-hole", where, evidence, fix)
+            return
+
+
+def _tail(sample: SplitSample, i: int) -> tuple[int, int]:
+    """The last token of a shard, and how many like it end the shard."""
+    data, count = sample.data, sample.data.files[i].num_tokens
+    token, length = 0, 0
+    while length < count:
+        size = min(STEP_TOKENS if length else LEAST_TAIL, count - length)
+        part = np.empty(size, data.dtype)
+        data.read_into(i, count - length - size, part)
+        if not length:
+            token = int(part[-1])
+        other = np.flatnonzero(part != token)
+        if len(other):
+            return token, length + size - 1 - int(other[-1])
+        length += size
+        # Long enough to say so; the budget is for all shards together.
+        if length > sample.budget // len(data.shards):
+            break
+    return token, length
+
+
+def longest_run(mask: np.ndarray) -> tuple[int, int]:
+    """Where the longest run of True begins, and its length.
+
+    >>> longest_run(np.array([0, 1, 1, 0, 1], bool))
+    (1, 2)
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.view(np.int8), [0]])))
+    starts, stops = edges[::2], edges[1::2]
+    if not len(starts):
+        return 0, 0
+    best = int((stops - starts).argmax())
+    return int(starts[best]), int(stops[best] - starts[best])

@@ -1,0 +1,109 @@
+"""The loader of a run, as it was at its last checkpoint: from the run's folder and the data.
+
+Its steps are those of the data, counted from 0 and of all ranks together: step 12 is what
+`--skip_steps 12` leaves out.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tokenmill.batches.batch_form import BatchForm
+from tokenmill.batches.loader import BatchLoader
+from tokenmill.batches.mixture import Mixture
+from tokenmill.dataset import TokenDataset
+from tokenmill.dataset import open as open_dataset
+from tokenmill.errors import FormatError, TokenmillError
+from tokenmill.train.config import TrainConfig, from_dict
+from tokenmill.train.run_data import open_train
+from tokenmill.train.run_folder import all_checkpoints, existing_latest, read_state
+
+
+class Run(NamedTuple):
+    """A run that was opened to look at."""
+
+    loader: BatchLoader
+    """All ranks as one; it is at the last checkpoint."""
+    checkpoints: dict[str, int]
+    """The steps of the data before each checkpoint that is kept."""
+    left_out: frozenset[int]
+    """The steps that were not trained on (`skip_steps`)."""
+
+
+def open_run(run_dir: Path, path: str | None = None) -> Run:
+    """A run at its last checkpoint; `path` is where its data is now, if it was moved."""
+    state = read_state(existing_latest(run_dir))
+    config = from_dict(state["config"], where=f"{run_dir}/checkpoints")
+    loader = BatchLoader(
+        _open(config, path),
+        batch_size=config.batch_size,
+        block_size=config.block_size,
+        seed=config.seed,
+        order=config.order,
+        rows=config.rows,
+        begin_token=config.begin_token,
+        augment=config.augment,
+        form=BatchForm(prefetch=0, check_ids=False),
+    )
+    loader.load_state_dict(state["loader"])
+    samples = {
+        folder.name: read_state(folder)["loader"]["samples"] for folder in all_checkpoints(run_dir)
+    }
+    steps = {name: count // config.batch_size for name, count in samples.items()}
+    return Run(loader, steps, frozenset(state["left_out"]))
+
+
+def _open(config: TrainConfig, path: str | None) -> TokenDataset | Mixture:
+    """What the run began with; what there is to say about it was said then."""
+    try:
+        return open_train(config, say=lambda _: None)
+    except (OSError, TokenmillError):
+        if path is None:
+            raise
+    moved: dict[str, Any] = {config.source: path, "val_data_path": config.val_data_path and path}
+    if config.source == "mixture":
+        moved = {"mixture": _moved_mixture(config, Path(path))}
+    return open_train(replace(config, **moved), say=lambda _: None)
+
+
+def _moved_mixture(config: TrainConfig, path: Path) -> str:
+    """Where the sources of a mixture are now: a moved one is at `path`, others are next to it.
+
+    A wrong guess is found when the fingerprints of the state are compared.
+    """
+    sources = config.paths_of_mixture
+    gone = {name: Path(old) for name, old in sources.items() if not _opens(config, old)}
+    at_path = [name for name, old in gone.items() if len(gone) == 1 or old.name == path.name]
+    found = {name: str(path.parent / old.name) for name, old in gone.items()}
+    found |= dict.fromkeys(at_path[:1], str(path))
+    missing = [f"{name} ({gone[name]})" for name in gone if not _opens(config, found[name])]
+    if missing:
+        raise FormatError(
+            f"sources of the run are neither where they were nor next to {path}: "
+            f"{', '.join(missing)}",
+            hint=f"move or link them into {path.parent}, with the names that they had",
+        )
+    return ",".join(f"{name}={found.get(name, old)}" for name, old in sources.items())
+
+
+def _opens(config: TrainConfig, path: str) -> bool:
+    try:
+        open_dataset(path, "all", dtype=config.dtype, tokenizer=config.tokenizer)
+    except (OSError, TokenmillError):
+        return False
+    return True
+
+
+def source_at(loader: BatchLoader, path: str) -> str:
+    """The name of the source of a run whose data is at a path: by its name, or its fingerprint."""
+    sources = dict(zip(loader.names, loader.datasets, strict=True))
+    for name, data in sources.items():
+        if data.path == path:
+            return name
+    for name, data in sources.items():
+        if open_dataset(path, data.split or "all").fingerprint == data.fingerprint:
+            return name
+    known = ", ".join(f"{name} ({data.path})" for name, data in sources.items())
+    raise FormatError(
+        f"{path} is not the data of a source of this run", hint=f"its sources are: {known}"
+    )
