@@ -14,7 +14,7 @@ from small_corpus import files_of
 
 import tokenmill
 from tokenmill import kernel
-from tokenmill.preparation.stages.encoded import with_ends
+from tokenmill.preparation.stages.parts import with_ends
 
 ROOT = Path(__file__).parents[2]
 LINES = ["One line  with blanks ", "", "", "\ta tab\t ", "\u2019quoted\u2019, e\u0301\x07"]

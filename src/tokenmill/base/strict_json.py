@@ -36,7 +36,7 @@ def check_name(name: object, where: str) -> str:
 
 
 def parse_object(data: bytes, where: str) -> dict[str, Any]:
-    """The object that these bytes are, or FormatError."""
+    """Parse an object, or raise FormatError."""
     if (tree := _parse_our_own(data)) is not None:
         return tree
     try:
@@ -51,14 +51,14 @@ def parse_object(data: bytes, where: str) -> dict[str, Any]:
 
 
 def _parse_our_own(data: bytes) -> dict[str, Any] | None:
-    """The same for bytes as we write them, five times as fast; None for all others.
+    """Parse bytes as we write them, five times as fast; return None for all others.
 
-    Written again, they are the same: so nothing in them comes twice, and nothing was lost.
+    Written again they are the same, so no key comes twice and nothing is lost.
     """
     try:
         tree = orjson.loads(data)
         same = orjson.dumps(tree, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE) == data
-    except ValueError:  # of which those of orjson are kinds, or RecursionError, left to the other
+    except ValueError:
         return None
     return tree if same and isinstance(tree, dict) else None
 
@@ -76,7 +76,7 @@ class Reader:
         return FormatError(f"{self._where}: {self._path}{key} is {found!r:.100}, not {expected}")
 
     def text(self, key: str, among: Collection[str] | None = None) -> str:
-        """A string that is not empty."""
+        """Return a string that is not empty."""
         value = self._get(key)
         if not isinstance(value, str) or not value:
             raise self.wrong(key, value, "a text")
@@ -85,7 +85,7 @@ class Reader:
         return value
 
     def count(self, key: str, least: int = 0) -> int:
-        """A whole number that fits into 63 bits."""
+        """Return a whole number that fits into 63 bits."""
         value = self._get(key)
         if type(value) is not int or not least <= value <= MAX_COUNT:
             raise self.wrong(key, value, f"a whole number from {least}")
@@ -98,11 +98,11 @@ class Reader:
         return value
 
     def file(self, key: str) -> str:
-        """A name inside the dataset."""
+        """Return a name inside the dataset."""
         return check_name(self._get(key), f"{self._where}: {self._path}{key}")
 
     def checked_name(self, key: str) -> str:
-        """A key that is itself a plain name, without folders."""
+        """Return a key that is itself a plain name, without folders."""
         check_name(key, f"{self._where}: {self._path.rstrip('.')}")
         if "/" in key:
             raise self.wrong(key, key, "a name without '/'")
@@ -112,7 +112,7 @@ class Reader:
         return self._child(key, self._get(key))
 
     def free_object(self, key: str) -> dict[str, Any]:
-        """An object whose fields are not known here; only its depth is bounded."""
+        """Return an object whose fields are not known here; only its depth is bounded."""
         value = self.object(key).fields
         _check_depth(value, f"{self._where}: {self._path}{key}")
         return value
@@ -153,7 +153,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def no_constant(name: str) -> NoReturn:
-    """For `parse_constant`: NaN and Infinity are no JSON, though Python reads them."""
+    """Refuse NaN and Infinity, which are not JSON though Python reads them (`parse_constant`)."""
     raise ValueError(f"{name} is not a number of JSON")
 
 

@@ -15,6 +15,8 @@ static PyMethodDef METHODS[] = {
     {"fill_in_the_middle", fill_in_the_middle, METH_VARARGS, NULL},
     {"next_tokens", next_tokens, METH_VARARGS, NULL},
     {"permute", permute, METH_VARARGS, NULL},
+    {"expand_rows", expand_rows, METH_VARARGS, NULL},
+    {"locate_pieces", locate_pieces, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

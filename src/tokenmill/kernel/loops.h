@@ -32,5 +32,7 @@ PyObject *drop_tokens(PyObject *self, PyObject *arguments);
 PyObject *fill_in_the_middle(PyObject *self, PyObject *arguments);
 PyObject *next_tokens(PyObject *self, PyObject *arguments);
 PyObject *permute(PyObject *self, PyObject *arguments);
+PyObject *expand_rows(PyObject *self, PyObject *arguments);
+PyObject *locate_pieces(PyObject *self, PyObject *arguments);
 
 #endif

@@ -153,37 +153,20 @@ class RowOrder(SourceOrder):
     # What is in a row
 
     def _spans_of(self, rows: np.ndarray, epoch: int) -> Spans:
-        recipes = self.recipes
-        recipe = np.searchsorted(recipes.row_starts, rows, side="right") - 1  # (rows,)
-        within = rows - recipes.row_starts[recipe]  # number of the row in its recipe
-        num_entries = np.diff(recipes.entry_starts)[recipe]
-        row, entry = runs(recipes.entry_starts[recipe], num_entries)  # (entries,)
-        count = recipes.count[entry]
-        first = recipes.first[entry] + within[row] * count
-        which, nth = runs(np.zeros(len(entry), np.int64), count)  # (spans,)
-        row = row[which]
-        length = recipes.length[entry][which]
-        number = first[which] + nth  # among all pieces of this length
-        column = self._first_columns[entry][which] + nth * length
-        number = self.pieces.first_of[length] + self._permute(number, length, epoch)
-        document, piece = self.pieces.locate(number)
-        # A begin token takes a column before the first piece; later pieces begin one token earlier.
+        pieces = self.recipes.expand(rows)
+        nth = self._permute(pieces.number, pieces.length, epoch)
+        document, piece = self.pieces.find(pieces.length, nth)
         start = self.documents.starts[document].astype(np.int64) + piece * self.block_size
+        column = pieces.column
+        length = pieces.length
         if self.pieces.begin:
+            # The begin token takes a column before the first piece; the others begin one earlier.
             is_first = piece == 0
             start -= ~is_first
             column = column + is_first
             length = length - is_first
-        return Spans(len(rows), row, column, np.zeros(len(row), np.int64), start, length)
-
-    @functools.cached_property
-    def _first_columns(self) -> np.ndarray:
-        """(entries,): the column where the pieces of each entry begin in a row of its recipe."""
-        filled = self.recipes.length * self.recipes.count
-        columns = np.cumsum(filled) - filled
-        before = columns[self.recipes.entry_starts[:-1]]
-        first: np.ndarray = columns - before.repeat(np.diff(self.recipes.entry_starts))
-        return first
+        source = np.zeros(len(start), np.int64)
+        return Spans(len(rows), pieces.row, column, source, start, length)
 
     def row_of(self, number: np.ndarray, epoch: int) -> np.ndarray:
         """The row that holds each piece."""

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Literal, TypedDict
 
 from tokenmill.base.suggest import one_of
@@ -99,7 +100,7 @@ class Settings:
         """The level of zstd; None for plain shards."""
         return None if self.compress is None else level_of(self.compress)
 
-    @property
+    @cached_property
     def read_rules(self) -> ReadRules:
         """The part of the settings that readers need."""
         return ReadRules(
