@@ -24,10 +24,11 @@ from edits.plain_edits import (
 )
 
 import tokenmill
-from tokenmill import BatchLoader, Blocks, Mixture
+from tokenmill import BatchLoader, Mixture
 from tokenmill.batches import BatchForm
 from tokenmill.edits import Add, Ban, Cap, Reweight, Skip, edit_state
 from tokenmill.edits.edited_order import is_over
+from tokenmill.order.blocks import Blocks
 
 NUM_SCRIPTS = int(os.environ.get("TOKENMILL_EDIT_SCRIPTS", "80"))
 GROUPS = 20

@@ -8,10 +8,11 @@ import pytest
 from batches.numbered import numbered
 
 import tokenmill
-from tokenmill import BatchLoader, Mixture, OrderMismatchError
+from tokenmill import BatchLoader, Mixture
 from tokenmill.batches import BatchForm
 from tokenmill.edits import Add, Ban, Cap, Reweight, Skip, edit_state
 from tokenmill.edits.edit_values import edit_from_json
+from tokenmill.errors import OrderMismatchError
 
 BLOCK = 4
 WEB, CODE = numbered(50 * BLOCK + 1), numbered(11 * BLOCK + 1, first=1000)

@@ -37,10 +37,11 @@ from unittest import mock
 import numpy as np
 
 import tokenmill
-from tokenmill import Blocks, Mixture
+from tokenmill import Mixture
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 from tokenmill.batches import BatchForm
 from tokenmill.edits import Add, Ban, Cap, Reweight, Skip, edit_state
+from tokenmill.order.blocks import Blocks
 
 TESTS = Path(__file__).parents[1]
 FROZEN = Path(__file__).with_name("frozen")
@@ -1361,7 +1362,7 @@ def refused(shelf, *, kind) -> Parts:
     folder = shelf.new(f"refused {kind}")
     try:
         prepare(bad(folder, kind), folder / "out", clean=False, dedup="none", tokenizer="bytes")
-    except tokenmill.BadInputError as error:
+    except tokenmill.errors.BadInputError as error:
         yield type(error).__name__
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmill.order.document_pieces import groups_of
+from tokenmill.base.groups import groups_of
 from tokenmill.order.order import SourceOrder
 from tokenmill.order.spans import Spans, join_rows
 
