@@ -191,7 +191,7 @@ def _open(config: TrainConfig, path: str | None, split: str, say: Say) -> TokenD
         options["tokenizer"] = "gpt2"
     if data.end_of_text_id is None:
         known = data.tokenizer or load_tokenizer.load("gpt2")
-        options["end_of_text_id"] = known.end_of_text_id
+        options["end_of_text"] = known.end_of_text_id
     return dataset.open(path, split, **options)
 
 
