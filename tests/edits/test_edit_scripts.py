@@ -25,6 +25,7 @@ from edits.plain_edits import (
 
 import tokenmill
 from tokenmill import BatchLoader, Mixture
+from tokenmill.batches import BatchForm
 from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
 from tokenmill.order.blocks import Blocks
 
@@ -107,7 +108,7 @@ class Script:
                 phase=self.how.phase,
                 rows=self.how.kind,
                 begin_token=BEGIN_TOKEN if self.how.begin else None,
-                prefetch=rng.choice([0, 0, 0, 2]),
+                form=BatchForm(prefetch=rng.choice([0, 0, 0, 2])),
             )
             for rank in range(self.world)
         ]

@@ -9,6 +9,7 @@ from batches.numbered import numbered
 
 import tokenmill
 from tokenmill import BatchLoader, Mixture
+from tokenmill.batches import BatchForm
 from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
 from tokenmill.edits.edit_values import edit_from_json
 from tokenmill.errors import OrderMismatchError
@@ -50,7 +51,7 @@ def test_samples_can_be_skipped_that_are_no_whole_steps():
 
 
 def test_batches_made_ahead_do_not_outlive_an_edit():
-    plain, edited = served(single(), 20), single(prefetch=4)
+    plain, edited = served(single(), 20), single(form=BatchForm(prefetch=4))
     for _ in range(3):
         next(edited)
     edited.edit(Skip(steps=(3, 5)))

@@ -39,6 +39,7 @@ import numpy as np
 import tokenmill
 from tokenmill import Mixture
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill.batches import BatchForm
 from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
 from tokenmill.order.blocks import Blocks
 
@@ -92,7 +93,9 @@ def array_data(ids, **options):
 
 
 def make_loader(data, *, batch_size=4, block_size=64, seed=42, **settings):
-    settings = {"prefetch": 0, **settings}
+    names = ("dtype", "max_documents", "check_ids", "prefetch")
+    form = {"prefetch": 0} | {name: settings.pop(name) for name in names if name in settings}
+    settings["form"] = BatchForm(**form)
     return tokenmill.BatchLoader(
         data, batch_size=batch_size, block_size=block_size, seed=seed, **settings
     )

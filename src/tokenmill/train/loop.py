@@ -24,6 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tokenmill.base.human import human_duration
 from tokenmill.base.progress import Progress
 from tokenmill.base.signals import StopRequest
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.errors import Stopped, TokenmillError
 from tokenmill.torch.bits_per_byte import TextBytes, bits_per_byte
 from tokenmill.torch.torch_batch import TorchBatch
@@ -111,7 +112,8 @@ class Trainer:
             vocab_size=data.vocab_size,
             documents=data.documents,
             augment=config.augment,
-            check_ids=config.fim_ids is None,  # `vocab_size` is checked, and may be larger
+            # `vocab_size` is checked, and may be larger.
+            form=BatchForm(check_ids=config.fim_ids is None),
         )
         self._text_bytes = TextBytes(data.tokenizer, data.vocab_size)
         self.edits = RunEdits(config.run_dir, self.loader, is_main=self.is_main, say=progress.say)

@@ -119,13 +119,15 @@ def batch(
         tokenmill show batch data/corpus 1000 --rank 0 --batch_size 8 --block_size 1024 --seed 0
         tokenmill show batch data/corpus 0 --rows packed --block_size 2048
     """
+    from tokenmill.batches.batch_form import BatchForm
     from tokenmill.batches.loader import BatchLoader
     from tokenmill.look.show import show_step
 
     begin_token = options.pop("begin_token")  # to put into rows: not what the data begins with
     data = _open(path, {"split": split, "begin_token": None, **options})
     how = {name: value for name, value in options.items() if name not in OPEN_NAMES}
-    loader = BatchLoader(data, prefetch=0, check_ids=False, begin_token=begin_token, **how)
+    form = BatchForm(prefetch=0, check_ids=False)
+    loader = BatchLoader(data, form=form, begin_token=begin_token, **how)
     excerpts = show_step(loader, step, row=row, limit=limit)
     return _outcome(excerpts, ids=ids, plain=plain, quiet=quiet)
 
