@@ -13,9 +13,11 @@ import pytest
 from special_tokens import BEGIN, END, MASK, MIDDLE, PREFIX, SUFFIX, write_tokenizer
 
 import tokenmill
-from tokenmill import BatchLoader, Mixture, OrderMismatchError
+from tokenmill import BatchLoader, Mixture
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill.batches import BatchForm
 from tokenmill.dataset import from_array
+from tokenmill.errors import OrderMismatchError
 
 ALL = [FillInTheMiddle(), DropTokens(0.1), ReplaceTokens(0.1)]
 SENTINELS = {"prefix_id": PREFIX, "middle_id": MIDDLE, "suffix_id": SUFFIX}
@@ -362,7 +364,9 @@ def test_what_does_not_fit_the_data_is_refused(corpus, augment, said):
 def test_ids_beyond_the_vocabulary_are_taken_on_request(corpus):
     """For a model that knows more ids than the tokenizer."""
     fim = FillInTheMiddle(1.0, prefix_id=300, middle_id=301, suffix_id=302)
-    loader = BatchLoader(tokenmill.open(corpus), block_size=40, augment=[fim], check_ids=False)
+    loader = BatchLoader(
+        tokenmill.open(corpus), block_size=40, augment=[fim], form=BatchForm(check_ids=False)
+    )
 
     assert 300 in loader.batch(0).tokens
 
@@ -376,7 +380,7 @@ def test_data_that_does_not_say_enough_is_refused():
         (from_array(ids), MaskTokens(random=0.0), "mask_id is not given"),
         (from_array(ids), ReplaceTokens(0.1), "nothing says how many ids"),
     ):
-        with pytest.raises((ValueError, tokenmill.FormatError), match=said):
+        with pytest.raises((ValueError, tokenmill.errors.FormatError), match=said):
             BatchLoader(data, block_size=10, augment=[augment])
     with pytest.raises(TypeError, match="must be a list"):
         BatchLoader(from_array(ids), block_size=10, augment=DropTokens(0.1))

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from tokenmill import Add, Ban, BatchLoader, Mixture, Reweight, Skip, from_array
+from tokenmill import BatchLoader, Mixture, from_array
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill.batches import BatchForm
+from tokenmill.edits import Add, Ban, Reweight, Skip
 from tokenmill.errors import OrderMismatchError
 from tokenmill.torch import TorchLoader
 from tokenmill.torch.torch_batch import batch_as, from_arrays
@@ -37,7 +39,14 @@ def numbered(first=0, **options):
 
 
 def loader_of(options, data=None, **more):
-    settings = {"batch_size": 4, "block_size": 16, "seed": 1, "prefetch": 0, **options, **more}
+    settings = {
+        "batch_size": 4,
+        "block_size": 16,
+        "seed": 1,
+        "form": BatchForm(prefetch=0),
+        **options,
+        **more,
+    }
     return BatchLoader(data or numbered(), **settings)
 
 
@@ -250,7 +259,7 @@ def test_no_form_of_torch_items_has_a_banned_label(options, items):
 
 
 def test_tensors_have_the_mask_of_the_arrays():
-    options = {"batch_size": 4, "block_size": 16, "seed": 1, "prefetch": 0}
+    options = {"batch_size": 4, "block_size": 16, "seed": 1, "form": BatchForm(prefetch=0)}
     loader, arrays = TorchLoader(numbered(), **options), loader_of({})
     for each in (loader.loader, arrays):
         each.edit(Ban(documents=BANNED))

@@ -24,7 +24,10 @@ from edits.plain_edits import (
 )
 
 import tokenmill
-from tokenmill import Add, Ban, BatchLoader, Blocks, Cap, Mixture, Reweight, Skip
+from tokenmill import BatchLoader, Mixture
+from tokenmill.batches import BatchForm
+from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
+from tokenmill.order.blocks import Blocks
 
 NUM_SCRIPTS = int(os.environ.get("TOKENMILL_EDIT_SCRIPTS", "80"))
 GROUPS = 20
@@ -105,7 +108,7 @@ class Script:
                 phase=self.how.phase,
                 rows=self.how.kind,
                 begin_token=BEGIN_TOKEN if self.how.begin else None,
-                prefetch=rng.choice([0, 0, 0, 2]),
+                form=BatchForm(prefetch=rng.choice([0, 0, 0, 2])),
             )
             for rank in range(self.world)
         ]
@@ -208,7 +211,7 @@ class Script:
             return
         self.edits.append((at, edit))
         if self.random.random() < 0.3:
-            edited = tokenmill.edit_state(before, edit, at=at)
+            edited = tokenmill.edits.edit_state(before, edit, at=at)
             assert edited == first.state_dict()
 
     def resume(self):

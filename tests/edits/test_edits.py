@@ -8,8 +8,11 @@ import pytest
 from batches.numbered import numbered
 
 import tokenmill
-from tokenmill import Add, Ban, BatchLoader, Cap, Mixture, OrderMismatchError, Reweight, Skip
+from tokenmill import BatchLoader, Mixture
+from tokenmill.batches import BatchForm
+from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
 from tokenmill.edits.edit_values import edit_from_json
+from tokenmill.errors import OrderMismatchError
 
 BLOCK = 4
 WEB, CODE = numbered(50 * BLOCK + 1), numbered(11 * BLOCK + 1, first=1000)
@@ -48,7 +51,7 @@ def test_samples_can_be_skipped_that_are_no_whole_steps():
 
 
 def test_batches_made_ahead_do_not_outlive_an_edit():
-    plain, edited = served(single(), 20), single(prefetch=4)
+    plain, edited = served(single(), 20), single(form=BatchForm(prefetch=4))
     for _ in range(3):
         next(edited)
     edited.edit(Skip(steps=(3, 5)))
@@ -156,7 +159,7 @@ def test_a_saved_state_is_edited_as_the_loader_would_be():
     loader = mixed()
     served(loader, 4)
     edits = Reweight({"web": 1, "code": 2}), Skip(samples=(40, 50))
-    state = tokenmill.edit_state(loader.state_dict(), *edits, note="by hand")
+    state = tokenmill.edits.edit_state(loader.state_dict(), *edits, note="by hand")
     loader.edit(*edits, note="by hand")
 
     assert state == loader.state_dict()

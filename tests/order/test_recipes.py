@@ -4,9 +4,11 @@ from bisect import bisect_left, insort
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tokenmill import kernel
 from tokenmill.order.document_pieces import DocumentPieces
 from tokenmill.order.recipes import one_each, pack
 
@@ -90,6 +92,11 @@ def test_pieces_have_numbers_and_documents_both_ways(case, begin):
     numbers = np.arange(pieces.count_of.sum())
 
     document, piece = pieces.locate(numbers)
+    length = pieces.length_of(numbers)
+    for one, other in zip(
+        pieces.find(length, numbers - pieces.first_of[length]), (document, piece), strict=True
+    ):
+        assert np.array_equal(one, other)
 
     assert np.array_equal(pieces.number_of(document, piece), numbers)
     assert (np.diff(pieces.length_of(numbers)) >= 0).all()
@@ -119,3 +126,30 @@ def test_a_billion_documents_are_a_table_of_a_few_thousand_recipes():
     assert len(recipes.row_starts) < 10_000
     padding = recipes.num_rows * 2049 - pieces.num_tokens
     assert 0 <= padding < recipes.num_rows * 2049 // 1000
+
+
+@pytest.mark.parametrize("with_kernel", [True, False])
+@given(documents())
+@settings(max_examples=100, deadline=None)
+def test_rows_expand_to_the_pieces_of_their_recipes(with_kernel, case):
+    block_size, lengths = case
+    distinct, counts = np.unique(np.array(lengths, np.int64), return_counts=True)
+    pieces = DocumentPieces(distinct, counts, block_size=block_size, begin=False)
+    recipes = pack(
+        pieces.lengths.tolist(), pieces.count_of[pieces.lengths].tolist(), block_size + 1
+    )
+    rows = np.random.default_rng(len(lengths)).permutation(recipes.num_rows)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "compiled", kernel.compiled if with_kernel else None)
+        expanded = recipes.expand(rows)
+
+    plain = rows_of(recipes)
+    found = [[] for _ in rows]
+    column = 0
+    for row, begin, length, number in zip(*(table.tolist() for table in expanded), strict=True):
+        column = column if found[row] else 0
+        assert begin == column
+        column += length
+        found[row].append((length, number))
+    assert found == [plain[row] for row in rows.tolist()]

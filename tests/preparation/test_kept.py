@@ -14,7 +14,9 @@ from tokenmill.preparation.budget.disk_space import has_room_for_text
 from tokenmill.preparation.plan import load_plan
 from tokenmill.preparation.stages.unit_text import hash_lines
 
-SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 10_000}
+SETTINGS = {
+    "tokenizer": "bytes", "dedup": "lines", "tokens_per_shard": 20_000, "unit_bytes": 10_000
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from dataclasses import replace
 
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.sources import find_sources
@@ -51,14 +52,13 @@ def naive_clean(text: str) -> str:
 def read_all(path, rules, *, unit_bytes=1 << 30, chunk_bytes=1 << 20, cuts=None, finish=None):
     """(documents, dropped, chunks) of one file, joined over edges; units in order."""
     sources = find_sources([path])
+    rules = replace(rules, cuts=cuts, chunk_bytes=chunk_bytes)
     documents: list[bytes] = []
     dropped: dict[str, int] = {}
     chunks = []
     state = Edge.NONE
     for unit in cut_into_units(sources, unit_bytes):
-        for chunk in read_unit(
-            sources[unit.source], unit, rules, cuts=cuts, chunk_bytes=chunk_bytes
-        ):
+        for chunk in read_unit(sources[unit.source], unit, rules):
             chunks.append(chunk)
             for reason, count in chunk.dropped.items():
                 dropped[reason] = dropped.get(reason, 0) + count

@@ -146,14 +146,12 @@ def test_a_decompression_bomb_costs_time_not_memory(tmp_path, suffix):
     path = tmp_path / f"a.txt{suffix}"
     times = 1_500_000 if suffix != ".bz2" else 300_000  # packing it takes seconds
     path.write_bytes(COMPRESS[suffix](b"word and word\n" * times))
-    rules = ReadRules(long_line=1 << 18)
+    rules = ReadRules(long_line=1 << 18, cuts=LETTERS, chunk_bytes=1 << 18)
     [source] = find_sources(path)
     tracemalloc.start()
     size = 0
     last = Edge.NONE
-    for chunk in read_unit(
-        source, Unit(0, 0, source.size), rules, cuts=LETTERS, chunk_bytes=1 << 18
-    ):
+    for chunk in read_unit(source, Unit(0, 0, source.size), rules):
         size += sum(map(len, chunk.texts))
         last = chunk.open
     _, peak = tracemalloc.get_traced_memory()
@@ -168,13 +166,13 @@ def test_one_line_of_any_size_is_read_in_bounded_memory(tmp_path):
     with path.open("wb") as file:
         for _ in range(40):
             file.write(b"words without a line end " * 40_000)
-    rules = ReadRules(long_line=1 << 18)
+    rules = ReadRules(long_line=1 << 18, cuts=LETTERS, chunk_bytes=1 << 18)
     sources = find_sources(path)
     tracemalloc.start()
 
     size = 0
     for unit in cut_into_units(sources, 10 << 20):
-        for chunk in read_unit(sources[0], unit, rules, cuts=LETTERS, chunk_bytes=1 << 18):
+        for chunk in read_unit(sources[0], unit, rules):
             size += sum(map(len, chunk.texts))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -82,11 +82,11 @@ def test_what_is_settled_stays_when_the_file_grows(
     monkeypatch.setattr(align, "_FIRST_READ", 4)
     path = tmp_path / "a.txt"
     path.write_bytes(text.encode())
-    rules = ReadRules(**way, long_line=long_line)
+    rules = ReadRules(**way, long_line=long_line, cuts=cuts)
 
     def aligner(size):
         source = Source(str(path), "a.txt", size, 0, "text", None)
-        return align.Aligner(source, rules, rules.document_rule(), cuts)
+        return align.Aligner(source, rules, rules.document_rule())
 
     size = len(text.encode())
     expected = aligner(size).align(place)

@@ -13,17 +13,20 @@ import numpy as np
 
 from tokenmill.base.suggest import one_of
 from tokenmill.batches.mixture import parts_of, refuse_different_tokenizers
-from tokenmill.batches.run.ordered_data import OrderedData
+from tokenmill.batches.run import Run
+from tokenmill.edits.ban_mask import BanMask
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Add, Ban, Cap, Grow, Reweight, Skip
+from tokenmill.edits.edited_order import EditedOrder
 from tokenmill.edits.find_banned import banned_by, refuse_if_nothing_is_left
-from tokenmill.edits.grown_source import GrownSource, Source
+from tokenmill.edits.grown_source import GrownSource
 from tokenmill.edits.skips import Skips
 from tokenmill.edits.source_bans import SourceBans
-from tokenmill.order.mixture_order import ENDLESS, MixtureOrder, MixtureStage
+from tokenmill.order.mixture_order import ENDLESS, Deal, MixtureOrder, MixtureStage
+from tokenmill.order.order import Order, SourceOrder
 
 
-def apply_edits(run: OrderedData, edits: Sequence[RecordedEdit]) -> OrderedData:
+def apply_edits(run: Run, edits: Sequence[RecordedEdit]) -> Run:
     """The run after these edits, which are in the order of their samples."""
     if not edits:
         return run
@@ -33,7 +36,7 @@ def apply_edits(run: OrderedData, edits: Sequence[RecordedEdit]) -> OrderedData:
     return edited.finished()
 
 
-def stages_of(run: OrderedData, edits: Sequence[RecordedEdit]) -> list[tuple[int, tuple[int, ...]]]:
+def stages_of(run: Run, edits: Sequence[RecordedEdit]) -> list[tuple[int, tuple[int, ...]]]:
     """Where stages of a mixture begin and their parts as asked for, without regard to caps."""
     edited = _Editing(run)
     for record in edits:
@@ -44,13 +47,16 @@ def stages_of(run: OrderedData, edits: Sequence[RecordedEdit]) -> list[tuple[int
 class _Editing:
     """The run after the edits so far. A place is a number in the order, before skips."""
 
-    def __init__(self, run: OrderedData) -> None:
+    def __init__(self, run: Run) -> None:
         self.run, self.place = run, 0
         self.names, self.datasets = list(run.names), list(run.datasets)
-        self.sources: list[Source] = list(run.order.sources)
+        self.sources: list[SourceOrder] = list(run.order.sources)
         self.bans: dict[int, SourceBans] = {}
-        self.is_mixture = run.order.stages is not None
-        stages = run.order.stages or [MixtureStage(0, (1,))]
+        """By the numbers of samples within their source."""
+        self.masks: dict[int, SourceBans] = {}
+        """The same bans by the sample numbers of the run."""
+        self.is_mixture = run.stages is not None
+        stages = run.stages or [MixtureStage(0, (1,))]
         self.wanted = [(stage.start, stage.parts) for stage in stages]
         """The stages as they were asked for, without regard to caps."""
         self.stages = [self._stage(start, parts) for start, parts in self.wanted]
@@ -84,16 +90,20 @@ class _Editing:
             case Grow() as grow:
                 self._grow(grow)
 
-    def finished(self) -> OrderedData:
+    def finished(self) -> Run:
         """The run with all edits."""
         self._reach_caps(ENDLESS)
-        stages = tuple(self.stages) if self.is_mixture else None
+        order: Order = self.sources[0]
+        if self.is_mixture:
+            order = MixtureOrder(self.sources, self.stages, seed=self.run.settings.order.seed)
         end = None if self.end == ENDLESS else self.end
         return replace(
             self.run,
             names=tuple(self.names),
             datasets=tuple(self.datasets),
-            order=self.run.order.edited(self.sources, stages, self.skips, end, self.bans),
+            stages=tuple(self.stages) if self.is_mixture else None,
+            order=EditedOrder(order, self.skips, end, self.bans),
+            mask=BanMask(self.masks) if self.masks else None,
         )
 
     def _number_of(self, source: str | None) -> int:
@@ -103,8 +113,8 @@ class _Editing:
         return self.names.index(str(source))
 
     @property
-    def _mixture(self) -> MixtureOrder:
-        return MixtureOrder(self.stages, seed=self.run.order.seed)
+    def _deal(self) -> Deal:
+        return Deal(self.stages, seed=self.run.settings.order.seed)
 
     # Weights
 
@@ -166,7 +176,7 @@ class _Editing:
 
     def _counts(self) -> list[int]:
         """How many samples of each source come before this place."""
-        return self._mixture.counts_before(self.place)
+        return self._deal.counts_before(self.place)
 
     def _reach_caps(self, place: int) -> None:
         """Begin the stages of the caps that are reached up to this place."""
@@ -180,7 +190,7 @@ class _Editing:
         found = []
         for source in self.caps.keys() - self.reached:
             last = self.sources[source].first_of_epoch(self.caps[source][0]) - 1
-            place = int(self._mixture.sample_of(source, np.array([last]))[0])
+            place = int(self._deal.sample_of(source, np.array([last]))[0])
             if 0 <= place < self.end:
                 found.append((max(place + 1, self.place), source))
         return found
@@ -193,6 +203,8 @@ class _Editing:
         bans = bans.and_from(self._counts()[number], banned_by(record, data))
         refuse_if_nothing_is_left(bans, data, self.names[number])
         self.bans[number] = bans
+        masks = self.masks.get(number, SourceBans())
+        self.masks[number] = masks.and_from(record.at, bans.banned[-1])
 
     def _add(self, add: Add) -> None:
         if add.name in self.names:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmill.edits.grown_source import Source, targets_of
+from tokenmill.base.groups import groups_of
 from tokenmill.edits.token_ranges import NO_TOKENS, Parts, TokenRanges, row_by_row
-from tokenmill.order.document_pieces import groups_of
+from tokenmill.order.order import SourceOrder
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +44,13 @@ class SourceBans:
             found.append((rows[which], lows, highs))
         return row_by_row(found)
 
-    def leave(self, source: Source, index: np.ndarray, tokens: tuple[int, int]) -> np.ndarray:
+    def leave(self, source: SourceOrder, index: np.ndarray, start: int, stop: int) -> np.ndarray:
         """Return True for each sample with a target among tokens start .. stop-1 not banned."""
-        row, lows, highs = targets_of(source, index)
-        lows = np.maximum(lows, tokens[0])
-        highs = np.minimum(highs, tokens[1])
+        spans = source.rows(index)
+        row = spans.row
+        first, end = spans.targets
+        lows = np.maximum(first, start)
+        highs = np.minimum(end, stop)
         left = lows < highs
         for banned, here in self._by_ban(index[row]):
             left[here] &= ~banned.hold(lows[here], highs[here])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tokenmill.order.row_order import runs
+from tokenmill.order.spans import runs
 
 _REGIONS_PER_RANGE = 32  # so that few rows have to be searched for
 _LEAST_REGIONS = 1 << 16

@@ -13,21 +13,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.batches.run.ordered_data import OrderedData
+from tokenmill.batches.run import Run
 from tokenmill.dataset import TokenDataset
-from tokenmill.edits.grown_source import (
-    GrownSource,
-    Order,
-    Source,
-    Stretch,
-    plain_order,
-    targets_of,
-)
+from tokenmill.edits.edited_order import bans_of
+from tokenmill.edits.grown_source import Stretch, stretches_of
 from tokenmill.edits.source_bans import SourceBans
 from tokenmill.edits.token_ranges import NO_TOKENS, TokenRanges
 from tokenmill.order.mixture_order import ENDLESS
+from tokenmill.order.order import SourceOrder
 from tokenmill.order.row_order import RowOrder
-from tokenmill.order.source_order import SourceOrder
+from tokenmill.order.window_order import WindowOrder
 
 TARGETS_AT_ONCE = 1 << 26
 MOST_SAMPLES = 1 << 18
@@ -77,7 +72,7 @@ class SourceUsage(NamedTuple):
 
 
 def usage_of(
-    run: OrderedData, samples: int, *, shards: bool, known: dict[str, FoundUsage], keep: bool
+    run: Run, samples: int, *, shards: bool, known: dict[str, FoundUsage], keep: bool
 ) -> list[SourceUsage]:
     """The use of every source among the first `samples` samples, with or without its shards.
 
@@ -89,7 +84,7 @@ def usage_of(
     for number, (name, data, source, served) in enumerate(sources):
         of_shards: tuple[ShardUsage, ...] = ()
         if shards:
-            bans = order.bans.get(number, SourceBans())
+            bans = bans_of(order, number)
             found = _found_in(data.shard_starts, source, bans, served, known.get(name))
             of_shards = _usage_of_shards(data, found)
             if keep:
@@ -106,10 +101,10 @@ def _usage_of_shards(data: TokenDataset, found: FoundUsage) -> tuple[ShardUsage,
 
 
 def _found_in(
-    edges: Places, source: Source, bans: SourceBans, served: Ranges, known: FoundUsage | None
+    edges: Places, source: SourceOrder, bans: SourceBans, served: Ranges, known: FoundUsage | None
 ) -> FoundUsage:
     if known is None:
-        can_be = _can_be_targets_before(edges, plain_order(source), NO_TOKENS)
+        can_be = _can_be_targets_before(edges, stretches_of(source)[-1].order, NO_TOKENS)
         known = FoundUsage((), np.zeros_like(edges), can_be)
     since = _since(served, known.served)
     if since is None:
@@ -143,12 +138,12 @@ class _Stretch(NamedTuple):
     end: int
 
     @property
-    def order(self) -> Order:
+    def order(self) -> SourceOrder:
         return self.epochs.order
 
 
-def _stretches(source: Source, bans: SourceBans) -> Iterator[_Stretch]:
-    orders = source.stretches if isinstance(source, GrownSource) else (Stretch(0, 0, source),)
+def _stretches(source: SourceOrder, bans: SourceBans) -> Iterator[_Stretch]:
+    orders = stretches_of(source)
     ends = [*(stretch.first for stretch in orders[1:]), ENDLESS]
     of_bans = [*bans.stretches, (ENDLESS, NO_TOKENS)]
     for stretch, end in zip(orders, ends, strict=True):
@@ -190,14 +185,14 @@ def _in_part_of_epoch(edges: Places, these: _Stretch, epoch: int, first: int, st
 
 
 def _in_whole_epochs(edges: Places, these: _Stretch, epochs: range) -> Places:
-    if isinstance(these.order, RowOrder) or not these.order.windows.phase:
+    if not (isinstance(these.order, WindowOrder) and these.order.windows.phase):
         return _in_an_epoch(edges, these, 0) * len(epochs) if epochs else np.zeros_like(edges)
     return sum((_in_an_epoch(edges, these, epoch) for epoch in epochs), np.zeros_like(edges))
 
 
 def _in_an_epoch(edges: Places, these: _Stretch, epoch: int) -> Places:
     """In a whole epoch: the windows are one range of the axis, rows hold all documents."""
-    if isinstance(these.order, RowOrder):
+    if not isinstance(these.order, WindowOrder):
         return _can_be_targets_before(edges, these.order, these.banned)
     windows = these.order.windows
     first = windows.offset(epoch) + 1
@@ -206,14 +201,12 @@ def _in_an_epoch(edges: Places, these: _Stretch, epoch: int) -> Places:
     return np.clip(edges, first, stop) - first - _inside(edges, *banned)
 
 
-def _can_be_targets_before(
-    edges: Places, order: SourceOrder | RowOrder, banned: TokenRanges
-) -> Places:
+def _can_be_targets_before(edges: Places, order: SourceOrder, banned: TokenRanges) -> Places:
     """All but the first token of the axis; in rows without a begin token, of each document.
 
     In rows also without those that are banned.
     """
-    if isinstance(order, SourceOrder):
+    if not isinstance(order, RowOrder):
         return np.maximum(edges - 1, 0)
     not_banned = edges - _inside(edges, banned.starts, banned.stops)
     if order.pieces.begin:
@@ -231,7 +224,7 @@ def _located(edges: Places, these: _Stretch, first: int, stop: int) -> Places:
     at_once = min(max(1, TARGETS_AT_ONCE // these.order.block_size), MOST_SAMPLES)
     for low in range(first, stop, at_once):
         samples = np.arange(low, min(low + at_once, stop), dtype=np.int64)
-        _, begins, ends = targets_of(these.order, samples + these.epochs.shift)
+        begins, ends = these.order.rows(samples + these.epochs.shift).targets
         _, *banned = these.banned.inside(begins, ends)
         total += _inside(edges, begins, ends) - _inside(edges, *banned)
     return total

@@ -15,6 +15,8 @@ static PyMethodDef METHODS[] = {
     {"fill_in_the_middle", fill_in_the_middle, METH_VARARGS, NULL},
     {"next_tokens", next_tokens, METH_VARARGS, NULL},
     {"permute", permute, METH_VARARGS, NULL},
+    {"expand_rows", expand_rows, METH_VARARGS, NULL},
+    {"locate_pieces", locate_pieces, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -22,4 +24,11 @@ static struct PyModuleDef MODULE = {
     PyModuleDef_HEAD_INIT, "loops", NULL, -1, METHODS, NULL, NULL, NULL, NULL,
 };
 
-PyMODINIT_FUNC PyInit_loops(void) { return PyModule_Create(&MODULE); }
+PyMODINIT_FUNC PyInit_loops(void) {
+    PyObject *module = PyModule_Create(&MODULE);
+    if (module && add_maps(module)) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

@@ -13,10 +13,13 @@ Of one length they come by the length of their document, and then in the order o
 Only the histogram of lengths is needed for this, however many documents there are.
 """
 
-from collections.abc import Iterator
+import functools
 from typing import Protocol
 
 import numpy as np
+
+from tokenmill import kernel
+from tokenmill.base.groups import groups_of
 
 
 class DocumentsByLength(Protocol):
@@ -56,13 +59,6 @@ def find_documents(
     for place in np.flatnonzero(documents.starts[number] != start).tolist():
         number[place] = np.flatnonzero(documents.starts == start[place])[0]
     return number
-
-
-def groups_of(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each key of a 1-D array, ascending, and where it is."""
-    order = np.argsort(keys, kind="stable")
-    found, firsts = np.unique(keys[order], return_index=True)
-    return zip(found.tolist(), np.split(order, firsts[1:]), strict=False)
 
 
 class DocumentPieces:
@@ -113,12 +109,31 @@ class DocumentPieces:
         """Tokens of all pieces: shared ones twice, begin tokens too."""
         return int((self.count_of * np.arange(self.capacity + 1)).sum())
 
+    def find(self, length: np.ndarray, nth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The document of each piece, as its number by length, and which of its pieces it is.
+
+        The pieces, (pieces,) int64, are given by length and by number among those of this length.
+        """
+        if kernel.compiled is not None:
+            document = np.empty(len(nth), np.int64)
+            piece = np.empty(len(nth), np.int64)
+            kernel.compiled.locate_pieces(document, piece, length, nth, *self._runs_by_length)
+            return document, piece
+        return self.locate(self.first_of[length] + nth)
+
     def locate(self, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The document of each piece, as its number by length, and which of its pieces it is."""
         run = np.searchsorted(self._starts, number, side="right") - 1
         document, piece = np.divmod(number - self._starts[run], self._each[run])
         document += self._document_starts[self._class[run]]
         return document, piece + self._first[run]
+
+    @functools.cached_property
+    def _runs_by_length(self) -> tuple[np.ndarray, ...]:
+        """The runs as the kernel takes them; those of length l are runs[l] .. runs[l + 1] - 1."""
+        runs = np.searchsorted(self._length, np.arange(self.capacity + 2))
+        starts = self._starts[:-1] - self.first_of[self._length]
+        return runs, starts, self._document_starts[self._class], self._first, self._each
 
     def number_of(self, document: np.ndarray, piece: np.ndarray) -> np.ndarray:
         """The inverse of `locate`."""

@@ -8,11 +8,15 @@ recipes ("3 pieces of 512, 1 of 500, 12 tokens free"), each for a number of rows
 however many documents there are. The rows and their padding are those of packing one by one.
 """
 
+import functools
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+
+from tokenmill import kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,31 @@ class _Group:
     rows: int
 
 
+class PiecesOfRows(NamedTuple):
+    """The pieces of some rows, one after the other: (pieces,) int64 each."""
+
+    row: np.ndarray
+    """The row, by its place among those that were asked for."""
+    column: np.ndarray
+    """The first column of the piece in its row."""
+    length: np.ndarray
+    number: np.ndarray
+    """The number of the piece among all of its length."""
+
+
+class _Templates(NamedTuple):
+    """The pieces of a row of each recipe, one recipe after the other."""
+
+    starts: np.ndarray
+    """(recipes + 1,): the first piece of each recipe, then the number of pieces."""
+    column: np.ndarray
+    length: np.ndarray
+    first: np.ndarray
+    """The number of the piece among all of its length, in the first row of the recipe."""
+    step: np.ndarray
+    """What is added to that number for each row more."""
+
+
 @dataclass(frozen=True)
 class Recipes:
     """The rows of an epoch: recipe i is for rows row_starts[i] .. row_starts[i + 1] - 1.
@@ -60,6 +89,33 @@ class Recipes:
     @property
     def recipe_of_entry(self) -> np.ndarray:
         return np.arange(len(self.row_starts) - 1).repeat(np.diff(self.entry_starts))
+
+    @functools.cached_property
+    def _templates(self) -> "_Templates":
+        entry = np.arange(len(self.length)).repeat(self.count)
+        before = np.cumsum(self.count) - self.count  # pieces of all entries before
+        nth = np.arange(len(entry)) - before[entry]
+        length = self.length[entry]
+        starts = np.append(0, np.cumsum(self.count))[self.entry_starts]
+        column = np.cumsum(length) - length
+        column -= column[starts[:-1]].repeat(np.diff(starts))
+        return _Templates(starts, column, length, self.first[entry] + nth, self.count[entry])
+
+    def expand(self, rows: np.ndarray) -> "PiecesOfRows":
+        """The pieces of these rows, (rows,) int64, one row after the other."""
+        template = self._templates
+        recipe = np.searchsorted(self.row_starts, rows, side="right") - 1
+        within = rows - self.row_starts[recipe]
+        num_pieces = np.diff(template.starts)[recipe]
+        if kernel.compiled is not None:
+            pieces = PiecesOfRows(*(np.empty(num_pieces.sum(), np.int64) for _ in range(4)))
+            kernel.compiled.expand_rows(*pieces, recipe, within, *template)
+            return pieces
+        row = np.arange(len(rows)).repeat(num_pieces)
+        before = np.cumsum(num_pieces) - num_pieces  # pieces of all rows before
+        entry = np.arange(len(row)) + (template.starts[recipe] - before)[row]
+        number = template.first[entry] + within[row] * template.step[entry]
+        return PiecesOfRows(row, template.column[entry], template.length[entry], number)
 
 
 def pack(lengths: Sequence[int], counts: Sequence[int], capacity: int) -> Recipes:

@@ -26,6 +26,7 @@ from tokenmill.tokens.tokenizer import Tokenizer
 PLACES = 16
 AT_A_PLACE = 16 << 10  # bytes of text
 READ_AT_ONCE = 64 << 10
+CHUNKS_AT_A_PLACE = 3  # a piece of a long document, whole ones, and a piece of another
 SHOWN_CHARACTERS = 60
 
 
@@ -63,13 +64,17 @@ def _sample(
 ) -> Iterator[tuple[str, bytes]]:
     """Texts from places that are spread evenly over all bytes, each with the name of its file."""
     rules = replace(
-        rules, max_document_bytes=READ_AT_ONCE, long_line=min(rules.long_line, READ_AT_ONCE)
+        rules,
+        max_document_bytes=READ_AT_ONCE,
+        long_line=min(rules.long_line, READ_AT_ONCE),
+        cuts=AT_CHARACTERS,
+        chunk_bytes=READ_AT_ONCE,
     )
     for source, unit in _places(sources):
-        chunks = read_unit(source, unit, rules, cuts=AT_CHARACTERS, chunk_bytes=READ_AT_ONCE)
+        chunks = read_unit(source, unit, rules)
         left = AT_A_PLACE
         with suppress(BadInputError):  # whoever reads all of it reports it
-            for chunk in islice(chunks, 1):
+            for chunk in islice(chunks, CHUNKS_AT_A_PLACE):
                 for text in clean_chunk(chunk, normalize=normalize, long_line=None).texts:
                     if left > 0:
                         yield source.name, text[:left].decode("utf-8", "ignore").encode()

@@ -6,6 +6,7 @@ with it: other settings or changed inputs are refused with a list of what differ
 
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
@@ -22,10 +23,11 @@ from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.tokens.begin_token import find_begin_token, with_begin_token
+from tokenmill.tokens.cuts import AT_CHARACTERS
 from tokenmill.tokens.load_tokenizer import from_state, load
 from tokenmill.tokens.tokenizer import Tokenizer
 
-PLAN_VERSION = 5
+PLAN_VERSION = 1
 UNIT_BYTES = 32 << 20
 CHUNK_BYTES = 1 << 20  # what fits a cache goes through it twice as fast
 
@@ -66,6 +68,17 @@ class Plan:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, from the state kept in the workspace; one a process."""
         return _load_kept_tokenizer(self.workspace.out_dir)
+
+    @property
+    def cuts(self) -> re.Pattern[bytes] | None:
+        """Where the tokenizer allows a document to be cut; None: nowhere."""
+        return AT_CHARACTERS if self.settings.tokenizer == "chars" else self.tokenizer.cuts
+
+    @property
+    def needs_hashes(self) -> bool:
+        """Whether documents are compared, or split by their hash."""
+        settings = self.settings
+        return settings.val_fraction > 0 or settings.dedup == "documents" or self.keeps_apart
 
     @property
     def begin_token_id(self) -> int | None:

@@ -28,7 +28,6 @@ Which of these a preparation needs, and what their tasks are, is a table: stage_
 
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Unpack
 
@@ -40,7 +39,7 @@ from tokenmill.preparation.budget.disk_space import check_space, has_room_for_te
 from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
 from tokenmill.preparation.budget.shard_count import choose_shard_size, refuse_too_many_shards
 from tokenmill.preparation.compare_encoders import choose_encoder
-from tokenmill.preparation.input_notes import changed_lines, notes_on_inputs
+from tokenmill.preparation.input_notes import notes_on_inputs
 from tokenmill.preparation.inputs import Inputs, find_inputs
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer
 from tokenmill.preparation.settings import Settings, SettingsKeywords
@@ -55,10 +54,8 @@ from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
 from tokenmill.preparation.stages.duplicates import Searched
 from tokenmill.preparation.stages.encode import encode_unit
-from tokenmill.preparation.stages.join import load_joined
 from tokenmill.preparation.val_inputs import ValInput, check_splits, held_out_inputs
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
-from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.text.inputs.units import (
     choose_unit_bytes,
@@ -134,7 +131,6 @@ def carry_out(
         seen = notes_on_inputs(plan)
         for note in seen:
             progress.say(note)
-        changed = changed_lines(plan)
         try:
             outcome = run_stages(plan, target, executor, progress)
         except BadInputError:
@@ -143,7 +139,6 @@ def carry_out(
             raise
     summary = publish(plan, target, outcome)
     summary.notes += seen
-    summary.changed_lines = changed
     summary.seconds = round(time.monotonic() - started, 3)
     return summary
 
@@ -212,7 +207,7 @@ def run_stages(
     as well: with their executor, a stage that other jobs have not finished ends the run.
     """
     this = Preparation(plan, target.previous, executor, progress)
-    units = find_documents(this)
+    find_documents(this)
     decision, decided = choose_split(
         this.first_decision,
         this.run("decide"),
@@ -221,14 +216,11 @@ def run_stages(
     )
     this.layout = make_layout(plan, decision, decided, first=this.first)
     shards = this.run("assemble")
-    return PreparationOutcome.of(plan, units, load_joined(this.out_dir), decision, decided, shards)
+    return PreparationOutcome.of(plan, decision, decided, shards)
 
 
-def find_documents(this: Preparation) -> Sequence[Receipt]:
-    """The stages up to where all documents are encoded and repeated ones are known.
-
-    What comes back are the receipts of the units.
-    """
+def find_documents(this: Preparation) -> None:
+    """The stages up to where all documents are encoded and repeated ones are known."""
     run, plan = this.run, this.plan
     run("unpack")
 
@@ -241,14 +233,13 @@ def find_documents(this: Preparation) -> Sequence[Receipt]:
         for name in ("merge-lines", "line-duplicates", "line-answers"):
             run(name)
 
-    units = run("encode")
+    run("encode")
     run("join")
 
     if runs := [*filter(None, (run("existing-documents"), run("documents")))]:
         this.documents = Searched.plan("documents", runs, this.held_out_runs)
         for name in ("merge-documents", "document-duplicates", "document-answers"):
             run(name)
-    return units
 
 
 def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:
@@ -259,5 +250,6 @@ def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:
     notes = target.notes(plan.settings, plan.sources) + outcome.notes(plan)
     summary = summarize(target.name, manifest, notes)
     summary.bad_input = outcome.bad_input
+    summary.changed_lines = outcome.changed_lines
     target.finish()
     return summary

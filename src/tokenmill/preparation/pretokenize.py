@@ -18,7 +18,7 @@ is enough to decode it elsewhere. One core: for many files or several cores use 
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ from tokenmill.preparation.compare_encoders import choose_encoder
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, choose_dtype
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stage_table import Preparation
-from tokenmill.preparation.stages.join import load_joined
+from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.write_npy import write_npy
 from tokenmill.preparation.workspace.target import hold_workspace
 from tokenmill.preparation.workspace.work_folder import Workspace
@@ -159,8 +159,7 @@ class TextArray:
             if not num_tokens:
                 raise BadInputError(f"{self.source.name} is empty: there is nothing to tokenize")
             check_unchanged(self.source)
-            parts = load_joined(this.out_dir).parts
-            num_documents = sum(part["rows"] - part["open"] for part in parts)
+            num_documents = sum(part.num_documents for part in load_parts(this.out_dir))
             num_characters = sum(unit["counts"].get("characters", 0) for unit in units)
             self._publish(array)
         return self._result(num_tokens, num_documents if self.separator else 0, num_characters)
@@ -314,9 +313,10 @@ def _choose_tokenizer(tokenizer: str | Tokenizer, sources: list[Source]) -> Toke
         return tokenizer
     if tokenizer != "chars":
         return load(tokenizer)
+    rules = replace(READ_RULES, cuts=AT_CHARACTERS)
     characters = set[str]()
     for source in sources:
-        for chunk in read_unit(source, Unit(0, 0, source.size), READ_RULES, cuts=AT_CHARACTERS):
+        for chunk in read_unit(source, Unit(0, 0, source.size), rules):
             characters |= chars_of(chunk.texts)
     return CharsTokenizer.build(characters)
 

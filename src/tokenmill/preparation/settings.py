@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Literal, TypedDict
 
 from tokenmill.base.suggest import one_of
@@ -99,7 +100,7 @@ class Settings:
         """The level of zstd; None for plain shards."""
         return None if self.compress is None else level_of(self.compress)
 
-    @property
+    @cached_property
     def read_rules(self) -> ReadRules:
         """The part of the settings that readers need."""
         return ReadRules(
@@ -113,11 +114,7 @@ class Settings:
     def to_json(self, *, for_manifest: bool = False) -> dict[str, Any]:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
-        found = {**asdict(self), "tokenizer": tokenizer}
-        for name in ("begin_token", "compress"):
-            if found[name] is None:
-                del found[name]  # datasets without one are the same bytes as ever
-        return found
+        return {**asdict(self), "tokenizer": tokenizer}
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:

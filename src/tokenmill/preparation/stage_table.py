@@ -5,7 +5,6 @@ script, progress and docs/many_machines.md take their words from it. All tasks o
 at once, on any machine; a stage begins when the one before it is complete.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,8 +33,8 @@ from tokenmill.preparation.stages.duplicates import (
     shards_of,
 )
 from tokenmill.preparation.stages.encode import encode_unit
-from tokenmill.preparation.stages.encoded import split_of
-from tokenmill.preparation.stages.join import join_units, load_joined
+from tokenmill.preparation.stages.join import join_units, load_parts
+from tokenmill.preparation.stages.parts import split_of
 from tokenmill.preparation.stages.unit_text import find_characters, hash_lines
 from tokenmill.preparation.stages.unpack import Unpacking, files_to_unpack, unpack_file
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
@@ -43,7 +42,6 @@ from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import TaskWithReceipt, bytes_and_tokens
 from tokenmill.shards.manifest import Manifest
-from tokenmill.tokens.cuts import AT_CHARACTERS
 
 FIXED = "when the file is fixed, the same command starts again"
 
@@ -84,7 +82,7 @@ class Preparation:
             if name in from_files:
                 found.append((start, start + len(split.shards)))
             start += len(split.shards)
-        parts = load_joined(self.out_dir).parts
+        parts = load_parts(self.out_dir)
         num_held_out = sum(split_of(self.plan, part) is not None for part in parts)
         return [*found, (self.first, self.first + num_held_out)]
 
@@ -124,7 +122,7 @@ class Preparation:
             return []
         tasks = [(self.out_dir, number, *shared) for number in range(num_tasks)]
         unpacking = self.unpacking if stage.per == UNIT else None
-        turns = unpacking.units_in_turn(self._cuts(stage)) if unpacking else None
+        turns = unpacking.units_in_turn() if unpacking else None
         units, finished = UnderWay(self.plan.workspace), list[int]()
         units.clear()
 
@@ -162,10 +160,6 @@ class Preparation:
             if unpacking is not None:
                 unpacking.stop()
         return stage.task.receipts(tasks)
-
-    def _cuts(self, stage: "Stage") -> re.Pattern[bytes] | None:
-        """Where a stage that reads units may cut documents."""
-        return AT_CHARACTERS if stage.task is find_characters else self.plan.tokenizer.cuts
 
 
 @dataclass(frozen=True)
@@ -254,7 +248,7 @@ NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
     "large compressed file": lambda run: len(files_to_unpack(run.plan)),
     "preparation": lambda run: 1,
     UNIT: lambda run: len(run.plan.units),
-    PART: lambda run: len(load_joined(run.out_dir).parts),
+    PART: lambda run: len(load_parts(run.out_dir)),
     OLD_SHARD: lambda run: run.first,
     "group of units": lambda run: run.lines.num_groups if run.lines else 0,
     "group of parts": lambda run: run.documents.num_groups if run.documents else 0,

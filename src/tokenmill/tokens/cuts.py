@@ -23,6 +23,7 @@ import re
 from collections.abc import Iterator
 
 PIECE = 64 << 10  # bytes
+LOOKS_AHEAD = 4  # bytes after a cut that decide on it, at most
 
 _BLACK_BEFORE = rb"""
     (?: (?<=[\x21-\x7e])
@@ -59,8 +60,8 @@ def last_cut(cuts: re.Pattern[bytes], data: bytes, start: int, stop: int) -> int
     high, window = stop, 64
     while high > start + 1:
         low = max(start + 1, high - window)
-        # A match looks at most four bytes ahead: those past `high` are seen, but no cut there.
-        ends = [m.end() for m in cuts.finditer(data, low, high + 4) if m.end() < high]
+        # Bytes past `high` are seen, but no cut is there.
+        ends = [m.end() for m in cuts.finditer(data, low, high + LOOKS_AHEAD) if m.end() < high]
         if ends:
             return ends[-1]
         high, window = low, 2 * window

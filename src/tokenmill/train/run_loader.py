@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.mixture import Mixture
 from tokenmill.dataset import TokenDataset
@@ -35,21 +36,20 @@ def open_run(run_dir: Path, path: str | None = None) -> Run:
     config = from_dict(state["config"], where=f"{run_dir}/checkpoints")
     loader = BatchLoader(
         _open(config, path),
-        batch_size=config.batch_size,
+        batch_size=config.rows_per_step,
         block_size=config.block_size,
         seed=config.seed,
         order=config.order,
         rows=config.rows,
         begin_token=config.begin_token,
         augment=config.augment,
-        prefetch=0,
-        check_ids=False,
+        form=BatchForm(prefetch=0, check_ids=False),
     )
     loader.load_state_dict(state["loader"])
     samples = {
         folder.name: read_state(folder)["loader"]["samples"] for folder in all_checkpoints(run_dir)
     }
-    steps = {name: count // config.batch_size for name, count in samples.items()}
+    steps = {name: count // config.rows_per_step for name, count in samples.items()}
     return Run(loader, steps, frozenset(state["left_out"]))
 
 

@@ -9,7 +9,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -214,6 +214,7 @@ def _sampled(sources: Sequence[Source], rules: ReadRules, sample: int) -> Iterat
     that a script that is only in one of them is not missed.
     """
     sources = sources[:: -(-len(sources) // MOST_FILES)]
+    rules = replace(rules, cuts=AT_SPACES_AND_COMMAS, chunk_bytes=PIECE)
     total, least = sum(source.size for source in sources), sample // len(sources) // 4
     for source in sources:
         share = max(least, sample * source.size // max(1, total), 1)
@@ -223,9 +224,7 @@ def _sampled(sources: Sequence[Source], rules: ReadRules, sample: int) -> Iterat
         for number, unit in enumerate(units[:: len(units) // num_units][:num_units]):
             # All of a small file: a unit with a long line may hold the text of several.
             left = most = unread if source.size <= share else unread // (num_units - number)
-            for chunk in read_unit(
-                source, unit, rules, cuts=AT_SPACES_AND_COMMAS, chunk_bytes=PIECE
-            ):
+            for chunk in read_unit(source, unit, rules):
                 texts = _up_to(left, chunk.texts)
                 yield texts
                 left -= sum(map(len, texts))

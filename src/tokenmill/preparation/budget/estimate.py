@@ -7,7 +7,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -18,8 +18,8 @@ from tokenmill.preparation.inputs import Inputs, as_list, search_inputs
 from tokenmill.preparation.plan import UNIT_BYTES, choose_dtype, load_tokenizer
 from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stages.duplicates import MOST_FILES
-from tokenmill.preparation.stages.encoded import ROW
 from tokenmill.preparation.stages.hash_runs import ENTRY
+from tokenmill.preparation.stages.parts import ROW
 from tokenmill.preparation.val_inputs import ValInput, held_out_inputs
 from tokenmill.text.cleaning.clean_chunks import (
     PLACE_BYTES,
@@ -219,7 +219,8 @@ class _Sample:
         cuts = self.tokenizer.cuts if self.tokenizer else None
         rules = self.settings.read_rules
         bytes_left = WHOLE_FILE_BYTES if source.compression else 2 * STRIDE_BYTES
-        for chunk in read_unit(source, unit, rules, cuts=cuts, chunk_bytes=STRIDE_BYTES):
+        rules = replace(rules, cuts=cuts, chunk_bytes=STRIDE_BYTES)
+        for chunk in read_unit(source, unit, rules):
             yield chunk
             bytes_left -= chunk.bytes_in
             if bytes_left <= 0:

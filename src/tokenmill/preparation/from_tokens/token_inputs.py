@@ -82,10 +82,8 @@ def cut_into_documents(sources: Sequence[Source], unit_bytes: int) -> list[Unit]
     return units
 
 
-def read_documents(
-    source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int
-) -> Iterator[Chunk]:
-    """Yield the texts of some documents, in chunks of about `chunk_bytes`."""
+def read_documents(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
+    """Yield the texts of some documents, in chunks of about `rules.chunk_bytes`."""
     data = _open_split(source.path, source.name)
     if (data.num_tokens * data.dtype.itemsize, _stamp(data)) != (source.size, source.mtime_ns):
         raise PrepareError(
@@ -98,7 +96,7 @@ def read_documents(
     ends = data.document_ends(start, stop)
     if not len(ends) or ends[-1] < stop:
         ends = np.append(ends, stop)  # the last document has no end-of-text id
-    most = max(1, chunk_bytes // _BYTES_PER_TOKEN)
+    most = max(1, rules.chunk_bytes // _BYTES_PER_TOKEN)
     reader = RowReader(source, rules)
     document = unit.start
     while len(ends):

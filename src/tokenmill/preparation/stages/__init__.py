@@ -4,9 +4,12 @@ unpack.py      large compressed files become text that can be cut into units
 unit_text.py   the text of a unit, read and cleaned; its characters and its lines
 hash_runs.py   files of sorted hashes, read in slices
 duplicates.py  which lines or documents were seen before
+parts.py       encoded documents on disk, between encoding and the shards
+text_encoder.py  texts become ids, and are counted
+long_documents.py  documents that are read in pieces: one part each, encoded in parallel
 encode.py      the documents of a unit become ids
-encoded.py     the encoder, and the parts that hold encoded documents
-join.py        documents that several units share; the list of all parts
+changed_lines.py  examples of what cleaning did
+join.py        the list of all parts
 decide.py      train, val or dropped, for every document; the layout of the shards
 assemble.py    documents are copied into shards
 accounts.py    what went in and what became of it; the summary for people

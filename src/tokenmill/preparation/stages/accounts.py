@@ -6,21 +6,29 @@ tables of the finished shards.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.plan import Plan
-from tokenmill.preparation.stages.decide import DROPPED, Decision
-from tokenmill.preparation.stages.encoded import split_of
-from tokenmill.preparation.stages.join import EncodedPart, JoinedParts
+from tokenmill.preparation.stages.assemble import WrittenShard
+from tokenmill.preparation.stages.decide import DROPPED, DecidedPart, Decision
+from tokenmill.preparation.stages.encode import encoded_units
+from tokenmill.preparation.stages.join import load_parts
+from tokenmill.preparation.stages.parts import Part, split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.shards.entries import ShardEntry, SplitEntry
 from tokenmill.shards.manifest import Manifest
 from tokenmill.text.inputs.open_input import printable
-from tokenmill.text.reading.bad_input import DUPLICATE, HELD_OUT, IN_TRAIN, MOST_PLACES
+from tokenmill.text.reading.bad_input import (
+    DUPLICATE,
+    HELD_OUT,
+    IN_TRAIN,
+    MOST_PLACES,
+    BadInputPlace,
+)
 from tokenmill.text.reading.document_rules import CUT_TEXT_FILES
 
 
@@ -37,33 +45,33 @@ class PreparationOutcome:
     """Documents that are in both splits, the held-out end having cut them in two."""
     bad_input: list[str]
     """The first places of input that was dropped or repaired, with the reason."""
+    changed_lines: list[str]
+    """The first lines that cleaning changed, before and after."""
 
     @classmethod
     def of(
         cls,
         plan: Plan,
-        units: Sequence[Receipt],
-        joined: JoinedParts,
         decision: Decision,
-        decided: Sequence[Receipt],
-        shards: Sequence[Receipt],
+        decided: Sequence[DecidedPart],
+        receipts: Iterable[Receipt],
     ) -> "PreparationOutcome":
-        documents: Counter[int] = Counter()
-        for unit, receipt in zip(plan.units, units, strict=True):
-            for source, number in zip(unit.sources, receipt["documents_by_source"], strict=True):
-                documents[source] += number
+        """Sum up what the stages left; `receipts` are those of the shards."""
+        units = UnitTotals.of(plan)
+        shards = list(map(WrittenShard.from_receipt, receipts))
         splits: dict[str, list[ShardEntry]] = {}
         for shard in shards:
-            splits.setdefault(shard["split"], []).append(ShardEntry.from_json(shard["entry"]))
+            splits.setdefault(shard.split, []).append(shard.entry)
         split = "hash" if decision.by_hash else "end"
         without = "files" if plan.held_out_splits else "none"
         return cls(
-            splits={name: SplitEntry.of(tuple(found)) for name, found in splits.items()},
-            accounts=make_accounts(plan, units, joined, decided),
-            documents_by_source=[documents[source] for source in range(len(plan.sources))],
+            splits={name: SplitEntry.of(tuple(entries)) for name, entries in splits.items()},
+            accounts=make_accounts(plan, units, decided),
+            documents_by_source=[units.by_source[number] for number in range(len(plan.sources))],
             split=split if plan.settings.val_fraction > 0 else without,
-            cut_documents=sum(shard["cut_document"] for shard in shards),
-            bad_input=places_of_bad_input(plan, units),
+            cut_documents=sum(shard.cut_document for shard in shards),
+            bad_input=units.bad_input,
+            changed_lines=units.changed_lines,
         )
 
     def notes(self, plan: Plan) -> list[str]:
@@ -92,22 +100,58 @@ class PreparationOutcome:
         return found
 
 
-def make_accounts(
-    plan: Plan, units: Sequence[Receipt], joined: JoinedParts, decided: Sequence[Receipt]
-) -> dict[str, Any]:
-    """What went in, and what became of it."""
-    counts, dropped = Counter(joined.counts), Counter(joined.dropped)
-    for unit in units:
-        counts.update(unit["counts"])
-        dropped.update(unit["dropped"])
-        counts["lines_dropped"] += unit["dropped_lines"]
-    for part, receipt in zip(joined.parts, decided, strict=True):
-        if duplicates := receipt["documents"][DROPPED]:
-            dropped[_reason(plan, part)] += duplicates
-    written = {
-        what: sum(sum(part[what]) - part[what][DROPPED] for part in decided)
-        for what in ("documents", "tokens")
+@dataclass
+class UnitTotals:
+    """What all units came to."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+    by_source: Counter[int] = field(default_factory=Counter)
+    """Documents of each source."""
+    bad_input: list[str] = field(default_factory=list)
+    changed_lines: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, plan: Plan) -> "UnitTotals":
+        """Add up the outcomes of all units, in order."""
+        totals = cls()
+        lines: Counter[int] = Counter()  # of each source, in the units so far
+        for where, unit in zip(plan.units, encoded_units(plan), strict=True):
+            totals.counts.update(unit.counts)
+            totals.counts["lines_dropped"] += unit.dropped_lines
+            totals.dropped.update(unit.dropped)
+            for source, number in zip(where.sources, unit.documents_by_source, strict=True):
+                totals.by_source[source] += number
+            for place in unit.bad_input[: MOST_PLACES - len(totals.bad_input)]:
+                name = plan.sources[where.source + place.source].name
+                totals.bad_input.append(f"{name}{_where(place, lines[where.source])}")
+            totals.changed_lines += unit.changed_lines
+            lines[where.source] += unit.counts.get("lines", 0)
+        return totals
+
+
+def _where(place: BadInputPlace, lines_before: int) -> str:
+    """The place of bad input in its file as users look for it, and the reason."""
+    number = place.number
+    shown = {
+        "line": f":{lines_before + number}",
+        "byte": f" at byte {number:,}",
+        "row": f", row {number:,}",
+        "file": "",
     }
+    return f"{shown[place.kind]}: {place.reason}"
+
+
+def make_accounts(plan: Plan, units: UnitTotals, decided: Sequence[DecidedPart]) -> dict[str, Any]:
+    """What went in, and what became of it."""
+    counts = units.counts
+    dropped = Counter(units.dropped)
+    for part, decision in zip(load_parts(plan.workspace.out_dir), decided, strict=True):
+        if duplicates := decision.documents[DROPPED]:
+            dropped[_reason(plan, part)] += duplicates
+    tokens_dropped = sum(part.tokens[DROPPED] for part in decided)
+    documents = sum(sum(part.documents) - part.documents[DROPPED] for part in decided)
+    tokens = sum(sum(part.tokens) for part in decided) - tokens_dropped
     literal = {name: counts[name] for name in ("literal_begin_token",) if name in counts}
     hashed = (
         {"text_hash": f"{counts['text_hash'] % (1 << 64):016x}"} if "text_hash" in counts else {}
@@ -115,41 +159,23 @@ def make_accounts(
     return {
         "bytes_in": counts["bytes_in"],
         "documents_in": counts["documents_in"],
-        "documents_written": written["documents"],
+        "documents_written": documents,
         "dropped": dict(sorted(dropped.items())),
         "lines_dropped": counts["lines_dropped"],
         "texts_replaced": counts["replaced"],
         "literal_end_of_text": counts["literal_end_of_text"],
         **literal,
         **hashed,
-        "tokens_written": written["tokens"],
-        "tokens_dropped": sum(part["tokens"][DROPPED] for part in decided),
+        "tokens_written": tokens,
+        "tokens_dropped": tokens_dropped,
     }
 
 
-def _reason(plan: Plan, part: EncodedPart) -> str:
+def _reason(plan: Plan, part: Part) -> str:
     """Why documents of a part were dropped after they were encoded."""
     if plan.settings.dedup == "documents":
         return DUPLICATE
     return HELD_OUT if split_of(plan, part) is None else IN_TRAIN
-
-
-def places_of_bad_input(plan: Plan, units: Sequence[Receipt]) -> list[str]:
-    """Where the first bad inputs are, in the order of the inputs: as people look for them."""
-    found: list[str] = []
-    lines: Counter[int] = Counter()
-    for unit, receipt in zip(plan.units, units, strict=True):
-        for kind, number, reason, file in receipt["places"][: MOST_PLACES - len(found)]:
-            name = plan.sources[unit.source + file].name
-            where = {
-                "line": f":{lines[unit.source] + number}",
-                "byte": f" at byte {number:,}",
-                "row": f", row {number:,}",
-                "file": "",
-            }
-            found.append(f"{name}{where[kind]}: {reason}")
-        lines[unit.source] += receipt["counts"].get("lines", 0)
-    return found
 
 
 def check_accounts(plan: Plan, outcome: PreparationOutcome) -> None:

@@ -5,19 +5,35 @@ shard is a task of its own.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.decide import Layout, decisions_on, load_layout
-from tokenmill.preparation.stages.encoded import OPEN, read_part
-from tokenmill.preparation.stages.join import load_joined
+from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
+from tokenmill.shards.entries import ShardEntry
 from tokenmill.shards.layout import ShardPlan, parts_between
 from tokenmill.shards.writer import ShardWriter
 
 TOKENS_AT_ONCE = 1 << 18
+
+
+@dataclass(frozen=True)
+class WrittenShard:
+    """A shard as it is in the dataset."""
+
+    split: str
+    cut_document: bool
+    """The end of the shard cuts a document in two, whose rest is held out."""
+    entry: ShardEntry
+
+    @classmethod
+    def from_receipt(cls, receipt: Receipt) -> "WrittenShard":
+        entry = ShardEntry.from_json(receipt["entry"])
+        return cls(receipt["split"], receipt["cut_document"], entry)
 
 
 def _receipt_name(out_dir: str, number: int) -> tuple[str, str]:
@@ -53,14 +69,13 @@ def _write_tokens(
     ends = [np.empty(0, np.int64)]
     for part in parts_between(layout.part_starts[shard.axis], shard.start, shard.stop):
         begins = int(layout.part_starts[shard.axis][part]) - shard.start
-        described = load_joined(plan.workspace.out_dir).parts[part]
-        rows, tokens = read_part(plan, described, "rows"), read_part(plan, described, "tokens")
+        described = load_parts(plan.workspace.out_dir)[part]
+        lengths = described.rows(plan)["length"].astype(np.int64)
         kept = decisions_on(plan, part, layout.decision) == shard.axis
-        runs = _runs_of_tokens(rows, kept, begins, shard.stop - shard.start)
-        for ids in _joined(np.asarray(tokens)[run] for run in runs):
+        runs = _runs_of_tokens(lengths, kept, begins, shard.stop - shard.start)
+        for ids in _joined(_ids_of_runs(described.token_arrays(plan), runs)):
             writer.write(ids)
-        stops = begins + np.cumsum(rows["length"][kept], dtype=np.int64)
-        stops = stops[(rows["flags"][kept] & OPEN) == 0]
+        stops = begins + np.cumsum(lengths[kept])
         ends.append(stops[(stops > 0) & (stops <= shard.stop - shard.start)])
     assert writer.num_tokens == shard.stop - shard.start, (shard, writer.num_tokens)
     found = np.concatenate(ends)
@@ -83,15 +98,32 @@ def _joined(runs: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         yield np.concatenate(some)
 
 
+def _ids_of_runs(arrays: Iterable[np.ndarray], runs: Iterable[slice]) -> Iterator[np.ndarray]:
+    """The ids of some ascending runs of one sequence, which comes as several arrays in order."""
+    remaining = iter(arrays)
+    ids = np.asarray(next(remaining))
+    first = 0  # where `ids` begin in the sequence
+    for run in runs:
+        start = run.start
+        while start < run.stop:
+            if start >= first + len(ids):
+                first += len(ids)
+                ids = np.asarray(next(remaining))
+                continue
+            own = ids[start - first : run.stop - first]
+            yield own
+            start += len(own)
+
+
 def _runs_of_tokens(
-    rows: np.ndarray, kept: np.ndarray, begins: int, length: int
+    lengths: np.ndarray, kept: np.ndarray, begins: int, length: int
 ) -> Iterator[slice]:
     """Stretches of a part's tokens that belong into [0, length) of the shard, in order.
 
     `begins` is where the first kept token of the part is, relative to the shard.
     """
-    stops = np.cumsum(rows["length"], dtype=np.int64)
-    starts = stops - rows["length"]
+    stops = np.cumsum(lengths)
+    starts = stops - lengths
     edges = np.flatnonzero(np.diff(np.concatenate(([0], kept.view(np.int8), [0]))))
     place = begins
     for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):

@@ -7,10 +7,9 @@ From the decisions follows the layout: which tokens go to which shard.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
@@ -19,12 +18,12 @@ from tokenmill.base.atomic import keep
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Searched, write_runs
-from tokenmill.preparation.stages.encoded import CONTINUES, OPEN, read_part, split_of
-from tokenmill.preparation.stages.join import load_joined
+from tokenmill.preparation.stages.join import load_parts
+from tokenmill.preparation.stages.parts import split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import leaves_receipt, read_once
 from tokenmill.shards.layout import ShardPlan, Stretch, lay_out
-from tokenmill.text.cleaning.dedup import HASH, in_hashes
+from tokenmill.text.cleaning.dedup import in_hashes
 
 TRAIN, VAL, DROPPED, FROM_FILES = 0, 1, 2, 3
 """What may be decided; from FROM_FILES on there is one for each validation set made from files."""
@@ -44,68 +43,73 @@ class Decision:
     """The number of the run of part 0."""
 
 
+@dataclass(frozen=True)
+class DecidedPart:
+    """Tokens and documents of a part that go to each axis, or are DROPPED."""
+
+    tokens: list[int]
+    documents: list[int]
+
+    def on_one_axis(self) -> "DecidedPart":
+        """The same where nothing is split by hash: all that is kept is in TRAIN."""
+        return DecidedPart(
+            [self.tokens[TRAIN] + self.tokens[VAL], 0, *self.tokens[DROPPED:]],
+            [self.documents[TRAIN] + self.documents[VAL], 0, *self.documents[DROPPED:]],
+        )
+
+
 @leaves_receipt(lambda _, part, first: ("documents", str(first + part)))
 def hash_documents(out_dir: str, part: int, first: int) -> Receipt:
-    """Task: leave the sorted hashes of documents that begin in a part; part 0 is run `first`."""
-    plan, joined = load_plan(out_dir), load_joined(out_dir)
-    rows = read_part(plan, joined.parts[part], "rows")
-    hashes = _document_hashes(rows, joined.spans_of(part))
-    begins = np.flatnonzero((rows["flags"] & CONTINUES) == 0)
+    """Task: leave the sorted hashes of the documents of a part; part 0 is run `first`."""
+    plan = load_plan(out_dir)
+    hashes = load_parts(out_dir)[part].rows(plan)["hash"].copy()
     number = first + part
-    facts = {"runs": write_runs(plan.workspace, "documents", number, [(hashes[begins], begins)])}
+    hashed = [(hashes, np.arange(len(hashes)))]
+    facts = {"runs": write_runs(plan.workspace, "documents", number, hashed)}
     return plan.workspace.leave_receipt("documents", str(number), [f"{number}.runs"], facts)
 
 
 @leaves_receipt(lambda _, part, decision: ("decisions", str(part)))
 def count_decisions(out_dir: str, part: int, decision: Decision) -> Receipt:
     """Task: how many tokens and documents of a part go where."""
-    plan, joined = load_plan(out_dir), load_joined(out_dir)
-    rows = read_part(plan, joined.parts[part], "rows")
-    found = decisions_on(plan, part, decision)
-    begins = (rows["flags"] & CONTINUES) == 0
-    lengths = rows["length"].astype(np.int64)
-    decisions = range(FROM_FILES + len(plan.held_out_splits))
-    facts = {
-        "tokens": [int(lengths[found == one].sum()) for one in decisions],
-        "documents": [int((begins & (found == one)).sum()) for one in decisions],
-    }
-    return plan.workspace.leave_receipt("decisions", str(part), [], facts)
+    plan = load_plan(out_dir)
+    lengths = load_parts(out_dir)[part].rows(plan)["length"].astype(np.int64)
+    decisions = decisions_on(plan, part, decision)
+    axes = range(FROM_FILES + len(plan.held_out_splits))
+    decided = DecidedPart(
+        tokens=[int(lengths[decisions == axis].sum()) for axis in axes],
+        documents=[int((decisions == axis).sum()) for axis in axes],
+    )
+    return plan.workspace.leave_receipt("decisions", str(part), [], asdict(decided))
 
 
 def choose_split(
-    decision: Decision, counted: Sequence[Receipt], val_fraction: float, *, by_hash: bool
-) -> tuple[Decision, Sequence[Receipt]]:
+    decision: Decision, receipts: Iterable[Receipt], val_fraction: float, *, by_hash: bool
+) -> tuple[Decision, list[DecidedPart]]:
     """Keep the split by hash if it must be (`by_hash`) or there are enough documents for it."""
-    num_documents = sum(sum(part["documents"][:2]) for part in counted)
-    enough = val_fraction > 0 and num_documents * val_fraction >= ENOUGH_VAL_DOCUMENTS
-    if by_hash or enough:
-        return decision, counted
-    # What is kept is all on one axis.
-    return replace(decision, by_hash=False), [
-        {what: [sum(part[what][:2]), 0, *part[what][2:]] for what in ("tokens", "documents")}
-        for part in counted
-    ]
+    decided = [DecidedPart(receipt["tokens"], receipt["documents"]) for receipt in receipts]
+    num_documents = sum(part.documents[TRAIN] + part.documents[VAL] for part in decided)
+    is_enough = val_fraction > 0 and num_documents * val_fraction >= ENOUGH_VAL_DOCUMENTS
+    if by_hash or is_enough:
+        return decision, decided
+    return replace(decision, by_hash=False), [part.on_one_axis() for part in decided]
 
 
 def decisions_on(plan: Plan, part: int, decision: Decision) -> np.ndarray:
-    """What is decided on every row of a part: a pure function of hashes and places."""
-    joined = load_joined(plan.workspace.out_dir)
-    rows = read_part(plan, joined.parts[part], "rows")
-    spans = joined.spans_of(part)
-    split = split_of(plan, joined.parts[part])
+    """The decision on every document of a part: a pure function of hashes and places.
+
+    (documents of the part,) uint16: the axis that each goes to, or DROPPED.
+    """
+    described = load_parts(plan.workspace.out_dir)[part]
+    split = split_of(plan, described)
     axis = TRAIN if split is None else FROM_FILES + plan.held_out_splits.index(split)
-    found = np.full(len(rows), axis, np.uint16)
+    decisions = np.full(described.num_documents, axis, np.uint16)
     if decision.by_hash and split is None:
-        hashes = _document_hashes(rows, spans)
-        found[hashes["low"] < np.uint64(math.ldexp(plan.settings.val_fraction, 64))] = VAL
+        low = described.rows(plan)["hash"]["low"]
+        decisions[low < np.uint64(math.ldexp(plan.settings.val_fraction, 64))] = VAL
     if decision.documents is not None:
-        found[_repeated_rows(plan, part, decision)] = DROPPED
-        if len(rows) and rows["flags"][0] & CONTINUES:
-            first = next(span["first"] for span in spans if span["first"] < part)
-            begins_at = joined.parts[first]["rows"] - 1
-            if begins_at in _repeated_rows(plan, first, decision):
-                found[0] = DROPPED
-    return found
+        decisions[_repeated_rows(plan, part, decision)] = DROPPED
+    return decisions
 
 
 def _repeated_rows(plan: Plan, part: int, decision: Decision) -> np.ndarray:
@@ -116,22 +120,8 @@ def _repeated_rows(plan: Plan, part: int, decision: Decision) -> np.ndarray:
     if documents.held_out is None or not len(found):
         return found
     # Of a document that is on both sides, every copy on the later side is left out.
-    joined = load_joined(plan.workspace.out_dir)
-    rows = read_part(plan, joined.parts[part], "rows")
-    hashes = _document_hashes(rows, joined.spans_of(part))
+    hashes = load_parts(plan.workspace.out_dir)[part].rows(plan)["hash"].copy()
     return np.flatnonzero(in_hashes(hashes, hashes[found]))
-
-
-def _document_hashes(rows: np.ndarray, spans: list[dict[str, Any]]) -> np.ndarray:
-    """The hash of each row's document; rows of a spanning document carry that of the whole."""
-    hashes: np.ndarray = rows["hash"].copy()
-    for span in spans:
-        whole = np.frombuffer(bytes.fromhex(span["hash"]), HASH)[0]
-        if rows["flags"][-1] & OPEN and span["last"] > span["part"]:
-            hashes[-1] = whole
-        if rows["flags"][0] & CONTINUES and span["first"] < span["part"]:
-            hashes[0] = whole
-    return hashes
 
 
 @dataclass(frozen=True)
@@ -144,7 +134,7 @@ class Layout:
 
 
 def make_layout(
-    plan: Plan, decision: Decision, counted: Sequence[Receipt], *, first: int
+    plan: Plan, decision: Decision, decided: Sequence[DecidedPart], *, first: int
 ) -> Layout:
     """Prefix sums over the parts give every shard its range of an axis; kept for the tasks.
 
@@ -152,7 +142,7 @@ def make_layout(
     """
     held_out = plan.held_out_splits
     axes = FROM_FILES + len(held_out)
-    per_part = np.array([part["tokens"] for part in counted], np.int64).reshape(-1, axes)
+    per_part = np.array([part.tokens for part in decided], np.int64).reshape(-1, axes)
     part_starts = [np.concatenate(([0], np.cumsum(per_part[:, axis]))) for axis in range(axes)]
     totals = [int(starts[-1]) for starts in part_starts]
     ranges = stretches(totals[TRAIN], totals[VAL], decision.by_hash, plan.settings.val_fraction)

@@ -1,32 +1,27 @@
 """encode: read, clean, drop lines, encode, write, a unit at a time.
 
-A document may be larger than a chunk, and larger than a unit. It is then encoded in pieces that
-end where cutting cannot change the ids (`tokenizer.cuts`). What is between the last such place
-of one unit and the first of the next is kept as text, head and tail, and is encoded when both
-neighbours are known (`join.py`).
+Documents are encoded whole. The few that are read in pieces are the business of
+`long_documents.py`.
 """
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, count
+from types import TracebackType
+from typing import Any, Self
 
-import numpy as np
-
-from tokenmill.base.atomic import new_file
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Searched
-from tokenmill.preparation.stages.encoded import (
-    CONTINUES,
-    OPEN,
-    OpenDocument,
-    PartWriter,
-    TextEncoder,
-)
+from tokenmill.preparation.stages.long_documents import LongDocuments, Piece
+from tokenmill.preparation.stages.parts import FOLDER, TOKENS_PER_FILE, Part, PartWriter
+from tokenmill.preparation.stages.text_encoder import TextEncoder
 from tokenmill.preparation.stages.unit_text import (
     cleaned_chunks,
     kept_chunks,
     kept_text,
     naming_source,
 )
-from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.workspace.receipt_log import Receipt, StageReceipts
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import (
@@ -38,203 +33,234 @@ from tokenmill.text.cleaning.clean_chunks import (
 from tokenmill.text.inputs.open_input import TOKENS
 from tokenmill.text.reading.bad_input import MOST_PLACES, BadInputPlace
 from tokenmill.text.reading.chunks import Edge
-from tokenmill.tokens.cuts import last_cut
 
-Pieces = list[tuple[bytes, int]]
-"""Texts, each with flags: whether its document began before it (CONTINUES), or is OPEN after it."""
-TOKENS_PER_PART = 16 << 20
-CONTEXT = 3  # bytes of a text that `join_edge` must see
+SEAM_BYTES = 64 << 10  # of the next unit that are read at a time, in search of a cut
 
 
-@leaves_receipt(lambda _, unit, *lines: ("units", str(unit)))
+@dataclass(frozen=True)
+class EncodedUnit:
+    """What encoding one unit came to."""
+
+    parts: tuple[Part, ...]
+    """In order. One without a document is a stretch of a document that ends in a later unit."""
+    counts: dict[str, int]
+    dropped: dict[str, int]
+    """Documents that are not there, by reason."""
+    dropped_lines: int
+    documents_by_source: list[int]
+    bad_input: list[BadInputPlace]
+    """The first bad inputs that were dropped or repaired."""
+    changed_lines: list[str]
+    """The first lines that cleaning changed, before and after; of the first unit alone."""
+
+    @classmethod
+    def from_receipt(cls, receipt: Receipt) -> "EncodedUnit":
+        facts = {name: value for name, value in receipt.items() if name != "files"}
+        facts["parts"] = tuple(Part.from_json(part) for part in receipt["parts"])
+        facts["bad_input"] = [BadInputPlace(*place) for place in receipt["bad_input"]]
+        return cls(**facts)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "bad_input": [list(place) for place in self.bad_input]}
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the files that hold its parts."""
+        tables = [f"{part.name}.rows" for part in self.parts if part.num_documents]
+        return [f"{file.name}.tokens" for part in self.parts for file in part.files] + tables
+
+
+def encoded_units(plan: Plan) -> Iterator[EncodedUnit]:
+    """The outcome of every unit, in order."""
+    logs = plan.workspace.receipts(FOLDER)
+    logs.refresh()
+    names = [str(unit) for unit in range(len(plan.units))]
+    return map(EncodedUnit.from_receipt, StageReceipts(logs, names))
+
+
+@leaves_receipt(lambda _, unit, *lines: (FOLDER, str(unit)))
 def encode_unit(out_dir: str, unit: int, lines: Searched | None = None, first: int = 0) -> Receipt:
     """Task: leave the encoded documents of one unit, in one part or several.
 
     `lines` knows the repeated lines; there unit 0 is run `first`.
     """
-    plan, number = load_plan(out_dir), first + unit
-    repeated = lines.repeated(plan.workspace, number) if lines is not None else None
-    kept = kept_text(plan, number)
+    plan = load_plan(out_dir)
+    text = UnitText(plan, lines, first)
     with naming_source(plan, unit):
         try:
-            facts = _encode_chunks(plan, unit, repeated, kept)
+            encoded = _encode(text, unit, text.chunks(unit))
         except KeptTextError:
-            facts = _encode_chunks(plan, unit, repeated, None)
-    files = [f"{part['name']}.{kind}" for part in facts["parts"] for kind in ("tokens", "rows")]
-    receipt = plan.workspace.leave_receipt("units", str(unit), [f"{unit}.edges", *files], facts)
-    if kept is not None:
-        kept.remove()
+            encoded = _encode(text, unit, cleaned_chunks(plan, unit))
+    receipt = plan.workspace.leave_receipt(FOLDER, str(unit), encoded.files, encoded.to_json())
+    text.remove_kept(unit)
     return receipt
 
 
-def _encode_chunks(
-    plan: Plan, unit: int, repeated: np.ndarray | None, kept: KeptChunks | None
-) -> dict[str, Any]:
-    """Encode a unit, from its kept text or from its source; what its receipt says."""
-    if kept is None:
-        chunks = cleaned_chunks(plan, unit, plan.tokenizer.cuts)
-    else:
-        chunks = kept_chunks(plan, unit, kept)
-    dropper = LineDropper(repeated, normalize=plan.settings.clean)
-    with UnitEncoder(plan, unit) as encoder:
-        for chunk in UnderWay(plan.workspace).noting(unit, chunks):
+def _encode(text: "UnitText", unit: int, chunks: Iterator[CleanChunk]) -> EncodedUnit:
+    dropper = text.line_dropper(unit)
+    with UnitEncoder(text, unit) as encoder:
+        for chunk in UnderWay(text.plan.workspace).noting(unit, chunks):
             encoder.add(dropper.drop(chunk), chunk)
-        return {**encoder.finish(), "dropped_lines": dropper.num_dropped}
+        return encoder.finish(dropped_lines=dropper.num_dropped)
+
+
+@dataclass(frozen=True)
+class UnitText:
+    """The text of units as it is encoded: cleaned, and without repeated lines."""
+
+    plan: Plan
+    lines: Searched | None
+    first: int
+    """The run of unit 0 in `lines`."""
+
+    def line_dropper(self, unit: int) -> LineDropper:
+        repeated = None
+        if self.lines is not None:
+            repeated = self.lines.repeated(self.plan.workspace, self.first + unit)
+        return LineDropper(repeated, normalize=self.plan.settings.clean)
+
+    def chunks(self, unit: int) -> Iterator[CleanChunk]:
+        """The cleaned chunks; KeptTextError where they were to be kept, and are not there."""
+        if self.lines is None:
+            return cleaned_chunks(self.plan, unit)
+        return kept_chunks(self.plan, unit, self._kept(unit))
+
+    def remove_kept(self, unit: int) -> None:
+        """The text that was kept is not needed any more."""
+        if self.lines is not None:
+            self._kept(unit).remove()
+
+    def _kept(self, unit: int) -> KeptChunks:
+        return kept_text(self.plan, self.first + unit)
+
+    def first_pieces(self, unit: int) -> Iterator[Piece]:
+        """The pieces at the beginning of a unit, which begins inside a long document."""
+        dropper = self.line_dropper(unit)
+        for chunk in self._first_chunks(unit):
+            texts = dropper.drop(chunk)
+            if texts:
+                yield piece_of(texts[0], chunk, is_cleaned=self.plan.settings.clean)
+
+    def _first_chunks(self, unit: int) -> Iterator[CleanChunk]:
+        if self.lines is None:
+            # A cut is found within a few words.
+            return cleaned_chunks(replace(self.plan, chunk_bytes=SEAM_BYTES), unit)
+        try:
+            kept = self.chunks(unit)
+            return chain([next(kept)], kept)
+        except (KeptTextError, StopIteration):  # it is encoded already
+            return cleaned_chunks(self.plan, unit)
+
+
+def piece_of(text: bytes, chunk: CleanChunk, *, is_cleaned: bool) -> Piece:
+    """The piece of a long document that is all of a chunk."""
+    before = chunk.text(0)  # with repeated lines
+    return Piece(
+        text,
+        begins=chunk.continues is Edge.NONE,
+        ends=chunk.open is Edge.NONE,
+        had_text=bool(before) and not (is_cleaned and before.isspace()),
+    )
 
 
 class UnitEncoder:
-    """Encodes the chunks of one unit and remembers what its neighbours must know."""
+    """Encodes the chunks of one unit."""
 
-    def __init__(self, plan: Plan, unit: int) -> None:
-        self.plan, self.unit = plan, unit
-        self.encoder = TextEncoder(plan)
-        settings = plan.settings
-        self.hashed = settings.val_fraction > 0 or settings.dedup == "documents" or plan.keeps_apart
-        self.counts, self.dropped = self.encoder.counts, self.encoder.dropped
-        self.places: list[BadInputPlace] = []
-        self.by_source: dict[int, int] = {}
-        self.parts: list[dict[str, Any]] = []
-        self.part: PartWriter | None = None
-        self.document: OpenDocument | None = None
-        self.head: bytes | None = None
-        """Text before the first place to cut, when the unit begins inside a document."""
-        self.head_had_text = False
-        self.head_complete = False
-        self.head_closes = False
+    def __init__(self, text: UnitText, unit: int) -> None:
+        self._plan = text.plan
+        self._is_first = unit == 0
+        self._encoder = TextEncoder(text.plan)
+        self._counts = self._encoder.counts
+        self._dropped = self._encoder.dropped
+        self._is_compared = text.plan.sources_of(unit)[0].kind == TOKENS
+        self._names = (f"{unit}.{number}" for number in count())
+        self._long = LongDocuments(text.plan, unit, self._encoder, self._names, text.first_pieces)
+        self._bad_input: list[BadInputPlace] = []
+        self._by_source: dict[int, int] = {}
+        self._parts: list[Part] = []
+        self._writer: PartWriter | None = None
 
-    def __enter__(self) -> "UnitEncoder":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        if self.part is not None:
-            self.part.__exit__(*error)
-            self.part = None
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._writer is not None:
+            self._writer.__exit__(kind, error, traceback)
+        self._long.abandon(kind, error, traceback)
 
     def add(self, texts: list[bytes], chunk: CleanChunk) -> None:
-        self.counts["bytes_in"] += chunk.bytes_in
-        self.counts["characters"] += chunk.characters
-        self.counts["replaced"] += chunk.replaced
-        self.dropped.update(chunk.dropped)
-        for place in chunk.places[: MOST_PLACES - len(self.places)]:
-            # Lines are counted from the beginning of the unit, or of their file.
-            shifted = place.kind == "line" and not chunk.by_source
-            before = self.counts["lines"] if shifted else 0
-            self.places.append(place._replace(number=before + place.number))
-        self.counts["lines"] += chunk.lines
-        self.by_source.update(chunk.by_source)
-        self.counts["documents_in"] += sum(chunk.dropped.values())
-        continues, stays_open = chunk.continues is not Edge.NONE, chunk.open is not Edge.NONE
-        self.counts["documents_in"] += len(texts) - (continues and len(texts) > 0)
-        pieces, is_empty = Pieces(), self.encoder.is_empty
-        for at, text in enumerate(texts):
-            at_start, at_end = continues and at == 0, stays_open and at == len(texts) - 1
-            if at_start or at_end:
-                had_text = not is_empty(chunk.text(at))
-                pieces += self._piece_of_long_document(text, at_start, at_end, had_text)
-            elif is_empty(text):
-                self.encoder.drop_empty(had_text=not is_empty(chunk.text(at)))
-            else:
-                pieces.append((text, 0))
-        self._encode(pieces)
+        """Encode the texts of a chunk, as they are without repeated lines."""
+        self._count(chunk)
+        if chunk.is_whole:
+            self._counts["documents_in"] += len(texts)
+            self._add_documents(texts, chunk)
+        elif texts:
+            piece = piece_of(texts[0], chunk, is_cleaned=self._plan.settings.clean)
+            self._counts["documents_in"] += piece.begins
+            self._close_part()
+            self._parts += self._long.add(piece)
 
-    def finish(self) -> dict[str, Any]:
-        """Close the parts; what the receipt of the unit says."""
+    def finish(self, *, dropped_lines: int) -> EncodedUnit:
+        """Close the parts."""
         self._close_part()
-        document, begins_inside = self.document or OpenDocument(), self.head is not None
-        all_is_head = begins_inside and not self.head_complete and not self.head_closes
-        with new_file(self.plan.workspace.path("units", f"{self.unit}.edges")) as file:
-            file.write(self.head or b"")
-            file.write(document.pending)
-        return {
-            "parts": self.parts,
-            "counts": dict(self.counts),
-            "dropped": dict(self.dropped),
-            "documents_by_source": list(self.by_source.values()) or [self.counts["documents_in"]],
-            "places": [list(place) for place in self.places],
-            "begins_inside": begins_inside,
-            "head": len(self.head or b""),
-            "head_complete": self.head_complete,
-            "head_closes": self.head_closes,
-            "head_had_text": self.head_had_text,
-            "tail": len(document.pending),
-            "tail_had_text": document.had_text,
-            "open": self.document is not None or all_is_head,
-            "open_has_rows": document.has_rows,
-            "before_tail": document.before.hex(),
-        }
+        self._parts += self._long.finish()
+        documents = list(self._by_source.values()) or [self._counts["documents_in"]]
+        return EncodedUnit(
+            parts=tuple(self._parts),
+            counts=dict(self._counts),
+            dropped=dict(self._dropped),
+            dropped_lines=dropped_lines,
+            documents_by_source=documents,
+            bad_input=self._bad_input,
+            changed_lines=self._changed_lines(),
+        )
 
-    def _piece_of_long_document(
-        self, text: bytes, continues: bool, stays_open: bool, had_text: bool
-    ) -> Pieces:
-        document = self.document
-        if not continues:
-            document = OpenDocument()
-        elif document is not None:
-            text = self.encoder.append(document, text)
-        else:
-            self.head_had_text |= had_text
-            head, rest = self._take_head(text, closes=not stays_open)
-            if rest is None:
-                return []
-            document, text = OpenDocument(has_rows=True, before=head[-CONTEXT:]), rest
-        document.had_text |= had_text
-        self.document = document if stays_open else None
-        if stays_open:
-            return self._cut_off(document, text)
-        if not document.has_rows and self.encoder.is_empty(text):
-            self.encoder.drop_empty(had_text=document.had_text)
+    def _changed_lines(self) -> list[str]:
+        """Examples of what cleaning does, from the first unit."""
+        if not (self._is_first and self._plan.settings.clean):
             return []
-        return [(text, CONTINUES if document.has_rows else 0)]
+        from tokenmill.preparation.stages.changed_lines import changed_lines
 
-    def _cut_off(self, document: OpenDocument, text: bytes) -> Pieces:
-        """The text up to its last place to cut; the rest waits for what comes."""
-        # A document that is blank so far may turn out to be empty.
-        cut = 0
-        if document.has_rows or not self.encoder.is_empty(text):
-            cuts = self.encoder.tokenizer.cuts
-            cut = (last_cut(cuts, text, 0, len(text)) or 0) if cuts is not None else 0
-        document.pending = text[cut:]
-        if not cut:
-            self.encoder.check_edge(text)
-            return []
-        flags = OPEN | (CONTINUES if document.has_rows else 0)
-        document.has_rows = True
-        document.before = (document.before + text[:cut])[-CONTEXT:]
-        return [(text[:cut], flags)]
+        return changed_lines(self._plan)
 
-    def _take_head(self, text: bytes, *, closes: bool) -> tuple[bytes, bytes | None]:
-        """Put text aside up to the first place to cut; return it, and what comes after, if any.
+    def _count(self, chunk: CleanChunk) -> None:
+        self._counts["bytes_in"] += chunk.bytes_in
+        self._counts["characters"] += chunk.characters
+        self._counts["replaced"] += chunk.replaced
+        self._dropped.update(chunk.dropped)
+        self._counts["documents_in"] += sum(chunk.dropped.values())
+        # Lines are counted from the beginning of the unit, or of their file.
+        before = 0 if chunk.by_source else self._counts["lines"]
+        for place in chunk.places[: MOST_PLACES - len(self._bad_input)]:
+            number = place.number + (before if place.kind == "line" else 0)
+            self._bad_input.append(place._replace(number=number))
+        self._counts["lines"] += chunk.lines
+        self._by_source.update(chunk.by_source)
 
-        Newlines at the edge depend on what is before them: no cut before the first word.
-        """
-        head = text if self.head is None else self.head + self.encoder.after(b"." + self.head, text)
-        first_word = len(head) - len(head.lstrip())
-        cut = None
-        if self.encoder.tokenizer.cuts is not None and first_word < len(head):
-            cut = self.encoder.tokenizer.cuts.search(head, first_word + 1)
-        if cut is None:
-            self.encoder.check_edge(head)
-            self.head, self.head_closes = head, closes
-            return head, None
-        self.head, self.head_complete = head[: cut.end()], True
-        return self.head, head[cut.end() :]
-
-    def _encode(self, pieces: Pieces) -> None:
-        if not pieces:
+    def _add_documents(self, texts: list[bytes], chunk: CleanChunk) -> None:
+        is_empty = self._encoder.is_empty
+        full = [text for text in texts if not is_empty(text)]
+        if len(full) < len(texts):
+            for number, text in enumerate(texts):
+                if is_empty(text):
+                    self._encoder.drop_empty(had_text=not is_empty(chunk.text(number)))
+        if not full:
             return
-        if self.part is None:
-            self.part = PartWriter(self.plan, f"{self.unit}.{len(self.parts)}")
-        texts, flags = zip(*pieces, strict=True)
-        marks = np.array(flags, np.uint32)
-        ids, ends = self.encoder.encode(list(texts), marks)
-        if self.plan.sources_of(self.unit)[0].kind == TOKENS:
-            self.encoder.check_same_text(texts, ids, ends)
-        self.part.add(ids, ends, marks, hashed=self.hashed)
-        if self.part.num_tokens >= TOKENS_PER_PART:
+        ids, ends = self._encoder.encode_documents(full)
+        if self._is_compared:
+            self._encoder.check_same_text(full, ids, ends)
+        if self._writer is None:
+            self._writer = PartWriter(self._plan, next(self._names))
+        self._writer.add(ids, ends)
+        if self._writer.num_tokens >= TOKENS_PER_FILE:
             self._close_part()
 
     def _close_part(self) -> None:
-        if self.part is not None:
-            self.part.__exit__(None, None, None)
-            self.parts.append(self.part.facts())
-            self.part = None
+        if self._writer is not None:
+            self._parts.append(self._writer.finish())
+            self._writer = None

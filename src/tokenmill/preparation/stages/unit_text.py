@@ -5,9 +5,7 @@ lines: hash every line. Lines are dropped before a text is encoded, so repeated 
 in advance. This leaves 24 bytes a line on disk, and the cleaned text itself if there is room.
 """
 
-import functools
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
@@ -17,7 +15,7 @@ from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.preparation.budget.memory_budget import load_limits, one_at_a_time
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Hashed, write_runs
-from tokenmill.preparation.stages.unpack import find_unpacked, in_compressed_bytes, is_unpacked
+from tokenmill.preparation.stages.unpack import is_unpacked, unpacked_chunks
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
@@ -33,10 +31,9 @@ from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.text.inputs.units import whole_file
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import Chunk, ReadRules
-from tokenmill.text.reading.read import read_files, read_part, read_unit
+from tokenmill.text.reading.read import read_files, read_unit
 from tokenmill.text.reading.read_text import read_small_file
 from tokenmill.tokens.bytes_and_chars import chars_of
-from tokenmill.tokens.cuts import AT_CHARACTERS
 
 
 @leaves_receipt(lambda _, unit: ("characters", str(unit)))
@@ -45,7 +42,7 @@ def find_characters(out_dir: str, unit: int) -> Receipt:
     plan = load_plan(out_dir)
     found, num_bytes = set[str](), 0
     with naming_source(plan, unit):
-        chunks = cleaned_chunks(plan, unit, AT_CHARACTERS)
+        chunks = cleaned_chunks(plan, unit)
         for chunk in UnderWay(plan.workspace).noting(unit, chunks):
             found |= chars_of(chunk.texts)
             num_bytes += chunk.bytes_in
@@ -61,7 +58,7 @@ def hash_lines(out_dir: str, unit: int, first: int, keep_text: bool) -> Receipt:
     counts = {"lines": 0, "bytes_in": 0}
 
     def hashed(keeper: ChunkKeeper | None) -> Iterator[Hashed]:
-        chunks = cleaned_chunks(plan, unit, plan.tokenizer.cuts)
+        chunks = cleaned_chunks(plan, unit)
         for chunk in UnderWay(plan.workspace).noting(unit, chunks):
             lines, which = lines_to_compare(chunk, min_chars=min_chars, long_line=long_line)
             if keeper is not None:
@@ -79,11 +76,10 @@ def hash_lines(out_dir: str, unit: int, first: int, keep_text: bool) -> Receipt:
     return plan.workspace.leave_receipt("lines", str(number), [f"{number}.runs"], facts)
 
 
-def kept_text(plan: Plan, number: int) -> KeptChunks | None:
-    """The cleaned text that `hash_lines` kept of a unit, as run `number`; None: it kept none."""
+def kept_text(plan: Plan, number: int) -> KeptChunks:
+    """The cleaned text that `hash_lines` kept of a unit, as run `number`."""
     receipt = plan.workspace.receipt("lines", str(number)) or {}
-    path, known = plan.workspace.path("lines", f"{number}.text"), receipt.get("kept")
-    return None if known is None else KeptChunks(path, known)
+    return KeptChunks(plan.workspace.path("lines", f"{number}.text"), receipt.get("kept") or [])
 
 
 def kept_chunks(plan: Plan, unit: int, kept: KeptChunks) -> Iterator[CleanChunk]:
@@ -94,60 +90,77 @@ def kept_chunks(plan: Plan, unit: int, kept: KeptChunks) -> Iterator[CleanChunk]
         yield from kept.chunks(share, on_large)
 
 
-def cleaned_chunks(plan: Plan, unit: int, cuts: re.Pattern[bytes] | None) -> Iterator[CleanChunk]:
-    """Read one unit, and clean its texts unless asked not to."""
-    where, settings = plan.units[unit], plan.settings
-    limits, chunk_bytes = load_limits(plan.workspace), plan.chunk_bytes
-    one_by_one = where.num_sources > 1 and settings.documents == "file" and not settings.separator
-
-    @functools.cache
-    def rules_for(kind: str) -> ReadRules:
-        return replace(
-            settings.read_rules,
-            max_document_bytes=limits.document_bytes(kind),
-            large_document_bytes=limits.share(kind),
-            on_large=on_large,
-            spool_dir=str(plan.workspace.root),
-        )
-
-    def read(source: Source) -> Iterator[Chunk]:
-        if one_by_one and (small := read_small_file(source, chunk_bytes)):
-            yield small
-            return
-        rules = rules_for(source.kind)
-        try:
-            if is_unpacked(plan, unit):
-                yield from _unpacked_chunks(plan, unit, rules, cuts)
-                return
-            if source.kind == TOKENS:
-                from tokenmill.preparation.from_tokens.token_inputs import read_documents
-
-                yield from read_documents(source, where, rules, chunk_bytes)
-                return
-            part = where if where.num_sources == 1 else whole_file(source)
-            yield from read_unit(source, part, rules, cuts=cuts, chunk_bytes=chunk_bytes)
-        except TooLargeError as error:
-            limits.explain(error, source.kind)
-            raise
-
+def cleaned_chunks(plan: Plan, unit: int) -> Iterator[CleanChunk]:
+    """Read one unit, and clean its texts if that is asked for."""
+    settings = plan.settings
+    long_line = settings.long_line if settings.dedup == "lines" else None
     with one_at_a_time(plan.workspace) as on_large:
-        sources = plan.sources_of(unit)
-        chunks = read(*sources) if len(sources) == 1 else read_files(sources, read, chunk_bytes)
-        long_line = settings.long_line if settings.dedup == "lines" else None
-        for chunk in chunks:
+        for chunk in UnitReader(plan, unit, on_large).chunks():
             yield clean_chunk(chunk, normalize=settings.clean, long_line=long_line)
 
 
-def _unpacked_chunks(
-    plan: Plan, unit: int, rules: ReadRules, cuts: re.Pattern[bytes] | None
-) -> Iterator[Chunk]:
-    """The chunks of a part of a compressed file."""
-    where = plan.units[unit]
-    source, part = find_unpacked(plan, unit)
-    chunks: Iterable[Chunk] = ()
-    if part.start < part.stop or where.start == 0:
-        chunks = read_part(source, part, rules, cuts=cuts, chunk_bytes=plan.chunk_bytes)
-    yield from in_compressed_bytes(chunks, part, where)
+class UnitReader:
+    """Reads the documents of one unit."""
+
+    def __init__(self, plan: Plan, unit: int, on_large: Callable[[bool], None]) -> None:
+        self._plan = plan
+        self._number = unit
+        self._unit = plan.units[unit]
+        self._limits = load_limits(plan.workspace)
+        self._on_large = on_large
+        self._rules: dict[str, ReadRules] = {}
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All documents, a chunk at a time."""
+        sources = self._plan.sources_of(self._number)
+        if len(sources) == 1:
+            return self._read(sources[0])
+        settings = self._plan.settings
+        is_file = settings.documents == "file" and not settings.separator
+        return read_files(
+            sources, self._read_small if is_file else self._read, self._plan.chunk_bytes
+        )
+
+    def first_chunk(self) -> Chunk:
+        """The first documents of the first file."""
+        return next(self._read(self._plan.sources_of(self._number)[0]), Chunk([]))
+
+    def _read_small(self, source: Source) -> Iterator[Chunk]:
+        """A small file that is one document, in one go where nothing is to be said about it."""
+        small = read_small_file(source, self._plan.chunk_bytes)
+        return iter([small]) if small is not None else self._read(source)
+
+    def _read(self, source: Source) -> Iterator[Chunk]:
+        try:
+            yield from self._chunks_of(source, self._rules_for(source.kind))
+        except TooLargeError as error:
+            self._limits.explain(error, source.kind)
+            raise
+
+    def _chunks_of(self, source: Source, rules: ReadRules) -> Iterator[Chunk]:
+        if source.kind == TOKENS:
+            from tokenmill.preparation.from_tokens.token_inputs import read_documents
+
+            return read_documents(source, self._unit, rules)
+        if self._unit.num_sources > 1:
+            return read_unit(source, whole_file(source), rules)
+        if is_unpacked(self._plan, self._number):
+            return unpacked_chunks(self._plan, self._number, rules)
+        return read_unit(source, self._unit, rules)
+
+    def _rules_for(self, kind: str) -> ReadRules:
+        """The rules of reading for files of one kind."""
+        if kind not in self._rules:
+            self._rules[kind] = replace(
+                self._plan.settings.read_rules,
+                cuts=self._plan.cuts,
+                chunk_bytes=self._plan.chunk_bytes,
+                max_document_bytes=self._limits.document_bytes(kind),
+                large_document_bytes=self._limits.share(kind),
+                on_large=self._on_large,
+                spool_dir=str(self._plan.workspace.root),
+            )
+        return self._rules[kind]
 
 
 @contextmanager

@@ -12,25 +12,25 @@ read as soon as its text is there. Elsewhere it is a stage of its own.
 """
 
 import os
-import re
 import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from tokenmill.errors import PrepareError
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
-from tokenmill.text.reading.chunks import Chunk
-from tokenmill.text.reading.read import check_unchanged, is_settled
+from tokenmill.text.reading.chunks import Chunk, ReadRules
+from tokenmill.text.reading.read import check_unchanged, is_settled, read_part
 
 _BLOCK_BYTES = 1 << 20
 _SECONDS_BETWEEN_LOOKS = 0.02
@@ -105,13 +105,19 @@ def _ends_file(plan: Plan, source: int | str) -> Path:
 
 
 def find_unpacked(plan: Plan, unit: int) -> tuple[Source, Unit]:
-    """The file that holds the text of a unit, and the unit as a part of it."""
-    where = plan.units[unit]
-    source, at = where.source, unit - _units_of(plan, where.source).start
-    ends = [0, *_known_ends(plan, source)]
+    """The file that holds the text of a unit, and the unit as a part of it.
+
+    Whoever reads on from the unit before may have to wait for it.
+    """
+    source = plan.units[unit].source
+    at = unit - _units_of(plan, source).start
+    while len(ends := [0, *_known_ends(plan, source)]) < at + 2:
+        if len(ends) == 1 and at:
+            raise PrepareError(f"{plan.name_of(unit)}: unpacking it was given up", hint=None)
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
     path = str(_text_file(plan, source))
-    found = replace(plan.sources[source], path=path, size=ends[-1], compression=None)
-    return found, Unit(source, ends[at], ends[at + 1])
+    text = replace(plan.sources[source], path=path, size=ends[-1], compression=None)
+    return text, Unit(source, ends[at], ends[at + 1])
 
 
 def _known_ends(plan: Plan, source: int) -> list[int]:
@@ -119,18 +125,22 @@ def _known_ends(plan: Plan, source: int) -> list[int]:
         data = _ends_file(plan, source).read_bytes()
     except FileNotFoundError:
         return []
-    found: list[int] = np.frombuffer(data, _WORD, len(data) // _WORD.itemsize).tolist()
-    return found
+    ends: list[int] = np.frombuffer(data, _WORD, len(data) // _WORD.itemsize).tolist()
+    return ends
 
 
-def in_compressed_bytes(chunks: Iterable[Chunk], text: Unit, packed: Unit) -> Iterator[Chunk]:
+def unpacked_chunks(plan: Plan, unit: int, rules: ReadRules) -> Iterator[Chunk]:
     """The chunks of a unit, of which all together cover its compressed bytes, not its text."""
-    num_bytes, left = packed.stop - packed.start, packed.stop - packed.start
-    for chunk in chunks:
-        covered = chunk.bytes_in * num_bytes // max(1, text.stop - text.start)
-        chunk.bytes_in = min(left, covered)
-        left -= chunk.bytes_in
-        yield chunk
+    packed = plan.units[unit]
+    source, text = find_unpacked(plan, unit)
+    num_bytes = packed.stop - packed.start
+    left = num_bytes
+    if text.start < text.stop or packed.start == 0:
+        for chunk in read_part(source, text, rules):
+            covered = chunk.bytes_in * num_bytes // max(1, text.stop - text.start)
+            chunk.bytes_in = min(left, covered)
+            left -= chunk.bytes_in
+            yield chunk
     if left:
         yield Chunk([], bytes_in=left)
 
@@ -144,6 +154,7 @@ class Unpacking:
 
     def __init__(self, plan: Plan, out_dir: str, workers: int) -> None:
         self._plan, self._out_dir = plan, out_dir
+        self._rules = replace(plan.settings.read_rules, cuts=plan.cuts)
         files = files_to_unpack(plan)
         self._waiting = deque(unpack_file.missing([(out_dir, n) for n in range(len(files))]))
         self._is_stopped = threading.Event()
@@ -176,6 +187,8 @@ class Unpacking:
             pass
         except BaseException as error:
             self._error = error
+            for source in files_to_unpack(self._plan):
+                _ends_file(self._plan, source).unlink(missing_ok=True)  # nobody shall wait
 
     def _next(self) -> int | None:
         try:
@@ -187,15 +200,15 @@ class Unpacking:
         if self._is_stopped.is_set():
             raise StoppedError
 
-    def units_in_turn(self, cuts: re.Pattern[bytes] | None) -> Iterator[int]:
+    def units_in_turn(self) -> Iterator[int]:
         """The numbers of all units, each when it can be read; those of other files first."""
         units = range(len(self._plan.units))
         for unit in sorted(units, key=lambda unit: is_unpacked(self._plan, unit)):
             if is_unpacked(self._plan, unit):
-                self._wait_for(unit, cuts)
+                self._wait_for(unit)
             yield unit
 
-    def _wait_for(self, unit: int, cuts: re.Pattern[bytes] | None) -> None:
+    def _wait_for(self, unit: int) -> None:
         """Wait until the text of a unit is there, and enough after it to know where it ends."""
         units = _units_of(self._plan, self._plan.units[unit].source)
         seen = unit - units.start + 1
@@ -206,7 +219,7 @@ class Unpacking:
             if known > seen:
                 seen = known
                 source, part = find_unpacked(self._plan, unit)
-                if is_settled(source, part.stop, self._plan.settings.read_rules, cuts):
+                if is_settled(source, part.stop, self._rules):
                     return
             if self._error is not None:
                 raise self._error

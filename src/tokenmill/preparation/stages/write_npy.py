@@ -1,6 +1,7 @@
 """write: the last stage of `pretokenize.py`, all ids into one `.npy`."""
 
 import io
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,7 @@ import xxhash
 
 from tokenmill.base.atomic import new_file
 from tokenmill.preparation.plan import CHUNK_BYTES, Plan
-from tokenmill.preparation.stages.encoded import read_part
-from tokenmill.preparation.stages.join import load_joined
+from tokenmill.preparation.stages.join import load_parts
 from tokenmill.shards.writer import check_read_back
 
 
@@ -19,8 +19,8 @@ def write_npy(plan: Plan, path: Path, dtype: np.dtype[Any]) -> int:
 
     Returns their number.
     """
-    parts = load_joined(plan.workspace.out_dir).parts
-    num_tokens: int = sum(part["tokens"] for part in parts)
+    parts = load_parts(plan.workspace.out_dir)
+    num_tokens = sum(part.num_tokens for part in parts)
     if num_tokens and plan.settings.separator is None:
         num_tokens -= 1  # one document: the end-of-text id that closes it is left out
     header = io.BytesIO()
@@ -30,8 +30,8 @@ def write_npy(plan: Plan, path: Path, dtype: np.dtype[Any]) -> int:
     left = num_tokens
     with new_file(path, durable=True) as file:
         file.write(header.getvalue())
-        for part in parts:
-            ids = read_part(plan, part, "tokens")[:left]
+        for ids in chain.from_iterable(part.token_arrays(plan) for part in parts):
+            ids = ids[:left]
             left -= len(ids)
             for start in range(0, len(ids), CHUNK_BYTES):
                 block = np.ascontiguousarray(ids[start : start + CHUNK_BYTES], dtype)

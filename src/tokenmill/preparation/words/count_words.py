@@ -14,8 +14,7 @@ import numpy as np
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stage_table import Preparation, Stage
 from tokenmill.preparation.stages.decide import DROPPED, Decision, decisions_on
-from tokenmill.preparation.stages.encoded import read_part
-from tokenmill.preparation.stages.join import load_joined
+from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.words.word_runs import CountedWords, add_up
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
@@ -33,7 +32,7 @@ FACTS = ("documents", "text_bytes")
 def count_words(out_dir: str, group: int, size: int, decision: Decision) -> Receipt:
     """Task: leave the words of a group of `size` parts, in one file or several."""
     plan = load_plan(out_dir)
-    num_parts = len(load_joined(out_dir).parts)
+    num_parts = len(load_parts(out_dir))
     files: list[str] = []
     facts = dict.fromkeys(("words", *FACTS), 0)
 
@@ -66,7 +65,7 @@ def add_words(out_dir: str, partition: int, num_partitions: int, files: list[str
 
 def count_all_words(this: Preparation) -> tuple[list[Path], dict[str, int]]:
     """Run both stages; return files of all words, each word once, and counts of their text."""
-    num_parts = len(load_joined(this.out_dir).parts)
+    num_parts = len(load_parts(this.out_dir))
     decision = Decision(by_hash=False, documents=this.documents)
     size = max(1, min(MOST_PARTS_PER_GROUP, num_parts // GROUPS))
     groups = this.run_tasks(WORDS, -(-num_parts // size), (size, decision))
@@ -84,19 +83,28 @@ ADD_WORDS = Stage("add-words", add_words, "million words")
 
 def _kept_text(plan: Plan, part: int, decision: Decision) -> Iterator[np.ndarray[Any, Any]]:
     """Yield the documents of a part that are kept, some at a time, as bytes with END after each."""
-    where = load_joined(plan.workspace.out_dir).parts[part]
-    tokens = read_part(plan, where, "tokens")
-    lengths = read_part(plan, where, "rows")["length"].astype(np.int64)  # (documents,)
-    ends = np.cumsum(lengths)
+    described = load_parts(plan.workspace.out_dir)[part]
     is_kept = decisions_on(plan, part, decision) != DROPPED
+    if len(described.files) > 1:  # one long document, in files that end where it may be cut
+        for ids in described.token_arrays(plan) if is_kept[0] else ():
+            yield _as_text(plan, ids)
+        return
+    (tokens,) = described.token_arrays(plan)
+    lengths = described.rows(plan)["length"].astype(np.int64)  # (documents,)
+    ends = np.cumsum(lengths)
     first = 0
     start = 0
     while first < len(lengths):
         last = max(first + 1, int(np.searchsorted(ends, start + DOCUMENTS_AT_ONCE, "right")))
         stop = int(ends[last - 1])
         ids = tokens[start:stop][np.repeat(is_kept[first:last], lengths[first:last])]
-        text = ids.astype(np.uint8)
-        text[ids == plan.tokenizer.end_of_text_id] = END
-        yield text
+        yield _as_text(plan, ids)
         first = last
         start = stop
+
+
+def _as_text(plan: Plan, ids: np.ndarray) -> np.ndarray[Any, Any]:
+    """Return ids of the tokenizer `bytes` as bytes, with END for end-of-text."""
+    text = ids.astype(np.uint8)
+    text[ids == plan.tokenizer.end_of_text_id] = END
+    return text

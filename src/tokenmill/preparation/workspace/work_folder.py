@@ -11,9 +11,8 @@
     unpacked/N.text      text of a large compressed input, with N.ends, where it is cut
     lines/N.runs         hashes of the lines of unit N (only with line deduplication)
     lines/N.text         its cleaned text, if there is room, until it is encoded
-    units/N.edges        text of unit N that its neighbours must see before it can be encoded
     units/N.M.tokens     encoded documents of unit N, with N.M.rows, a table of them
-    joined.json          all of these in order
+    parts.json           all of these in order
     words/, all-words/   counted words (only where a tokenizer is trained)
     shards/              receipts of finished shards; the shards themselves are in their places
     receipts/STAGE/      the receipts of each of these: written after it, so it proves it is whole
@@ -76,7 +75,7 @@ class Workspace:
         return os.path.dirname(path) == os.path.abspath(self.root)
 
     def path(self, stage: str, name: str) -> Path:
-        """Path of a file of a stage, such as `units/12.edges`."""
+        """Path of a file of a stage, such as `units/12.0.tokens`."""
         return self.root / stage / name
 
     def receipts(self, stage: str) -> ReceiptLogs:
@@ -166,7 +165,7 @@ class Workspace:
 
         `but` names files that are kept in any case.
         """
-        if (self.root / "shared").exists() or (self.root / "joined.json").exists():
+        if (self.root / "shared").exists() or (self.root / "parts.json").exists():
             return True  # and after joining, there may be shards
         kept = {self.root / name for name in but}
         files = [path for path in self.root.rglob("*") if path.is_file() and path not in kept]
@@ -309,5 +308,6 @@ def leaves_receipt(receipt: ReceiptName) -> Callable[[Callable[..., Receipt]], T
 
 def bytes_and_tokens(receipt: Receipt) -> tuple[int, int]:
     """Return the bytes read and tokens made by a task, for the progress shown."""
-    tokens = sum(part["tokens"] for part in receipt.get("parts", ()))
+    parts = receipt.get("parts", ())
+    tokens = sum(file["num_tokens"] for part in parts for file in part["files"])
     return receipt.get("counts", {}).get("bytes_in", 0), tokens

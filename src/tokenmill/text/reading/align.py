@@ -59,9 +59,11 @@ class Aligner:
         source: Source,
         rules: ReadRules,
         documents: DocumentRule,
-        cuts: re.Pattern[bytes] | None,
     ) -> None:
-        self._source, self._rules, self._documents, self._cuts = source, rules, documents, cuts
+        self._source = source
+        self._rules = rules
+        self._documents = documents
+        self._cuts = rules.cuts
         self._bytes_before = max(documents.bytes_before, CUT_CONTEXT)
         self._bytes_after = max(documents.bytes_after, CUT_CONTEXT)
 

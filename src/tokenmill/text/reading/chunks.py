@@ -1,6 +1,7 @@
 """What goes into reading and what comes out of it: `ReadRules` and `Chunk`."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -27,6 +28,10 @@ class ReadRules:
     """`error`, `skip` or `replace`."""
     long_line: int = 8 << 20
     """Bytes up to which lines and documents are never cut."""
+    cuts: re.Pattern[bytes] | None = None
+    """Where the tokenizer allows a document to be cut; None: nowhere."""
+    chunk_bytes: int = 1 << 20
+    """About how much text is read at a time."""
     max_document_bytes: int = MAX_DOCUMENT_BYTES
     """The largest size of a document that must be held whole."""
     large_document_bytes: int = MAX_DOCUMENT_BYTES
@@ -72,12 +77,15 @@ class Edge(Enum):
 
 @dataclass(kw_only=True)
 class ChunkFacts:
-    """What is known of some documents of a source, in order, besides their texts."""
+    """Facts about some documents of a source, in order, besides their texts.
+
+    A chunk holds whole documents, or one piece of a long document.
+    """
 
     continues: Edge = Edge.NONE
-    """How the first text continues the document that the chunk before left open."""
+    """How a piece continues the document that the chunk before left open."""
     open: Edge = Edge.NONE
-    """How the last text is left open for the next chunk, which may be in the next unit."""
+    """How a piece is left open for the next chunk, which may be in the next unit."""
     dropped: dict[str, int] = field(default_factory=dict)
     """Documents that are not here, by reason."""
     replaced: int = 0
@@ -95,18 +103,18 @@ class ChunkFacts:
     by_source: dict[int, int] = field(default_factory=dict)
     """Documents that begin here by the file they are in, where a unit has several files."""
 
-
-@dataclass
-class Chunk(ChunkFacts):
-    """Some documents as they were read, the first and the last perhaps in part."""
-
-    texts: list[bytes]
-    """UTF-8; the pieces of documents in order."""
-
     @property
     def is_whole(self) -> bool:
         """Whether all documents begin and end here."""
         return self.continues is Edge.NONE and self.open is Edge.NONE
+
+
+@dataclass
+class Chunk(ChunkFacts):
+    """Some documents as they were read, or one piece of a long one."""
+
+    texts: list[bytes]
+    """UTF-8."""
 
     def add(self, other: "Chunk") -> None:
         """Take in the documents of another chunk; both are whole."""
@@ -138,6 +146,31 @@ class Chunk(ChunkFacts):
         return (number == 0 and self.continues is not Edge.NONE) or (
             number == len(self.texts) - 1 and self.open is not Edge.NONE
         )
+
+    def apart(self) -> Iterator["Chunk"]:
+        """The same as chunks of whole documents and of one piece; the facts go with the first."""
+        first, texts, last = self.texts[:1], self.texts, self.texts[-1:]
+        continues, is_open = self.continues, self.open
+        if self.is_whole or len(texts) == 1:
+            yield self
+            return
+        self.texts, self.continues, self.open = [], Edge.NONE, Edge.NONE
+        if not texts:
+            yield self
+            return
+        if continues is not Edge.NONE:
+            texts = texts[1:]
+            self.texts, self.continues = first, continues
+            yield self
+        if is_open is not Edge.NONE:
+            texts = texts[:-1]
+        if continues is Edge.NONE:
+            self.texts = texts
+            yield self
+        elif texts:
+            yield Chunk(texts, offset=self.offset)
+        if is_open is not Edge.NONE:
+            yield Chunk(last, open=is_open, offset=self.offset)
 
     def repaired(self, reason: str, kind: str, number: int) -> None:
         """Count a text with U+FFFD in it, and keep its place if it is one of the first."""

@@ -6,7 +6,6 @@ line where `cuts` allow. So memory stays near one block plus `long_line`, and te
 a few times only, always as whole buffers.
 """
 
-import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -163,15 +162,10 @@ class Splitter(Aligner):
 
 
 def pieces_of(
-    source: Source,
-    unit: Unit,
-    rules: ReadRules,
-    documents: DocumentRule,
-    cuts: re.Pattern[bytes] | None,
-    chunk_bytes: int,
+    source: Source, unit: Unit, rules: ReadRules, documents: DocumentRule
 ) -> Iterator[tuple[DocumentPieces, int]]:
     """Pieces of one unit with the bytes of the file that each covers."""
-    splitter = Splitter(source, rules, documents, cuts)
+    splitter = Splitter(source, rules, documents)
     start, stop, first, last = 0, sys.maxsize, Edge.NONE, Edge.NONE
     if source.compression is None:
         start, first = splitter.align(unit.start)
@@ -185,7 +179,7 @@ def pieces_of(
         def read(size: int) -> bytes:
             return stream.read(min(size, stop - stream.position))
 
-        for pieces in splitter.pieces(read, chunk_bytes, start, first, last):
+        for pieces in splitter.pieces(read, rules.chunk_bytes, start, first, last):
             covered = stream.raw_position - seen if source.compression else pieces.size
             yield pieces, covered
             seen += covered

@@ -19,8 +19,8 @@ A file that is missing or not readable counts as one document that was dropped. 
 damaged archive is always an error.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import open_input
@@ -30,20 +30,10 @@ from tokenmill.text.reading.align import Aligner
 from tokenmill.text.reading.bad_input import UNREADABLE
 from tokenmill.text.reading.chunks import Chunk, Edge, ReadRules
 from tokenmill.text.reading.document_rules import BySeparator
-from tokenmill.text.reading.read_csv import read_csv
-from tokenmill.text.reading.read_jsonl import read_jsonl
-from tokenmill.text.reading.read_parquet import read_parquet
 from tokenmill.text.reading.read_text import read_text
 
 
-def read_unit(
-    source: Source,
-    unit: Unit,
-    rules: ReadRules,
-    *,
-    cuts: re.Pattern[bytes] | None = None,
-    chunk_bytes: int = 1 << 20,
-) -> Iterator[Chunk]:
+def read_unit(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     """The documents of one unit, chunk by chunk."""
     if source.kind == "unreadable":
         chunk = Chunk([])
@@ -51,39 +41,40 @@ def read_unit(
         yield chunk
         return
     check_unchanged(source)
-    yield from read_part(source, unit, rules, cuts=cuts, chunk_bytes=chunk_bytes)
+    yield from read_part(source, unit, rules)
     check_unchanged(source)
 
 
-def read_part(
-    source: Source,
-    unit: Unit,
-    rules: ReadRules,
-    *,
-    cuts: re.Pattern[bytes] | None = None,
-    chunk_bytes: int,
-) -> Iterator[Chunk]:
+def read_part(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     """The same of a file that nobody changes but by adding to it."""
     try:
-        if source.kind == "parquet":
-            yield from read_parquet(source, unit, rules, chunk_bytes)
-        elif source.kind == "csv":
-            yield from read_csv(source, rules, chunk_bytes)
-        elif source.kind == "jsonl":
-            yield from read_jsonl(source, unit, rules, chunk_bytes)
-        else:
-            yield from read_text(source, unit, rules, cuts, chunk_bytes)
+        yield from _reader_for(source.kind)(source, unit, rules)
     except OSError as error:
         raise open_input.cannot_read(source.path, error) from error
 
 
-def is_settled(
-    source: Source, place: int, rules: ReadRules, cuts: re.Pattern[bytes] | None
-) -> bool:
+def _reader_for(kind: str) -> Callable[[Source, Unit, ReadRules], Iterator[Chunk]]:
+    """The reader for a kind of source; those of tables are imported when there is one."""
+    if kind == "text":
+        return read_text
+    if kind == "jsonl":
+        from tokenmill.text.reading.read_jsonl import read_jsonl
+
+        return read_jsonl
+    if kind == "csv":
+        from tokenmill.text.reading.read_csv import read_csv
+
+        return read_csv
+    from tokenmill.text.reading.read_parquet import read_parquet
+
+    return read_parquet
+
+
+def is_settled(source: Source, offset: int, rules: ReadRules) -> bool:
     """Whether it is known where a unit ends that is planned to end here, while the file grows."""
-    by_line = source.kind == "jsonl"
-    documents = BySeparator(b"\n") if by_line else rules.document_rule()
-    return Aligner(source, rules, documents, None if by_line else cuts).is_settled(place)
+    if source.kind == "jsonl":
+        return Aligner(source, replace(rules, cuts=None), BySeparator(b"\n")).is_settled(offset)
+    return Aligner(source, rules, rules.document_rule()).is_settled(offset)
 
 
 def read_files(

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading import bad_input
 from tokenmill.text.reading.bad_input import NotReadableError
 from tokenmill.text.reading.chunks import Chunk, ReadRules, RowReader
@@ -24,7 +25,7 @@ from tokenmill.text.reading.chunks import Chunk, ReadRules, RowReader
 _BLOCK_BYTES = 1 << 18
 
 
-def read_csv(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
+def read_csv(source: Source, _unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     """Yield the documents of a CSV file; rows are counted from 1, the header is row 0."""
     with _open(source) as stream, _fields_of_any_size():
         reader = _CsvReader(stream, source, rules)
@@ -37,7 +38,7 @@ def read_csv(source: Source, rules: ReadRules, chunk_bytes: int) -> Iterator[Chu
         bytes_done = 0
         for values in reader.rows():
             text_bytes += reader.take(values, column)
-            if text_bytes >= chunk_bytes:
+            if text_bytes >= rules.chunk_bytes:
                 yield reader.finish_chunk(stream.raw_position - bytes_done)
                 text_bytes = 0
                 bytes_done = stream.raw_position

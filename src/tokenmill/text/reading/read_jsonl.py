@@ -7,6 +7,7 @@ parsing many at once as one array takes longer, and accepts lines that are not J
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -23,10 +24,11 @@ from tokenmill.text.reading.document_rules import BySeparator
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def read_jsonl(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
+def read_jsonl(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     """The documents of one unit of a JSONL file; no document is ever left open."""
     loads, field = orjson.loads, rules.text_field
-    for pieces, bytes_in in pieces_of(source, unit, rules, BySeparator(b"\n"), None, chunk_bytes):
+    rules = replace(rules, cuts=None)  # a line is parsed whole
+    for pieces, bytes_in in pieces_of(source, unit, rules, BySeparator(b"\n")):
         chunk = Chunk([], bytes_in=bytes_in, offset=pieces.offset)
         for at in pieces.too_large:
             line = pieces.run.count(b"\n", 0, at - pieces.offset) + 1

@@ -13,7 +13,7 @@ from tokenmill.text.reading.bad_input import NotReadableError, no_column, short_
 from tokenmill.text.reading.chunks import Chunk, ReadRules, RowReader
 
 
-def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int) -> Iterator[Chunk]:
+def read_parquet(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     """The documents of some row groups; null is a missing field."""
     import pyarrow
 
@@ -34,7 +34,7 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules, chunk_bytes: int)
             covered = source.size * (group + 1) // groups - source.size * group // groups
             about = metadata.row_group(group)
             bytes_per_row = max(1, about.total_byte_size // max(1, about.num_rows))
-            num_rows = max(1, min(1 << 16, chunk_bytes // bytes_per_row))
+            num_rows = max(1, min(1 << 16, rules.chunk_bytes // bytes_per_row))
             column = ".".join(path)
             batches = parquet.iter_batches(num_rows, [group], [column], use_threads=False)
             try:

@@ -1,7 +1,6 @@
 """Text files, plain or compressed, as chunks of documents."""
 
 import os
-import re
 from collections.abc import Iterator
 
 from tokenmill.base.address import is_remote
@@ -13,17 +12,11 @@ from tokenmill.text.reading.chunks import Chunk, ReadRules
 from tokenmill.text.reading.cut_pieces import DocumentPieces, pieces_of
 
 
-def read_text(
-    source: Source,
-    unit: Unit,
-    rules: ReadRules,
-    cuts: re.Pattern[bytes] | None,
-    chunk_bytes: int,
-) -> Iterator[Chunk]:
+def read_text(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     """The documents of one unit of a text file; an empty file is one empty document."""
     documents = rules.document_rule()
     length = 0
-    for pieces, bytes_in in pieces_of(source, unit, rules, documents, cuts, chunk_bytes):
+    for pieces, bytes_in in pieces_of(source, unit, rules, documents):
         length += pieces.size
         chunk = Chunk(pieces.texts, continues=pieces.continues, open=pieces.open)
         chunk.bytes_in, chunk.offset = bytes_in, pieces.offset
@@ -31,7 +24,7 @@ def read_text(
             chunk.leave_out(bad_input.TOO_LARGE, "byte", at)
         _check_utf8(chunk, pieces, source, rules)
         chunk.drop_empty()
-        yield chunk
+        yield from chunk.apart()
     if length == 0 and unit.start == 0 and (source.compression or source.size == 0):
         chunk = Chunk([b""])
         chunk.drop_empty()

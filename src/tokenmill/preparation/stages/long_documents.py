@@ -1,0 +1,304 @@
+"""Long documents: those that are read in pieces, because they do not fit into memory or a unit.
+
+A piece ends wherever its reader stopped, mostly at the end of a line. It is encoded up to a cut: a
+place where cutting cannot change the ids (`tokenizer.cuts`). All units that a document runs through
+are encoded at the same time, and each answers for one stretch of it:
+
+    from the first cut in its own text     (or from the beginning of the document, if that is here)
+    up to the first cut in the next unit   (or to the end of the document)
+
+Both neighbours of a seam find the same cut, since it depends on the text of the later unit alone:
+it is looked for after the first word there, before which newlines depend on what comes earlier. A
+unit without any cut in its text answers for nothing, and the one before it reads on.
+
+`join.py` puts the stretches together: the document is then one part, with ids in several files.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+import xxhash
+
+from tokenmill.base.atomic import new_file
+from tokenmill.errors import PrepareError
+from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.stages.parts import (
+    FOLDER,
+    ROW,
+    TOKENS_PER_FILE,
+    Part,
+    TokenFile,
+    hashed_bytes,
+)
+from tokenmill.preparation.stages.text_encoder import TextEncoder
+from tokenmill.text.cleaning.clean import join_edge
+from tokenmill.text.cleaning.dedup import HASH
+from tokenmill.text.reading.document_rules import CUT_TEXT_FILES
+from tokenmill.tokens.cuts import LOOKS_AHEAD, last_cut
+
+MOST_PENDING_BYTES = 256 << 20  # held in search of a cut
+_CONTEXT = 3  # bytes before a text that `join_edge` must see
+_HASHED_AT_ONCE = 1 << 20  # ids
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a long document, cleaned and without repeated lines."""
+
+    text: bytes
+    begins: bool
+    """The document begins with it."""
+    ends: bool
+    """The document ends with it."""
+    had_text: bool
+    """It was not empty before repeated lines were dropped."""
+
+
+class LongDocuments:
+    """Encodes the stretches of long documents that one unit answers for.
+
+    `names` gives names for files, `pieces_of` the pieces at the beginning of a later unit.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        unit: int,
+        encoder: TextEncoder,
+        names: Iterator[str],
+        pieces_of: Callable[[int], Iterator[Piece]],
+    ) -> None:
+        self._plan = plan
+        self._unit = unit
+        self._encoder = encoder
+        self._names = names
+        self._pieces_of = pieces_of
+        self._head = Head(plan)
+        """The text before the first cut, where the unit begins inside a document."""
+        self._stretch: Stretch | None = None
+
+    def add(self, piece: Piece) -> list[Part]:
+        """Take in the next piece; the part of the document that ends with it, if it has any ids."""
+        text = piece.text
+        if piece.begins:
+            self._stretch = self._new_stretch(b"")
+        elif self._stretch is None:
+            self._head.add(piece.text)
+            if self._head.cut is None:
+                return []  # the unit before answers for it
+            self._stretch = self._new_stretch(self._head.before_cut)
+            text = self._head.after_cut
+        self._stretch.add(text, had_text=piece.had_text)
+        if not piece.ends:
+            self._stretch.encode_to_last_cut()
+            return []
+        return self._end()
+
+    def finish(self) -> list[Part]:
+        """Read on to the next cut, if the unit ends inside a document; its part."""
+        if self._stretch is None:
+            return []
+        for unit in range(self._unit + 1, len(self._plan.units)):
+            head = Head(self._plan)
+            for piece in self._pieces_of(unit):
+                head.add(piece.text)
+                if head.cut is not None:
+                    self._stretch.add(head.before_cut, had_text=True)
+                    self._stretch.encode_all()
+                    return [self._stretch.part(num_documents=0)]
+                if piece.ends:
+                    self._stretch.add(head.text, had_text=piece.had_text)
+                    return self._end()
+                self._stretch.had_text |= piece.had_text
+            self._stretch.add(head.text, had_text=False)
+        raise AssertionError("the last unit of a file leaves no document open")
+
+    def abandon(self, *error: Any) -> None:
+        """Give up the document that is being written, because of an error."""
+        if self._stretch is not None:
+            self._stretch.abandon(*error)
+
+    def _new_stretch(self, before: bytes) -> "Stretch":
+        return Stretch(self._plan, self._encoder, self._names, before)
+
+    def _end(self) -> list[Part]:
+        """Write the end of the document; its part, or none if it turned out to be empty."""
+        stretch = self._stretch
+        assert stretch is not None
+        self._stretch = None
+        if stretch.is_empty:
+            self._encoder.drop_empty(had_text=stretch.had_text)
+            return []
+        stretch.encode_end()
+        return [stretch.part(num_documents=1)]
+
+
+class Head:
+    """The text at the beginning of a unit, up to the first cut in it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.text = b""
+        self.cut: int | None = None
+        """Where the first cut is, as soon as that is known."""
+        self._searched = 0
+        """Up to here there is none."""
+
+    def add(self, text: bytes) -> None:
+        # After a character: newlines at the very beginning are not known to be too many here.
+        self.text += _after(self._plan, b"." + self.text, text) if self.text else text
+        first_word = len(self.text) - len(self.text.lstrip())
+        match = _cuts_of(self._plan).search(self.text, max(first_word + 1, self._searched))
+        if match is not None and match.end() + LOOKS_AHEAD <= len(self.text):
+            self.cut = match.end()
+        self._searched = max(0, len(self.text) - LOOKS_AHEAD)
+        _check_pending(self._plan, self.text)
+
+    @property
+    def before_cut(self) -> bytes:
+        return self.text[: self.cut]
+
+    @property
+    def after_cut(self) -> bytes:
+        return self.text[self.cut :]
+
+
+class Stretch:
+    """Writes the ids of one stretch of a document; `before` is the text that comes before it."""
+
+    def __init__(
+        self, plan: Plan, encoder: TextEncoder, names: Iterator[str], before: bytes
+    ) -> None:
+        self._plan = plan
+        self._encoder = encoder
+        self._names = names
+        self._is_beginning = not before
+        self._before = before[-_CONTEXT:]
+        self._pending = b""
+        """Text after the last cut: not encoded yet."""
+        self.had_text = False
+        self._hash = xxhash.xxh3_128()
+        self._num_encoded = 0
+        self._files: list[TokenFile] = []
+        """Those that are written; another one is being written while there is a name for it."""
+        self._name = ""
+        self._num_tokens = 0
+        self._file: IO[bytes]
+        self._open_file = ExitStack()
+
+    def add(self, text: bytes, *, had_text: bool) -> None:
+        self._pending += _after(self._plan, self._before + self._pending, text)
+        self.had_text |= had_text
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the document is empty, so far."""
+        is_begun = self._num_encoded or not self._is_beginning
+        return not is_begun and self._encoder.is_empty(self._pending)
+
+    def encode_to_last_cut(self) -> None:
+        """Encode the text up to its last cut; the rest waits for what comes."""
+        text = self._pending
+        cut = None if self.is_empty else last_cut(_cuts_of(self._plan), text, 0, len(text))
+        if cut is None:
+            _check_pending(self._plan, text)
+            return
+        self._pending = text[:cut]
+        self.encode_all()
+        self._pending = text[cut:]
+
+    def encode_all(self) -> None:
+        """Encode all of the text, which ends at a cut, or with the document."""
+        begins = self._is_beginning and not self._num_encoded
+        ids = self._encoder.encode_piece(self._pending, begins=begins)
+        if self._plan.needs_hashes and self._is_beginning:
+            self._hash.update(hashed_bytes(ids))
+        if begins and self._plan.begin_token_id is not None:
+            self._write(np.array([self._plan.begin_token_id]))
+        self._write(ids)
+        self._num_encoded += 1
+        self._before = (self._before + self._pending)[-_CONTEXT:]
+        self._pending = b""
+
+    def encode_end(self) -> None:
+        """Encode the rest of the document, and close it."""
+        self.encode_all()
+        self._write(np.array([self._plan.tokenizer.end_of_text_id]))
+
+    def _write(self, ids: np.ndarray) -> None:
+        if not self._name:
+            self._name = next(self._names)
+            path = self._plan.workspace.path(FOLDER, f"{self._name}.tokens")
+            self._file = self._open_file.enter_context(new_file(path))
+        self._file.write(ids.astype(self._plan.dtype).data)
+        self._num_tokens += len(ids)
+        if self._num_tokens >= TOKENS_PER_FILE:
+            self._close_file()
+
+    def _close_file(self) -> None:
+        self._open_file.close()
+        self._files.append(TokenFile(self._name, self._num_tokens))
+        self._name = ""
+        self._num_tokens = 0
+
+    def abandon(self, *error: Any) -> None:
+        """Give up the file that is being written, because of an error."""
+        self._open_file.__exit__(*error)
+
+    def part(self, num_documents: int) -> Part:
+        """The part; its table is of the document, or of a stretch until `join.py` knows all."""
+        if self._name:
+            self._close_file()
+        part = Part(tuple(self._files), num_documents)
+        if num_documents:
+            write_row(self._plan, part, self._hash.digest())
+        return part
+
+
+def write_row(plan: Plan, part: Part, digest: bytes) -> None:
+    """Write the table of a part that is one document."""
+    row = np.zeros(1, ROW)
+    row["length"] = part.num_tokens
+    if plan.needs_hashes:
+        row["hash"] = np.frombuffer(digest, HASH)
+    with new_file(plan.workspace.path(FOLDER, f"{part.name}.rows")) as file:
+        file.write(row.data)
+
+
+def hash_document(plan: Plan, part: Part) -> bytes:
+    """The hash of the ids of a part that is one document, without begin token and end-of-text."""
+    state = xxhash.xxh3_128()
+    first = 0 if plan.begin_token_id is None else 1
+    left = part.num_tokens - 1
+    for ids in part.token_arrays(plan):
+        own = ids[first:left]
+        for start in range(0, len(own), _HASHED_AT_ONCE):
+            state.update(hashed_bytes(own[start : start + _HASHED_AT_ONCE]))
+        first = max(0, first - len(ids))
+        left -= len(ids)
+    return state.digest()
+
+
+def _cuts_of(plan: Plan) -> re.Pattern[bytes]:
+    cuts = plan.cuts
+    assert cuts is not None, "where nothing may be cut, readers give whole documents"
+    return cuts
+
+
+def _after(plan: Plan, before: bytes, text: bytes) -> bytes:
+    """The text as it is after `before` in one document."""
+    return join_edge(before, text) if plan.settings.clean else text
+
+
+def _check_pending(plan: Plan, text: bytes) -> None:
+    """Refuse to hold ever more text in which no cut is found."""
+    if len(text) > MOST_PENDING_BYTES:
+        raise PrepareError(
+            f"no place to cut in {len(text):,} bytes of one document: "
+            f"the tokenizer {plan.tokenizer.name} allows none",
+            hint=f"cut the file into documents: {CUT_TEXT_FILES}, or separator=",
+        )

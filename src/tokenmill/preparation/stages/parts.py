@@ -1,0 +1,155 @@
+"""Parts: encoded documents on disk, between encoding and the shards.
+
+A part holds whole documents:
+
+    N.M.tokens   ids in the width of the dataset, each document followed by the end-of-text id, and
+                 preceded by the begin token, if one is asked for
+    N.M.rows     a row per document: its number of ids, and the hash of its own ids, without these
+
+N is the unit that the part begins in, M counts its files. A document that is too long for one part
+is a part by itself, and its ids are in several files (`long_documents.py`).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from tokenmill import kernel
+from tokenmill.base.atomic import new_file
+from tokenmill.preparation.plan import Plan
+from tokenmill.text.cleaning.dedup import HASH, hash_all
+
+TOKENS_PER_FILE = 16 << 20
+ROW = np.dtype([("length", "<u8"), ("hash", HASH)])
+FOLDER = "units"
+
+
+@dataclass(frozen=True)
+class TokenFile:
+    """A file of ids: `NAME.tokens`."""
+
+    name: str
+    num_tokens: int
+
+    @property
+    def unit(self) -> int:
+        """The unit that wrote it."""
+        return int(self.name.partition(".")[0])
+
+
+@dataclass(frozen=True)
+class Part:
+    """Whole documents: their ids, in one file or several, and a table of them."""
+
+    files: tuple[TokenFile, ...]
+    num_documents: int
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "Part":
+        files = tuple(TokenFile(**file) for file in value["files"])
+        return cls(files, value["num_documents"])
+
+    @property
+    def name(self) -> str:
+        """The name of its table, which is that of its first file."""
+        return self.files[0].name
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(file.num_tokens for file in self.files)
+
+    def rows(self, plan: Plan) -> np.ndarray:
+        """The table of its documents, mapped: (num_documents,) of ROW."""
+        path = plan.workspace.path(FOLDER, f"{self.name}.rows")
+        return np.memmap(path, ROW, mode="r", shape=(self.num_documents,))
+
+    def token_arrays(self, plan: Plan) -> Iterator[np.ndarray]:
+        """The ids of each of its files, mapped."""
+        for file in filter(lambda file: file.num_tokens, self.files):
+            path = plan.workspace.path(FOLDER, f"{file.name}.tokens")
+            yield np.memmap(path, plan.dtype, mode="r", shape=(file.num_tokens,))
+
+
+def split_of(plan: Plan, part: Part) -> str | None:
+    """The validation set that the file of a part is held out for; None for all other files."""
+    return plan.sources[plan.units[part.files[0].unit].source].split
+
+
+class PartWriter:
+    """Writes one part of short documents; the caller leaves the receipt."""
+
+    def __init__(self, plan: Plan, name: str) -> None:
+        self._plan = plan
+        self._name = name
+        self._is_hashed = plan.needs_hashes
+        self.num_tokens = 0
+        self._num_documents = 0
+        self._files = ExitStack()
+        self._tokens = self._open("tokens")
+        self._rows = self._open("rows")
+
+    def _open(self, kind: str) -> Any:
+        path = self._plan.workspace.path(FOLDER, f"{self._name}.{kind}")
+        return self._files.enter_context(new_file(path))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._files.__exit__(kind, error, traceback)
+
+    def add(self, ids: np.ndarray, ends: np.ndarray) -> None:
+        """Append documents encoded one after another; `ends` says where each ends in `ids`."""
+        plan = self._plan
+        rows = np.zeros(len(ends), ROW)
+        rows["length"] = np.diff(ends, prepend=0) + 1  # with end-of-text
+        if self._is_hashed:
+            rows["hash"] = _hash_documents(ids, ends)
+        every = np.ones(len(ends), np.bool_)
+        out = with_ends(ids, ends, every, plan.tokenizer.end_of_text_id, plan.dtype)
+        if plan.begin_token_id is not None:
+            starts = np.cumsum(rows["length"]) - rows["length"]
+            out = np.insert(out, starts.astype(np.int64), plan.begin_token_id)
+            rows["length"] += 1
+        self._tokens.write(out.data)
+        self._rows.write(rows.data)
+        self.num_tokens += len(out)
+        self._num_documents += len(rows)
+
+    def finish(self) -> Part:
+        """Close the files; the part."""
+        self._files.close()
+        return Part((TokenFile(self._name, self.num_tokens),), self._num_documents)
+
+
+def with_ends(
+    ids: np.ndarray, ends: np.ndarray, complete: np.ndarray, end_of_text: int, dtype: np.dtype[Any]
+) -> np.ndarray:
+    """The ids of texts in this dtype, with the end-of-text id after those that are complete."""
+    if kernel.compiled is not None and ids.dtype == np.uint32:
+        out = np.empty(len(ids) + np.count_nonzero(complete), dtype)
+        kernel.compiled.with_ends(out, dtype.itemsize, ids, ends, complete, end_of_text)
+        return out
+    return np.insert(ids.astype(dtype), ends[complete], end_of_text)
+
+
+def hashed_bytes(ids: np.ndarray) -> memoryview:
+    """The bytes of ids that are hashed: the same whatever the width of the dataset."""
+    return np.ascontiguousarray(ids, "<u4").data.cast("B") if len(ids) else memoryview(b"")
+
+
+def _hash_documents(ids: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The hash of each document's ids, without begin token and end-of-text."""
+    view = hashed_bytes(ids)
+    bounds: Sequence[int] = [0, *(4 * ends).tolist()]
+    return hash_all([view[start:stop] for start, stop in pairwise(bounds)])
