@@ -193,7 +193,7 @@ def test_whole_epochs_of_a_trillion_tokens_are_not_enumerated(monkeypatch):
     edges = np.arange(0, 10**12 + 1, 10**10)
     monkeypatch.setattr(usage, "MOST_SAMPLES", 1 << 10)
 
-    (all_of_it,) = usage._stretches(source, SourceBans())
+    all_of_it = list(usage._stretches(source, SourceBans()))
     num_samples = 5 * source.samples_per_epoch + 10_000
     found = np.diff(usage._targets_before(edges, all_of_it, 0, num_samples))
 

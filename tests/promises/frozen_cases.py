@@ -40,7 +40,7 @@ import tokenmill
 from tokenmill import Mixture
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 from tokenmill.batches import BatchForm
-from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
+from tokenmill.edits import Add, Ban, Cap, Reweight, Skip, edit_state
 from tokenmill.order.blocks import Blocks
 
 TESTS = Path(__file__).parents[1]
@@ -867,7 +867,7 @@ def edits_of_a_state(read, shelf, *, edits, **settings) -> Parts:
     data = read(shelf)
     loader = make_loader(data, **settings)
     take(loader, 6)
-    state = tokenmill.edits.edit_state(loader.state_dict(), *edits)
+    state = edit_state(loader.state_dict(), *edits)
     for batch in take(resumed(make_loader(data, **settings), state), 20):
         yield from parts_of_batch(batch)
 
