@@ -54,7 +54,7 @@ def open_run(run_dir: Path, path: str | None = None) -> Run:
 
 
 def _open(config: TrainConfig, path: str | None) -> TokenDataset | Mixture:
-    """Open the data with which the run began, without a word: all was said then."""
+    """Open the data with which the run began; notes about it were printed then."""
     try:
         return open_train(config, say=lambda _: None)
     except (OSError, TokenmillError):
