@@ -49,8 +49,10 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/engines.py
 	$(BIN)/python bench/train.py
 
-# A quarter of an hour: kills, failing system calls, flipped bits, damaged files, attacks on `view`.
+# A quarter of an hour: kills, failing system calls, flipped bits, damaged files, attacks on `view`;
+# first the kernel, with sanitizers built in.
 faults: $(VENV)/dev.stamp
+	$(BIN)/python tests/kernel/fuzz_kernel.py
 	cd tests && ../$(BIN)/python -m faults --results ../bench/results/faults.json
 	TOKENMILL_EDIT_SCRIPTS=10000 $(BIN)/python -m pytest -q tests/batches/test_edit_scripts.py
 

@@ -30,7 +30,7 @@ import numpy as np
 from measure import machine, own_memory
 
 import tokenmill
-from tokenmill import Ban, Reweight, Skip
+from tokenmill.edits import Ban, Reweight, Skip
 from tokenmill.torch import TorchLoader
 
 HERE = Path(__file__).parent

@@ -22,7 +22,7 @@ from measure import machine
 
 import tokenmill
 from tokenmill.base.progress import Progress
-from tokenmill.preparation.workspace.receipt_log import FOLDER, log_line
+from tokenmill.preparation.workspace.receipt_log import RECEIPTS, log_line
 from tokenmill.shards.entries import EndsEntry, ShardEntry, SplitEntry, TokenizerEntry
 from tokenmill.shards.manifest import Manifest
 from tokenmill.tokens.load_tokenizer import load
@@ -73,10 +73,10 @@ def make_inputs(folder: Path, units: int) -> None:
 def leave_receipts(run: Path, stage: str, units: int) -> None:
     """The receipts of all units but the last, as tasks leave them."""
     folder = run / ".preparation"
-    (folder / FOLDER / stage).mkdir(parents=True)
+    (folder / RECEIPTS / stage).mkdir(parents=True)
     (folder / stage).mkdir(exist_ok=True)
     for writer in range(WRITERS):
-        with open(folder / FOLDER / stage / f"{writer}-0.log", "wb") as log:
+        with open(folder / RECEIPTS / stage / f"{writer}-0.log", "wb") as log:
             for unit in range(writer, units - 1, WRITERS):
                 log.write(b"\n%s\n" % log_line(str(unit), encode_receipt(unit)))
 

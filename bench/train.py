@@ -49,11 +49,23 @@ def measure(folder: Path, num_tokens: int, steps: int) -> dict[str, float]:
         file.truncate(2 * num_tokens)  # zeros that use no disk space
         file.seek(0)
         np.random.default_rng(0).integers(0, 256, 10**6, dtype=np.uint16).tofile(file)
+    config = folder / "config.json"
+    config.write_text(
+        json.dumps(
+            {
+                "vocab_size": 256,
+                "n_layer": 2,
+                "n_head": 2,
+                "n_embd": 64,
+                "log_interval": 1,
+                "sample_tokens": 0,
+            }
+        )
+    )
     flags = (
-        f"--train_data_path {path} --dtype uint16 --vocab_size 256 --documents off --device cpu "
-        f"--out_dir {folder} --model_name run_{num_tokens} --n_layer 2 --n_head 2 --n_embd 64 "
-        f"--block_size 256 --batch_size 16 --max_iters {steps} --eval_interval {steps} "
-        "--log_interval 1 --sample_tokens 0 --quiet"
+        f"--config_file {config} --train_data_path {path} --dtype uint16 --no_documents "
+        f"--device cpu --out_dir {folder} --model_name run_{num_tokens} --block_size 256 "
+        f"--batch_size 16 --max_iters {steps} --eval_interval {steps} --quiet"
     )
     done = run(
         [sys.executable, str(ROOT / "train.py"), *flags.split()],

@@ -15,10 +15,12 @@ from pathlib import Path
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 MODULES = [
     "tokenmill",
+    "tokenmill.edits",
     "tokenmill.augment",
     "tokenmill.torch",
     "tokenmill.compat",
     "tokenmill.train",
+    "tokenmill.errors",
 ]
 HEAD = """# The Python API
 
@@ -32,9 +34,6 @@ EXAMPLES = {
 
         summary = tokenmill.prepare("corpus/*.jsonl", "data/new", tokenizer="gpt2")
         print(summary.train_tokens, summary.dropped)""",
-    "tokenmill.estimate": """
-        expected = tokenmill.estimate("corpus/*.jsonl", tokenizer="gpt2")
-        print(expected.to_text())""",
     "tokenmill.pretokenize": """
         (array,) = tokenmill.pretokenize("corpus.txt", tokenizer="gpt2")
         print(array.npy, array.tokens)""",
@@ -67,25 +66,23 @@ EXAMPLES = {
         loader = tokenmill.BatchLoader(data, batch_size=8, block_size=128, seed=0)
         inputs, targets = next(iter(loader))  # (8, 128) int64 each
         state = loader.state_dict()  # loader.load_state_dict(state) resumes after this batch""",
-    "tokenmill.Blocks": """
-        loader = tokenmill.BatchLoader(data, block_size=128, order=tokenmill.Blocks(256, 512))
-    """,
     "tokenmill.Mixture": """
         mixture = tokenmill.Mixture({"web": data, "code": whole}, weights={"web": 0.8, "code": 0.2})
         mixed = tokenmill.BatchLoader(mixture, batch_size=8, block_size=128)""",
-    "tokenmill.Reweight": """
-        mixed.edit(tokenmill.Reweight({"web": 0.5, "code": 0.5}), note="ablation 7")""",
-    "tokenmill.Skip": """
-        mixed.edit(tokenmill.Skip(steps=(120, 130)))  # step 120 serves what step 130 would have""",
-    "tokenmill.Cap": """
-        mixed.edit(tokenmill.Cap({"code": 4}))  # then all samples are of web""",
-    "tokenmill.Add": """
+    "tokenmill.edits.Reweight": """
+        mixed.edit(tokenmill.edits.Reweight({"web": 0.5, "code": 0.5}), note="ablation 7")""",
+    "tokenmill.edits.Skip": """
+        mixed.edit(tokenmill.edits.Skip(steps=(120, 130)))  # step 120 serves the batch of 130""",
+    "tokenmill.edits.Cap": """
+        mixed.edit(tokenmill.edits.Cap({"code": 4}))  # then all samples are of web""",
+    "tokenmill.edits.Add": """
         new = {"web": 0.5, "code": 0.3, "crawl-2": 0.2}
-        mixed.edit(tokenmill.Add("crawl-2", data, weights=new), at=200)""",
-    "tokenmill.Ban": """
-        forget = tokenmill.Ban(documents=[3, 17], source="web")""",
-    "tokenmill.edit_state": """
-        state = tokenmill.edit_state(mixed.state_dict(), tokenmill.Skip(samples=(800, 900)))""",
+        mixed.edit(tokenmill.edits.Add("crawl-2", data, weights=new), at=200)""",
+    "tokenmill.edits.Ban": """
+        forget = tokenmill.edits.Ban(documents=[3, 17], source="web")""",
+    "tokenmill.edits.edit_state": """
+        skip = tokenmill.edits.Skip(samples=(800, 900))
+        state = tokenmill.edits.edit_state(mixed.state_dict(), skip)""",
     "tokenmill.convert": """
         done = tokenmill.convert("data/corpus", "data/as_npy", to="npy")
         print(done.splits)""",
@@ -95,11 +92,14 @@ EXAMPLES = {
     "tokenmill.verify": """
         result = tokenmill.verify("data/corpus", full=True)
         assert not result.damaged""",
-    "tokenmill.download_tokenized_data": """
+    "tokenmill.download": """
         import inspect
 
-        # folder = tokenmill.download_tokenized_data("data/fineweb-edu", shards=3)
-        print(inspect.signature(tokenmill.download_tokenized_data))""",
+        # folder = tokenmill.download("karpathy/fineweb-edu-100B-gpt2-token-shards", "data/fineweb")
+        print(inspect.signature(tokenmill.download))""",
+    "tokenmill.upload": """
+        # tokenmill.upload("data/corpus", "me/corpus")
+        print(inspect.signature(tokenmill.upload))""",
     "tokenmill.TokenmillError": """
         try:
             tokenmill.open("nowhere")
@@ -207,7 +207,7 @@ EXAMPLES = {
 
 
 def public_names() -> dict[str, object]:
-    """Every public name with its value, in the order of the examples, errors after them."""
+    """Every public name with its value, in the order of the examples; errors come last."""
     names = {}
     for home in MODULES:
         module = importlib.import_module(home)

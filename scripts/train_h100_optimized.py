@@ -5,8 +5,8 @@
         --batch_size 64
 
 Every flag of `tokenmill train` is a flag here, and wins over the file: bf16, torch.compile, 480
-windows a step in pieces of 32. There are no workers to choose: one thread reads ahead, and
-`data_wait` in metrics.jsonl is the share of time that the GPU waits for it.
+windows per step over all GPUs in pieces of 32. There are no workers to choose: one thread reads
+ahead, and `data_wait` in metrics.jsonl is the share of time that the GPU waits for it.
 """
 
 import sys

@@ -1,13 +1,17 @@
 """Small runs for the tests of training: a text, a model that fits in a second, the command."""
 
+import json
 import os
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tokenmill.cli.train import FLAGS
 
 ROOT = Path(__file__).parents[1]
 
@@ -18,7 +22,7 @@ TINY = {
     "n_head": 2,
     "n_embd": 32,
     "block_size": 32,
-    "batch_size": 8,
+    "global_batch_size": 8,
     "max_iters": 40,
     "learning_rate": 0.01,
     "warmup_iters": 4,
@@ -41,8 +45,17 @@ def text(num_lines: int = 1500) -> str:
 
 
 def flags(settings: dict[str, Any]) -> list[str]:
-    """Settings as the command takes them, in the seeds' spelling."""
-    return [part for name, value in settings.items() for part in (f"--{name}", str(value))]
+    """Settings as the command takes them: flags in the seeds' spelling, the others in a file."""
+    words = []
+    keys = {}
+    for name, value in settings.items():
+        if name in FLAGS:
+            words += [f"--{name}", str(value)]
+        else:
+            keys[name] = value
+    with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+        json.dump(keys, file)
+    return [*words, "--config_file", file.name]
 
 
 def command(settings: dict[str, Any], *more: str, **environ: str) -> subprocess.Popen[str]:

@@ -41,34 +41,12 @@ TYPE_CHECKING = False  # type checkers take it for True; importing typing would 
 if TYPE_CHECKING:
     from tokenmill.batches.loader import BatchLoader
     from tokenmill.batches.mixture import Mixture
-    from tokenmill.compat import download_tokenized_data
     from tokenmill.conversion.convert import convert
     from tokenmill.dataset import TokenDataset, from_array, open
-    from tokenmill.edits.edit_state import edit_state
-    from tokenmill.edits.edit_values import Add, Ban, Cap, Reweight, Skip
-    from tokenmill.errors import (
-        BadInputError,
-        CorruptShardError,
-        DownloadError,
-        FormatError,
-        LockedError,
-        MismatchError,
-        MissingExtraError,
-        NotADatasetError,
-        OrderMismatchError,
-        PrepareError,
-        SettingsMismatchError,
-        Stopped,
-        TokenizerMismatchError,
-        TokenmillError,
-        TruncatedShardError,
-        UnsupportedVersionError,
-        UploadError,
-    )
+    from tokenmill.errors import TokenmillError
+    from tokenmill.hub import download, upload
     from tokenmill.look.check import verify
     from tokenmill.look.inspect import inspect
-    from tokenmill.order.blocks import Blocks
-    from tokenmill.preparation.budget.estimate import estimate
     from tokenmill.preparation.from_tokens.retokenize import retokenize
     from tokenmill.preparation.prepare import prepare
     from tokenmill.preparation.pretokenize import pretokenize
@@ -76,37 +54,13 @@ if TYPE_CHECKING:
     from tokenmill.tokens.load_tokenizer import load as load_tokenizer
 
 __all__ = [
-    "Add",
-    "BadInputError",
-    "Ban",
     "BatchLoader",
-    "Blocks",
-    "Cap",
-    "CorruptShardError",
-    "DownloadError",
-    "FormatError",
-    "LockedError",
-    "MismatchError",
-    "MissingExtraError",
     "Mixture",
-    "NotADatasetError",
-    "OrderMismatchError",
-    "PrepareError",
-    "Reweight",
-    "SettingsMismatchError",
-    "Skip",
-    "Stopped",
     "TokenDataset",
-    "TokenizerMismatchError",
     "TokenmillError",
-    "TruncatedShardError",
-    "UnsupportedVersionError",
-    "UploadError",
     "__version__",
     "convert",
-    "download_tokenized_data",
-    "edit_state",
-    "estimate",
+    "download",
     "from_array",
     "inspect",
     "load_tokenizer",
@@ -115,25 +69,18 @@ __all__ = [
     "pretokenize",
     "retokenize",
     "train_tokenizer",
+    "upload",
     "verify",
 ]
 
-# Loaded when first asked for, so that `import tokenmill` and the command start at once. A name
-# that is not here is an error of ours.
+# Loaded when first asked for, so that `import tokenmill` and the command start quickly.
 _HOME_OF = {
-    "Add": "tokenmill.edits.edit_values",
-    "Ban": "tokenmill.edits.edit_values",
     "BatchLoader": "tokenmill.batches.loader",
-    "Cap": "tokenmill.edits.edit_values",
-    "Blocks": "tokenmill.order.blocks",
     "Mixture": "tokenmill.batches.mixture",
-    "Reweight": "tokenmill.edits.edit_values",
-    "Skip": "tokenmill.edits.edit_values",
     "TokenDataset": "tokenmill.dataset",
+    "TokenmillError": "tokenmill.errors",
     "convert": "tokenmill.conversion.convert",
-    "download_tokenized_data": "tokenmill.compat",
-    "edit_state": "tokenmill.edits.edit_state",
-    "estimate": "tokenmill.preparation.budget.estimate",
+    "download": "tokenmill.hub",
     "from_array": "tokenmill.dataset",
     "inspect": "tokenmill.look.inspect",
     "load_tokenizer": "tokenmill.tokens.load_tokenizer",
@@ -142,19 +89,22 @@ _HOME_OF = {
     "pretokenize": "tokenmill.preparation.pretokenize",
     "retokenize": "tokenmill.preparation.from_tokens.retokenize",
     "train_tokenizer": "tokenmill.preparation.train_tokenizer",
+    "upload": "tokenmill.hub",
     "verify": "tokenmill.look.check",
 }
 _NAME_THERE = {"load_tokenizer": "load"}  # in a module that says the rest
+_PUBLIC_ROOMS = ("augment", "compat", "edits", "errors", "torch", "train")
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
+    if name in _PUBLIC_ROOMS:
+        return importlib.import_module(f"tokenmill.{name}")
+    if name not in _HOME_OF:
         raise AttributeError(f"module 'tokenmill' has no attribute {name!r}")
-    home = _HOME_OF.get(name, "tokenmill.errors")
-    value = getattr(importlib.import_module(home), _NAME_THERE.get(name, name))
+    value = getattr(importlib.import_module(_HOME_OF[name]), _NAME_THERE.get(name, name))
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *_PUBLIC_ROOMS]

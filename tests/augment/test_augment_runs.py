@@ -13,9 +13,10 @@ import pytest
 from special_tokens import BEGIN, END, MASK, MIDDLE, PREFIX, SUFFIX, write_tokenizer
 
 import tokenmill
-from tokenmill import BatchLoader, Mixture, OrderMismatchError
+from tokenmill import BatchLoader, Mixture
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 from tokenmill.dataset import from_array
+from tokenmill.errors import OrderMismatchError
 
 ALL = [FillInTheMiddle(), DropTokens(0.1), ReplaceTokens(0.1)]
 SENTINELS = {"prefix_id": PREFIX, "middle_id": MIDDLE, "suffix_id": SUFFIX}
@@ -376,7 +377,7 @@ def test_data_that_does_not_say_enough_is_refused():
         (from_array(ids), MaskTokens(random=0.0), "mask_id is not given"),
         (from_array(ids), ReplaceTokens(0.1), "nothing says how many ids"),
     ):
-        with pytest.raises((ValueError, tokenmill.FormatError), match=said):
+        with pytest.raises((ValueError, tokenmill.errors.FormatError), match=said):
             BatchLoader(data, block_size=10, augment=[augment])
     with pytest.raises(TypeError, match="must be a list"):
         BatchLoader(from_array(ids), block_size=10, augment=DropTokens(0.1))

@@ -9,9 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tokenmill import BatchLoader, Blocks, Mixture
+from tokenmill import BatchLoader, Mixture
 from tokenmill.dataset import from_array
 from tokenmill.errors import OrderMismatchError
+from tokenmill.order.blocks import Blocks
 
 BLOCK = 4
 DATA = numbered(23 * BLOCK + 3)

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from tokenmill.cli import tokenmill
 from tokenmill.cli.flags import PREPARE_SETTINGS, read_fields
 from tokenmill.cli.make.prepare import plan, run_command
+from tokenmill.cli.train import FLAGS as TRAIN_FLAGS
 from tokenmill.cli.train import SETTINGS as TRAIN_SETTINGS
 from tokenmill.cli.train import run_command as train_command
 from tokenmill.hub.remote_files import DEFAULT_NUM_SHARDS
@@ -28,11 +29,9 @@ KNOWN = {
         on_bad_input val_fraction tokens_per_shard long_line workers max_ram append overwrite
         break_lock engine ray_address work_dir estimate json quiet""",
     "train": """input_file dataset_dir train_data_path val_data_path tokenizer dtype documents order
-        skip_steps model_name out_dir config_file resume max_iters seed device n_layer n_head n_embd
-        block_size dropout vocab_size batch_size micro_batch_size learning_rate min_learning_rate
-        warmup_iters decay_iters weight_decay beta1 beta2 grad_clip precision compile eval_interval
-        eval_batches eval_batch_size checkpoint_interval keep_checkpoints log_interval
-        sample_tokens tensorboard wandb mixture weights json quiet""",
+        rows skip_steps model_name out_dir config_file resume max_iters seed device block_size
+        batch_size global_batch_size micro_batch_size learning_rate eval_interval
+        checkpoint_interval mixture weights json quiet""",
     "pretokenize": """tokenizer tokenization token_pattern end_of_text dtype separator force json
         quiet""",
     "convert": """to to_dtype tokens_per_shard add_end_of_text allow_lost_documents overwrite
@@ -88,12 +87,20 @@ def test_every_field_has_a_flag_with_its_words_and_its_default(source, dataclass
     for command in commands:
         flags = {parameter.name: parameter for parameter in command.params}
         for field in read_fields(*source):
+            if dataclass is TrainConfig and field.name not in TRAIN_FLAGS:
+                continue  # a key of the config file
             flag = flags[field.name]
             assert len(field.help) > 10, f"{field.name} has no docstring"
             assert flag.help.startswith(field.help.removesuffix("."))
             assert ("[default: " in flag.help) == (str(field.default) not in ("None", "False"))
             assert flag.section == field.section != "Options"
             assert flag.default is None  # what was not given is left to the dataclass
+
+
+def test_train_has_at_most_thirty_flags_and_the_others_are_keys_of_the_config_file():
+    """30 with --help; only settings that exist are flags."""
+    assert len(train_command.params) + 1 <= 30
+    assert set(TRAIN_FLAGS) < {field.name for field in dataclasses.fields(TrainConfig)}
 
 
 def test_help_shows_sections_values_and_defaults():

@@ -26,14 +26,17 @@ def made(tmp_path_factory):
     library.prepare(
         folder / "a.txt", folder / "data", tokenizer="bytes", documents="paragraph", workers=1
     )
+    (folder / "tiny.json").write_text(
+        '{"n_layer": 1, "n_head": 1, "n_embd": 8, "eval_batches": 1, "sample_tokens": 0}'
+    )
     return folder
 
 
 def calls(folder, out):
     """A call of each command that works, with what its JSON must hold."""
     data, text = f"{folder}/data", f"{folder}/a.txt"
-    tiny = "--n_layer 1 --n_head 1 --n_embd 8 --block_size 16 --batch_size 2 --max_iters 2"
-    tiny += " --eval_batches 1 --sample_tokens 0 --device cpu"
+    tiny = f"--config_file {folder}/tiny.json --block_size 16 --batch_size 2 --max_iters 2"
+    tiny += " --device cpu"
     return {
         "prepare": (f"prepare {text} -o {out}/d --tokenizer bytes --workers 1", "train_tokens"),
         "plan": (f"prepare plan {text} -o {out}/p --tokenizer bytes", "units"),

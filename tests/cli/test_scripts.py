@@ -16,9 +16,8 @@ import train_runs
 
 from tokenmill.cli import main
 from tokenmill.cli.flags import read_fields
-from tokenmill.cli.train import SETTINGS
+from tokenmill.cli.train import FLAGS, SETTINGS
 from tokenmill.cli.train import command as train_command
-from tokenmill.cli.train_slurm import make_job
 from tokenmill.train.config import SOURCES
 from tokenmill.train.metrics import points
 
@@ -124,12 +123,11 @@ def test_h100_takes_the_files_and_the_config_that_are_not_given(files):
     ]
     assert with_defaults(["--dataset-dir=d"]) == [*config, "--dataset-dir=d"]
     assert with_defaults(["--config_file=c", "--input_file", "x"])[0] == "--config_file=c"
-    small = train_runs.flags({**TINY, "compile": "off", "precision": "fp32"})
-    done = run("train_h100_optimized.py", *small, "--vocab_size", 257, cwd=files)
+    small = train_runs.flags({**TINY, "compile": "off", "precision": "fp32", "vocab_size": 257})
+    done = run("train_h100_optimized.py", *small, cwd=files)
     assert done.returncode == 0, done.stderr
     settings = json.loads((files / "runs" / "gpt" / "config.json").read_text())
     assert settings["val_data_path"] == "training_data/owt_valid_tokens.npy"
-    assert (settings["micro_batch_size"], settings["batch_size"]) == (32, 8)
 
 
 def write_list(folder, *runs, **common):
@@ -280,15 +278,25 @@ def test_a_printed_slurm_job_trains_with_its_flags(slurm, tmp_path, monkeypatch,
     assert {name: saved[name] for name in settings} == settings
 
 
-def test_the_script_to_submit_is_the_printed_job_with_its_arguments_left_open():
-    assert (ROOT / "scripts" / "submit_job.sh").read_text() == make_job()
+def test_the_printed_job_is_the_script_to_submit_but_for_numbers_and_arguments(capsys):
+    script = (ROOT / "scripts" / "submit_job.sh").read_text().splitlines()
+    flags = ["--dataset_dir", "d", "--nodes", "2", "--gpus", "8", "--memory", "9G"]
+
+    printed = print_job(capsys, *flags).splitlines()
+
+    changed = [line for line in printed if line not in script]
+    assert [line.partition(" ")[0] for line in changed[-3:]] == ["cd", "set", "export"]
+    assert [line.split()[1] for line in changed[:-3]] == [
+        "--nodes=2", "--ntasks-per-node=8", "--gpus-per-node=8", "--mem-per-cpu=9G"
+    ]  # fmt: skip
+    assert len(printed) == len(script) + 1
 
 
 def test_a_printed_slurm_job_passes_every_flag_of_train_on(capsys):
     """Each once, with a value of its type; read back by the parser of `tokenmill train`."""
     words = {"dataset_dir": "data/x y"}
     for field in read_fields(*SETTINGS):
-        if field.name in SOURCES:
+        if field.name in SOURCES or field.name not in FLAGS:
             continue
         example = {int: "7", float: "0.5", str: "it's", bool: ""}[field.kind]
         words[field.name] = field.choices[-1] if field.choices else example

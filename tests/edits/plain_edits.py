@@ -17,7 +17,7 @@ import numpy as np
 from order.plain_order import WORD, keys_of, plain_deal, plain_epoch, plain_mix
 from order.plain_packing import plain_row_epoch
 
-from tokenmill import Add, Ban, Cap, Reweight, Skip
+from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
 
 END_OF_TEXT = 0
 """The last token of every document but the last one of an axis."""

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from tokenmill import Add, Ban, BatchLoader, Mixture, Reweight, Skip, from_array
+from tokenmill import BatchLoader, Mixture, from_array
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill.edits import Add, Ban, Reweight, Skip
 from tokenmill.errors import OrderMismatchError
 from tokenmill.torch import TorchLoader
 from tokenmill.torch.torch_batch import batch_as, from_arrays

@@ -24,7 +24,9 @@ from edits.plain_edits import (
 )
 
 import tokenmill
-from tokenmill import Add, Ban, BatchLoader, Blocks, Cap, Mixture, Reweight, Skip
+from tokenmill import BatchLoader, Mixture
+from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
+from tokenmill.order.blocks import Blocks
 
 NUM_SCRIPTS = int(os.environ.get("TOKENMILL_EDIT_SCRIPTS", "80"))
 GROUPS = 20
@@ -208,7 +210,7 @@ class Script:
             return
         self.edits.append((at, edit))
         if self.random.random() < 0.3:
-            edited = tokenmill.edit_state(before, edit, at=at)
+            edited = tokenmill.edits.edit_state(before, edit, at=at)
             assert edited == first.state_dict()
 
     def resume(self):

@@ -8,8 +8,10 @@ import pytest
 from batches.numbered import numbered
 
 import tokenmill
-from tokenmill import Add, Ban, BatchLoader, Cap, Mixture, OrderMismatchError, Reweight, Skip
+from tokenmill import BatchLoader, Mixture
+from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
 from tokenmill.edits.edit_values import edit_from_json
+from tokenmill.errors import OrderMismatchError
 
 BLOCK = 4
 WEB, CODE = numbered(50 * BLOCK + 1), numbered(11 * BLOCK + 1, first=1000)
@@ -156,7 +158,7 @@ def test_a_saved_state_is_edited_as_the_loader_would_be():
     loader = mixed()
     served(loader, 4)
     edits = Reweight({"web": 1, "code": 2}), Skip(samples=(40, 50))
-    state = tokenmill.edit_state(loader.state_dict(), *edits, note="by hand")
+    state = tokenmill.edits.edit_state(loader.state_dict(), *edits, note="by hand")
     loader.edit(*edits, note="by hand")
 
     assert state == loader.state_dict()

@@ -8,8 +8,8 @@ import pytest
 from batches.numbered import numbered
 
 import tokenmill
-from tokenmill import Add, Ban, BatchLoader, Mixture, Reweight, Skip
-from tokenmill.edits import usage
+from tokenmill import BatchLoader, Mixture
+from tokenmill.edits import Add, Ban, Reweight, Skip, usage
 from tokenmill.edits.source_bans import SourceBans
 from tokenmill.order.blocks import Blocks
 

@@ -71,8 +71,8 @@ def _nothing(folder: Path) -> None:
 SHARDS = {f"x_train_{n:06d}.bin": llmc_shard(n, 3000) for n in range(3)}
 TRAIN = {
     **TINY, "input_file": "a.txt", "out_dir": ".", "model_name": "run", "max_iters": 6,
-    "eval_interval": 3, "checkpoint_interval": 2, "n_embd": 8, "block_size": 8, "batch_size": 2,
-    "eval_batches": 1,
+    "eval_interval": 3, "checkpoint_interval": 2, "n_embd": 8, "block_size": 8,
+    "global_batch_size": 2, "eval_batches": 1,
 }  # fmt: skip
 
 

@@ -99,7 +99,7 @@ def test_no_message_carries_what_changes_a_terminal():
     state = {**load("bytes").state(), "fingerprint": "\x1b[31m"}
     loader = tokenmill.BatchLoader(tokenmill.from_array(np.arange(99)), batch_size=1, block_size=4)
 
-    with pytest.raises(tokenmill.TokenizerMismatchError) as caught:
+    with pytest.raises(tokenmill.errors.TokenizerMismatchError) as caught:
         from_state(state)
     assert "\x1b" not in str(caught.value)
     with pytest.raises(OrderMismatchError) as caught:

@@ -20,7 +20,11 @@ ROOT = Path(__file__).parents[2]
 LINES = ["One line  with blanks ", "", "", "\ta tab\t ", "\u2019quoted\u2019, e\u0301\x07"]
 TEXT = "\n".join([*LINES, *LINES, "Another line.\n"])
 
-IDS, BOTH = np.array([1, 2], np.uint32), np.ones(2, bool)
+IDS = np.array([1, 2], np.uint32)
+BOTH = np.ones(2, bool)
+# Two rows of five tokens: tokens, samples, filled, special ids, keys.
+ROWS = (np.zeros((2, 5), np.int64), np.arange(2), np.array([5, 5]), np.zeros(3, bool), 1, 2)
+NUMBERS = (np.empty(3, np.int64), np.arange(3))
 
 needs_loops = pytest.mark.skipif(
     kernel.compiled is None, reason="tokenmill.kernel.loops is not built: there was no C compiler"
@@ -93,6 +97,17 @@ def test_a_variable_selects_the_twins(tmp_path):
         ("fill_spans", (np.empty(4, np.int32), np.array([5, -1]), np.zeros(2, np.int32))),
         ("fill_spans", (np.empty(4, np.int32), np.array([2, 2]), np.zeros(1, np.int32))),
         ("fill_spans", (b"1234", np.array([1]), np.zeros(1, np.int32))),
+        ("change_inputs", (*ROWS, 1, 1, 1, 0, IDS, 1, None, np.empty((2, 4), np.int64))),
+        ("change_inputs", (*ROWS[:2], np.array([6, 5]), *ROWS[3:], 1, 1, 1, 0, IDS, 1, None, None)),
+        ("drop_tokens", (*ROWS, 1, 0, np.ones((2, 5), bool), np.empty(10, np.int64))),
+        ("drop_tokens", (*ROWS, 1, 0, np.ones((2, 4), bool), np.empty(9, np.int64))),
+        ("fill_in_the_middle", (*ROWS, 1, 1, 7, 8, 9, np.ones((2, 3), bool))),
+        ("next_tokens", (np.empty((2, 4), np.int64), ROWS[0], np.ones((2, 5), bool))),
+        ("permute", (*NUMBERS, None, np.array([2]), np.ones(6, np.uint64), False)),
+        ("permute", (*NUMBERS, np.array([0, 0, 1]), np.array([9]), np.ones(6, np.uint64), False)),
+        ("permute", (*NUMBERS, None, np.array([9]), np.ones(5, np.uint64), False)),
+        ("expand_rows", (*[np.empty(2, int)] * 4, *[np.array([0])] * 2, *[np.array([0, 3])] * 5)),
+        ("locate_pieces", (*[np.empty(1, int)] * 2, *[np.array([1])] * 2, *[np.array([0, 1])] * 5)),
         ("count_spans", (np.empty(4, np.int32), np.array([3]))),
         ("count_spans", (np.empty(4, np.int32), np.array([1 << 62, 1 << 62, 1 << 62, 1 << 62]))),
     ],

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from pages.conftest import SCRIPT
 
-from tokenmill import Add, BatchLoader, Skip, from_array
+from tokenmill import BatchLoader, from_array
+from tokenmill.edits import Add, Skip
 from tokenmill.pages.report import report
 from tokenmill.train.curve import draw
 from tokenmill.train.run_page import make_run_page

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from manifests import rewrite, signed
 from preparation.oracle import hashes_of_files, read_dataset
 from special_tokens import BEGIN, END, write_tokenizer
 
@@ -70,7 +71,7 @@ def test_it_is_recorded_and_seen(both):
     assert verify(begun, full=True) == []
     assert not examine(begun).findings
     for text in (plain / "dataset_metadata.json", plain / "README.md"):
-        assert "begin" not in text.read_text()
+        assert "begin_token_id" not in text.read_text()
 
 
 @pytest.mark.parametrize(("workers", "unit_bytes"), [(1, 1 << 20), (2, 3000)])
@@ -227,13 +228,6 @@ def test_a_loader_puts_no_second_one_before_documents(both, begin_token):
 # Found by verify and doctor
 
 
-def without_hash(record):
-    """A manifest as it was before manifests had a hash of their own."""
-    tree = json.loads(record.read_bytes())
-    tree.pop("xxh3_128", None)
-    return json.dumps(tree)
-
-
 def damage(folder, change):
     """Write other ids into the first shard, with the hash that they have."""
     import xxhash
@@ -244,7 +238,8 @@ def damage(folder, change):
     change(ids)
     path.write_bytes(ids.tobytes())
     after = xxhash.xxh3_128_hexdigest(path.read_bytes())
-    record.write_text(without_hash(record).replace(before, after))
+    tree = json.loads(record.read_text().replace(before, after))
+    record.write_bytes(signed(tree))
 
 
 def test_verify_finds_a_document_without_it(both):
@@ -279,9 +274,7 @@ def test_the_doctor_finds_doubled_ones_that_nothing_names(tmp_path, tokenizer):
 
 def test_a_manifest_with_an_impossible_begin_token_is_refused(both):
     _, begun = both
-    record = begun / "dataset_metadata.json"
-    text = without_hash(record)
-    for wrong in (END, 5000, '"<s>"'):
-        record.write_text(text.replace(f'"begin_token_id": {BEGIN}', f'"begin_token_id": {wrong}'))
+    for wrong in (END, 5000, "<s>"):
+        rewrite(begun, lambda tree, wrong=wrong: tree["tokenizer"].update(begin_token_id=wrong))
         with pytest.raises(FormatError, match="begin_token_id is"):
             Manifest.load(begun)

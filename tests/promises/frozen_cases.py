@@ -37,8 +37,10 @@ from unittest import mock
 import numpy as np
 
 import tokenmill
-from tokenmill import Add, Ban, Blocks, Cap, Mixture, Reweight, Skip
+from tokenmill import Mixture
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
+from tokenmill.order.blocks import Blocks
 
 TESTS = Path(__file__).parents[1]
 FROZEN = Path(__file__).with_name("frozen")
@@ -862,7 +864,7 @@ def edits_of_a_state(read, shelf, *, edits, **settings) -> Parts:
     data = read(shelf)
     loader = make_loader(data, **settings)
     take(loader, 6)
-    state = tokenmill.edit_state(loader.state_dict(), *edits)
+    state = tokenmill.edits.edit_state(loader.state_dict(), *edits)
     for batch in take(resumed(make_loader(data, **settings), state), 20):
         yield from parts_of_batch(batch)
 
@@ -1357,7 +1359,7 @@ def refused(shelf, *, kind) -> Parts:
     folder = shelf.new(f"refused {kind}")
     try:
         prepare(bad(folder, kind), folder / "out", clean=False, dedup="none", tokenizer="bytes")
-    except tokenmill.BadInputError as error:
+    except tokenmill.errors.BadInputError as error:
         yield type(error).__name__
 
 

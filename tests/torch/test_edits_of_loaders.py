@@ -7,7 +7,8 @@ import pytest
 import torch
 from batches.numbered import numbered
 
-from tokenmill import BatchLoader, Cap, Skip
+from tokenmill import BatchLoader
+from tokenmill.edits import Cap, Skip
 from tokenmill.torch import TokenDataLoader, TorchLoader
 
 DATA = numbered(60 * 4 + 1)

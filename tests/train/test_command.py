@@ -51,9 +51,15 @@ def test_sample_writes_to_stdout(trained):
         ([], "none is given\n\nhint: --input_file text.txt, or --dataset_dir"),
         (["--input_file", "a.txt", "--dataset-dir", "d"], "2 are given"),
         (
-            ["--input_file", "a.txt", "--n_layers", "2"],
-            "no option '--n_layers'; did you mean '--n_layer'?",
+            ["--input_file", "a.txt", "--max_itres", "2"],
+            "no option '--max_itres'; did you mean '--max_iters'?",
         ),
+        (
+            ["--input_file", "a.txt", "--n-layer", "2"],
+            "n_layer is a key of the config file, not a flag\n\n"
+            'hint: --config_file FILE, which holds {"n_layer": ...}',
+        ),
+        (["--input_file", "a.txt", "--n_layers", "2"], "there is no n_layers; n_layer is a key of"),
         (["--dataset_dir", "d", "--config_file", "nowhere.json"], "no config file nowhere.json"),
     ],
 )
@@ -89,7 +95,7 @@ for path in sys.argv[1:]:
     train({"train_data_path": path, "dtype": "uint16", "out_dir": path + "-run", "n_layer": 1,
            "n_head": 2, "n_embd": 32, "block_size": 64, "batch_size": 16, "max_iters": 12,
            "eval_interval": 6, "eval_batches": 2, "vocab_size": 256, "device": "cpu",
-           "documents": "off"}, quiet=True)
+           "documents": False}, quiet=True)
     status = open("/proc/self/status").read()
     print(status.partition("RssAnon:")[2].split()[0])
 """

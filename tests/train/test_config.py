@@ -37,7 +37,8 @@ def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path):
         ({"n_layer": "3"}, "n_layer is '3'"),
         ({"n_layer": True}, "n_layer is True"),
         ({"batch_size": 0}, "batch_size is 0; expected at least 1"),
-        ({"documents": "yes"}, "documents is 'yes'; known are: auto, on, off"),
+        ({"documents": "yes"}, "documents is 'yes' in .*; expected bool or None"),
+        ({"batch_size": 4, "global_batch_size": 8}, "batch_size is 4 .* give one of them"),
         ({"order": "mixed"}, "order is 'mixed'; known are: shuffle, sequential, random, blocks"),
         ({"dtype": "float32"}, "dtype is 'float32'; known are: uint16"),
         ({"dtype": 16}, "dtype is 16 in .*; expected str or None"),
@@ -99,13 +100,36 @@ def test_another_source_replaces_the_saved_one():
 
 
 def test_a_resumed_run_may_not_change_its_course():
-    saved = TrainConfig(block_size=64, device="cpu").resolved()
+    saved = TrainConfig(block_size=64, device="cpu").resolved(1)
 
     check_same_run(
         saved, load_config(None, {"max_iters": 99, "device": "auto"}, saved=saved.to_json())
     )
     with pytest.raises(SettingsMismatchError, match=r"block_size +64 -> 128"):
         check_same_run(saved, load_config(None, {"block_size": 128}, saved=saved.to_json()))
+
+
+@pytest.mark.parametrize(
+    ("rows", "world_size", "expected"),
+    [
+        ({}, 1, 32),
+        ({}, 4, 128),
+        ({"batch_size": 8}, 4, 32),
+        ({"global_batch_size": 8}, 4, 8),
+    ],
+)
+def test_rows_are_those_of_one_rank_or_of_all(rows, world_size, expected):
+    assert TrainConfig(**rows).resolved(world_size).global_batch_size == expected
+
+
+def test_rows_of_a_flag_replace_those_of_the_file_and_of_the_saved_run(tmp_path):
+    file = write(tmp_path / "c.json", global_batch_size=480)
+
+    config = load_config(file, {"batch_size": 64}, saved={"global_batch_size": 16})
+
+    assert config.resolved(2).global_batch_size == 128
+    again = load_config(None, {}, saved=config.resolved(2).to_json())
+    assert again.resolved(8).global_batch_size == 128  # on other ranks
 
 
 def num_parameters(vocab_size, shape):

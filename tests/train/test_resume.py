@@ -87,7 +87,7 @@ def test_a_run_of_one_rank_resumes_on_two_with_the_same_data(whole, tmp_path):
     assert codes == [75, 75], [process.stderr.read() for process in two]
     stopped = json.loads(latest_state(run_dir))
     assert 30 <= stopped["step"] < STEPS
-    assert stopped["loader"]["samples"] == stopped["step"] * settings["batch_size"]
+    assert stopped["loader"]["samples"] == stopped["step"] * settings["global_batch_size"]
     train({**settings, "decay_iters": STEPS}, resume=True, quiet=True)
 
     for (step, a), (_, b) in zip(losses(run_dir), losses(tmp_path / "alone"), strict=True):
@@ -109,8 +109,8 @@ def copy_of_whole(whole, tmp_path):
 def test_a_run_does_not_resume_with_other_settings(whole, tmp_path):
     settings = copy_of_whole(whole, tmp_path)
 
-    with pytest.raises(SettingsMismatchError, match=r"batch_size +8 -> 16"):
-        train({**settings, "batch_size": 16}, resume=True, quiet=True)
+    with pytest.raises(SettingsMismatchError, match=r"global_batch_size +8 -> 16"):
+        train({**settings, "global_batch_size": 16}, resume=True, quiet=True)
 
 
 def test_a_run_does_not_resume_with_other_data(whole, tmp_path):

@@ -205,7 +205,7 @@ def test_the_first_token_of_a_document_is_not_asked_for(tmp_path):
 
     within = train({**settings, "model_name": "in", "max_iters": 50}, quiet=True)
     across = train(
-        {**settings, "model_name": "off", "documents": "off", "max_iters": 50}, quiet=True
+        {**settings, "model_name": "off", "documents": False, "max_iters": 50}, quiet=True
     )
 
     assert within.val_loss < 0.3
@@ -297,7 +297,7 @@ def test_tensorboard_gets_the_numbers_when_asked(corpus):
     assert read == [(s, pytest.approx(v, rel=1e-6)) for s, v in losses(result.run_dir)]
 
 
-@pytest.mark.parametrize("documents", ["auto", "off"])
+@pytest.mark.parametrize("documents", [None, False])
 def test_packed_rows_train_and_resume_with_the_next_row(corpus, documents):
     """A document a line, a begin token before each; stopped at step 6, on to 12."""
     texts = corpus / "lines.txt"

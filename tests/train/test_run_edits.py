@@ -327,7 +327,7 @@ def test_a_run_ends_where_its_data_ends(base, run):
     settings = settings_in(base, run.parent, max_iters=10_000, checkpoint_interval=1000)
     result = train(settings, resume=True, quiet=True)
 
-    assert result.step == per_epoch // SETTINGS["batch_size"]
+    assert result.step == per_epoch // SETTINGS["global_batch_size"]
 
 
 @pytest.mark.parametrize(

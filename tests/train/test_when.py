@@ -23,7 +23,7 @@ def run(tmp_path_factory):
     source = folder / "text.jsonl"
     lines = text(60).splitlines()
     source.write_text("".join(json.dumps({"text": f"{line} "}) + "\n" for line in lines))
-    tokenmill.prepare(source, folder / "data", tokenizer="bytes", val_fraction=0.2, dedup="none")
+    tokenmill.prepare(source, folder / "data", tokenizer="bytes", val_fraction=0.2, clean=True)
     where = {"dataset_dir": str(folder / "data"), "out_dir": str(folder), "model_name": "run"}
     train({**SETTINGS, **where, "skip_steps": "3"}, quiet=True)
     return folder
@@ -40,7 +40,7 @@ def batches(run):
     """The tokens of every step, as a loader of its own serves them."""
     data = tokenmill.open(run / "data")
     loader = tokenmill.BatchLoader(
-        data, batch_size=SETTINGS["batch_size"], block_size=SETTINGS["block_size"], seed=1337
+        data, batch_size=SETTINGS["global_batch_size"], block_size=SETTINGS["block_size"], seed=1337
     )
     return data, [loader.batch(step) for step in range(31)]
 
@@ -202,7 +202,7 @@ def test_a_report_shows_how_the_run_used_each_shard(run, tmp_path):
 
     (use,) = open_run(run / "run").loader.usage()
     assert end.value.code == 0
-    assert use.samples == 31 * SETTINGS["batch_size"]
+    assert use.samples == 31 * SETTINGS["global_batch_size"]
     assert "Use of the shards" in page.read_text()
     for shard in use.shards:
         assert f"{shard.file}: {shard.epochs:.4g} times" in page.read_text()

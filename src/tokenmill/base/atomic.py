@@ -1,4 +1,4 @@
-"""Files that are whole or not there at all, and that stay when the power fails.
+"""Files that are whole or not there at all, and that survive a power failure.
 
 A file is written under a temporary name in the same folder and renamed when it is complete. What
 a killed process leaves under such a name is waste, and `is_temporary` knows it.
@@ -17,7 +17,7 @@ _TEMPORARY = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.tmp", re.DOTALL)
 
 @contextmanager
 def new_file(path: Path, *, durable: bool = False, make_folder: bool = True) -> Iterator[IO[bytes]]:
-    """A file that appears under its name only when it is whole.
+    """Open a file that appears under its name only when it is whole.
 
     Until then it has a temporary name, and it is never reached through a symbolic link. `durable`
     syncs the file and its folder, so that it is also there after a power failure.
@@ -48,8 +48,8 @@ def write_atomically(path: Path | str, data: bytes, *, durable: bool = True) -> 
 def keep(path: Path, data: bytes) -> None:
     """Write a small file unless it holds these bytes already.
 
-    Several machines may come to the same conclusion at once. One that has the file open must not
-    lose it, as happens on NFS when a file is replaced.
+    Several machines may come to the same conclusion. One that has the file open must not lose it,
+    as happens on NFS when a file is replaced.
     """
     with suppress(FileNotFoundError):
         if path.read_bytes() == data:
@@ -67,7 +67,7 @@ def rename_durably(path: Path, target: Path) -> None:
 def replace_folder(new: Path, target: Path, aside: Path) -> None:
     """Put the folder `new` where `target` is. Until it is there, `aside` holds what was there.
 
-    Readers that have old files open keep them; what cannot be removed at once stays aside.
+    Readers that have old files open keep them; what cannot be removed stays aside.
     """
     if target.exists():
         os.rename(target, aside)
@@ -77,7 +77,7 @@ def replace_folder(new: Path, target: Path, aside: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link, or a folder with all that is in it; none of them may be there."""
+    """Remove a file, a link, or a folder with all that is in it, if it is there."""
     if path.is_dir() and not path.is_symlink():
         import shutil  # only here: it costs 5 ms to import
 
@@ -87,12 +87,12 @@ def remove(path: Path) -> None:
 
 
 def temporary_beside(path: Path) -> Path:
-    """A name in the same folder that nobody else uses."""
+    """Return a name in the same folder that nobody else uses."""
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
 def is_temporary(name: str) -> bool:
-    """Whether `temporary_beside` made this name."""
+    """Return True if `temporary_beside` made this name."""
     return _TEMPORARY.fullmatch(name) is not None
 
 

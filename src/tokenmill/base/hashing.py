@@ -31,14 +31,15 @@ class Hasher(Protocol):
 
 
 def hash_file(path: Path | str, hasher: Hasher | None = None) -> str:
-    """The hash of all bytes, as hex: xxh3-128, or that of the given hasher, which is used up."""
+    """Return the hash of all bytes, as hex: xxh3-128, or that of the given hasher."""
     with open(path, "rb", buffering=0, opener=regular) as file:
         return hash_open(file.fileno(), hasher)
 
 
 def hash_open(descriptor: int, hasher: Hasher | None = None) -> str:
-    """The same of an open file, whatever its position, which does not change."""
-    hasher, start = hasher or xxhash.xxh3_128(), 0
+    """Return the hash of an open file; its position does not change."""
+    hasher = hasher or xxhash.xxh3_128()
+    start = 0
     while block := os.pread(descriptor, BLOCK_BYTES, start):
         hasher.update(block)
         start += len(block)
@@ -46,7 +47,7 @@ def hash_open(descriptor: int, hasher: Hasher | None = None) -> str:
 
 
 def regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
-    """A descriptor of a regular file, or FormatError; folders are left to the caller."""
+    """Open a regular file, or raise FormatError; folders are left to the caller."""
     try:
         descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -61,7 +62,7 @@ def regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a regular file."""
+    """Read all bytes of a regular file."""
     with open(path, "rb", opener=regular) as file:
         return file.read()
 
@@ -69,5 +70,5 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
 def _irregular(path: str | os.PathLike[str], kind: int) -> FormatError:
     return FormatError(
         f"{os.fspath(path)} is {_KINDS[kind]}, not a regular file",
-        hint="tokens are read at any place of a file, often twice; write them to a file first",
+        hint="tokens are read in any order, often twice; write them to a file first",
     )

@@ -1,6 +1,6 @@
-"""Numbers and text as people read them: sizes, counts, rates, durations; only what prints.
+"""Sizes, counts, rates, durations and text, written for reading.
 
-Units are powers of ten, but for sizes of memory.
+Units are powers of ten, except for sizes of memory.
 """
 
 import math
@@ -13,7 +13,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 
 
 def human_bytes(num_bytes: float) -> str:
-    """A size.
+    """Write a size.
 
     >>> [human_bytes(n) for n in (1, 12, 3_456, 200_001_024)]
     ['1 byte', '12 bytes', '3.5 kB', '200 MB']
@@ -26,7 +26,7 @@ def human_bytes(num_bytes: float) -> str:
 
 
 def human_rate(num_bytes: float, seconds: float) -> str:
-    """Bytes a second.
+    """Write a number of bytes per second.
 
     >>> human_rate(30e6, 2)
     '15 MB/s'
@@ -35,7 +35,7 @@ def human_rate(num_bytes: float, seconds: float) -> str:
 
 
 def human_count(count: float) -> str:
-    """A number of things, in three digits.
+    """Write a number of things, in three digits.
 
     >>> [human_count(n) for n in (950, 64_000, 1_540_000, 3e9)]
     ['950', '64k', '1.54M', '3B']
@@ -47,7 +47,7 @@ def human_count(count: float) -> str:
 
 
 def parse_count(text: str) -> int:
-    """A whole number as people write it: the inverse of `human_count`.
+    """Read a whole number: the inverse of `human_count`.
 
     >>> [parse_count(text) for text in ("950", "64k", "1.5M", "3B", "10_000", "1,000,000")]
     [950, 64000, 1500000, 3000000000, 10000, 1000000]
@@ -61,7 +61,7 @@ def parse_count(text: str) -> int:
 
 
 def parse_bytes(size: int | str) -> int:
-    """`512M`, `16GB`, `1.5g` or a number of bytes; here units are powers of 1024, as for memory.
+    """Read `512M`, `16GB`, `1.5g` or a number of bytes; units are powers of 1024, as for memory.
 
     >>> parse_bytes("1.5k"), parse_bytes("2GiB"), parse_bytes(7)
     (1536, 2147483648, 7)
@@ -75,7 +75,7 @@ def parse_bytes(size: int | str) -> int:
 
 
 def human_duration(seconds: float) -> str:
-    """Hours, minutes and seconds.
+    """Write hours, minutes and seconds.
 
     >>> human_duration(3725), human_duration(75), human_duration(4)
     ('1:02:05', '1:15', '0:04')
@@ -86,7 +86,7 @@ def human_duration(seconds: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A number with its noun.
+    """Write a number with its noun.
 
     >>> plural(1, "file"), plural(1200, "file")
     ('1 file', '1,200 files')
@@ -95,7 +95,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def visible(text: str | bytes) -> str:
-    r"""Printable: other characters as \xNN or \uNNNN, and so bytes that are not UTF-8.
+    r"""Make text printable: other characters, and bytes that are not UTF-8, as \xNN or \uNNNN.
 
     >>> print(visible(b"a\x1b[31m\xe2\x82 b"))
     a\x1b[31m\xe2\x82 b
@@ -108,7 +108,7 @@ def visible(text: str | bytes) -> str:
 
 
 def one_line(text: str | bytes) -> str:
-    """Printable, and on one line."""
+    """Make text printable, and put it on one line."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -122,7 +122,7 @@ def _written_out(c: str) -> str:
 
 
 def neighbour_runs(numbers: Iterable[int]) -> list[list[int]]:
-    """Rising numbers as runs of neighbours, each with its first and last.
+    """Group rising numbers into runs of neighbours; return the first and last of each.
 
     >>> neighbour_runs([0, 3, 4, 5, 9])
     [[0, 0], [3, 5], [9, 9]]

@@ -1,8 +1,8 @@
 """One writer at a time: a lock file that names its holder, not a lock that file systems may ignore.
 
 `flock` succeeds for every caller on some network file systems. So correctness does not rest on
-this lock (tasks are harmless if run twice, and the manifest is written once); it is here to say
-that somebody else is at work.
+this lock (tasks are harmless if run twice, and the manifest is written once); it is here to report
+another process that is at work.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ def hold_lock(
 ) -> Iterator[None]:
     """Hold the lock at `path`; a lock left by a dead process of this machine is taken over.
 
-    `guards` is what errors say is being written, where it is not the folder that holds the lock's.
+    `guards` names what is written, in errors, if it is not the folder above the lock's folder.
     """
     pid = os.getpid()
     me: Holder = {"host": os.uname().nodename, "pid": pid, "started": process_start(pid)}
@@ -60,19 +60,19 @@ def wait_for_others(lock: Path) -> Iterator[None]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process holds the lock that may be alive."""
+    """Return True if a process holds the lock that may be alive."""
     holder = _read(path)
     return holder is not None and _may_be_alive(holder)
 
 
 def refuse_locked(path: Path) -> None:
-    """Raise where somebody holds the lock; nothing is taken."""
+    """Raise if the lock is held; it is not taken."""
     if is_held(path):
         raise _locked(path, _read(path) or {})
 
 
 def _take(path: Path, me: Holder) -> bool:
-    """Make the lock appear with its holder in it, at once; False when there is one."""
+    """Make the lock appear with its holder in it; return False if there is one already."""
     path.parent.mkdir(parents=True, exist_ok=True)
     mine = temporary_beside(path)
     try:
@@ -90,7 +90,7 @@ def _take(path: Path, me: Holder) -> bool:
 
 
 def _remove(path: Path, holder: Holder | None) -> None:
-    """Remove the lock of this holder, and no other that was put there meanwhile."""
+    """Remove the lock of this holder, but not another that was put there meanwhile."""
     aside = temporary_beside(path)
     with suppress(FileNotFoundError):
         os.rename(path, aside)
@@ -115,7 +115,7 @@ def _may_be_alive(holder: Holder) -> bool:
 
 
 def process_start(pid: object) -> str | None:
-    """When a process started, in ticks since boot; None when there is no such process."""
+    """Return when a process started, in ticks since boot; None if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -125,7 +125,7 @@ def process_start(pid: object) -> str | None:
 
 
 def _probe(pid: object) -> str | None:
-    """Where there is no /proc: whether the process exists at all."""
+    """Look for a process where there is no /proc."""
     try:
         os.kill(int(str(pid)), 0)
     except (ProcessLookupError, ValueError, OverflowError):

@@ -1,8 +1,8 @@
 """HTML and SVG by construction: a string is text and is escaped, unless it was made here.
 
-All that a dataset holds is anybody's: documents, names of files, names of tokenizers. So there is
-no template into which text is put; every child of `tag` that is not `Html` is escaped, and what
-would not print (controls, marks that turn the direction of text) is written out.
+Documents, names of files and names of tokenizers come from anybody. So there is no template into
+which text is put; every child of `tag` that is not `Html` is escaped, and what would not print
+(controls, marks that turn the direction of text) is written out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,17 +22,17 @@ class Html(str):
 
 
 def text(value: object) -> Html:
-    """Anything as text of a page."""
+    """Return anything as text of a page."""
     return value if isinstance(value, Html) else Html(escape(visible(str(value))))
 
 
 def join(*parts: object) -> Html:
-    """Parts one after another; None is left out."""
+    """Join parts; None is left out."""
     return Html("".join(text(part) for part in parts if part is not None))
 
 
 def tag(element: str, /, *children: object, **attributes: Any) -> Html:
-    """An element; `class_` is the attribute `class`, and so on.
+    """Return an element; `class_` is the attribute `class`, and so on.
 
     >>> tag("a", "1 < 2", href="document?n=1", class_="loud")
     '<a href="document?n=1" class="loud">1 &lt; 2</a>'
@@ -49,7 +49,7 @@ def tag(element: str, /, *children: object, **attributes: Any) -> Html:
 
 
 def whole_page(title: str, head: Html, body: Html) -> str:
-    """An HTML document; `head` is what is in its head besides the usual."""
+    """Return an HTML document; `head` is added to the usual head."""
     usual = join(
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
@@ -61,29 +61,32 @@ def whole_page(title: str, head: Html, body: Html) -> str:
 
 
 def number(value: float) -> str:
-    """A coordinate: short, and the same on every machine."""
+    """Write a coordinate: short, and the same on every machine."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def ticks(low: float, high: float, *, whole: bool = False) -> list[float]:
-    """Some 6 round numbers that cover low .. high.
+    """Return some 6 round numbers that cover low .. high.
 
     >>> ticks(2.1, 10.9)
     [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]
     """
-    about, span = 6, max(high - low, 1.0 if whole else 1e-9)
+    span = max(high - low, 1.0 if whole else 1e-9)
     if span < 1e-6:
-        low, high, span = low - 0.5, high + 0.5, 1.0
-    power = 10.0 ** int(f"{span / about:e}".partition("e")[2])
-    unit = next(m * power for m in (1, 2, 5, 10) if m * power * about >= span * 0.999)
+        low -= 0.5
+        high += 0.5
+        span = 1.0
+    power = 10.0 ** int(f"{span / 6:e}".partition("e")[2])
+    unit = next(m * power for m in (1, 2, 5, 10) if m * power * 6 >= span * 0.999)
     unit = max(unit, 1.0) if whole else unit
-    first, last = int(low // unit), -int(-high // unit)
+    first = int(low // unit)
+    last = -int(-high // unit)
     return [round(k * unit, 10) for k in range(first, max(last, first + 1) + 1)]
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture with axes: the margins around the plot, and places in it as shares of its sides.
+    """A picture with axes: its margins, and points in it as shares of its sides.
 
     Colours come from a style sheet: classes `grid`, `tick`, `tick left` and `tick right`.
     """
@@ -95,7 +98,7 @@ class Plot:
     top: int
     bottom: int
     label_gap: tuple[int, int]
-    """From the left axis to the ends of its labels; from the lower axis to the line of its own."""
+    """From the left axis to the ends of its labels; from the lower axis to the line of labels."""
 
     def x(self, share: float) -> float:
         return self.left + (self.width - self.left - self.right) * share
@@ -110,7 +113,8 @@ class Plot:
         """Horizontal lines with their values."""
         parts = []
         for share, label in ticks:
-            y, end = number(self.y(share)), self.width - self.right
+            y = number(self.y(share))
+            end = self.width - self.right
             parts.append(tag("line", x1=self.left, x2=end, y1=y, y2=y, class_="grid"))
             x = self.left - self.label_gap[0]
             parts.append(tag("text", label, x=x, y=y, class_="tick left"))
@@ -119,14 +123,20 @@ class Plot:
     def below(self, ticks: Iterable[tuple[float, str]]) -> Html:
         """Values under the horizontal axis."""
         y = self.height - self.bottom + self.label_gap[1]
-        places = ((number(self.x(share)), label) for share, label in ticks)
-        return join(*(tag("text", label, x=x, y=y, class_="tick") for x, label in places))
+        texts = (
+            tag("text", label, x=number(self.x(share)), y=y, class_="tick")
+            for share, label in ticks
+        )
+        return join(*texts)
 
     def on_right(self, ticks: Iterable[tuple[float, str]]) -> Html:
         """Values of a second axis, on the right."""
         x = self.width - self.right + self.label_gap[0]
-        places = ((number(self.y(share)), label) for share, label in ticks)
-        return join(*(tag("text", label, x=x, y=y, class_="tick second") for y, label in places))
+        texts = (
+            tag("text", label, x=x, y=number(self.y(share)), class_="tick second")
+            for share, label in ticks
+        )
+        return join(*texts)
 
     def axis_name(self, words: str, y: int) -> Html:
         return tag("text", words, x=self.width - self.right, y=y, class_="tick right")
@@ -142,19 +152,21 @@ MOST_COLUMNS = 150
 def column_chart(
     plot: Plot, parts: Sequence[tuple[str, float]], *, unit: str, label: str, **attributes: Any
 ) -> Html:
-    """Columns side by side; more parts than fit are drawn as means of neighbours.
+    """Draw columns side by side; more parts than fit are drawn as means of neighbours.
 
     Colours come from a style sheet: classes `bar`, `axis` and those of the plot.
     """
     size = -(-len(parts) // MOST_COLUMNS) or 1
     groups = [parts[i : i + size] for i in range(0, len(parts), size)]
     grid = ticks(0, max((value for _, value in parts), default=0) or 1)
-    low, step = plot.y(0), plot.x(1 / max(1, len(groups))) - plot.x(0)
+    low = plot.y(0)
+    step = plot.x(1 / max(1, len(groups))) - plot.x(0)
     gap = min(2, step / 4)
     columns = []
-    for place, group in enumerate(groups):
+    for position, group in enumerate(groups):
         mean = sum(value for _, value in group) / len(group)
-        x, y = plot.x(place / len(groups)), plot.y(mean / grid[-1])
+        x = plot.x(position / len(groups))
+        y = plot.y(mean / grid[-1])
         box = {"x": number(x + gap / 2), "width": number(step - gap)}
         words = tag("title", _column_words(group, unit))
         columns.append(tag("rect", words, y=number(y), height=number(low - y), class_="bar", **box))
@@ -168,8 +180,8 @@ def column_chart(
 
 
 def _column_words(group: Sequence[tuple[str, float]], unit: str) -> str:
-    (first, value), (last, _) = group[0], group[-1]
-    if len(group) == 1:
-        return f"{first}: {value:.4g} {unit}"
+    names = [name for name, _ in group]
     values = [value for _, value in group]
-    return f"{first} to {last}: {min(values):.4g} to {max(values):.4g} {unit}"
+    if len(group) == 1:
+        return f"{names[0]}: {values[0]:.4g} {unit}"
+    return f"{names[0]} to {names[-1]}: {min(values):.4g} to {max(values):.4g} {unit}"

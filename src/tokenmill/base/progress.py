@@ -1,4 +1,4 @@
-"""What running work shows on stderr: bars on a terminal, a line now and then elsewhere, or nothing.
+"""Progress on stderr: bars on a terminal, a line now and then elsewhere, or nothing.
 
 Work reports to a `Progress`: sentences with `say`, and numbers that grow with a `Meter`.
 """
@@ -14,7 +14,7 @@ from tokenmill.base.human import human_bytes, human_duration, human_rate, plural
 
 SECONDS_BETWEEN_LINES = 5.0
 SECONDS_BETWEEN_MOVES = 0.1  # of a bar
-SECONDS_FOR_A_RATE = 1.0  # of the first moments, nothing follows for the rest
+SECONDS_FOR_A_RATE = 1.0  # the first moments say nothing about the rest
 
 Result = TypeVar("Result")
 
@@ -23,36 +23,36 @@ class Meter:
     """A number that grows: bytes read, tasks done. Each move is shown, but not too often."""
 
     def __init__(self, progress: "Progress", what: str, total: int | None, in_bytes: bool) -> None:
-        self.what, self.total, self.in_bytes = what, total, in_bytes
-        self.done, self.note = 0, ""
+        self.what = what
+        self.total = total
+        self.in_bytes = in_bytes
+        self.done = 0
+        self.note = ""
         self.under_way: Callable[[], int] = lambda: 0
-        """What is done besides, of tasks that are not finished."""
+        """Returns what is done of tasks that are not finished."""
         self._progress = progress
         self._first = 0  # `done` when the clock started: what was resumed took no time
         self._started = self._shown = time.monotonic()
 
     def skip(self, more: int) -> None:
-        """So much was there before, or, below 0, has to come again: the rate leaves it out."""
+        """Advance by what was there before, or, below 0, comes again; the rate leaves it out."""
         self._first += more
         self.advance(more)
 
     def move_to(self, done: int, note: str = "", *, now: bool = False) -> None:
-        """`note` says what else has grown; `now` shows it whenever the last time was."""
-        self.done, self.note = done, note or self.note
+        """Set the number; `note` says what else has grown, `now` shows it immediately."""
+        self.done = done
+        self.note = note or self.note
         clock = time.monotonic()
         if now or clock - self._shown >= self._progress.seconds_between:
             self._shown = clock
             self._progress.show(self)
 
-    def look(self) -> None:
-        """Show it if it is time, also where nothing was finished."""
-        self.move_to(self.done)
-
     def advance(self, more: int, note: str = "") -> None:
         self.move_to(self.done + more, note)
 
     def end(self) -> None:
-        """Nothing more of this is shown."""
+        """Stop showing this."""
         self._progress.forget(self)
 
     def __str__(self) -> str:
@@ -62,7 +62,8 @@ class Meter:
         done = self.done + self.under_way()
         done = done if self.total is None else min(done, max(self.total, self.done))
         parts = [f"{shown(done)}{of}", self.note]
-        seconds, grown = time.monotonic() - self._started, done - self._first
+        seconds = time.monotonic() - self._started
+        grown = done - self._first
         if grown <= 0 or seconds < SECONDS_FOR_A_RATE:
             return ", ".join(filter(None, parts))
         if self.in_bytes:
@@ -77,29 +78,29 @@ class Progress:
     """Shows nothing; `Lines` and `Bars` show more."""
 
     seconds_between = float("inf")
-    """How often a meter that moves is shown."""
+    """Between two times that a meter is shown."""
     shows_details = True
 
     words: Callable[[str], str] = staticmethod(lambda text: text)
-    """Puts a sentence into the words of whoever reads it."""
+    """Translates a sentence for its reader, such as keywords into flags."""
 
     def say(self, text: str) -> None:
-        """A sentence for people."""
+        """Show a sentence."""
         self.write(self.words(text))
 
     def write(self, line: str) -> None:
-        """One line, as it is."""
+        """Show one line, as it is."""
 
     def show(self, meter: Meter) -> None:
-        """The meter has moved."""
+        """Show a meter that has moved."""
 
     def forget(self, meter: Meter) -> None:
-        """The meter has ended."""
+        """Drop a meter that has ended."""
 
     def begin(
         self, what: str, total: int | None, *, in_bytes: bool = False, detail: bool = False
     ) -> Meter:
-        """A new meter; `total` is what it is expected to reach, None where nobody knows.
+        """Return a new meter; `total` is what it is expected to reach, None if not known.
 
         A `detail` is shown only where there is room for it, on a terminal.
         """
@@ -115,13 +116,14 @@ class Progress:
         measure: Callable[[Result], tuple[int, int]] | None = None,
         under_way: Callable[[], int] = lambda: 0,
     ) -> Iterator[Result]:
-        """Pass results on as they come.
+        """Yield results as they come.
 
-        `measure` gives the bytes read and the tokens made of one result; without it, results are
-        counted. `under_way` gives the bytes read for results that are still to come.
+        `measure` returns the bytes read and the tokens made of one result; without it, results are
+        counted. `under_way` returns the bytes read for results that are still to come.
         """
-        meter, num_tokens = self.begin(what, total, in_bytes=measure is not None), 0
+        meter = self.begin(what, total, in_bytes=measure is not None)
         meter.under_way = under_way
+        num_tokens = 0
         with self.watch(meter):
             for result in results:
                 more, made = measure(result) if measure else (1, 0)
@@ -131,12 +133,12 @@ class Progress:
 
     @contextmanager
     def watch(self, meter: Meter) -> Iterator[Meter]:
-        """Show a meter now and then also while it does not move; inside, and then no more."""
+        """Show a meter now and then, even while it does not move, until the block ends."""
         is_over = threading.Event()
 
         def look() -> None:
             while not is_over.wait(max(self.seconds_between, SECONDS_BETWEEN_MOVES)):
-                meter.look()
+                meter.move_to(meter.done)
 
         watcher = threading.Thread(target=look, daemon=True)
         if self.seconds_between < float("inf"):
@@ -157,7 +159,7 @@ class Progress:
 
 
 class Lines(Progress):
-    """A line now and then: for logs."""
+    """Shows a line now and then: for logs."""
 
     shows_details = False
 
@@ -174,7 +176,7 @@ class Lines(Progress):
 
 
 class Bars(Progress):
-    """A bar for each meter, removed when it ends; sentences appear above the bars."""
+    """Shows a bar for each meter until it ends; sentences appear above the bars."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -220,7 +222,7 @@ class Bars(Progress):
 def open_progress(
     *, quiet: bool = False, words: Callable[[str], str] = lambda text: text
 ) -> Progress:
-    """Bars on a terminal, else lines; nothing when quiet. To be used in a `with` statement."""
+    """Return bars on a terminal, else lines; nothing when quiet. For a `with` statement."""
     if quiet:
         return Progress()
     shown = Bars() if sys.stderr.isatty() else Lines()

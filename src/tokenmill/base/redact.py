@@ -10,7 +10,7 @@ _TOKEN = re.compile(r"\bhf_[A-Za-z0-9_]+|\b[Bb]earer\s+[^\s'\"]+|\bX-Amz-[A-Za-z
 
 
 def redact(text: str) -> str:
-    """The text without access tokens, user names in addresses, and query strings.
+    """Cut access tokens, user names in addresses and query strings out of a text.
 
     >>> redact("GET https://ann:pw@cdn.example/x.bin?X-Amz-Signature=ab12 with hf_AbCdEf123")
     'GET https://cdn.example/x.bin with ***'

@@ -1,4 +1,4 @@
-"""How long to wait before the next try, and when to give up.
+"""Waiting before the next try, and giving up.
 
 Waits double from `first_wait` to `longest_wait`, each shortened at random by up to a half, so
 that many ranks do not come back together. What the server asks for with Retry-After is waited for
@@ -45,7 +45,7 @@ class Retry:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or more")
 
     def wait(self, failures: int) -> float:
-        """Seconds to wait after so many failures in a row."""
+        """Seconds to wait after this many failures in a row."""
         longest = min(self.longest_wait, self.first_wait * 2.0 ** (failures - 1))
         return longest * random.uniform(0.5, 1.0)
 
@@ -100,7 +100,7 @@ class RetryClock:
 
 
 def seconds_asked_for(headers: Mapping[str, str]) -> float | None:
-    """What Retry-After (seconds or a date) or the hub's RateLimit header asks us to wait."""
+    """Seconds that Retry-After (seconds or a date) or the hub's RateLimit header asks to wait."""
     value = headers.get("retry-after", "").strip()
     if re.fullmatch(r"\d{1,9}", value):
         return float(value)

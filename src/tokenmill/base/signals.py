@@ -34,12 +34,12 @@ def handle_signals(numbers: Sequence[signal.Signals], handler: Handler) -> Itera
 
 @contextmanager
 def stop_on_signals() -> Iterator[None]:
-    """Turn the first SIGTERM or SIGINT into `Stopped`; a second one ends the process at once."""
+    """Turn the first SIGTERM or SIGINT into `Stopped`; a second one ends the process."""
     numbers = (signal.SIGTERM, signal.SIGINT)
 
     def stop(number: int, _: FrameType | None) -> None:
-        for each in numbers:
-            signal.signal(each, signal.SIG_DFL)
+        for handled in numbers:
+            signal.signal(handled, signal.SIG_DFL)
         raise Stopped(f"stopped by {signal.Signals(number).name}", hint=RESUME_HINT)
 
     with handle_signals(numbers, stop):
@@ -64,10 +64,10 @@ def interrupt_on_signals() -> Iterator[None]:
 
 @dataclass
 class StopRequest:
-    """Whether a signal asked the work to stop."""
+    """Request of a signal to stop the work."""
 
     asked: str | None = None
-    """The name of the signal."""
+    """Name of the signal; None if there was none."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Keyword arguments that are written down once and shown everywhere.
+"""Keyword arguments that are declared once and shown everywhere.
 
 `prepare`, `estimate` and `plan` all take the fields of `Settings`; the loaders of torch all take
 what `BatchLoader` takes. Each says so with `takes_keywords_of`: `help()`, completion and
@@ -19,7 +19,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def takes_keywords_of(
     source: Callable[..., Any], *, but: Collection[str] = ()
 ) -> Callable[[Function], Function]:
-    """Show the keywords of `source` (a function, or a class) in the place of `**keywords`.
+    """Show the keywords of `source` (a function or a class) instead of `**keywords`.
 
     `but` names those of `source` that the function gives by itself.
     """

@@ -1,14 +1,16 @@
 """JSON from strangers: no duplicate keys, no NaN, bounded depth, each field of the right type.
 
-A reader knows its place in the tree, so an error names the field (`splits.train.shards[3].bytes`),
+A tree whose form is known is checked as a whole (`Fields`); a tree of which only some fields are
+of interest is asked for them (`Reader`). An error names the field (`splits.train.shards[3].bytes`),
 what it holds and what it should hold.
 """
 
 import json
 import re
 from collections import Counter
-from collections.abc import Collection
-from typing import Any, NoReturn
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
 
 import orjson
 
@@ -18,6 +20,7 @@ MAX_DEPTH = 32
 MAX_COUNT = 2**63 - 1
 _HEX128 = re.compile(r"[0-9a-f]{32}")
 _FILE_NAME = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
+_UNUSUAL = re.compile(r"^\.|/\.|.{255}")  # names that need a closer look
 
 
 def check_name(name: object, where: str) -> str:
@@ -25,8 +28,8 @@ def check_name(name: object, where: str) -> str:
     if (
         not isinstance(name, str)
         or _FILE_NAME.fullmatch(name) is None
-        or any(part in (".", "..") or len(part) > 255 for part in name.split("/"))
         or len(name) > 1024
+        or (_UNUSUAL.search(name) is not None and not _has_plain_parts(name))
     ):
         raise FormatError(
             f"{where} names the file {name!r:.200}, which is not a plain name inside the dataset",
@@ -35,8 +38,12 @@ def check_name(name: object, where: str) -> str:
     return name
 
 
+def _has_plain_parts(name: str) -> bool:
+    return not any(part in (".", "..") or len(part) > 255 for part in name.split("/"))
+
+
 def parse_object(data: bytes, where: str) -> dict[str, Any]:
-    """The object that these bytes are, or FormatError."""
+    """Parse an object, or raise FormatError."""
     if (tree := _parse_our_own(data)) is not None:
         return tree
     try:
@@ -51,16 +58,119 @@ def parse_object(data: bytes, where: str) -> dict[str, Any]:
 
 
 def _parse_our_own(data: bytes) -> dict[str, Any] | None:
-    """The same for bytes as we write them, five times as fast; None for all others.
+    """Parse bytes as we write them, five times as fast; return None for all others.
 
-    Written again, they are the same: so nothing in them comes twice, and nothing was lost.
+    Written again they are the same, so no key comes twice and nothing is lost.
     """
     try:
         tree = orjson.loads(data)
         same = orjson.dumps(tree, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE) == data
-    except ValueError:  # of which those of orjson are kinds, or RecursionError, left to the other
+    except ValueError:
         return None
     return tree if same and isinstance(tree, dict) else None
+
+
+def wrong(where: str, field: str, value: object, expected: str) -> FormatError:
+    """Return the error for a field that holds something else than it should."""
+    return FormatError(f"{where}: {field} is {value!r:.100}, not {expected}")
+
+
+class Kind(Protocol):
+    """What a field may hold."""
+
+    def check(self, value: Any, where: str, field: str) -> None:
+        """Refuse another value; `field` is its place in the tree."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value that passes a test."""
+
+    test: Callable[[Any], bool]
+    expected: str
+
+    def check(self, value: Any, where: str, field: str) -> None:
+        if not self.test(value):
+            raise wrong(where, field, value, self.expected)
+
+
+TEXT = Value(lambda value: isinstance(value, str) and bool(value), "a text")
+HEX128 = Value(
+    lambda value: isinstance(value, str) and _HEX128.fullmatch(value) is not None, "32 hex digits"
+)
+COUNT = Value(lambda value: type(value) is int and 0 <= value <= MAX_COUNT, "a whole number from 0")
+COUNT_FROM_1 = Value(
+    lambda value: type(value) is int and 1 <= value <= MAX_COUNT, "a whole number from 1"
+)
+
+
+class FileName:
+    """The name of a file inside the dataset."""
+
+    def check(self, value: Any, where: str, field: str) -> None:
+        check_name(value, f"{where}: {field}")
+
+
+class AnyObject:
+    """An object whose fields are not known here; only its depth is bounded."""
+
+    def check(self, value: Any, where: str, field: str) -> None:
+        if not isinstance(value, dict):
+            raise wrong(where, field, value, "an object")
+        _check_depth(value, f"{where}: {field}")
+
+
+@dataclass(frozen=True)
+class Fields:
+    """An object with these fields and no others, of which some may be missing."""
+
+    kinds: Mapping[str, Kind]
+    optional: Collection[str] = ()
+
+    def check(self, value: Any, where: str, field: str = "") -> None:
+        if not isinstance(value, dict):
+            raise wrong(where, field, value, "an object")
+        before = f"{field}." if field else ""
+        missing = 0
+        for key, kind in self.kinds.items():
+            if key in value:
+                kind.check(value[key], where, before + key)
+            elif key in self.optional:
+                missing += 1
+            else:
+                raise FormatError(f"{where}: {before}{key} is missing")
+        if len(value) + missing > len(self.kinds):
+            extra = min(set(value) - set(self.kinds))
+            raise FormatError(f"{where}: {before}{extra:.100} is not a known field")
+
+
+@dataclass(frozen=True)
+class ListOf:
+    """A list of values of one kind."""
+
+    kind: Kind
+
+    def check(self, value: Any, where: str, field: str) -> None:
+        if not isinstance(value, list):
+            raise wrong(where, field, value, "a list")
+        for number, entry in enumerate(value):
+            self.kind.check(entry, where, f"{field}[{number}]")
+
+
+@dataclass(frozen=True)
+class NamedValues:
+    """An object whose keys are plain names without folders, with values of one kind."""
+
+    kind: Kind
+
+    def check(self, value: Any, where: str, field: str) -> None:
+        if not isinstance(value, dict):
+            raise wrong(where, field, value, "an object")
+        for key, entry in value.items():
+            check_name(key, f"{where}: {field}")
+            if "/" in key:
+                raise wrong(where, f"{field}.{key}", key, "a name without '/'")
+            self.kind.check(entry, where, f"{field}.{key}")
 
 
 class Reader:
@@ -70,75 +180,48 @@ class Reader:
         self.fields = fields
         self._where = where
         self._path = path
-        self._asked: set[str] = set()
 
-    def wrong(self, key: str, found: object, expected: str) -> FormatError:
-        return FormatError(f"{self._where}: {self._path}{key} is {found!r:.100}, not {expected}")
+    def _wrong(self, key: str, value: object, expected: str) -> FormatError:
+        return wrong(self._where, self._path + key, value, expected)
 
     def text(self, key: str, among: Collection[str] | None = None) -> str:
-        """A string that is not empty."""
+        """Return a string that is not empty."""
         value = self._get(key)
         if not isinstance(value, str) or not value:
-            raise self.wrong(key, value, "a text")
+            raise self._wrong(key, value, "a text")
         if among is not None and value not in among:
-            raise self.wrong(key, value, f"one of {', '.join(among)}")
+            raise self._wrong(key, value, f"one of {', '.join(among)}")
         return value
 
     def count(self, key: str, least: int = 0) -> int:
-        """A whole number that fits into 63 bits."""
+        """Return a whole number that fits into 63 bits."""
         value = self._get(key)
         if type(value) is not int or not least <= value <= MAX_COUNT:
-            raise self.wrong(key, value, f"a whole number from {least}")
-        return value
-
-    def hex128(self, key: str) -> str:
-        value = self._get(key)
-        if not isinstance(value, str) or _HEX128.fullmatch(value) is None:
-            raise self.wrong(key, value, "32 hex digits")
+            raise self._wrong(key, value, f"a whole number from {least}")
         return value
 
     def file(self, key: str) -> str:
-        """A name inside the dataset."""
+        """Return a name inside the dataset."""
         return check_name(self._get(key), f"{self._where}: {self._path}{key}")
-
-    def checked_name(self, key: str) -> str:
-        """A key that is itself a plain name, without folders."""
-        check_name(key, f"{self._where}: {self._path.rstrip('.')}")
-        if "/" in key:
-            raise self.wrong(key, key, "a name without '/'")
-        return key
 
     def object(self, key: str) -> "Reader":
         return self._child(key, self._get(key))
 
-    def free_object(self, key: str) -> dict[str, Any]:
-        """An object whose fields are not known here; only its depth is bounded."""
-        value = self.object(key).fields
-        _check_depth(value, f"{self._where}: {self._path}{key}")
-        return value
-
     def objects(self, key: str) -> list["Reader"]:
         value = self._get(key)
         if not isinstance(value, list):
-            raise self.wrong(key, value, "a list")
+            raise self._wrong(key, value, "a list")
         return [self._child(f"{key}[{number}]", entry) for number, entry in enumerate(value)]
 
     def _child(self, key: str, value: Any) -> "Reader":
         if not isinstance(value, dict):
-            raise self.wrong(key, value, "an object")
+            raise self._wrong(key, value, "an object")
         return Reader(value, self._where, f"{self._path}{key}.")
 
     def names(self) -> list[str]:
         return list(self.fields)
 
-    def no_more(self) -> None:
-        """Refuse fields that nobody asked for: they would be lost or misread."""
-        extra = sorted(set(self.fields) - self._asked)
-        if extra:
-            raise FormatError(f"{self._where}: {self._path}{extra[0]:.100} is not a known field")
-
     def _get(self, key: str) -> Any:
-        self._asked.add(key)
         if key not in self.fields:
             raise FormatError(f"{self._where}: {self._path}{key} is missing")
         return self.fields[key]
@@ -153,7 +236,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def no_constant(name: str) -> NoReturn:
-    """For `parse_constant`: NaN and Infinity are no JSON, though Python reads them."""
+    """Refuse NaN and Infinity, which are not JSON though Python reads them (`parse_constant`)."""
     raise ValueError(f"{name} is not a number of JSON")
 
 

@@ -1,4 +1,4 @@
-"""Mistyped names: what is known, and did you mean the closest of it."""
+"""Mistyped names: errors that list the known ones, and suggest the closest."""
 
 from collections.abc import Iterable
 
@@ -10,14 +10,14 @@ def one_of(name: str, value: object, known: Iterable[object]) -> None:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that looks most like this one, if one does."""
+    """Return the known name that looks most like this one, if one does."""
     import difflib  # only after a mistake: it costs 3 ms to import
 
     return next(iter(difflib.get_close_matches(name, list(known), 1)), None)
 
 
 def did_you_mean(name: str, known: Iterable[str], before: str = "; ") -> str:
-    """The end of an error message.
+    """Return the end of an error message.
 
     >>> "unknown flag 'sead'" + did_you_mean("sead", ["seed", "dtype"])
     "unknown flag 'sead'; did you mean 'seed'?"

@@ -8,7 +8,7 @@ make/         prepare (and its jobs), pretokenize, retokenize, download, upload,
 look/         inspect, show, verify, view
 tokenizers/   tokenizer train, show, compare
 train.py      train a small GPT
-train_slurm.py  the same as a Slurm job
+train_slurm.py  the same as a Slurm job, from submit_job.sh
 edits.py      the edits of a run, and asking for one
 when.py       when a run trained on a document
 sample.py     text from a trained model

@@ -184,8 +184,8 @@ def settings_flags(
 
 def _flag(field: FieldSource, alias: str) -> Callable[[F], F]:
     text = _help(field.help.removesuffix("."), field.choices, field.default)
-    # What is on by default has two flags, so that both can be written down.
-    no = f"/--no_{field.name}" if field.default is True else ""
+    # A switch that is not off by default has two flags, so that both can be written down.
+    no = f"/--no_{field.name}" if field.kind is bool and field.default is not False else ""
     names = [field.name, f"--{field.name}{no}", *alias.split()]
     options: dict[str, Any] = {"metavar": field.name.rpartition("_")[2].upper()}
     if field.kind is bool:

@@ -1,80 +1,28 @@
 """`tokenmill train slurm`: print a Slurm job that trains, requeues itself and resumes.
 
-`scripts/submit_job.sh` is the same script, with its arguments left open.
+`submit_job.sh` is the job, also found as scripts/submit_job.sh; here its numbers and arguments are
+filled in.
 """
 
 import os
 import re
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from tokenmill.cli.flags import COUNT, SectionedCommand, switch, value
-from tokenmill.cli.train import SOURCES, train_options
+from tokenmill.cli.flags import COUNT, switch, value
+from tokenmill.cli.train import SOURCES, TrainCommand, train_options
 
 JOB = {"section": "The job"}
-ANYTHING = "--dataset_dir data/corpus --config_file configs/150M_1024.json"
-
-SCRIPT = """\
-#!/bin/bash
-#SBATCH --job-name={name}
-#SBATCH --nodes={nodes}
-#SBATCH --ntasks-per-node={tasks}       # one task for each GPU: change both numbers together
-{gpus}#SBATCH --cpus-per-task={cpus}
-#SBATCH --mem-per-cpu={memory}
-#SBATCH --time={time}           # add --partition and --account
-#SBATCH --requeue
-#SBATCH --signal=B:USR1@300       # five minutes before the end: time for a checkpoint
-#SBATCH --open-mode=append
-#SBATCH --output=%x-%j.log
-#
-# Trains under srun. Before the time limit it saves a checkpoint and puts itself in the queue again;
-# every start resumes. A node that fails is Slurm's own reason to start it again.
-#
-{usage}
-
-set -u
-MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-export MASTER_ADDR MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000))
-export TOKENMILL_PYTHON=${{TOKENMILL_PYTHON:-{python}}}
-
-# All ranks stop at the same step; those that are ready early wait for the one that saves.
-srun --kill-on-bad-exit=0 --wait=300 bash -c \\
-    'LOCAL_RANK=$SLURM_LOCALID exec "$TOKENMILL_PYTHON" -m tokenmill train "$@" --resume' \\
-    train "$@" &
-step=$!
-
-warned=
-trap 'warned=1; kill -USR1 "$step"' USR1   # srun passes it on to every task
-code=
-while [ -z "$code" ]; do
-    wait "$step"
-    code=$?
-    [ "$code" = 138 ] && [ -n "$warned" ] && code=   # the signal ended the wait, not the training
-done
-
-# 75: stopped and saved. Only the time limit is a reason to start again, not `scancel`.
-if [ "$code" = 75 ] && [ -n "$warned" ]; then
-    scontrol requeue "$SLURM_JOB_ID"
-fi
-exit "$code"
-"""
-OPEN_USAGE = f"""\
-#     sbatch scripts/submit_job.sh --dataset_dir data/corpus --model_name wiki
-#
-# The arguments are those of `tokenmill train`; without any, the ones in the next line are used.
-[ $# -gt 0 ] || set -- {ANYTHING}"""
-USAGE = """\
-#     sbatch job.sbatch
-#
-# Arguments of sbatch after the script are added to those of `tokenmill train` here, and win.
-cd {folder} || exit
-set -- {words} "$@\""""
+TEMPLATE = Path(__file__).with_name("submit_job.sh")
+OPEN_ARGUMENTS = re.compile(r"^\[ \$# -gt 0 \].*$", re.MULTILINE)
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=TrainCommand)
 @value("--nodes", "N", "Machines", default=1, type=COUNT, **JOB)
 @value("--gpus", "N", "GPUs of each; 0 trains on CPUs", default=1, type=click.IntRange(0), **JOB)
 @value("--cpus", "N", "CPUs for each GPU", default=4, type=COUNT, **JOB)
@@ -97,52 +45,45 @@ def command(
             --config_file configs/150M_1024.json > job.sbatch
         sbatch job.sbatch
     """
-    words = _words(options)
     sources = [name for name in SOURCES if options[name] is not None]
     if len(sources) > 1 or not (sources or options["config_file"]):
-        found = " and ".join(f"--{name}" for name in sources) or "none"
-        raise click.UsageError(f"exactly one of --{', --'.join(SOURCES)} is needed; given: {found}")
+        given = " and ".join(f"--{name}" for name in sources) or "none"
+        raise click.UsageError(f"exactly one of --{', --'.join(SOURCES)} is needed; given: {given}")
     for name, text, pattern in (("time", time, r"[\d:-]+"), ("memory", memory, r"\d+[KMGT]?")):
         if not re.fullmatch(pattern, text):
             raise click.UsageError(f"--{name} {text!r} is nothing that sbatch takes")
-    usage = USAGE.format(folder=shlex.quote(os.getcwd()), words=" ".join(map(shlex.quote, words)))
-    name = re.sub(r"[^\w.-]", "_", options["model_name"] or "train")
-    python = shlex.quote(sys.executable)
-    print(make_job(f"tokenmill-{name}", usage, python, nodes, gpus, cpus, memory, time), end="")
+    header = {
+        "job-name": "tokenmill-" + re.sub(r"[^\w.-]", "_", options["model_name"] or "train"),
+        "nodes": nodes,
+        "ntasks-per-node": gpus or 1,
+        "gpus-per-node": gpus,
+        "cpus-per-task": cpus,
+        "mem-per-cpu": memory,
+        "time": time,
+    }
+    print(fill_in(TEMPLATE.read_text(encoding="utf-8"), header, _words(options)), end="")
 
 
-def make_job(
-    name: str = "tokenmill-train",
-    usage: str = OPEN_USAGE,
-    python: str = "python",
-    nodes: int = 1,
-    gpus: int = 1,
-    cpus: int = 4,
-    memory: str = "8G",
-    time: str = "24:00:00",
-) -> str:
-    """The text of the job; by default that of scripts/submit_job.sh."""
-    return SCRIPT.format(
-        name=name,
-        usage=usage,
-        python=python,
-        nodes=nodes,
-        tasks=gpus or 1,
-        gpus=f"#SBATCH --gpus-per-node={gpus}\n" if gpus else "",
-        cpus=cpus,
-        memory=memory,
-        time=time,
+def fill_in(job: str, header: Mapping[str, object], words: Sequence[str]) -> str:
+    """Return the job with these values in its #SBATCH lines, and these words for `train`."""
+    for name, setting in header.items():
+        job = re.sub(rf"(#SBATCH --{name}=)\S+", rf"\g<1>{setting}", job)
+    job = job.replace("#SBATCH --gpus-per-node=0\n", "")
+    arguments = f'cd {shlex.quote(os.getcwd())} || exit\nset -- {shlex.join(words)} "$@"'
+    job = OPEN_ARGUMENTS.sub(lambda _: arguments, job)
+    return job.replace(
+        "TOKENMILL_PYTHON:-python", f"TOKENMILL_PYTHON:-{shlex.quote(sys.executable)}"
     )
 
 
 def _words(options: dict[str, Any]) -> list[str]:
-    """What was given, as it is typed."""
+    """The options that were given, as they are typed."""
     words = []
-    for name, given in options.items():
-        if given is True:
+    for name, setting in options.items():
+        if setting is True:
             words.append(f"--{name}")
-        elif given is False and name not in ("json", "quiet"):
+        elif setting is False and name not in ("json", "quiet"):
             words.append(f"--no_{name}")
-        elif given is not None and given is not False:
-            words += [f"--{name}", str(given)]
+        elif setting is not None and setting is not False:
+            words += [f"--{name}", str(setting)]
     return words

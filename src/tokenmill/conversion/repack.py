@@ -1,12 +1,12 @@
-"""A dataset of ours compressed, or unpacked: the same tokens, names and shards in other files.
+"""A tokenmill dataset compressed, or unpacked: the same tokens, names and shards in other files.
 
 Unlike a conversion it keeps all that the manifest says: splits, sources, settings, accounts, and
-with them the fingerprint. States of a run on the one resume on the other.
+with them the fingerprint: the state of a run on the one resumes on the other.
 """
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tokenmill.base.atomic import write_atomically
 from tokenmill.errors import CorruptShardError
@@ -30,7 +30,8 @@ def repack(source: Path, folder: Path, compress: str | None) -> Manifest:
         name: SplitEntry.of(tuple(_shard(source, folder, shard, level) for shard in split.shards))
         for name, split in manifest.splits.items()
     }
-    made = replace(manifest, splits=splits, settings=_settings(manifest.settings, compress))
+    settings = {**manifest.settings, "compress": compress}
+    made = replace(manifest, splits=splits, settings=settings)
     for entry in manifest.files_beside_shards:
         write_atomically(folder / entry.file, (source / entry.file).read_bytes())
     if (source / CARD).is_file():
@@ -48,19 +49,10 @@ def _shard(source: Path, folder: Path, shard: ShardEntry, level: int | None) -> 
 
 
 def _file(source: Path, folder: Path, entry: E, level: int | None) -> E:
-    """The entry of a shard or an index, with the file that was written for it."""
+    """Write the file of a shard or an index; return its entry."""
     with NewFile(folder, entry.file, durable=True, level=level) as file:
         for block in read_blocks(source, entry):
             file.write(memoryview(block))
         _, digest, packed = file.finish()
     check_hash(str(source / entry.on_disk.file), entry.xxh3_128, digest)
     return replace(entry, packed=packed)
-
-
-def _settings(settings: Any, compress: str | None) -> dict[str, Any]:
-    """The settings as a preparation with this compression records them."""
-    names = [name for name in settings if name != "compress"]
-    if compress is not None:
-        at = names.index("val_fraction") + 1 if "val_fraction" in names else len(names)
-        names.insert(at, "compress")
-    return {name: compress if name == "compress" else settings[name] for name in names}

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tokenmill.order.document_pieces import groups_of
+from tokenmill.base.groups import groups_of
 from tokenmill.order.row_order import RowOrder, RowPieces, join_rows
 from tokenmill.order.source_order import SourceOrder
 

@@ -160,6 +160,6 @@ def _refuse_difference(
                 f"cannot resume: the weights of the mixture differ before the saved sample "
                 f"{stop:,}: sample {samples[first]:,} was of {names[was[first]]!r}, and would be "
                 f"of {names[would_be[first]]!r}",
-                hint="give the weights of that run; loader.edit(tokenmill.Reweight({...})) changes "
+                hint="give the weights of that run; loader.edit(Reweight({...})) changes "
                 "them from the next step on",
             )

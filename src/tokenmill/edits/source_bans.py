@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmill.base.groups import groups_of
 from tokenmill.edits.grown_source import Source, targets_of
 from tokenmill.edits.token_ranges import NO_TOKENS, Parts, TokenRanges, row_by_row
-from tokenmill.order.document_pieces import groups_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Where tasks run; these modules know only tasks, never text or tokens.
+"""Executors run tasks; these modules know only tasks, never text or tokens.
 
 executor.py   what an executor is, and which there are
 local.py      processes of this machine

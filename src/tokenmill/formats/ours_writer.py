@@ -48,7 +48,7 @@ def finish(folder: Path, writers: Mapping[str, OursWriter], tokenizer: Any) -> N
         dtype=target.dtype.name,
         tokens_per_shard=target.tokens_per_shard,
         splits={name: SplitEntry.of(tuple(writer.shards)) for name, writer in writers.items()},
-        settings={"compress": target.compress} if target.compress else {},
+        settings={"compress": target.compress},
     )
     command = "tokenmill convert SOURCE DATASET --to tokenmill"
     write_tokenizer_and_card(folder, manifest, state, command)

@@ -60,7 +60,7 @@ def upload(
     sample: bool = True,
     token: str | bool | None = None,
     retry: Retry | None = None,
-    note: Callable[[str], None] = lambda text: None,
+    note: Callable[[str], None] | None = None,
 ) -> Upload:
     """Verify the dataset in `folder`, push it to the dataset repository, and compare the hashes.
 
@@ -68,7 +68,8 @@ def upload(
     """
     folder = Path(folder)
     manifest = Manifest.load(folder)
-    note(f"verifying {folder}")
+    say = note or (lambda text: None)
+    say(f"verifying {folder}")
     for finding in verify(folder, full=True):
         if finding.is_error:
             raise CorruptShardError(
@@ -83,7 +84,7 @@ def upload(
 
     hub = Hub(repo_id, revision, clock=RetryClock(retry or Retry()), token=token)
     try:
-        note(f"pushing {plural(len(local) + len(extra), 'file')} to {repo_id}")
+        say(f"pushing {plural(len(local) + len(extra), 'file')} to {repo_id}")
         return _push(hub, local, extra, private, message or "Upload a tokenmill dataset")
     except DownloadError as error:
         raise UploadError(error.message, hint=error.hint) from None

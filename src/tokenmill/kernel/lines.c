@@ -232,7 +232,7 @@ static inline int is_blank(uint8_t byte) { return byte == ' ' || (byte >= '\t' &
 /* Not blank, of `min_chars` characters or more, of at most `max_bytes` bytes. */
 static int line_counts(const uint8_t *line, int64_t size, int64_t min_chars, int64_t max_bytes) {
     if (size < 1 || size < min_chars || size > max_bytes) return 0;
-    if (size < 4 * min_chars) { /* of a character's bytes, all but the first are 10xxxxxx */
+    if (size / 4 < min_chars) { /* of a character's bytes, all but the first are 10xxxxxx */
         int64_t chars = 0;
         for (int64_t at = 0; at < size; at++) chars += (line[at] & 0xC0) != 0x80;
         if (chars < min_chars) return 0;

@@ -14,12 +14,12 @@ Only the histogram of lengths is needed for this, however many documents there a
 """
 
 import functools
-from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 
 from tokenmill import kernel
+from tokenmill.base.groups import groups_of
 
 
 class DocumentsByLength(Protocol):
@@ -59,13 +59,6 @@ def find_documents(
     for place in np.flatnonzero(documents.starts[number] != start).tolist():
         number[place] = np.flatnonzero(documents.starts == start[place])[0]
     return number
-
-
-def groups_of(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each key of a 1-D array, ascending, and where it is."""
-    order = np.argsort(keys, kind="stable")
-    found, firsts = np.unique(keys[order], return_index=True)
-    return zip(found.tolist(), np.split(order, firsts[1:]), strict=False)
 
 
 class DocumentPieces:

@@ -114,11 +114,7 @@ class Settings:
     def to_json(self, *, for_manifest: bool = False) -> dict[str, Any]:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
-        found = {**asdict(self), "tokenizer": tokenizer}
-        for name in ("begin_token", "compress"):
-            if found[name] is None:
-                del found[name]  # datasets without one are the same bytes as ever
-        return found
+        return {**asdict(self), "tokenizer": tokenizer}
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:

@@ -13,11 +13,12 @@ belongs to exactly one.
 import functools
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import xxhash
 
+from tokenmill.base.groups import groups_of
 from tokenmill.errors import CorruptShardError, FormatError
 from tokenmill.reading.shard_reader import MAX_OPEN, RecentlyUsed, ShardReader
 from tokenmill.reading.token_file import check_hash
@@ -130,7 +131,7 @@ class IndexedDocuments(Documents):
         ends = np.where(documents < 0, 0, self._starts[-1])
         listed = np.flatnonzero((documents >= 0) & (documents < before[-1]))
         files = np.searchsorted(before, documents[listed], side="right") - 1
-        for i, which in _groups(files):
+        for i, which in groups_of(files):
             here = listed[which]
             ends[here] = self._starts[i] + self._tables[i][documents[here] - before[i]]
         return ends
@@ -213,7 +214,7 @@ class ScannedDocuments(Documents):
         ends = np.where(documents < 0, 0, self._num_tokens)
         listed = np.flatnonzero((documents >= 0) & (documents < total))
         blocks = np.searchsorted(self._before_block, documents[listed], side="right") - 1
-        for block, which in _groups(blocks):
+        for block, which in groups_of(blocks):
             here, low = listed[which], block * BLOCK
             found = self.ends(low, min(low + BLOCK, self._num_tokens))
             ends[here] = found[documents[here] - self._before_block[block]]
@@ -240,13 +241,6 @@ def _runs(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     numbers: np.ndarray = np.arange(counts.sum())
     numbers += (firsts - counts.cumsum() + counts).repeat(counts)
     return numbers
-
-
-def _groups(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each key that occurs, and where."""
-    order = np.argsort(keys, kind="stable")
-    found, firsts = np.unique(keys[order], return_index=True)
-    return zip(found.tolist(), np.split(order, firsts[1:]), strict=False)
 
 
 def _check_sorted(table: np.ndarray, path: str) -> None:

@@ -30,6 +30,7 @@ import xxhash
 
 from tokenmill.base.atomic import temporary_beside
 from tokenmill.base.lock import wait_for_others
+from tokenmill.base.user_cache import user_cache
 from tokenmill.errors import CorruptShardError, MismatchError, TokenmillError
 from tokenmill.reading.length_sort import sort_by_length, starts_dtype
 
@@ -95,7 +96,7 @@ def documents_by_length(key: str, name: str, num_tokens: int, ends: Ends) -> Len
             ends(), num_tokens, None, lambda lengths, counts: np.empty(counts.sum(), dtype)
         )
         return LengthIndex(*found, _fingerprint(*found))
-    path = index_folder() / f"{key}.documents"
+    path = user_cache("documents") / f"{key}.documents"
     if path.exists():
         return _open(path, key)
     try:
@@ -112,12 +113,6 @@ def documents_by_length(key: str, name: str, num_tokens: int, ends: Ends) -> Len
             "folder for it: XDG_CACHE_HOME=/path",
         ) from error
     return _open(path, key)
-
-
-def index_folder() -> Path:
-    """`$XDG_CACHE_HOME/tokenmill/documents`, usually ~/.cache/tokenmill/documents."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "tokenmill" / "documents"
 
 
 def _build(path: Path, key: str, num_tokens: int, ends: Iterable[np.ndarray]) -> None:

@@ -26,6 +26,7 @@ from tokenmill.base.address import is_remote
 from tokenmill.base.atomic import temporary_beside, write_atomically
 from tokenmill.base.hashing import hash_open
 from tokenmill.base.lock import wait_for_others
+from tokenmill.base.user_cache import user_cache
 from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
 from tokenmill.reading.cached_file import CachedFile
 from tokenmill.reading.frames import unpacked_stream
@@ -45,7 +46,7 @@ class ShardCache:
     """A folder with at most `max_bytes` of files, fetched when they are first asked for."""
 
     def __init__(self, folder: str | os.PathLike[str] | None, max_bytes: int | None) -> None:
-        self.folder = Path(folder) if folder is not None else usual_folder()
+        self.folder = Path(folder) if folder is not None else user_cache("shards")
         self.max_bytes = CACHE_BYTES if max_bytes is None else max_bytes
         if self.max_bytes < 1:
             raise ValueError(f"cache_bytes is {max_bytes}, but must be at least 1")
@@ -255,9 +256,3 @@ def _open_stream(wanted: CachedFile) -> BinaryIO:
     if wanted.packed is None:
         return raw
     return unpacked_stream(raw, wanted.packed.codec, wanted.address, wanted.size)
-
-
-def usual_folder() -> Path:
-    """`$XDG_CACHE_HOME/tokenmill`, usually ~/.cache/tokenmill."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "tokenmill" / "shards"

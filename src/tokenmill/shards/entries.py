@@ -1,6 +1,6 @@
 """What a manifest says about one file, shard, split, tokenizer or source.
 
-`manifest.py` reads them from JSON, field by field; here are the values.
+`manifest.py` checks their JSON, field by field; here are the values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,10 +42,13 @@ class FileEntry(Entry):
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "FileEntry":
-        """The opposite of `to_json`; KeyError or TypeError where fields are missing or unknown."""
-        if len(fields) != 3:
-            raise TypeError(f"the entry of file {fields['file']} has unknown fields")
+        """The opposite of `to_json`, for fields that were checked."""
         return cls(fields["file"], fields["bytes"], fields["xxh3_128"])
+
+    @classmethod
+    def if_any(cls, fields: Mapping[str, Any] | None) -> "FileEntry | None":
+        """The same for a field that may be missing."""
+        return None if fields is None else cls.from_json(fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,17 @@ class EndsEntry(Entry):
     def on_disk(self) -> FileEntry:
         """The file that is there."""
         return self.packed or FileEntry(self.file, self.num_bytes, self.xxh3_128)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "EndsEntry":
+        """The opposite of `to_json`, for fields that were checked."""
+        return cls(
+            fields["file"],
+            fields["documents"],
+            fields["bytes"],
+            fields["xxh3_128"],
+            FileEntry.if_any(fields.get("packed")),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +103,15 @@ class ShardEntry(Entry):
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "ShardEntry":
-        """The opposite of `to_json`; KeyError or TypeError where fields are missing or unknown."""
-        ends = fields["ends"]
-        packed, packed_ends = fields.get("packed"), ends.get("packed")
-        if len(fields) != 5 + bool(packed) or len(ends) != 4 + bool(packed_ends):
-            raise TypeError(f"the entry of shard {fields['file']} has unknown fields")
-        known = (ends["file"], ends["documents"], ends["bytes"], ends["xxh3_128"])
-        index = EndsEntry(*known, packed_ends and FileEntry.from_json(packed_ends))
-        known = (fields["file"], fields["tokens"], fields["bytes"], fields["xxh3_128"])
-        return cls(*known, index, packed and FileEntry.from_json(packed))
+        """The opposite of `to_json`, for fields that were checked."""
+        return cls(
+            fields["file"],
+            fields["tokens"],
+            fields["bytes"],
+            fields["xxh3_128"],
+            EndsEntry.from_json(fields["ends"]),
+            FileEntry.if_any(fields.get("packed")),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +121,12 @@ class SplitEntry(Entry):
     num_tokens: int
     num_documents: int
     shards: tuple[ShardEntry, ...]
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "SplitEntry":
+        """The opposite of `to_json`, for fields that were checked."""
+        shards = tuple(ShardEntry.from_json(shard) for shard in fields["shards"])
+        return cls(fields["tokens"], fields["documents"], shards)
 
     @classmethod
     def of(cls, shards: tuple[ShardEntry, ...]) -> "SplitEntry":
@@ -128,6 +148,11 @@ class TokenizerEntry(Entry):
     """The id before every document."""
 
     @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "TokenizerEntry":
+        """The opposite of `to_json`, for fields that were checked."""
+        return cls(**{**fields, "state": FileEntry.from_json(fields["state"])})
+
+    @classmethod
     def of(
         cls, tokenizer: Any, state: bytes, begin_token_id: int | None = None
     ) -> "TokenizerEntry":
@@ -147,6 +172,11 @@ class SourceEntry(Entry):
     num_documents: int
     num_files: int | None = None
     """Of a folder: how many files came from it."""
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "SourceEntry":
+        """The opposite of `to_json`, for fields that were checked."""
+        return cls(fields["name"], fields["bytes"], fields["documents"], fields.get("files"))
 
     def __post_init__(self) -> None:
         readable = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 import xxhash
@@ -19,12 +19,24 @@ import xxhash
 from tokenmill.base.address import is_remote, join
 from tokenmill.base.atomic import write_atomically
 from tokenmill.base.hashing import regular
-from tokenmill.base.strict_json import Reader, parse_object
+from tokenmill.base.strict_json import (
+    COUNT,
+    COUNT_FROM_1,
+    HEX128,
+    TEXT,
+    AnyObject,
+    Fields,
+    FileName,
+    Kind,
+    ListOf,
+    NamedValues,
+    Value,
+    parse_object,
+    wrong,
+)
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
 from tokenmill.shards.entries import (
     PACKED_SUFFIX,
-    EndsEntry,
-    Entry,
     FileEntry,
     ShardEntry,
     SourceEntry,
@@ -39,7 +51,45 @@ FORMAT_VERSION = 1
 MAX_BYTES = 256 << 20
 ITEM_SIZE = {"uint16": 2, "uint32": 4}
 _LAST_LINE = b"\n}\n"
-E = TypeVar("E", bound=Entry)
+
+_FILE: dict[str, Kind] = {"file": FileName(), "bytes": COUNT, "xxh3_128": HEX128}
+_PACKED: dict[str, Kind] = {"packed": Fields(_FILE)}
+_SHARD: dict[str, Kind] = {
+    **_FILE,
+    "tokens": COUNT,
+    "ends": Fields({**_FILE, "documents": COUNT, **_PACKED}, optional=_PACKED),
+    **_PACKED,
+}
+_SPLIT: dict[str, Kind] = {
+    "tokens": COUNT,
+    "documents": COUNT,
+    "shards": ListOf(Fields(_SHARD, optional=_PACKED)),
+}
+_TOKENIZER: dict[str, Kind] = {
+    "name": TEXT,
+    "vocab_size": COUNT,
+    "end_of_text_id": COUNT,
+    "fingerprint": HEX128,
+    "state": Fields(_FILE),
+    "begin_token_id": COUNT,
+}
+_SOURCE: dict[str, Kind] = {"name": TEXT, "bytes": COUNT, "documents": COUNT, "files": COUNT_FROM_1}
+_MANIFEST = Fields(
+    {
+        "format": TEXT,
+        "format_version": COUNT_FROM_1,
+        "dtype": Value(ITEM_SIZE.__contains__, f"one of {', '.join(ITEM_SIZE)}"),
+        "tokenizer": Fields(_TOKENIZER, optional=["begin_token_id"]),
+        "tokens_per_shard": COUNT_FROM_1,
+        "splits": NamedValues(Fields(_SPLIT)),
+        "sources": ListOf(Fields(_SOURCE, optional=["files"])),
+        "sources_file": Fields(_FILE),
+        "settings": AnyObject(),
+        "accounts": AnyObject(),
+        "xxh3_128": HEX128,
+    },
+    optional=["sources_file"],
+)
 
 
 def has_manifest(where: str | os.PathLike[str]) -> bool:
@@ -140,39 +190,34 @@ class Manifest:
         """Check these bytes; `where` is what errors call them."""
         if len(data) > MAX_BYTES:
             raise FormatError(f"{where} is larger than {MAX_BYTES >> 20} MB, so it is no manifest")
-        top = Reader(parse_object(data, where), where)
-        if top.text("format") != FORMAT:
-            raise FormatError(f"{where} says format {top.text('format')!r}, not {FORMAT!r}")
-        version = top.count("format_version", least=1)
-        if version != FORMAT_VERSION:
-            raise UnsupportedVersionError(
-                f"{where} is of format version {version}; this tokenmill reads {FORMAT_VERSION}",
-                hint="pip install --upgrade tokenmill",
-            )
-        _check_own_hash(data, top.hex128("xxh3_128"), where)
-        dtype = top.text("dtype", among=ITEM_SIZE)
-        tokens_per_shard = top.count("tokens_per_shard", least=1)
-        splits = top.object("splits")
-        sizes = (ITEM_SIZE[dtype], tokens_per_shard)
-        found = {
-            splits.checked_name(name): _read_split(splits.object(name), *sizes)
-            for name in splits.fields
-        }
+        tree = parse_object(data, where)
+        _check_version(tree, where)
+        _MANIFEST.check(tree, where)
+        _check_own_hash(data, tree["xxh3_128"], where)
         manifest = cls(
-            dtype=dtype,
-            tokenizer=_read_tokenizer(top.object("tokenizer"), dtype),
-            tokens_per_shard=tokens_per_shard,
-            splits=found,
-            sources=tuple(_read_source(source) for source in top.objects("sources")),
-            sources_file=_read(FileEntry, top.object("sources_file"))
-            if "sources_file" in top.names()
-            else None,
-            settings=top.free_object("settings"),
-            accounts=top.free_object("accounts"),
+            dtype=tree["dtype"],
+            tokenizer=TokenizerEntry.from_json(tree["tokenizer"]),
+            tokens_per_shard=tree["tokens_per_shard"],
+            splits={name: SplitEntry.from_json(split) for name, split in tree["splits"].items()},
+            sources=tuple(SourceEntry.from_json(source) for source in tree["sources"]),
+            sources_file=FileEntry.if_any(tree.get("sources_file")),
+            settings=tree["settings"],
+            accounts=tree["accounts"],
         )
-        top.no_more()
-        _check_no_file_comes_twice(manifest, where)
+        manifest._check(where)
         return manifest
+
+    def _check(self, where: str) -> None:
+        """Refuse a manifest whose counts, sizes and names do not agree."""
+        _check_tokenizer(self.tokenizer, self.dtype, where)
+        for name, split in self.splits.items():
+            _check_split(split, ITEM_SIZE[self.dtype], self.tokens_per_shard, where, name)
+        # Without regard to case: on some disks `A.bin` and `a.bin` are one file.
+        seen = {FILE_NAME.lower()}
+        for name in self.files():
+            if name.lower() in seen:
+                raise FormatError(f"{where} names the file {name!r} twice")
+            seen.add(name.lower())
 
     @property
     def files_beside_shards(self) -> list[FileEntry]:
@@ -205,100 +250,71 @@ def _hash_field(digest: str) -> bytes:
     return f',\n  "xxh3_128": "{digest}"'.encode() + _LAST_LINE
 
 
-# Fields of entries that are not counts.
-_TEXTS = {
-    "file": Reader.file,
-    "name": Reader.text,
-    "xxh3_128": Reader.hex128,
-    "fingerprint": Reader.hex128,
-}
+def _check_version(tree: Mapping[str, Any], where: str) -> None:
+    """Refuse another format, or another version, which may have other fields."""
+    stated = {key: tree[key] for key in ("format", "format_version") if key in tree}
+    Fields({"format": TEXT, "format_version": COUNT_FROM_1}).check(stated, where)
+    if tree["format"] != FORMAT:
+        raise FormatError(f"{where} says format {tree['format']!r}, not {FORMAT!r}")
+    if tree["format_version"] != FORMAT_VERSION:
+        raise UnsupportedVersionError(
+            f"{where} is of format version {tree['format_version']}; this tokenmill reads "
+            f"{FORMAT_VERSION}",
+            hint="pip install --upgrade tokenmill",
+        )
 
 
-def _read(kind: type[E], fields: Reader, **inner: Any) -> E:
-    """An entry field by field, so that an error names the field; `inner` entries are given."""
-    values = {
-        name: inner[name]
-        if name in inner
-        else _TEXTS.get(name, Reader.count)(fields, name.removeprefix("num_"))
-        for name in kind.__slots__
-    }
-    fields.no_more()
-    return kind(**values)
-
-
-def _read_tokenizer(fields: Reader, dtype: str) -> TokenizerEntry:
-    tokenizer = _read(
-        TokenizerEntry,
-        fields,
-        state=_read(FileEntry, fields.object("state")),
-        begin_token_id=fields.count("begin_token_id")
-        if "begin_token_id" in fields.names()
-        else None,
-    )
-    end, vocab_size = tokenizer.end_of_text_id, tokenizer.vocab_size
+def _check_tokenizer(tokenizer: TokenizerEntry, dtype: str, where: str) -> None:
+    end = tokenizer.end_of_text_id
     begin = tokenizer.begin_token_id
+    vocab_size = tokenizer.vocab_size
     if begin is not None and (begin >= vocab_size or begin == end):
         expected = f"less than vocab_size {vocab_size} and another than end_of_text_id"
-        raise fields.wrong("begin_token_id", begin, expected)
+        raise wrong(where, "tokenizer.begin_token_id", begin, expected)
     if end >= vocab_size:
-        raise fields.wrong("end_of_text_id", end, f"less than vocab_size {vocab_size}")
+        raise wrong(where, "tokenizer.end_of_text_id", end, f"less than vocab_size {vocab_size}")
     if vocab_size > 256 ** ITEM_SIZE[dtype]:
-        raise fields.wrong("vocab_size", vocab_size, f"small enough for dtype {dtype}")
-    return tokenizer
+        expected = f"small enough for dtype {dtype}"
+        raise wrong(where, "tokenizer.vocab_size", vocab_size, expected)
 
 
-def _read_source(fields: Reader) -> SourceEntry:
-    num_files = fields.count("files", least=1) if "files" in fields.names() else None
-    return _read(SourceEntry, fields, num_files=num_files)
+def _check_split(
+    split: SplitEntry, item_size: int, tokens_per_shard: int, where: str, name: str
+) -> None:
+    for number, shard in enumerate(split.shards):
+        if bad := _bad_field(shard, item_size, tokens_per_shard):
+            field, value, expected = bad
+            raise wrong(where, f"splits.{name}.shards[{number}].{field}", value, expected)
+    sums = SplitEntry.of(split.shards)
+    if split.num_tokens != sums.num_tokens:
+        expected = f"{sums.num_tokens}, the sum of its shards"
+        raise wrong(where, f"splits.{name}.tokens", split.num_tokens, expected)
+    if split.num_documents != sums.num_documents:
+        expected = f"{sums.num_documents}, the sum of its shards"
+        raise wrong(where, f"splits.{name}.documents", split.num_documents, expected)
 
 
-def _read_split(fields: Reader, item_size: int, tokens_per_shard: int) -> SplitEntry:
-    entries = fields.objects("shards")
-    shards = tuple(_read_shard(entry, item_size, tokens_per_shard) for entry in entries)
-    split = _read(SplitEntry, fields, shards=shards)
-    sums = SplitEntry.of(shards)
-    for key in ("tokens", "documents"):
-        stated = getattr(split, f"num_{key}")
-        summed = getattr(sums, f"num_{key}")
-        if stated != summed:
-            raise fields.wrong(key, stated, f"{summed}, the sum of its shards")
-    return split
-
-
-def _read_shard(fields: Reader, item_size: int, tokens_per_shard: int) -> ShardEntry:
-    index = fields.object("ends")
-    ends = _read(EndsEntry, index, packed=_read_packed(index))
-    shard = _read(ShardEntry, fields, ends=ends, packed=_read_packed(fields))
-    tokens, documents = shard.num_tokens, ends.num_documents
-    if not 1 <= tokens <= tokens_per_shard:
-        most = f"at most tokens_per_shard {tokens_per_shard}"
-        raise fields.wrong("tokens", tokens, most if tokens else "at least 1")
+def _bad_field(
+    shard: ShardEntry, item_size: int, tokens_per_shard: int
+) -> tuple[str, object, str] | None:
+    """Return a field of a shard that contradicts another: its name, value, and what is expected."""
+    ends = shard.ends
+    tokens = shard.num_tokens
+    if tokens < 1:
+        return "tokens", tokens, "at least 1"
+    if tokens > tokens_per_shard:
+        return "tokens", tokens, f"at most tokens_per_shard {tokens_per_shard}"
     if shard.num_bytes != tokens * item_size:
-        raise fields.wrong("bytes", shard.num_bytes, f"{item_size} x {tokens} tokens")
-    if ends.num_bytes != 8 * documents:
-        raise index.wrong("bytes", ends.num_bytes, f"8 x {documents} documents")
-    if documents > tokens:
-        raise index.wrong("documents", documents, f"at most one for each of {tokens}")
-    return shard
-
-
-def _read_packed(fields: Reader) -> FileEntry | None:
-    if "packed" not in fields.fields:
-        return None
-    packed = fields.object("packed")
-    entry, of = _read(FileEntry, packed), fields.file("file")
-    if entry.file != of + PACKED_SUFFIX:
-        raise packed.wrong("file", entry.file, of + PACKED_SUFFIX)
-    return entry
-
-
-def _check_no_file_comes_twice(manifest: Manifest, where: str) -> None:
-    # Without regard to case: on some disks `A.bin` and `a.bin` are one file.
-    seen = {FILE_NAME.lower()}
-    for name in manifest.files():
-        if name.lower() in seen:
-            raise FormatError(f"{where} names the file {name!r} twice")
-        seen.add(name.lower())
+        return "bytes", shard.num_bytes, f"{item_size} x {tokens} tokens"
+    if ends.num_bytes != 8 * ends.num_documents:
+        return "ends.bytes", ends.num_bytes, f"8 x {ends.num_documents} documents"
+    if ends.num_documents > tokens:
+        return "ends.documents", ends.num_documents, f"at most one for each of {tokens}"
+    if shard.packed and shard.packed.file != shard.file + PACKED_SUFFIX:
+        return "packed.file", shard.packed.file, shard.file + PACKED_SUFFIX
+    if ends.packed and ends.packed.file != ends.file + PACKED_SUFFIX:
+        return "ends.packed.file", ends.packed.file, ends.file + PACKED_SUFFIX
+    return None
 
 
 def _not_a_dataset(folder: Path) -> NotADatasetError:

@@ -85,7 +85,7 @@ def asked_edits(run_dir: Path) -> AskedEdits:
 
 def _grown(edit: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Data that had grown, as an entry."""
-    step = edit["at"] // config["batch_size"]
+    step = edit["at"] // config["global_batch_size"]
     return {**edit, "changed": words_of(edit, step), "read_at_step": step}
 
 

@@ -18,12 +18,12 @@ from tokenmill.train.named_values import numbers_of, pairs_of
 SHAPES_THE_RUN = (
     "n_layer", "n_head", "n_embd", "block_size", "dropout", "vocab_size", "tokenizer", "documents",
     "weights", "order", "rows", "begin_token", "fim_rate", "fim_spm_rate", "fim_ids", "drop_rate",
-    "replace_rate", "batch_size", "learning_rate", "min_learning_rate", "warmup_iters",
+    "replace_rate", "global_batch_size", "learning_rate", "min_learning_rate", "warmup_iters",
     "decay_iters", "weight_decay", "beta1", "beta2", "grad_clip", "seed",
 )  # fmt: skip
 AT_LEAST_ONE = (
-    "max_iters", "batch_size", "block_size", "n_layer", "n_head", "n_embd", "eval_batches",
-    "eval_batch_size", "keep_checkpoints", "log_interval",
+    "max_iters", "batch_size", "global_batch_size", "micro_batch_size", "block_size", "n_layer",
+    "n_head", "n_embd", "eval_batches", "eval_batch_size", "keep_checkpoints", "log_interval",
 )  # fmt: skip
 EXAMPLE = "web=data/web,code=data/code"  # of a mixture
 SOURCES = ("input_file", "dataset_dir", "train_data_path", "mixture")
@@ -50,14 +50,15 @@ class TrainConfig:
     """Tokenizer of data that does not name its own; gpt2 when neither does."""
     dtype: Literal["uint16", "uint32", "int32", "uint8", "int64"] | None = None
     """Token type of raw .bin files, which do not say it themselves."""
-    documents: Literal["auto", "on", "off"] = "auto"
-    """Keep attention and positions within documents; `auto`: when the data knows their ends."""
+    documents: bool | None = None
+    """Keep attention and positions within documents; when the data knows their ends if not
+    given."""
     order: Literal["shuffle", "sequential", "random", "blocks"] = "shuffle"
     """Order of the windows; docs/order.md describes each."""
     rows: Literal["windows", "packed", "documents"] = "windows"
-    """What a row holds: a window, whole documents packed, or one document; see docs/rows.md."""
+    """Contents of a row: a window, whole documents packed, or one document; see docs/rows.md."""
     begin_token: int | None = None
-    """Id to put before every document, with packed rows or one document a row."""
+    """Id to put before every document, with rows made of documents."""
     skip_steps: str | None = None
     """Steps of the data to leave out, such as 120,400-410: batches that spoiled a run."""
 
@@ -90,7 +91,7 @@ class TrainConfig:
     n_layer: int = 12
     """Transformer blocks."""
     n_head: int = 12
-    """Attention heads a block."""
+    """Attention heads per block."""
     n_embd: int = 768
     """Width of the model; a multiple of n_head."""
     block_size: int = 1024
@@ -101,10 +102,12 @@ class TrainConfig:
     """Number of ids the model knows; that of the tokenizer when not given."""
 
     # Optimization
-    batch_size: int = 32
-    """Windows per optimizer step over ALL ranks together (BatchLoader counts those of one rank)."""
+    batch_size: int | None = None
+    """Rows per optimizer step on one rank; 32 if neither this nor global_batch_size is given."""
+    global_batch_size: int | None = None
+    """Rows per optimizer step over all ranks together, instead of batch_size."""
     micro_batch_size: int | None = None
-    """Windows per forward pass on one rank; fewer save memory. All of its share when not given."""
+    """Rows per forward pass on one rank; fewer save memory. All of its share when not given."""
     learning_rate: float = 6e-4
     """Peak learning rate, reached after the warmup."""
     min_learning_rate: float | None = None
@@ -132,11 +135,11 @@ class TrainConfig:
     eval_batches: int = 20
     """Batches of each validation, always the same ones."""
     eval_batch_size: int = 8
-    """Windows in each batch of a validation."""
+    """Rows of each batch of a validation."""
     checkpoint_interval: int | None = None
     """Steps between checkpoints; eval_interval (or 1000) when not given. One is kept at the end."""
     keep_checkpoints: int = 2
-    """How many checkpoints to keep, the newest ones."""
+    """Number of checkpoints to keep, the newest ones."""
     log_interval: int = 10
     """Steps between lines of metrics.jsonl."""
     sample_tokens: int = 64
@@ -148,31 +151,50 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name in AT_LEAST_ONE:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}; expected at least 1")
         for field in fields(self):
-            value, known = getattr(self, field.name), choices_of(field.type)
-            if known and value is not None:
-                one_of(field.name, value, known)
+            choices = choices_of(field.type)
+            value = getattr(self, field.name)
+            if choices and value is not None:
+                one_of(field.name, value, choices)
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; expected 0 <= dropout < 1")
+        if self.batch_size is not None and self.global_batch_size is not None:
+            raise ValueError(
+                f"batch_size is {self.batch_size} (rows of one rank) and global_batch_size "
+                f"{self.global_batch_size} (rows of all ranks): give one of them"
+            )
         _ = self.skipped, self.paths_of_mixture, self.shares_of_mixture
         _ = self.augment  # which checks its settings
         if Path(self.model_name).name != self.model_name or self.model_name in ("", ".", ".."):
             raise ValueError(f"model_name {self.model_name!r} is not the name of a folder")
 
-    def resolved(self) -> Self:
-        """The same with every derived default filled in, so that a resumed run keeps them."""
+    def resolved(self, world_size: int) -> Self:
+        """Return these settings with derived defaults filled in, so that a resumed run keeps them.
+
+        Rows are then counted over all ranks: the run may resume on another number of them.
+        """
+        rows = self.global_batch_size or (self.batch_size or 32) * world_size
         return replace(
             self,
+            batch_size=None,
+            global_batch_size=rows,
             min_learning_rate=_or(self.min_learning_rate, self.learning_rate / 10),
             decay_iters=_or(self.decay_iters, self.max_iters),
             checkpoint_interval=_or(self.checkpoint_interval, self.eval_interval or 1000),
         )
 
     @property
+    def rows_per_step(self) -> int:
+        """Rows of a step over all ranks, of settings that are resolved."""
+        assert self.global_batch_size is not None
+        return self.global_batch_size
+
+    @property
     def run_dir(self) -> Path:
-        """Where this run keeps what it makes."""
+        """The folder of this run."""
         return Path(self.out_dir) / self.model_name
 
     @property
@@ -191,18 +213,18 @@ class TrainConfig:
         """Augmentations of the training rows; those of validation are never changed."""
         from tokenmill.augment import DropTokens, FillInTheMiddle, ReplaceTokens
 
-        found: list[Any] = []
+        augmentations: list[Any] = []
         if self.fim_rate:
-            ids = (self.fim_ids or "").replace(" ", "").split(",")
+            ids = self.fim_ids.replace(" ", "").split(",") if self.fim_ids is not None else []
             if self.fim_ids is not None and (len(ids) != 3 or not all(map(str.isdecimal, ids))):
                 raise ValueError(f"fim_ids is {self.fim_ids!r}; expected three ids: 1,2,3")
-            named = () if self.fim_ids is None else map(int, ids)
-            found.append(FillInTheMiddle(self.fim_rate, self.fim_spm_rate, *named))
+            sentinels = map(int, ids)
+            augmentations.append(FillInTheMiddle(self.fim_rate, self.fim_spm_rate, *sentinels))
         if self.drop_rate:
-            found.append(DropTokens(self.drop_rate))
+            augmentations.append(DropTokens(self.drop_rate))
         if self.replace_rate:
-            found.append(ReplaceTokens(self.replace_rate))
-        return found
+            augmentations.append(ReplaceTokens(self.replace_rate))
+        return augmentations
 
     @property
     def paths_of_mixture(self) -> dict[str, str]:
@@ -251,14 +273,20 @@ def load_config(
     """Merge saved settings, a config file and flags (None: not given), the later winning."""
     merged = dict(saved or {})
     if config_file is not None:
-        merged.update(_read_json(Path(config_file)))
-    given = {name: value for name, value in flags.items() if value is not None}
-    if any(name in given for name in SOURCES):  # another source replaces the saved one whole
-        merged.update(dict.fromkeys([*SOURCES, "val_data_path"]))
-        if "mixture" not in given:
-            merged["weights"] = None
-    merged.update(given)
+        _update(merged, _read_json(Path(config_file)))
+    _update(merged, {name: value for name, value in flags.items() if value is not None})
     return from_dict(merged, where=config_file or "the settings")
+
+
+def _update(merged: dict[str, Any], later: Mapping[str, Any]) -> None:
+    """Let later settings win; another source of data, or number of rows, replaces the former."""
+    if any(name in later for name in SOURCES):
+        merged.update(dict.fromkeys([*SOURCES, "val_data_path"]))
+        if "mixture" not in later:
+            merged["weights"] = None
+    if "batch_size" in later or "global_batch_size" in later:
+        merged.update(batch_size=None, global_batch_size=None)
+    merged.update(later)
 
 
 def from_dict(values: Mapping[str, Any], *, where: str) -> TrainConfig:

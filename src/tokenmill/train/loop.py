@@ -1,9 +1,9 @@
 """The training loop: batches in, a trained model, its checkpoints and its curve out.
 
 One step: take the next batch of the loader, run it through the model in micro-batches, clip,
-step. `batch_size` is the whole step's, over all ranks, so a run may resume with more or fewer
-ranks and read the same windows at the same steps. Losses are summed and divided by the number of
-targets of the whole step, so a step means the same however it is cut.
+step. The rows of a step are counted over all ranks, so a run may resume with more or fewer ranks
+and read the same windows at the same steps. Losses are summed and divided by the number of targets
+of the whole step, so a step means the same however it is cut.
 
 Random numbers (dropout) are seeded at each step from (seed, step, rank): there is no generator
 state to save, and a resumed run draws what the uninterrupted one would have drawn.
@@ -80,11 +80,11 @@ class Trainer:
         self.waited = self.worked = 0.0
         self._unchecked: list[tuple[int, int, Tensor]] = []
 
-        rows, rest = divmod(config.batch_size, ranks.world_size)
+        rows, rest = divmod(config.rows_per_step, ranks.world_size)
         if rest:
             raise ValueError(
-                f"batch_size {config.batch_size} (windows per step over all ranks) does not divide "
-                f"over {ranks.world_size} ranks"
+                f"global_batch_size {config.rows_per_step} does not divide over {ranks.world_size} "
+                "ranks"
             )
         torch.manual_seed(config.seed)
         shape = {field.name: getattr(config, field.name) for field in fields(ModelConfig)}
@@ -210,7 +210,7 @@ class Trainer:
     def _next_batch(self) -> tuple[int, TorchBatch | None]:
         """The place of the next batch in the order of the data, and the batch; None at its end."""
         while True:
-            data_step = self.loader.state_dict()["samples"] // self.config.batch_size
+            data_step = self.loader.state_dict()["samples"] // self.config.rows_per_step
             batch = next(self.loader, None)
             if batch is None or data_step not in self._skipped:
                 return data_step, batch
@@ -272,7 +272,7 @@ class Trainer:
         seconds, steps = now - self._window_start, self.step - self._window_step
         self.waited += self._window_waited
         self.worked += seconds
-        tokens_per_step = self.config.batch_size * self.config.block_size
+        tokens_per_step = self.config.rows_per_step * self.config.block_size
         speed = tokens_per_step * steps / max(seconds, 1e-9)
         wait = self._window_waited / max(seconds, 1e-9)
         counted = torch.tensor(self._text_bytes.count([self._last_batch]), dtype=torch.float64)

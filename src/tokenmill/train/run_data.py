@@ -64,8 +64,9 @@ def open_data(config: TrainConfig, say: Say) -> TrainingData:
             f"vocab_size {vocab_size:,} is below that of the data, {in_data:,}\n\n"
             "hint: leave vocab_size out"
         )
-    knows_documents = all(each.knows_documents for each in sources)
-    documents = config.documents == "on" or (config.documents == "auto" and knows_documents)
+    documents = config.documents
+    if documents is None:
+        documents = all(source.knows_documents for source in sources)
     parts = (f"{each.num_tokens:,} tokens of {each.path} ({each.format})" for each in sources)
     say(
         f"Training on {' and '.join(parts)}, validating on {_sizes(held_out)}; {vocab_size:,} ids"

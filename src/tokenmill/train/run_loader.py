@@ -35,7 +35,7 @@ def open_run(run_dir: Path, path: str | None = None) -> Run:
     config = from_dict(state["config"], where=f"{run_dir}/checkpoints")
     loader = BatchLoader(
         _open(config, path),
-        batch_size=config.batch_size,
+        batch_size=config.rows_per_step,
         block_size=config.block_size,
         seed=config.seed,
         order=config.order,
@@ -49,7 +49,7 @@ def open_run(run_dir: Path, path: str | None = None) -> Run:
     samples = {
         folder.name: read_state(folder)["loader"]["samples"] for folder in all_checkpoints(run_dir)
     }
-    steps = {name: count // config.batch_size for name, count in samples.items()}
+    steps = {name: count // config.rows_per_step for name, count in samples.items()}
     return Run(loader, steps, frozenset(state["left_out"]))
 
 

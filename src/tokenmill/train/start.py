@@ -10,6 +10,7 @@ from tokenmill.base.progress import open_progress
 from tokenmill.base.signals import listen_for_stop
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import LockedError
+from tokenmill.torch.world import find_ranks
 from tokenmill.train import checkpoint
 from tokenmill.train.collectives import barrier, local_device, process_group
 from tokenmill.train.config import TrainConfig, check_same_run, from_dict, load_config
@@ -30,19 +31,20 @@ def train(
 ) -> TrainResult:
     """Train a GPT; the keywords are the settings of `TrainConfig`, which also says what each means.
 
-    They win over the config file, and may be given as a mapping, `settings`, as well. `batch_size`
-    counts the windows of a step over ALL ranks. With `resume` a run continues from its last
-    checkpoint, or starts when it has none: the same command can be given again and again.
+    They win over the config file, and may be given as a mapping, `settings`, as well. With `resume`
+    a run continues from its last checkpoint, or starts when it has none: the same command can be
+    given again and again.
     """
     given = {**(settings or {}), **keywords}
+    world_size = find_ranks().world_size
     config = load_config(config_file, given)
     saved = latest(config.run_dir) if resume else None
     if saved is not None:
         settings = read_state(saved)["config"]
         old = from_dict(settings, where=f"{config.run_dir}/checkpoints")
         config = load_config(config_file, given, saved=settings)
-        check_same_run(old, config.resolved())
-    config = config.resolved()
+        check_same_run(old, config.resolved(world_size))
+    config = config.resolved(world_size)
     _ = config.source  # exactly one, before anything is touched
     check_loggers(config)
     device = local_device(config.device)

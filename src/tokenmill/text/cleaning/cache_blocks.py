@@ -1,24 +1,11 @@
 """Texts in blocks that fit into a processor's cache: NumPy then takes a third of the time."""
 
 import re
-from collections.abc import Iterator, Sequence
-
-import numpy as np
+from collections.abc import Iterator
 
 BREAK = b"\xff"  # between the texts of a block: in no UTF-8
 BLOCK_BYTES = 1 << 16  # larger ones make the allocator ask the system for pages again and again
 _SAFE_PLACE = re.compile(rb"\n(?=[!-~])|[!-~](?= [!-~])")
-
-
-def groups(texts: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-    """Runs of texts that fit into a block together; a larger text is a run of its own."""
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-    start = 0
-    while start < len(texts):
-        before = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, before + BLOCK_BYTES, "right")))
-        yield start, stop
-        start = stop
 
 
 def in_blocks(text: bytes) -> Iterator[bytes]:

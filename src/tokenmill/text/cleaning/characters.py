@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill import kernel
-from tokenmill.text.cleaning.cache_blocks import BREAK, groups, in_blocks
+from tokenmill.text.cleaning.cache_blocks import BREAK, in_blocks
 from tokenmill.text.reading.split_at import split_at
 
-_TAB = 0x09
 _CONTROLS = bytes(set(range(0x20)) - {9, 10} | {0x7F})
 _CONTROLS_2 = re.compile(rb"\xc2[\x80-\x9f]")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_DELETED = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xef\xbb\xbf")
 _RARE = 100  # below one character that NFC may change in so many bytes, words are picked out
 _NFC_RANGES = [(0x300, 0x3400), (0xA000, 0xAC00), (0xF900, 0x20000), (0x2F800, 0x2FA20)]
 
@@ -47,43 +47,16 @@ def _odd_texts(texts: list[bytes]) -> list[int]:
         return odd
     return [
         number
-        for start, stop in groups(texts)
-        if any(map(_is_odd, in_blocks(BREAK.join(texts[start:stop]))))
-        for number in range(start, stop)
+        for number, text in enumerate(texts)
+        if _DELETED.search(text) or (not text.isascii() and len(may_change(text)))
     ]
 
 
-def _is_odd(block: bytes) -> bool:
-    if _has_ascii_controls(block):
-        return True
-    return not block.isascii() and (_has_other_controls(block) or len(may_change(block)) > 0)
-
-
 def _clean_block(text: bytes) -> bytes:
-    if _has_ascii_controls(text):
-        text = text.translate(None, _CONTROLS)
+    text = text.translate(None, _CONTROLS)
     if text.isascii():
         return text
-    if _has_other_controls(text):
-        text = _CONTROLS_2.sub(b"", text).replace(_BYTE_ORDER_MARK, b"")
-    return nfc(text)
-
-
-def _has_ascii_controls(text: bytes) -> bool:
-    data = np.frombuffer(text, np.uint8)
-    # With 11 less, those above the newline are the lowest of all bytes.
-    return len(data) > 0 and bool(
-        data.min() < _TAB or (data - np.uint8(11)).min() < 0x20 - 11 or b"\x7f" in text
-    )
-
-
-def _has_other_controls(text: bytes) -> bool:
-    """Byte order marks, and controls that are not ASCII."""
-    data = np.frombuffer(text, np.uint8)
-    return bool(
-        (b"\xc2" in text and (data[np.flatnonzero(data == 0xC2) + 1] < 0xA0).any())
-        or (b"\xef" in text and _BYTE_ORDER_MARK in text)
-    )
+    return nfc(_CONTROLS_2.sub(b"", text).replace(_BYTE_ORDER_MARK, b""))
 
 
 def nfc(text: bytes) -> bytes:

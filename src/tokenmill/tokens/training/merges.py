@@ -1,4 +1,4 @@
-"""Merges are learned from counted words: the most frequent pair becomes a token, again and again.
+"""Learn merges from counted words: the most frequent pair becomes a token, again and again.
 
 Ids 0 to 255 are the bytes in GPT-2's order (`BYTE_ORDER`), 256 is the first merge. Of pairs with
 the same count the one with the smaller left id is first, then the smaller right id. Overlapping
@@ -21,14 +21,14 @@ import numpy.typing as npt
 from tokenmill.tokens.tokenizer_json import byte_letters
 
 BYTE_ORDER = tuple(byte_letters().values())
-LEAST_COUNT = 2  # a pair that occurs once is no pattern
+LEAST_COUNT = 2  # a pair that occurs once is not a pattern
 _BLOCK = 4 << 20  # symbols that are sorted at a time
 
 Array = npt.NDArray[Any]
 
 
 class Merge(NamedTuple):
-    """One step: these two ids become the next one; they were neighbours so many times."""
+    """One step: these two ids become the next one; they were neighbours `times` times."""
 
     left: int
     right: int
@@ -36,7 +36,10 @@ class Merge(NamedTuple):
 
 
 class NewPairs(NamedTuple):
-    """Pairs that came to be in one step, the most frequent first; places[start:stop] are theirs."""
+    """Pairs that came to be in one step, the most frequent first.
+
+    `places[start[i] : stop[i]]` are the places of pair i. The first five arrays are (pairs,).
+    """
 
     left: Array
     right: Array
@@ -53,7 +56,7 @@ class Queued(NamedTuple):
     left: int
     right: int
     places: Array
-    """Where it was, in ascending order."""
+    """Places of its left symbol, in ascending order."""
     made_with: NewPairs | None
     """The pairs after it, at `number` + 1, enter the queue when it leaves."""
     number: int
@@ -118,13 +121,16 @@ class _Learner:
         """Put the pair of this number into the queue."""
         if number < len(pairs.times):
             places = pairs.places[pairs.start[number] : pairs.stop[number]]
-            left, right = int(pairs.left[number]), int(pairs.right[number])
-            found = Queued(-int(pairs.times[number]), left, right, places, pairs, number)
-            heapq.heappush(self.queue, found)
+            left = int(pairs.left[number])
+            right = int(pairs.right[number])
+            times = int(pairs.times[number])
+            heapq.heappush(self.queue, Queued(-times, left, right, places, pairs, number))
 
     def _merge(self, pair: Queued, new: int) -> NewPairs:
         """Make the pair one symbol, wherever it is."""
-        symbols, span, places = self.symbols, self.span, pair.places
+        symbols = self.symbols
+        span = self.span
+        places = pair.places
         if pair.left == pair.right:
             places = _every_other(places, places + span[places])
         second = places + span[places]
@@ -133,14 +139,16 @@ class _Learner:
         symbols[places] = new
         span[places] = span[after - 1] = after - places
         before = places - span[places - 1]
-        left, right = symbols[before].astype(np.int64), symbols[after].astype(np.int64)
+        left = symbols[before].astype(np.int64)  # (places,), as all arrays up to here
+        right = symbols[after].astype(np.int64)
         # Two new symbols side by side are one pair: that of the first with what is right of it.
         at_left = (left != self.end) & (left != new)
         at_right = right != self.end
         key = np.concatenate((left[at_left], right[at_right] + self.end))
         place = np.concatenate((before[at_left], places[at_right]))
         both = np.sort((key << 32) | place)  # by key, then by place
-        key, place = both >> 32, both & 0xFFFFFFFF
+        key = both >> 32
+        place = both & 0xFFFFFFFF
         start = np.flatnonzero(np.diff(key, prepend=-1))
         count = self._sums(place, start)
         key = key[start]
@@ -163,11 +171,13 @@ class _Learner:
             num_places += np.bincount(self._codes(at)[0], minlength=1 << 16)
         start = np.cumsum(num_places) - num_places
         places = np.empty(int(num_places.sum()), self.word.dtype)
-        free, count = start.copy(), np.zeros(1 << 16, np.int64)
+        free = start.copy()
+        count = np.zeros(1 << 16, np.int64)
         for at in blocks:
             code, place = self._codes(at)
             order = np.argsort(code, kind="stable")
-            code, place = code[order], place[order]
+            code = code[order]
+            place = place[order]
             first = np.flatnonzero(np.diff(code.astype(np.int32), prepend=-1))
             sizes = np.diff(first, append=len(code))
             places[np.arange(len(code)) + np.repeat(free[code[first]] - first, sizes)] = place
@@ -178,14 +188,14 @@ class _Learner:
 
     def _codes(self, at: int) -> tuple[Array, Array]:
         """The pairs of one block, each as one number, and their places."""
-        left, right = self.symbols[at : at + _BLOCK], self.symbols[at + 1 : at + _BLOCK + 1]
-        left = left[: len(right)]
+        right = self.symbols[at + 1 : at + _BLOCK + 1]
+        left = self.symbols[at : at + len(right)]
         inside = (left != self.end) & (right != self.end)
         codes = left[inside].astype(np.uint16) << 8 | right[inside].astype(np.uint16)
         return codes, at + np.flatnonzero(inside)
 
     def _sums(self, place: Array, start: Array) -> Array:
-        """How often the words of these places occur, from each start to the next."""
+        """Sum of the counts of the words at these places, from each start to the next."""
         weights = self.counts[self.word[place]]
         return np.add.reduceat(weights, start) if len(start) else weights
 
@@ -197,17 +207,19 @@ def _sorted_pairs(left: Array, right: Array, count: Array, start: Array, places:
     if not often.all():
         sizes = stop - start
         places = places[np.repeat(often, sizes)]
-        left, right, count, sizes = left[often], right[often], count[often], sizes[often]
-        stop = np.cumsum(sizes)
-        start = stop - sizes
+        left = left[often]
+        right = right[often]
+        count = count[often]
+        stop = np.cumsum(sizes[often])
+        start = stop - sizes[often]
     order = np.lexsort((right, left, -count))
     return NewPairs(left[order], right[order], count[order], start[order], stop[order], places)
 
 
 def _every_other(places: Array, after: Array) -> Array:
-    """Of overlapping pairs the first, third and so on: `aaaa` is two of `aa`."""
+    """Return the first, third and so on of overlapping pairs: `aaaa` is two of `aa`."""
     number = np.arange(len(places))
     begins = np.append(True, after[:-1] != places[1:])
     in_run = number - np.maximum.accumulate(np.where(begins, number, 0))
-    found: Array = places[in_run % 2 == 0]
-    return found
+    chosen: Array = places[in_run % 2 == 0]
+    return chosen

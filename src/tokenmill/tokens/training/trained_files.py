@@ -17,7 +17,7 @@ from tokenmill.tokens.training.merges import BYTE_ORDER, Merge
 
 @dataclass(frozen=True)
 class TrainedTokenizer:
-    """What training found out."""
+    """Merges and special tokens of a trained tokenizer."""
 
     pattern: str
     merges: Sequence[Merge]
@@ -33,19 +33,19 @@ class TrainedTokenizer:
         return {text: first + number for number, text in enumerate(self.specials)}
 
     def spellings(self) -> list[bytes]:
-        """The bytes of every id but the special ones."""
-        found = [bytes([byte]) for byte in BYTE_ORDER]
+        """Bytes of every id but the special ones."""
+        tokens = [bytes([byte]) for byte in BYTE_ORDER]
         for merge in self.merges:
-            found.append(found[merge.left] + found[merge.right])
-        return found
+            tokens.append(tokens[merge.left] + tokens[merge.right])
+        return tokens
 
     def to_tiktoken(self) -> bytes:
-        """Lines of a token in base64 and its rank."""
+        """Return one line per token: its bytes in base64, and its rank."""
         lines = (b64encode(token) + b" %d\n" % at for at, token in enumerate(self.spellings()))
         return b"".join(lines)
 
     def to_tokenizer_json(self) -> bytes:
-        """What `tokenizers.Tokenizer.from_file` reads."""
+        """Return the file that `tokenizers.Tokenizer.from_file` reads."""
         letters = {byte: letter for letter, byte in byte_letters().items()}
         tokens = ["".join(map(letters.__getitem__, token)) for token in self.spellings()]
         added = [_added_token(text, number) for text, number in self.special_ids.items()]
@@ -81,7 +81,7 @@ def _added_token(text: str, number: int) -> dict[str, Any]:
 
 
 def _pre_tokenizer(pattern: str) -> dict[str, Any]:
-    """ByteLevel has the pattern of GPT-2 built in; any other is a step of its own."""
+    """Return the step that splits; ByteLevel has the pattern of GPT-2 built in."""
     if pattern == "gpt2":
         return _byte_level(use_regex=True)
     regex = {"Regex": ONE_EXPRESSION.get(pattern, pattern)}

@@ -1,4 +1,4 @@
-"""Words are counted: the pieces that a split pattern makes of a text, inside which BPE merges.
+"""Count words: the pieces that a split pattern makes of a text, inside which BPE merges.
 
 A text is first cut where no match of a published pattern changes (`cuts.py`: spaces and newlines
 inside ordinary text), and equal runs between two cuts are counted. The pattern then sees each
@@ -20,21 +20,23 @@ from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
 
 END = 0xFF  # between two documents: no byte of UTF-8
 _BLOCK = 1 << 20  # bytes that are cut at a time: what fits a cache
-MOST_RUNS, MOST_WORDS = 1 << 19, 1 << 18  # different ones in memory, some 80 and 40 MB
+MOST_RUNS = 1 << 19  # different ones in memory, some 80 MB
+MOST_WORDS = 1 << 18  # the same, some 40 MB
 
 Flags = npt.NDArray[np.bool_]
 
 
 def _bytes_in(*ranges: tuple[int, int]) -> Flags:
-    found = np.zeros(256, bool)
+    flags = np.zeros(256, bool)
     for first, last in ranges:
-        found[first : last + 1] = True
-    return found
+        flags[first : last + 1] = True
+    return flags
 
 
 # As in cuts.py: first bytes of characters that are known not to be white space.
-_LEAD_2, _LEAD_4 = _bytes_in((0xC3, 0xDF)), _bytes_in((0xF0, 0xF4))
+_LEAD_2 = _bytes_in((0xC3, 0xDF))
 _LEAD_3 = _bytes_in((0xE0, 0xE0), (0xE4, 0xEF))
+_LEAD_4 = _bytes_in((0xF0, 0xF4))
 _ASCII = _bytes_in((0x21, 0x7E))
 _AFTER_SPACE = _bytes_in((0x21, 0x7E), (0xC3, 0xE0), (0xE4, 0xF4))
 _AFTER_NEWLINE = _bytes_in((0x21, 0x2E), (0x30, 0x7E), (0xE5, 0xE8))
@@ -70,7 +72,7 @@ class WordCounter:
         self._runs[rest] += 1
 
     def finish(self) -> None:
-        """Give out what is left."""
+        """Spill what is left."""
         self._split_runs()
         self._give_out()
 
@@ -93,7 +95,7 @@ class WordCounter:
 
 
 def find_cuts(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.intp]:
-    """Where a text may be cut; not all such places, but nearly all of ordinary text."""
+    """Return positions at which a text may be cut: nearly all of them in ordinary text."""
     gap = np.flatnonzero((data == 0x20) | (data == 0x0A))
     gap = gap[(gap >= 4) & (gap < len(data) - 1)]
     before = _ASCII[data[gap - 1]] | _LEAD_2[data[gap - 2]]
@@ -106,7 +108,7 @@ def find_cuts(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.intp]:
 
 
 def check_pattern(pattern: str) -> None:
-    """Refuse a pattern of one's own that is another one to `tokenizers`, which reads the result."""
+    """Refuse a pattern that means something else to `tokenizers`, which reads the result."""
     if pattern in ONE_EXPRESSION:
         return
     with failures_of("regex", f"use the pattern {pattern!r:.200}"):
@@ -125,7 +127,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def split_by(pattern: str) -> Callable[[str], list[str]]:
-    """What splits a text by a pattern; a text that it does not match is a BadInputError."""
+    """Return a function that splits a text; text that does not match is a BadInputError."""
     try:
         import regex
     except ImportError:

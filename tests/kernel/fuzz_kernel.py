@@ -1,0 +1,270 @@
+"""The kernel under AddressSanitizer and UndefinedBehaviorSanitizer: tests of its twins, then abuse.
+
+    python tests/kernel/fuzz_kernel.py [--calls 200000] [--seed 1]
+
+The C files are built with both sanitizers into a temporary folder. With that module in place of the
+installed one, first the tests run that compare each loop with its NumPy twin; then every function
+is called with arguments that are almost right: arrays cut, stretched, of another dtype, with wild
+numbers in them. It must return or raise an exception that Python knows; whatever is read or written
+outside of an array ends the process. Needs gcc; `make faults` runs it.
+"""
+
+import argparse
+import importlib.util
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+KERNEL = ROOT / "src" / "tokenmill" / "kernel"
+FLAGS = ["-g", "-O1", "-fPIC", "-shared", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
+TESTS_OF_TWINS = [
+    "tests/kernel/test_kernel.py",
+    "tests/augment/test_augmentation.py",
+    "tests/order/test_permutation.py",
+    "tests/order/test_recipes.py",
+    "tests/order/test_plain_rows.py",
+    "tests/text/test_clean.py",
+    "tests/text/test_lines.py",
+    "tests/batches/test_document_masks.py",
+    "tests/batches/test_document_rows.py",
+]
+REFUSED = (TypeError, ValueError, BufferError, OverflowError, IndexError, MemoryError)
+WILD = [0, 1, -1, 2, 63, 64, 2**31, 2**32, 2**62, 2**63 - 1, -(2**63), -(2**31)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--calls", type=int, default=200_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only_abuse", action="store_true", help="without the tests of twins")
+    parser.add_argument("--module", type=Path, help="used by the process that is under test")
+    options = parser.parse_args()
+    if options.module is not None:
+        sys.exit(check(options))
+    with tempfile.TemporaryDirectory() as folder:
+        module = Path(folder) / "loops.so"
+        build(module)
+        sys.exit(run_under_sanitizers(module, options))
+
+
+def build(module: Path) -> None:
+    include = sysconfig.get_paths()["include"]
+    sources = sorted(map(str, KERNEL.glob("*.c")))
+    subprocess.run(["gcc", *FLAGS, f"-I{include}", *sources, "-o", module], check=True)
+
+
+def run_under_sanitizers(module: Path, options: argparse.Namespace) -> int:
+    names = ("libasan.so", "libubsan.so")
+    libraries = [
+        subprocess.run(
+            ["gcc", f"-print-file-name={name}"], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        for name in names
+    ]
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": " ".join(libraries),
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")]),
+    }
+    command = [sys.executable, __file__, "--module", module]
+    command += ["--calls", str(options.calls), "--seed", str(options.seed)]
+    command += ["--only_abuse"] if options.only_abuse else []
+    return subprocess.run(command, env=environment, cwd=ROOT).returncode
+
+
+def check(options: argparse.Namespace) -> int:
+    """Put the module in place, run the tests of twins, then the abuse."""
+    import pytest
+
+    spec = importlib.util.spec_from_file_location("tokenmill.kernel.loops", options.module)
+    loops = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loops)
+    sys.modules["tokenmill.kernel.loops"] = loops
+    from tokenmill import kernel
+
+    assert kernel.compiled is loops
+    if options.only_abuse:
+        return abuse(loops, options.calls, options.seed)
+    deselected = ["without_a_compiler", "version_says", "selects_the_twins"]  # start processes
+    words = ["-q", "-x", "-p", "no:cacheprovider", "-k", f"not ({' or '.join(deselected)})"]
+    code = pytest.main([*words, *TESTS_OF_TWINS])
+    return int(code) or abuse(loops, options.calls, options.seed)
+
+
+# Arguments that are right
+
+
+def texts(rng: np.random.Generator) -> list[bytes]:
+    letters = np.frombuffer(b"ab \t\n\x07\x7f\xc2\x85\xcc\x81\xe2\x80\x99\xff", np.uint8)
+    return [rng.choice(letters, rng.integers(0, 200)).tobytes() for _ in range(rng.integers(0, 5))]
+
+
+def lines(rng: np.random.Generator) -> tuple[bytes, np.ndarray]:
+    whole = b"".join(text + b"\n" for text in texts(rng))
+    return whole, np.flatnonzero(np.frombuffer(whole, np.uint8) == ord("\n"))
+
+
+def spans(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    lengths = rng.integers(0, 9, rng.integers(0, 9))
+    return np.empty(lengths.sum(), np.int32), lengths
+
+
+def ids(rng: np.random.Generator) -> tuple[Any, ...]:
+    width = int(rng.choice([2, 4]))
+    lengths = rng.integers(0, 9, rng.integers(0, 9))
+    complete = rng.integers(0, 2, len(lengths)).astype(bool)
+    out = np.empty(lengths.sum() + complete.sum(), f"u{width}")
+    return out, width, np.arange(lengths.sum(), dtype=np.uint32), lengths.cumsum(), complete, 7
+
+
+def rows(rng: np.random.Generator) -> tuple[Any, ...]:
+    """Tokens, samples, filled, special ids, two keys."""
+    num_rows, length = rng.integers(1, 6), rng.integers(1, 150)
+    filled = rng.integers(0, length + 1, num_rows)
+    keys = rng.integers(0, 2**64, 2, np.uint64).tolist()
+    special = rng.random(12) < 0.2
+    return (rng.integers(0, 30, (num_rows, length)), rng.integers(0, 99, num_rows), filled,
+            special, *keys)  # fmt: skip
+
+
+def chance(rng: np.random.Generator) -> int:
+    return int(rng.choice([0, 1, 2**31, 2**32 - 1, 2**32]))
+
+
+def changed(rng: np.random.Generator) -> tuple[Any, ...]:
+    of_rows = rows(rng)
+    tokens = of_rows[0]
+    labels = np.empty((len(tokens), tokens.shape[1] - 1), np.int64)
+    clean = (tokens.copy(), labels) if rng.random() < 0.5 else (None, None)
+    return (*of_rows, chance(rng), chance(rng), chance(rng), 5, np.array([2, 7]), 28, *clean)
+
+
+def counted(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return rng.random((len(tokens), tokens.shape[1] - 1)) < 0.8
+
+
+def dropped(rng: np.random.Generator) -> tuple[Any, ...]:
+    of_rows = rows(rng)
+    tokens = of_rows[0]
+    return (*of_rows, chance(rng), 9, counted(tokens, rng), np.empty(tokens.size, np.int64))
+
+
+def rearranged(rng: np.random.Generator) -> tuple[Any, ...]:
+    of_rows = rows(rng)
+    return (*of_rows, chance(rng), chance(rng), 31, 32, 33, counted(of_rows[0], rng))
+
+
+def labels(rng: np.random.Generator) -> tuple[Any, ...]:
+    tokens = rows(rng)[0]
+    flags = counted(tokens, rng)
+    return np.empty(flags.shape, np.int64), tokens, flags
+
+
+def permuted(rng: np.random.Generator) -> tuple[Any, ...]:
+    sizes = rng.choice([1, 2, 3, 17, 4097, 2**40, 2**62], 5)
+    which = rng.integers(0, 5, rng.integers(0, 700))
+    numbers = rng.integers(0, sizes[which])
+    keys = rng.integers(0, 2**64, (5, 6), np.uint64)
+    return np.empty_like(numbers), numbers, which, sizes, keys, bool(rng.integers(2))
+
+
+def expanded(rng: np.random.Generator) -> tuple[Any, ...]:
+    counts = rng.integers(0, 6, 4)
+    recipe = rng.integers(0, 4, 9)
+    tables = [rng.integers(0, 99, counts.sum()) for _ in range(4)]
+    out = [np.empty(counts[recipe].sum(), np.int64) for _ in range(4)]
+    starts = np.append(0, counts.cumsum())
+    return (*out, recipe, rng.integers(0, 50, 9), starts, *tables)
+
+
+def located(rng: np.random.Generator) -> tuple[Any, ...]:
+    runs = np.append(0, rng.integers(1, 4, 5).cumsum())
+    starts = np.concatenate([np.arange(n) * 10 for n in np.diff(runs)])
+    length, nth = rng.integers(0, 5, 40), rng.integers(0, 40, 40)
+    tables = [rng.integers(1, 9, len(starts)) for _ in range(3)]
+    return (np.empty(40, np.int64), np.empty(40, np.int64), length, nth, runs, starts, *tables)
+
+
+RIGHT: dict[str, Callable[[np.random.Generator], tuple[Any, ...]]] = {
+    "odd_texts": lambda rng: (texts(rng), rng.choice([b"", bytes(0x200000 // 8)])),
+    "squeeze": lambda rng: (texts(rng), bool(rng.integers(2)), bool(rng.integers(2))),
+    "lines_that_count": lambda rng: (*lines(rng), int(rng.integers(0, 9)), 99),
+    "hash_lines": lambda rng: (lambda w, s: (w, s, np.ones(len(s), bool)))(*lines(rng)),
+    "with_ends": ids,
+    "fill_spans": lambda rng: (lambda o, n: (o, n, np.arange(len(n), dtype=np.int32)))(*spans(rng)),
+    "count_spans": spans,
+    "change_inputs": changed,
+    "drop_tokens": dropped,
+    "fill_in_the_middle": rearranged,
+    "next_tokens": labels,
+    "permute": permuted,
+    "expand_rows": expanded,
+    "locate_pieces": located,
+}
+
+
+# Arguments that are almost right
+
+
+def spoiled(value: Any, rng: np.random.Generator) -> Any:
+    """Another value where this one belongs."""
+    if isinstance(value, np.ndarray) and rng.random() < 0.95:
+        return spoiled_array(value, rng)
+    if isinstance(value, bytes) and rng.random() < 0.8:
+        return value[: rng.integers(0, len(value) + 1)]
+    if isinstance(value, list) and rng.random() < 0.8:
+        return [*value, rng.choice([0, 1])]
+    return [*WILD, None, b"", b"12345678", np.empty(3), [], "text"][rng.integers(len(WILD) + 6)]
+
+
+def spoiled_array(value: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    flat = value.reshape(-1).copy()
+    match rng.integers(5):
+        case 0 if flat.size:
+            places = rng.integers(0, flat.size, rng.integers(1, 4))
+            flat[places] = np.array(rng.choice(np.array(WILD), len(places))).astype(flat.dtype)
+        case 1:
+            flat = flat[: rng.integers(0, flat.size + 1)].copy()
+        case 2:
+            flat = np.append(flat, flat[: rng.integers(0, flat.size + 1)])
+        case 3:
+            with np.errstate(invalid="ignore"):
+                flat = flat.astype(rng.choice(np.array(["i1", "i4", "u8", "f8", "u2"])))
+        case _:
+            flat.flags.writeable = False
+    return flat
+
+
+def abuse(loops: Any, calls: int, seed: int) -> int:
+    rng = np.random.default_rng(seed)
+    names = [name for name in RIGHT if hasattr(loops, name)]
+    returned = 0
+    for _ in range(calls):
+        name = names[rng.integers(len(names))]
+        arguments = list(RIGHT[name](rng))
+        if rng.random() < 0.1:
+            getattr(loops, name)(*arguments)  # these are right
+        for _ in range(rng.integers(1, 3)):
+            place = rng.integers(len(arguments))
+            arguments[place] = spoiled(arguments[place], rng)
+        try:
+            getattr(loops, name)(*arguments)
+            returned += 1
+        except REFUSED:
+            pass
+    print(f"{calls:,} calls of {len(names)} functions: {returned:,} returned, the rest was refused")
+    return 0
+
+
+if __name__ == "__main__":
+    main()
