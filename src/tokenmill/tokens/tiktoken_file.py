@@ -24,7 +24,6 @@ from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
 from tokenmill.tokens.encoders.gigatoken import Encoder
 from tokenmill.tokens.encoders.library_failures import failures_of
 from tokenmill.tokens.encoders.newer_characters import with_exact
-from tokenmill.tokens.encoders.number_runs import in_pairs
 from tokenmill.tokens.encoders.same_ids import EncodeBatch
 from tokenmill.tokens.encoders.slow_ranks import SlowRanks
 from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION, PATTERNS, find_pattern
@@ -125,7 +124,11 @@ class TiktokenTokenizer(SpelledTokenizer):
             return SlowRanks(self.pattern, self._read_ranks, self.name, why).encode_batch
         regex, why = ONE_EXPRESSION[self.pattern], "a text with characters of Unicode 17"
         encoder = Encoder(functools.partial(_build, self.data, pattern.scheme))
-        fast = in_pairs(encoder.encode_batch) if pattern.in_pairs else encoder.encode_batch
+        fast = encoder.encode_batch
+        if pattern.in_pairs:
+            from tokenmill.tokens.encoders.number_runs import in_pairs
+
+            fast = in_pairs(fast)
         exact = SlowRanks(regex, self._read_ranks, self.name, why).encode_batch
         return with_exact(fast, exact, splits=(regex,), cuts=self.cuts, is_normalized=False)
 
