@@ -3,16 +3,13 @@
 from setuptools import Extension, setup
 
 KERNEL = "src/tokenmill/kernel"
-SOURCES = ("loops", "lines", "ids", "spans", "augment", "permute", "rows")
+SOURCES = ("loops", "lines", "ids", "gather", "spans", "augment", "permute", "rows")
 
 setup(
     ext_modules=[
         Extension(
             "tokenmill.kernel.loops",
-            [
-                f"{KERNEL}/{name}.c"
-                for name in ("loops", "lines", "ids", "spans", "augment", "permute", "rows")
-            ],
+            [f"{KERNEL}/{name}.c" for name in SOURCES],
             depends=[f"{KERNEL}/{name}.h" for name in ("loops", "xxh3")],
             extra_compile_args=["-O3"],
             optional=True,  # without it NumPy does the same

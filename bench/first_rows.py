@@ -6,6 +6,7 @@ import time
 
 began = time.perf_counter()
 import tokenmill  # noqa: E402
+from tokenmill.batches import BatchForm  # noqa: E402
 
 path, batch_size, block_size = sys.argv[1], *map(int, sys.argv[2:4])
 
@@ -14,7 +15,7 @@ data = tokenmill.open(path, split="all", dtype="uint16")
 index = data.documents_by_length()
 indexed, indexed_used = time.perf_counter(), time.process_time()
 loader = tokenmill.BatchLoader(
-    data, rows="packed", batch_size=batch_size, block_size=block_size, prefetch=0
+    data, rows="packed", batch_size=batch_size, block_size=block_size, form=BatchForm(prefetch=0)
 )
 next(loader)
 done, done_used = time.perf_counter(), time.process_time()

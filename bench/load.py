@@ -26,6 +26,7 @@ import numpy as np
 from measure import machine, run
 
 import tokenmill
+from tokenmill.batches import BatchForm
 from tokenmill.order.permutation import shuffle
 
 HERE = Path(__file__).parent
@@ -107,7 +108,9 @@ def against_the_bare_gather(
         "one file, documents=True, by an index, all fields read": tokenmill.BatchLoader(
             indexed, documents=True, **shape
         ),
-        "one file, dtype=uint16": tokenmill.BatchLoader(one, dtype="uint16", **shape),
+        "one file, dtype=uint16": tokenmill.BatchLoader(
+            one, form=BatchForm(dtype="uint16"), **shape
+        ),
     }
     runs: dict[str, Callable[[], float]] = {"bare gather": bare(folder / "train.bin", options)}
     runs |= {

@@ -15,6 +15,7 @@ from contextlib import closing
 import numpy as np
 
 import tokenmill
+from tokenmill.batches import BatchForm
 
 FILES = ("training_data/owt_train_tokens.npy", "training_data/owt_valid_tokens.npy")
 RUN = 1 << 24  # tokens read at a time when all ids are looked at
@@ -67,7 +68,9 @@ def check_ids(name: str, data: tokenmill.TokenDataset, vocab_size: int) -> None:
 
 def check_batches(data: tokenmill.TokenDataset, sizes: dict[str, int]) -> None:
     """Shapes and types of a batch; and a loader that resumes gives the batches of one that ran."""
-    loader, two = (tokenmill.BatchLoader(data, **sizes, prefetch=0) for _ in range(2))
+    loader, two = (
+        tokenmill.BatchLoader(data, **sizes, form=BatchForm(prefetch=0)) for _ in range(2)
+    )
     inputs, targets = next(iter(loader))
     shape = (sizes["batch_size"], sizes["block_size"])
     expect(

@@ -15,6 +15,7 @@ from special_tokens import BEGIN, END, MASK, MIDDLE, PREFIX, SUFFIX, write_token
 import tokenmill
 from tokenmill import BatchLoader, Mixture
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill.batches import BatchForm
 from tokenmill.dataset import from_array
 from tokenmill.errors import OrderMismatchError
 
@@ -363,7 +364,9 @@ def test_what_does_not_fit_the_data_is_refused(corpus, augment, said):
 def test_ids_beyond_the_vocabulary_are_taken_on_request(corpus):
     """For a model that knows more ids than the tokenizer."""
     fim = FillInTheMiddle(1.0, prefix_id=300, middle_id=301, suffix_id=302)
-    loader = BatchLoader(tokenmill.open(corpus), block_size=40, augment=[fim], check_ids=False)
+    loader = BatchLoader(
+        tokenmill.open(corpus), block_size=40, augment=[fim], form=BatchForm(check_ids=False)
+    )
 
     assert 300 in loader.batch(0).tokens
 

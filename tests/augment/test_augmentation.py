@@ -11,6 +11,7 @@ from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTo
 from tokenmill.augment.augmentation import Rows
 from tokenmill.augment.known_ids import IdRules, KnownIds
 from tokenmill.augment.row_random import RowRandom
+from tokenmill.batches import BatchForm
 from tokenmill.dataset import from_array
 
 END, BEGIN, PREFIX, MIDDLE, SUFFIX, MASK = 90, 91, 92, 93, 94, 95
@@ -32,7 +33,13 @@ def data_of(documents, **more):
 
 def loaders_of(data, augment, rows, **options):
     """Two loaders of the same order: without augmentation, and with it."""
-    options = {"batch_size": 3, "block_size": 24, "seed": 5, "prefetch": 0, **options}
+    options = {
+        "batch_size": 3,
+        "block_size": 24,
+        "seed": 5,
+        "form": BatchForm(prefetch=0),
+        **options,
+    }
     if rows == "windows":
         options["documents"] = True
     return BatchLoader(data, rows=rows, **options), BatchLoader(

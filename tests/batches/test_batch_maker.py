@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tokenmill import BatchLoader, Mixture
+from tokenmill.batches import BatchForm
 from tokenmill.dataset import from_array
 
 FIELDS = ["document_ids", "positions", "loss_mask", "cu_seqlens"]
@@ -36,7 +37,9 @@ MIXED = Mixture(
     ids=["one", "as stored", "mixed"],
 )
 def test_a_batch_in_a_run_equals_the_one_made_for_its_step_alone(data, dtype):
-    loader = BatchLoader(data, batch_size=3, block_size=16, documents=True, dtype=dtype)
+    loader = BatchLoader(
+        data, batch_size=3, block_size=16, documents=True, form=BatchForm(dtype=dtype)
+    )
 
     for step in range(70):
         made, alone = next(loader), loader.batch(step)
@@ -48,7 +51,9 @@ def test_a_batch_in_a_run_equals_the_one_made_for_its_step_alone(data, dtype):
 
 
 def test_batches_do_not_share_memory():
-    loader = BatchLoader(ONE, batch_size=3, block_size=16, documents=True, dtype="uint16")
+    loader = BatchLoader(
+        ONE, batch_size=3, block_size=16, documents=True, form=BatchForm(dtype="uint16")
+    )
     batches = [next(loader) for _ in range(20)]
     copies = [[getattr(batch, field).copy() for field in FIELDS] for batch in batches]
 
@@ -70,7 +75,7 @@ def test_a_batch_with_too_many_documents_is_refused_in_its_turn():
         block_size=16,
         order="sequential",
         documents=True,
-        max_documents=3,
+        form=BatchForm(max_documents=3),
     )
 
     for step in range(21):

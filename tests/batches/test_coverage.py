@@ -7,6 +7,7 @@ import pytest
 from batches.numbered import numbered
 
 from tokenmill import BatchLoader
+from tokenmill.batches import BatchForm
 
 BLOCK = 4
 COUNTS = [1, 2, 3, 7, 8, 9, 31, 32, 33, 61, 97, 127, 128, 129]
@@ -25,7 +26,7 @@ def epoch_of_all_ranks(data, world_size, batch_size, **options):
             rank=rank,
             world_size=world_size,
             epochs=1,
-            prefetch=0,
+            form=BatchForm(prefetch=0),
             **options,
         )
         ranks.append(list(loader))
@@ -99,7 +100,9 @@ def test_inputs_and_targets_are_views_of_one_array_one_token_apart():
 @pytest.mark.parametrize("prefetch", [0, 3])
 def test_batches_never_share_memory_with_each_other_or_the_data(prefetch):
     data = numbered(1000)
-    loader = BatchLoader(data, batch_size=3, block_size=BLOCK, dtype="uint32", prefetch=prefetch)
+    loader = BatchLoader(
+        data, batch_size=3, block_size=BLOCK, form=BatchForm(dtype="uint32", prefetch=prefetch)
+    )
 
     batches = [next(loader) for _ in range(6)]
 
@@ -157,6 +160,9 @@ def test_any_step_can_be_looked_at_without_moving():
         BatchLoader(numbered(45), batch_size=4, block_size=BLOCK, epochs=1).batch(2)
 
 
+FORM = ("prefetch", "dtype", "max_documents")
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -172,5 +178,7 @@ def test_any_step_can_be_looked_at_without_moving():
     ],
 )
 def test_wrong_arguments_are_refused_with_their_value(given, says):
+    form = {name: given[name] for name in FORM if name in given}
+    others = {name: value for name, value in given.items() if name not in FORM}
     with pytest.raises(ValueError, match=says):
-        BatchLoader(numbered(500), **{"block_size": BLOCK, **given})
+        BatchLoader(numbered(500), **{"block_size": BLOCK, "form": BatchForm(**form), **others})

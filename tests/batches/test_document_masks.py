@@ -5,6 +5,7 @@ import pytest
 
 import tokenmill
 from tokenmill import BatchLoader, kernel, prepare
+from tokenmill.batches import BatchForm
 from tokenmill.dataset import from_array
 from tokenmill.errors import FormatError
 
@@ -62,7 +63,9 @@ def test_fields_equal_those_of_a_plain_loop(way, comes, from_index, seed):
     ends = np.flatnonzero(np.diff(owner, append=-1)) + 1
     known = {"document_ends": ends} if from_index else {"end_of_text_id": END}
     data = from_array(ids, end_of_text_comes=None if from_index else comes, **known)
-    loader = BatchLoader(data, batch_size=5, block_size=8, documents=True, prefetch=0)
+    loader = BatchLoader(
+        data, batch_size=5, block_size=8, documents=True, form=BatchForm(prefetch=0)
+    )
 
     for _ in range(12):
         batch = next(loader)
@@ -80,7 +83,12 @@ def test_shapes_and_types_are_the_same_in_every_batch():
     ids, _ = axis_of(documents_of(0), "after")
     data = from_array(ids, end_of_text_id=END)
     loader = BatchLoader(
-        data, batch_size=3, block_size=8, documents=True, max_documents=5, epochs=1, prefetch=0
+        data,
+        batch_size=3,
+        block_size=8,
+        documents=True,
+        form=BatchForm(max_documents=5, prefetch=0),
+        epochs=1,
     )
 
     for batch in loader:
@@ -108,7 +116,9 @@ def test_more_documents_than_there_is_room_for_is_an_error_with_both_numbers():
     crumbs = from_array(np.full(100, END, np.uint16), end_of_text_id=END)
 
     def batch(**more):
-        return BatchLoader(crumbs, batch_size=2, block_size=8, documents=True, **more).batch(0)
+        form = BatchForm(**more)
+        loader = BatchLoader(crumbs, batch_size=2, block_size=8, documents=True, form=form)
+        return loader.batch(0)
 
     with pytest.raises(ValueError, match=r"holds 16 documents; .* room for 6 with max_documents=3"):
         batch(max_documents=3)
@@ -167,7 +177,7 @@ def test_without_documents_the_fields_are_none():
 def test_labels_are_targets_where_there_is_a_loss_and_minus_100_elsewhere():
     ids, _ = axis_of(documents_of(3), "after")
     data = from_array(ids, end_of_text_id=END)
-    options = {"batch_size": 5, "block_size": 8, "dtype": "uint16"}
+    options = {"batch_size": 5, "block_size": 8, "form": BatchForm(dtype="uint16")}
     plain = BatchLoader(data, **options).batch(0)
     marked = BatchLoader(data, documents=True, **options).batch(0)
 

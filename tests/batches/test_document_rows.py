@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenmill
-from tokenmill import BatchLoader, Mixture, from_array
+from tokenmill import BatchLoader, Mixture, from_array, kernel
+from tokenmill.batches import BatchForm
 from tokenmill.errors import FormatError, OrderMismatchError
 
 KINDS = ["packed", "documents"]
@@ -27,18 +28,19 @@ def some_lengths(seed, count=80, longest=40):
 
 
 def epoch_of(data, **options):
-    loader = BatchLoader(data, epochs=1, prefetch=0, **{"batch_size": 1, **options})
+    loader = BatchLoader(data, epochs=1, form=BatchForm(prefetch=0), **{"batch_size": 1, **options})
     return list(loader)
 
 
-def plain_row(data, pieces, row, length, begin_token):
+def plain_row(data, spans, row, length, begin_token):
     """Tokens, documents and positions of a row, token by token; None in padding."""
     tokens, owners, places = [], [], []
-    for i in range(pieces.firsts[row], pieces.firsts[row + 1]):
-        start, size = int(pieces.starts[i]), int(pieces.lengths[i])
-        ids = ([begin_token] if pieces.begins[i] else []) + data[start : start + size].tolist()
-        tokens += ids[:size]
-        owners += [i - int(pieces.firsts[row])] * size
+    for i in range(spans.firsts[row], spans.firsts[row + 1]):
+        start, size = int(spans.start[i]), int(spans.length[i])
+        ids = ([begin_token] if spans.after_begin[i] else []) + data[start : start + size].tolist()
+        size = len(ids)
+        tokens += ids
+        owners += [i - int(spans.firsts[row])] * size
         places += range(size)
     missing = length - len(tokens)
     last = owners[-1] + 1
@@ -76,7 +78,7 @@ def test_a_document_that_fits_is_whole_in_one_row(kind):
     found = [
         tuple(pair)
         for b in batches
-        for pair in zip(b.pieces.starts.tolist(), b.pieces.lengths.tolist(), strict=True)
+        for pair in zip(b.spans.start.tolist(), b.spans.length.tolist(), strict=True)
     ]
 
     firsts = np.cumsum(lengths) - lengths
@@ -91,13 +93,18 @@ def test_a_document_that_fits_is_whole_in_one_row(kind):
 def test_all_fields_equal_those_of_a_plain_loop(kind, begin_token):
     data, size = data_of(some_lengths(5)), 16
     loader = BatchLoader(
-        data, rows=kind, batch_size=5, block_size=size, begin_token=begin_token, prefetch=0
+        data,
+        rows=kind,
+        batch_size=5,
+        block_size=size,
+        begin_token=begin_token,
+        form=BatchForm(prefetch=0),
     )
     for _ in range(12):
         batch = next(loader)
         begins, longest = [], 0
         for row in range(5):
-            tokens, owners, places = plain_row(data, batch.pieces, row, size + 1, begin_token)
+            tokens, owners, places = plain_row(data, batch.spans, row, size + 1, begin_token)
             filled = len(tokens)
             assert batch.tokens[row, :filled].tolist() == tokens
             assert not batch.tokens[row, filled:].any()
@@ -135,7 +142,13 @@ def tokens_of(loader, steps):
 @pytest.mark.parametrize("world_size", [1, 2, 3, 8])
 def test_any_ranks_and_a_resume_on_another_number_give_the_rows_of_one_process(kind, world_size):
     data = data_of(some_lengths(9, count=300))
-    options = {"rows": kind, "block_size": 12, "seed": 4, "begin_token": BEGIN, "prefetch": 0}
+    options = {
+        "rows": kind,
+        "block_size": 12,
+        "seed": 4,
+        "begin_token": BEGIN,
+        "form": BatchForm(prefetch=0),
+    }
     whole = BatchLoader(data, batch_size=1, **options)
     rows = [next(whole).tokens[0].tolist() for _ in range(3 * 24 + 3 * 20)]
 
@@ -188,7 +201,13 @@ def test_locate_and_when_are_exact(kind, begin_token):
     lengths = some_lengths(6, count=30)
     data = data_of(lengths)
     loader = BatchLoader(
-        data, rows=kind, batch_size=2, block_size=9, epochs=2, begin_token=begin_token, prefetch=0
+        data,
+        rows=kind,
+        batch_size=2,
+        block_size=9,
+        epochs=2,
+        begin_token=begin_token,
+        form=BatchForm(prefetch=0),
     )
     seen = {document: set() for document in range(len(lengths))}
     owner = np.repeat(np.arange(len(lengths)), lengths)
@@ -245,27 +264,20 @@ def test_documents_across_shards_are_read_whole(in_shards, kind, backend, shards
     seed=st.integers(0, 2**63 - 1),
 )
 @settings(max_examples=60, deadline=None)
-def test_short_and_long_pieces_are_gathered_alike(lengths, block_size, kind, seed):
-    """One path joins slices, another indexes; which one is taken depends on the mean length."""
-    from tokenmill.batches.rows import gather_pieces
-
+def test_the_kernel_and_its_twin_give_the_same_rows(lengths, block_size, kind, seed):
     data = data_of(lengths)
     options = {"rows": kind, "block_size": block_size, "seed": seed, "begin_token": BEGIN}
-    batches = []
-    before = gather_pieces._SHORT
-    try:
-        for gather_pieces._SHORT in (0, 1 << 40):
-            batches.append([b.tokens.tolist() for b in epoch_of(data, **options)])
-    finally:
-        gather_pieces._SHORT = before
+    expected = [b.tokens.tolist() for b in epoch_of(data, **options)]
 
-    assert batches[0] == batches[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "compiled", None)
+        assert [b.tokens.tolist() for b in epoch_of(data, **options)] == expected
 
 
 def test_a_mixture_of_packed_sources_keeps_the_epochs_of_each():
     web, code = data_of(some_lengths(1)), data_of(some_lengths(2), first=20_000)
     mixture = Mixture({"web": web, "code": code}, weights={"web": 0.75, "code": 0.25})
-    options = {"rows": "packed", "block_size": 16, "batch_size": 4, "prefetch": 0}
+    options = {"rows": "packed", "block_size": 16, "batch_size": 4, "form": BatchForm(prefetch=0)}
     loader = BatchLoader(mixture, seed=3, **options)
     per_epoch = loader.stats()["sources"]["web"]["rows_per_epoch"]
 

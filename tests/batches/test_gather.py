@@ -10,10 +10,13 @@ import pytest
 
 import tokenmill
 from tokenmill import BatchLoader, Mixture
-from tokenmill.batches.gather import RowReader, check_dtype
-from tokenmill.batches.rows.joint_maps import JointMaps, take_windows
+from tokenmill.batches import BatchForm
+from tokenmill.batches.id_check import IdCheck, check_dtype
 from tokenmill.dataset import from_array
 from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.order.order import ANYWHERE
+from tokenmill.order.spans import whole_rows
+from tokenmill.reading.span_reader import RunReader
 
 DATA = Path(__file__).parents[1] / "data"
 IDS = np.random.default_rng(0).integers(0, 60_000, 1000).astype(np.uint16)
@@ -33,8 +36,10 @@ def plain(starts, length):
 
 
 def gather(data, starts, length):
-    rows = RowReader(data, length, data.dtype, check_ids=True)
-    return rows.take(*rows.find_shards(np.asarray(starts, np.int64)))
+    reader = data.span_reader(ANYWHERE, IdCheck(data, data.dtype, check_ids=True))
+    rows = np.empty((len(starts), length), data.dtype)
+    reader.read(whole_rows(np.asarray(starts, np.int64), length), rows)
+    return rows
 
 
 @pytest.mark.parametrize("backend", ["mmap", "pread"])
@@ -56,35 +61,24 @@ def test_rows_may_end_with_the_very_last_token_and_start_with_the_first(in_shard
         assert rows.tolist() == plain([0, 967, 967], 33)
 
 
-def arrays_as_data(arrays, max_open):
-    """What JointMaps asks of a dataset, with arrays wherever they are in memory."""
-    return SimpleNamespace(
-        shards=arrays, array=arrays.__getitem__, max_open=max_open, dtype=arrays[0].dtype
-    )
+@pytest.mark.parametrize("max_open", [1, 2, 3, 20])
+@pytest.mark.parametrize("out", ["uint16", "int32", "int64"])
+def test_rows_are_the_same_however_few_runs_may_be_held(max_open, out):
+    edges = np.arange(0, 1001, 50)
+    opened = []
 
+    def array_of(run):
+        opened.append(run)
+        return IDS[run * 50 : (run + 1) * 50]
 
-@pytest.mark.parametrize("max_open", [2, 3, 20])
-def test_rows_of_many_maps_are_one_index_however_few_may_be_open(max_open):
-    arrays = [part.copy() for part in np.split(IDS, 20)]
-    maps = JointMaps(arrays_as_data(arrays, max_open), 33)
-    rng = np.random.default_rng(2)
+    ids = SimpleNamespace(largest=65_535)
+    reader = RunReader(edges, IDS.dtype, array_of, max_open, ids)
+    rows = np.empty((len(STARTS), 33), out)
 
-    for _ in range(50):
-        shards = rng.choice(20, 2)[rng.integers(0, 2, 8)]
-        offsets = rng.integers(0, 50 - 33 + 1, 8)
-        assert maps.take(shards, offsets).tolist() == plain(shards * 50 + offsets, 33)
+    reader.read(whole_rows(STARTS, 33), rows)
 
-
-def test_rows_that_no_one_map_holds_are_left_to_others():
-    arrays = [part.copy() for part in np.split(IDS, 20)]
-    maps = JointMaps(arrays_as_data(arrays, 2), 33)
-    bytes_ = np.zeros(2001, np.uint8)
-    odd = [bytes_[:1000].view(np.uint16), bytes_[1001:].view(np.uint16)]
-
-    assert maps.take(np.array([0, 0]), np.array([5, 18])) is None, "it ends in the next shard"
-    assert maps.take(np.array([0, 1, 2]), np.array([0, 0, 0])) is None, "three, and two may be open"
-    apart = JointMaps(arrays_as_data(odd, 2), 33)
-    assert apart.take(np.array([0, 1]), np.array([0, 0])) is None, "not a whole number of tokens"
+    assert rows.tolist() == plain(STARTS, 33)
+    assert len(opened) == 20 or max_open < 20
 
 
 def test_an_array_in_memory_is_gathered_alike():
@@ -114,7 +108,7 @@ def test_a_dtype_that_ids_may_not_fit_into_is_refused():
     with pytest.raises(ValueError, match="vocabulary size is 100,000"):
         check_dtype(from_array(wide, vocab_size=100_000), "uint16")
     with pytest.raises(ValueError, match="float32"):
-        check_dtype(from_array(wide), "float32")
+        BatchForm(dtype="float32")
     check_dtype(from_array(wide, vocab_size=65_536), "uint16")
     check_dtype(from_array(wide), "int64")
 
@@ -122,7 +116,10 @@ def test_a_dtype_that_ids_may_not_fit_into_is_refused():
 def test_an_id_that_does_not_fit_is_refused_whatever_the_vocabulary_is_said_to_be():
     wide = np.array([1, 2, 70_000, 3] * 10, np.int32)
     loader = BatchLoader(
-        from_array(wide, vocab_size=50_257), batch_size=1, block_size=8, dtype="uint16"
+        from_array(wide, vocab_size=50_257),
+        batch_size=1,
+        block_size=8,
+        form=BatchForm(dtype="uint16"),
     )
 
     with pytest.raises(FormatError, match=r"holds the id 70,000, which uint16 cannot hold"):
@@ -137,7 +134,7 @@ def test_the_source_of_a_mixture_that_holds_such_an_id_is_named(tmp_path):
     mixture = Mixture(sources, weights={"good": 1, "bad": 1})
 
     with pytest.raises(FormatError, match=r"bad\.npy holds the id 70,000, which uint16 cannot"):
-        next(BatchLoader(mixture, batch_size=64, block_size=8, dtype="uint16"))
+        next(BatchLoader(mixture, batch_size=64, block_size=8, form=BatchForm(dtype="uint16")))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
@@ -154,7 +151,9 @@ def test_an_id_below_0_is_refused_when_its_row_is_served(tmp_path, dtype):
         next(loader)
     with pytest.raises(FormatError, match="-5"):
         loader.windows()[6]
-    unchecked = BatchLoader(data, batch_size=9, block_size=10, order="sequential", check_ids=False)
+    unchecked = BatchLoader(
+        data, batch_size=9, block_size=10, order="sequential", form=BatchForm(check_ids=False)
+    )
     assert next(unchecked).inputs.ravel().tolist() == ids[:90].tolist()
 
 
@@ -250,8 +249,11 @@ def test_rows_of_a_map_that_is_not_aligned_are_taken_without_a_copy_of_it(tmp_pa
         file.write(np.arange(1, 34, dtype="<u2").tobytes())
     tokens = np.ndarray((1 << 39) - 8, "<u2", np.memmap(path, np.uint8, "r"), 1)
     assert not tokens.flags.aligned
+    ids = SimpleNamespace(largest=65_535)
+    reader = RunReader(np.array([0, len(tokens)]), tokens.dtype, lambda run: tokens, 1, ids)
+    rows = np.empty((3, 33), np.int64)
 
-    rows = take_windows(tokens, np.array([5000, 0, (1 << 39) - 100]), 33)
+    reader.read(whole_rows(np.array([5000, 0, (1 << 39) - 100]), 33), rows)
 
     assert rows.tolist() == [list(range(1, 34)), [0] * 33, [0] * 33]
 
@@ -275,7 +277,11 @@ def test_maps_are_read_by_the_page_where_reading_ahead_is_in_vain(
     with path.open("wb") as file:
         file.truncate(num_bytes)
     loader = tokenmill.BatchLoader(
-        tokenmill.open(path, dtype="uint16"), batch_size=4, block_size=64, order=order, prefetch=0
+        tokenmill.open(path, dtype="uint16"),
+        batch_size=4,
+        block_size=64,
+        order=order,
+        form=BatchForm(prefetch=0),
     )
 
     next(loader)

@@ -14,6 +14,7 @@ import pytest
 from batches.numbered import numbered
 
 from tokenmill import BatchLoader
+from tokenmill.batches import BatchForm
 from tokenmill.batches.prefetch import Prefetcher
 from tokenmill.errors import TruncatedShardError
 
@@ -108,7 +109,9 @@ def test_what_goes_wrong_in_the_thread_is_raised_where_the_item_is_asked_for():
 
 def test_a_file_cut_short_is_an_error_at_its_batch_and_again_when_tried_again(in_shards):
     data = in_shards(np.arange(1000, dtype=np.uint16), [1000], backend="pread")
-    loader = BatchLoader(data, batch_size=2, block_size=16, order="sequential", prefetch=3)
+    loader = BatchLoader(
+        data, batch_size=2, block_size=16, order="sequential", form=BatchForm(prefetch=3)
+    )
     next(loader)
     loader.state_dict()  # the first one looks into the files, to know them again
     with open(data.files[0].path, "r+b") as file:
@@ -152,7 +155,9 @@ def test_closing_and_loading_a_state_end_the_thread_and_iterating_starts_another
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_a_batch_that_was_taken_but_not_counted_is_served_again(prefetch):
     """What a Ctrl-C at the wrong moment leaves, when the program catches it and continues."""
-    loader = BatchLoader(numbered(1000), block_size=16, batch_size=1, prefetch=prefetch)
+    loader = BatchLoader(
+        numbered(1000), block_size=16, batch_size=1, form=BatchForm(prefetch=prefetch)
+    )
     next(loader)
 
     next(loader._batches)

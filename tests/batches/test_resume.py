@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tokenmill import BatchLoader, Mixture
+from tokenmill.batches import BatchForm
 from tokenmill.dataset import from_array
 from tokenmill.errors import OrderMismatchError
 from tokenmill.order.blocks import Blocks
@@ -40,7 +41,7 @@ def ranks_of(case, world_size, batch_size, **more):
             seed=11,
             rank=rank,
             world_size=world_size,
-            prefetch=0,
+            form=BatchForm(prefetch=0),
             **{**options, **more},
         )
         for rank in range(world_size)
@@ -77,7 +78,7 @@ def test_every_state_restored_on_other_ranks_and_rows_resumes_exactly(case):
 
 @pytest.mark.parametrize("prefetch", [0, 1, 5])
 def test_the_state_counts_what_was_consumed_not_what_was_prefetched(prefetch):
-    loader = BatchLoader(DATA, batch_size=2, block_size=BLOCK, prefetch=prefetch)
+    loader = BatchLoader(DATA, batch_size=2, block_size=BLOCK, form=BatchForm(prefetch=prefetch))
     for consumed in range(6):
         assert loader.state_dict()["samples"] == 2 * consumed
         next(loader)
@@ -146,7 +147,7 @@ def test_steps_continue_counting_where_a_run_of_the_same_size_stopped():
 
 def test_resuming_far_out_is_immediate():
     """No sample before the position is computed: a billion steps on takes no longer."""
-    loader = BatchLoader(DATA, batch_size=2, block_size=BLOCK, prefetch=0)
+    loader = BatchLoader(DATA, batch_size=2, block_size=BLOCK, form=BatchForm(prefetch=0))
 
     loader.load_state_dict({**loader.state_dict(), "samples": 2 * 10**12})
 
@@ -256,21 +257,6 @@ class Resuming(RuleBasedStateMachine):
 ORDER = rows_of(ranks_of("mixture", 1, 1), 20 * 4 * 6)
 TestResuming = Resuming.TestCase
 TestResuming.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
-
-
-def test_a_state_of_blocks_from_before_they_followed_the_shards_is_resumed_as_it_was():
-    data = from_array(np.arange(100_000, dtype=np.uint32))
-    former = BatchLoader(data, batch_size=4, block_size=10, order=Blocks(256, 512))
-    for _ in range(5):
-        next(former)
-    state = former.state_dict()
-    assert state["order"] == "blocks(256, 512)"
-
-    loader = BatchLoader(data, batch_size=4, block_size=10, order="blocks")
-    loader.load_state_dict(state)
-
-    assert loader.state_dict() == state
-    assert np.array_equal(next(loader).tokens, next(former).tokens)
 
 
 def test_a_state_that_is_refused_leaves_the_order_as_it_was():

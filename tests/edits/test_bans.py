@@ -9,6 +9,7 @@ import torch
 
 from tokenmill import BatchLoader, Mixture, from_array
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
+from tokenmill.batches import BatchForm
 from tokenmill.edits import Add, Ban, Reweight, Skip
 from tokenmill.errors import OrderMismatchError
 from tokenmill.torch import TorchLoader
@@ -38,7 +39,14 @@ def numbered(first=0, **options):
 
 
 def loader_of(options, data=None, **more):
-    settings = {"batch_size": 4, "block_size": 16, "seed": 1, "prefetch": 0, **options, **more}
+    settings = {
+        "batch_size": 4,
+        "block_size": 16,
+        "seed": 1,
+        "form": BatchForm(prefetch=0),
+        **options,
+        **more,
+    }
     return BatchLoader(data or numbered(), **settings)
 
 
@@ -61,7 +69,7 @@ def trained_on(batch):
 
 def epoch_of(loader, epoch):
     """All tokens trained on in an epoch of a loader with one source, at any step."""
-    first, stop = (loader._order.samples_in_epochs(0, e) or 0 for e in (epoch, epoch + 1))
+    first, stop = (loader._run.order.samples_in_epochs(0, e) or 0 for e in (epoch, epoch + 1))
     windows = loader.windows(stop)
     return sorted(trained_on(windows.batch(range(first, stop))))
 
@@ -218,7 +226,7 @@ def test_with_documents_a_batch_with_banned_targets_unpacks_like_the_others():
 
 
 def test_ids_without_a_sign_are_widened_where_a_target_is_banned():
-    loader = loader_of({"order": "sequential", "dtype": "uint32"})
+    loader = loader_of({"order": "sequential", "form": BatchForm(dtype="uint32")})
     loader.edit(Ban(tokens=(3, 5)))
 
     first, second = next(loader), next(loader)
@@ -251,7 +259,7 @@ def test_no_form_of_torch_items_has_a_banned_label(options, items):
 
 
 def test_tensors_have_the_mask_of_the_arrays():
-    options = {"batch_size": 4, "block_size": 16, "seed": 1, "prefetch": 0}
+    options = {"batch_size": 4, "block_size": 16, "seed": 1, "form": BatchForm(prefetch=0)}
     loader, arrays = TorchLoader(numbered(), **options), loader_of({})
     for each in (loader.loader, arrays):
         each.edit(Ban(documents=BANNED))

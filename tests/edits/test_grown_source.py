@@ -6,28 +6,28 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from order.made_orders import axis
 
 from tokenmill import from_array
 from tokenmill.edits.grown_source import GrownSource
 from tokenmill.edits.source_bans import SourceBans
 from tokenmill.edits.token_ranges import TokenRanges
 from tokenmill.order.blocks import Blocks
-from tokenmill.order.row_order import RowOrder
-from tokenmill.order.source_order import SourceOrder, arrangement_of
-from tokenmill.order.windows import Windows
+from tokenmill.order.order_settings import OrderSettings
 
 ORDERS = ["sequential", "shuffle", "blocks", "random", Blocks(3, 2)]
 
 
 def windows_of(num_tokens, block_size, order, phase, seed=5):
-    windows = Windows(num_tokens, block_size, seed, phase and order != "random")
-    return SourceOrder(windows, arrangement_of(order, windows, [num_tokens // 3 + 1] * 3))
+    size = num_tokens // 3
+    rules = OrderSettings(block_size, seed, order, phase and order != "random")
+    return rules.source_order(axis([size, size, num_tokens - 2 * size]), seed)
 
 
 def rows_of(lengths, block_size, kind, order, begin, seed=5):
     data = from_array(np.zeros(sum(lengths), np.uint16), document_ends=np.cumsum(lengths))
-    arrangement = arrangement_of(order)
-    return RowOrder(data.documents_by_length(), kind, arrangement, block_size, seed, begin)
+    rules = OrderSettings(block_size, seed, order, rows=kind, begin_token=1 if begin else None)
+    return rules.source_order(data, seed)
 
 
 def grown_source(order, changes):
@@ -79,11 +79,10 @@ def test_windows_of_a_grown_source(order, num_tokens, block_size, phase, times, 
     index = np.arange(90)
     epochs = grown.epoch_of(index).tolist()
     assert epochs == [epoch for epoch, _, _ in expected]
-    assert grown.starts(index).tolist() == starts
-    some = index.reshape(9, 10)[::-2]
-    assert (
-        pickle.loads(pickle.dumps(grown)).starts(some).tolist() == np.array(starts)[some].tolist()
-    )
+    assert grown.rows(index).start.tolist() == starts
+    some = index[::-2]
+    again = pickle.loads(pickle.dumps(grown))
+    assert again.rows(some).start.tolist() == np.array(starts)[some].tolist()
     low = data.draw(st.integers(0, num_tokens))
     high = low + data.draw(st.integers(0, 30))
     for epoch in range(max(epochs)):
@@ -94,7 +93,7 @@ def test_windows_of_a_grown_source(order, num_tokens, block_size, phase, times, 
             if epochs[i] == epoch and low < high
             and starts[i] + 1 < high and starts[i] + block_size >= low
         ]  # fmt: skip
-        assert grown.samples_targeting(low, high, epoch).tolist() == targeting
+        assert grown.targeting(low, high, epoch).tolist() == targeting
 
 
 @given(
@@ -116,19 +115,18 @@ def test_rows_of_a_grown_source(kind, order, lengths, block_size, begin, times, 
 
     grown = grown_source(base, changes)
 
-    pieces = grown.locate(np.arange(60))
+    spans = grown.rows(np.arange(60))
     for row, (_, own, sample) in enumerate(expected):
-        mine, plain = pieces.between(row, row + 1), own.locate(np.array([sample]))
-        for name in ("columns", "starts", "lengths", "begins"):
+        mine, plain = spans.between(row, row + 1), own.rows(np.array([sample]))
+        for name in ("row", "column", "start", "length"):
             assert getattr(mine, name).tolist() == getattr(plain, name).tolist()
     document = data.draw(st.integers(0, len(lengths) - 1))
     start, length = sum(lengths[:document]), lengths[document]
-    where = [np.array([n]) for n in (start, length, 0, length)]
     for epoch in range(expected[-1][0]):
-        found = grown.samples_targeting(*where, epoch).tolist()
+        found = grown.targeting(start, start + length, epoch).tolist()
         for i, (its_epoch, own, sample) in enumerate(expected):
             if its_epoch == epoch:
-                row = own.locate(np.array([sample]))
+                row = own.rows(np.array([sample]))
                 firsts, stops = row.targets
                 hit = ((firsts < start + length) & (stops > start) & (firsts < stops)).any()
                 assert (i in found) == hit
@@ -154,7 +152,7 @@ def test_parts_of_rows_that_are_banned(phase):
     }
     assert which.tolist() == sorted(which)
     for low, high in [(0, 5), (3, 9), (10, 31), (60, 80)]:
-        left = bans.leave(source, index, (low, high))
+        left = bans.leave(source.rows(index), index, low, high)
         for i, s in enumerate(starts.tolist()):
             targets = set(range(s + 1, s + 9)) & set(range(low, high))
             assert left[i] == bool(targets - banned_at(i))

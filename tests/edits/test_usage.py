@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from batches.numbered import numbered
+from order.made_orders import source_order
 
 import tokenmill
 from tokenmill import BatchLoader, Mixture
@@ -188,16 +189,12 @@ def test_the_use_of_packed_rows_is_exactly_flat_after_an_epoch(in_shards, option
 
 def test_whole_epochs_of_a_trillion_tokens_are_not_enumerated(monkeypatch):
     """10^12 tokens have 10^9 windows: to look at each would take minutes."""
-    from tokenmill.order.source_order import SourceOrder, arrangement_of
-    from tokenmill.order.windows import Windows
-
-    windows = Windows(10**12, 1024, seed=7)
-    source = SourceOrder(windows, arrangement_of("shuffle"))
+    source = source_order(10**12, 1024, seed=7)
     edges = np.arange(0, 10**12 + 1, 10**10)
     monkeypatch.setattr(usage, "MOST_SAMPLES", 1 << 10)
 
-    (all_of_it,) = usage._stretches(source, SourceBans())
-    num_samples = 5 * windows.count + 10_000
+    all_of_it = list(usage._stretches(source, SourceBans()))
+    num_samples = 5 * source.samples_per_epoch + 10_000
     found = np.diff(usage._targets_before(edges, all_of_it, 0, num_samples))
 
     assert found.sum() == 1024 * num_samples

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from order.plain_order import plain_deal, plain_mixture
 
-from tokenmill.order.mixture_order import SAMPLES_PER_BLOCK, MixtureOrder, MixtureStage
+from tokenmill.order.mixture_order import SAMPLES_PER_BLOCK, Deal, MixtureStage
 from tokenmill.order.shares import Shares, whole_parts
 
 WEIGHTS = [
@@ -67,14 +67,14 @@ STAGES = [
 
 
 def test_every_source_runs_through_its_samples_in_order_over_all_stages():
-    source, index = MixtureOrder(STAGES, seed=3).locate(np.arange(6000))
+    source, index = Deal(STAGES, seed=3).locate(np.arange(6000))
 
     for s in range(3):
         assert index[source == s].tolist() == list(range((source == s).sum()))
 
 
 def test_blocks_hold_the_shares_of_their_stage():
-    source, _ = MixtureOrder(STAGES, seed=3).locate(np.arange(6000))
+    source, _ = Deal(STAGES, seed=3).locate(np.arange(6000))
 
     for stage, stop in zip(STAGES, [1003, 2000, 2100, 2100 + 64 * 60], strict=True):
         dealt = [s for s, _ in plain_deal(stage.parts, stop - stage.start)]
@@ -96,7 +96,7 @@ def test_blocks_hold_the_shares_of_their_stage():
 def test_any_schedule_is_dealt_as_the_plain_version_deals_it(parts, gaps, seed):
     starts = np.cumsum([0, *gaps]).tolist()
     stages = list(zip(starts, map(tuple, parts), strict=False))
-    mixture = MixtureOrder([MixtureStage(*stage) for stage in stages], seed=seed)
+    mixture = Deal([MixtureStage(*stage) for stage in stages], seed=seed)
 
     source, index = mixture.locate(np.arange(600))
 
@@ -109,8 +109,8 @@ def test_any_schedule_is_dealt_as_the_plain_version_deals_it(parts, gaps, seed):
 
 def test_the_sources_of_a_small_mixture_are_frozen():
     """As 0.1.0 dealt them; one digit a sample."""
-    steady = MixtureOrder([MixtureStage(0, (7, 2, 1))], seed=7)
-    changing = MixtureOrder([MixtureStage(0, (7, 2, 1)), MixtureStage(40, (0, 1, 1))], seed=7)
+    steady = Deal([MixtureStage(0, (7, 2, 1))], seed=7)
+    changing = Deal([MixtureStage(0, (7, 2, 1)), MixtureStage(40, (0, 1, 1))], seed=7)
 
     def dealt(mixture, n):
         return "".join(map(str, mixture.locate(np.arange(n))[0].tolist()))
@@ -124,7 +124,7 @@ def test_the_sources_of_a_small_mixture_are_frozen():
 
 
 def test_a_mixture_of_one_source_is_that_source():
-    mixture = MixtureOrder([MixtureStage(0, (3,))], seed=1)
+    mixture = Deal([MixtureStage(0, (3,))], seed=1)
     far = np.array([0, 1, 63, 64, 10**6, 2**50])
 
     source, index = mixture.locate(far)
@@ -137,7 +137,7 @@ def test_a_mixture_of_one_source_is_that_source():
 
 def test_far_out_a_mixture_is_still_exact():
     """At sample 10^15 nothing has drifted, and nothing overflows."""
-    mixture = MixtureOrder([MixtureStage(0, (7, 2, 1))], seed=0)
+    mixture = Deal([MixtureStage(0, (7, 2, 1))], seed=0)
     block = 10**15 // 64 * 64
     source, index = mixture.locate(np.arange(block, block + 640))
 
@@ -152,7 +152,7 @@ def test_far_out_a_mixture_is_still_exact():
 
 
 def test_a_sample_of_a_source_is_found_again():
-    mixture = MixtureOrder(STAGES, seed=3)
+    mixture = Deal(STAGES, seed=3)
     samples = np.arange(6000)
     source, index = mixture.locate(samples)
 
@@ -161,7 +161,7 @@ def test_a_sample_of_a_source_is_found_again():
 
 
 def test_a_source_that_is_switched_off_for_good_has_no_further_samples():
-    mixture = MixtureOrder([MixtureStage(0, (1, 1)), MixtureStage(100, (1, 0))], seed=0)
+    mixture = Deal([MixtureStage(0, (1, 1)), MixtureStage(100, (1, 0))], seed=0)
 
     assert mixture.sample_of(1, np.array([49, 50, 10**9])).tolist()[1:] == [-1, -1]
     assert mixture.sample_of(1, np.array([49]))[0] < 100
@@ -169,7 +169,7 @@ def test_a_source_that_is_switched_off_for_good_has_no_further_samples():
 
 @pytest.mark.parametrize("sample", [0, 1, 63, 64, 65, 1002, 1003, 1004, 2000, 2050, 2100, 5999])
 def test_counts_before_a_sample_are_what_a_loop_counts(sample):
-    mixture = MixtureOrder(STAGES, seed=3)
+    mixture = Deal(STAGES, seed=3)
     source, _ = mixture.locate(np.arange(6000))
 
     expected = np.bincount(source[:sample], minlength=3).tolist()
@@ -178,7 +178,7 @@ def test_counts_before_a_sample_are_what_a_loop_counts(sample):
 
 
 def test_samples_may_be_asked_for_in_any_order_and_shape():
-    mixture = MixtureOrder(STAGES, seed=3)
+    mixture = Deal(STAGES, seed=3)
     source, index = mixture.locate(np.arange(3000))
     some = np.random.default_rng(0).integers(0, 3000, (7, 30))
 
@@ -189,7 +189,7 @@ def test_samples_may_be_asked_for_in_any_order_and_shape():
 
 
 def test_no_place_in_a_step_meets_the_same_source_for_ever():
-    source, _ = MixtureOrder([MixtureStage(0, (3, 1))], seed=0).locate(np.arange(64 * 400))
+    source, _ = Deal([MixtureStage(0, (3, 1))], seed=0).locate(np.arange(64 * 400))
 
     share_of_place = (source.reshape(-1, 4) == 1).mean(axis=0)
 

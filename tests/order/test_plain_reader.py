@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from order.made_orders import located, made_order
 
 import tokenmill
 from tokenmill.dataset import from_array
 from tokenmill.order.blocks import Blocks
 from tokenmill.order.permutation import round_keys, shuffle
-from tokenmill.order.sample_order import SampleOrder
 from tokenmill.order.shares import whole_parts
 
 ROOT = Path(__file__).parents[2]
@@ -182,7 +182,7 @@ def test_vectors_of_the_page_are_of_every_kind_and_hold_for_the_library():
     assert of_page["[permute(p, 8, keys(0, 0)) for p in range(8)]"] == repr(
         shuffle(np.arange(8), 8, seed=0, epoch=0).tolist()
     )
-    order = SampleOrder([1000], block_size=10, seed=7, phase=True)
+    order = made_order([1000], block_size=10, seed=7, phase=True)
     assert of_page["[start_of(g, 1000, 10, 7, phase=True) for g in range(4)]"] == repr(
-        order.locate(np.arange(4))[1].tolist()
+        located(order, np.arange(4))[1].tolist()
     )

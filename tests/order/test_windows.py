@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenmill.order import shares, simple_orders, step_share
+from tokenmill.order import arrangement, shares, step_share
 from tokenmill.order.windows import Windows
 
 
@@ -113,4 +113,4 @@ def test_a_block_longer_than_the_data_is_refused_with_both_numbers():
 def test_the_examples_in_the_docstrings_hold():
     assert doctest.testmod(step_share).failed == 0
     assert doctest.testmod(shares).failed == 0
-    assert doctest.testmod(simple_orders).failed == 0
+    assert doctest.testmod(arrangement).failed == 0

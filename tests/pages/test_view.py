@@ -9,6 +9,7 @@ from pages.conftest import SCRIPT, serving
 from pages.read import Read
 
 import tokenmill
+from tokenmill.batches import BatchForm
 from tokenmill.tokens.load_tokenizer import load
 
 
@@ -125,7 +126,7 @@ def test_random_leads_to_some_document(client):
 def test_the_batch_of_a_step_is_the_loader_s(client, folder, stream, asked):
     data = tokenmill.open(folder)
     loader = tokenmill.BatchLoader(
-        data, prefetch=0, **{k: v for k, v in asked.items() if k != "step"}
+        data, form=BatchForm(prefetch=0), **{k: v for k, v in asked.items() if k != "step"}
     )
     batch = loader.batch(asked["step"])
     query = "&".join(f"{name}={value}" for name, value in asked.items())
@@ -149,7 +150,9 @@ def test_the_batch_of_a_step_is_the_loader_s(client, folder, stream, asked):
 @pytest.mark.parametrize("kind", ["packed", "documents"])
 def test_rows_of_documents_are_shown_with_their_documents_and_without_padding(client, folder, kind):
     data = tokenmill.open(folder)
-    loader = tokenmill.BatchLoader(data, prefetch=0, batch_size=2, block_size=300, rows=kind)
+    loader = tokenmill.BatchLoader(
+        data, form=BatchForm(prefetch=0), batch_size=2, block_size=300, rows=kind
+    )
     batch = loader.batch(3)
 
     pages = [
@@ -160,15 +163,15 @@ def test_rows_of_documents_are_shown_with_their_documents_and_without_padding(cl
     for row, page in enumerate(pages):
         assert page.articles == [batch.tokens[row][batch.segments[row] >= 0].tolist()]
         edges = [a["href"] for a in page.named("a") if a.get("class") == "edge"]
-        pieces = batch.pieces.between(row, row + 1)
-        assert edges == [f"document?at={start}" for start in pieces.starts.tolist()]
+        pieces = batch.spans.between(row, row + 1)
+        assert edges == [f"document?at={start}" for start in pieces.start.tolist()]
         assert ("of padding" in page.text) == bool((batch.segments[row] < 0).any())
     wrong = client.ask(f"/batch?rows={kind}&order=blocks")
     assert wrong[0] == 400
 
 
 def test_a_row_is_shown_whole_when_asked_for(client, folder):
-    loader = tokenmill.BatchLoader(tokenmill.open(folder), prefetch=0)
+    loader = tokenmill.BatchLoader(tokenmill.open(folder), form=BatchForm(prefetch=0))
 
     page = client.page("/batch?step=5&row=2")
 
@@ -177,7 +180,7 @@ def test_a_row_is_shown_whole_when_asked_for(client, folder):
 
 def test_a_row_says_where_its_documents_begin(client, folder):
     data = tokenmill.open(folder)
-    loader = tokenmill.BatchLoader(data, prefetch=0, documents=True)
+    loader = tokenmill.BatchLoader(data, form=BatchForm(prefetch=0), documents=True)
     batch = loader.batch(5)
 
     page = client.page("/batch?step=5&row=2")
@@ -192,7 +195,9 @@ def test_a_row_says_where_its_documents_begin(client, folder):
 
 def test_a_document_says_when_it_is_trained_on(client, folder):
     data = tokenmill.open(folder)
-    loader = tokenmill.BatchLoader(data, prefetch=0, batch_size=2, block_size=64, seed=3)
+    loader = tokenmill.BatchLoader(
+        data, form=BatchForm(prefetch=0), batch_size=2, block_size=64, seed=3
+    )
     visits = loader.when(40, epochs=[1])
 
     page = client.page("/document?n=40&batch_size=2&block_size=64&seed=3&epoch=1")

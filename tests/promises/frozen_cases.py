@@ -39,7 +39,8 @@ import numpy as np
 import tokenmill
 from tokenmill import Mixture
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
-from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
+from tokenmill.batches import BatchForm
+from tokenmill.edits import Add, Ban, Cap, Reweight, Skip, edit_state
 from tokenmill.order.blocks import Blocks
 
 TESTS = Path(__file__).parents[1]
@@ -92,7 +93,9 @@ def array_data(ids, **options):
 
 
 def make_loader(data, *, batch_size=4, block_size=64, seed=42, **settings):
-    settings = {"prefetch": 0, **settings}
+    names = ("dtype", "max_documents", "check_ids", "prefetch")
+    form = {"prefetch": 0} | {name: settings.pop(name) for name in names if name in settings}
+    settings["form"] = BatchForm(**form)
     return tokenmill.BatchLoader(
         data, batch_size=batch_size, block_size=block_size, seed=seed, **settings
     )
@@ -864,7 +867,7 @@ def edits_of_a_state(read, shelf, *, edits, **settings) -> Parts:
     data = read(shelf)
     loader = make_loader(data, **settings)
     take(loader, 6)
-    state = tokenmill.edits.edit_state(loader.state_dict(), *edits)
+    state = edit_state(loader.state_dict(), *edits)
     for batch in take(resumed(make_loader(data, **settings), state), 20):
         yield from parts_of_batch(batch)
 

@@ -9,19 +9,23 @@ import hashlib
 
 import numpy as np
 import pytest
+from order.made_orders import located, made_order
 
-from tokenmill import BatchLoader
+from tokenmill import BatchLoader, Mixture
 from tokenmill.dataset import from_array
 from tokenmill.order.blocks import Blocks
 from tokenmill.order.mixture_order import MixtureStage
+from tokenmill.order.order_settings import ORDER_VERSION
 from tokenmill.order.permutation import shuffle
-from tokenmill.order.sample_order import SampleOrder
-from tokenmill.order.source_order import ORDER_VERSION
 
 
 def digest(*arrays):
     data = b"".join(np.ascontiguousarray(array, "<i8").tobytes() for array in arrays)
     return hashlib.sha256(data).hexdigest()[:16]
+
+
+def numbered(num_tokens):
+    return from_array(np.arange(num_tokens, dtype=np.uint32))
 
 
 def test_the_order_has_version_1():
@@ -68,13 +72,14 @@ def test_windows_at_the_first_three_the_middle_and_the_last_position(n, seed, ep
     ids=str,
 )
 def test_three_epochs_of_every_order(options, first, whole, fingerprint):
-    order = SampleOrder([1_000_003], block_size=100, seed=42, **options)
+    order = made_order([1_000_003], block_size=100, seed=42, **options)
+    loader = BatchLoader(numbered(1_000_003), block_size=100, seed=42, **options)
 
-    _, starts = order.locate(np.arange(30_000))
+    _, starts = located(order, np.arange(30_000))
 
     assert starts[:3].tolist() == first
     assert digest(starts) == whole
-    assert order.fingerprint() == fingerprint
+    assert loader.order_fingerprint == fingerprint
 
 
 SHARDS = [100_000] * 9 + [60_003, 40_000]
@@ -91,25 +96,29 @@ SHARDS = [100_000] * 9 + [60_003, 40_000]
 )
 def test_blocks_that_follow_the_shards(shards, first, whole):
     size = max(100, sum(shards) // 10_000)
-    order = SampleOrder([sum(shards)], block_size=size, seed=42, order="blocks", shards=[shards])
+    order = made_order([], block_size=size, seed=42, order="blocks", shards=[shards])
 
-    _, starts = order.locate(np.arange(30_000))
+    _, starts = located(order, np.arange(30_000))
 
     assert starts[:3].tolist() == first
     assert digest(starts) == whole
-    assert order.to_json()["order"] == "blocks"
+    assert order.name == "blocks"
 
 
 def test_a_mixture_with_a_change_of_weights():
+    lengths = [1_000_003, 50_001, 777]
     stages = [MixtureStage(0, (7, 2, 1)), MixtureStage(1000, (1, 1, 0))]
-    order = SampleOrder([1_000_003, 50_001, 777], block_size=100, seed=42, stages=stages)
+    order = made_order(lengths, block_size=100, seed=42, stages=stages)
+    data = dict(zip("abc", map(numbered, lengths), strict=True))
+    weights = [(stage.start, dict(zip("abc", stage.parts, strict=True))) for stage in stages]
+    loader = BatchLoader(Mixture(data, schedule=weights), block_size=100, seed=42)
 
-    sources, starts = order.locate(np.arange(30_000))
+    sources, starts = located(order, np.arange(30_000))
 
     assert sources[:12].tolist() == [0, 0, 1, 2, 1, 0, 0, 1, 0, 1, 0, 2]
     assert starts[:6].tolist() == [133800, 631100, 39400, 200, 31100, 842000]
     assert digest(sources, starts) == "64a40d5d1935d175"
-    assert order.fingerprint() == "116fe67ee79d8dc5"
+    assert loader.order_fingerprint == "116fe67ee79d8dc5"
 
 
 @pytest.mark.parametrize(

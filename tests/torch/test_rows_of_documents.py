@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from tokenmill import BatchLoader, Mixture, from_array
+from tokenmill.batches import BatchForm
 from tokenmill.compat import create_dataloaders
 from tokenmill.torch import TokenDataLoader, TorchLoader, WindowsDataset, loss_per_source
 
@@ -24,7 +25,7 @@ def documents(seed=0, first=0):
 @pytest.fixture(scope="module")
 def rows():
     """Inputs and labels of two epochs, row by row, from the core."""
-    loader = BatchLoader(documents(), batch_size=1, epochs=2, prefetch=0, **SHAPE)
+    loader = BatchLoader(documents(), batch_size=1, epochs=2, form=BatchForm(prefetch=0), **SHAPE)
     return [(b.inputs[0].tolist(), b.labels[0].tolist()) for b in loader]
 
 

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 from torch_data import numbered
 
 from tokenmill import BatchLoader
-from tokenmill.batches.run.ordered_data import LoaderKeywords, OrderKeywords
+from tokenmill.batches.run import LoaderKeywords, OrderKeywords
 from tokenmill.compat import LocalTokenizedDatasetFixed, TokenizedDataset, create_dataloaders
 from tokenmill.torch import TokenDataLoader, TorchLoader, WindowsDataset
 
@@ -23,7 +23,7 @@ def keywords(function):
 
 def test_the_keywords_for_type_checkers_are_those_of_the_core():
     """Those that every loader of torch takes unchanged; the others it names itself."""
-    named = {"data", "batch_size", "block_size", "rank", "world_size", "epochs", "prefetch"}
+    named = {"data", "batch_size", "block_size", "rank", "world_size", "epochs", "form"}
 
     assert set(LoaderKeywords.__annotations__) == set(CORE) - named
     assert get_type_hints(LoaderKeywords) == {
@@ -41,7 +41,7 @@ def test_the_keywords_for_type_checkers_are_those_of_the_core():
         (
             TokenDataLoader,
             {"items", "mesh", "num_workers", "workers", "from_start"},
-            {"prefetch"},
+            set(),
         ),
     ],
 )
@@ -59,8 +59,7 @@ def test_windows_by_number_have_no_batches_ranks_or_documents():
         "rows",
         "begin_token",
         "augment",
-        "dtype",
-        "check_ids",
+        "form",
     }
 
 

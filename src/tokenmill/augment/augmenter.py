@@ -23,7 +23,7 @@ from tokenmill.augment.augmentation import (
 from tokenmill.augment.known_ids import IdRules, KnownIds
 from tokenmill.augment.own_function import OwnFunction
 from tokenmill.augment.row_random import RowRandom
-from tokenmill.batches.batch import IGNORED, BannedRuns, Batch
+from tokenmill.batches.batch import IGNORED, BannedRuns, Batch, WholeRows
 from tokenmill.batches.document_masks import DocumentMarks, mark_begins
 from tokenmill.dataset import TokenDataset
 
@@ -100,7 +100,7 @@ class Augmenter:
         self._apply(rows, MASKS)
         return replace(
             batch,
-            tokens=rows.tokens.astype(batch.tokens.dtype, copy=False),
+            rows=WholeRows(rows.tokens.astype(batch.tokens.dtype, copy=False)),
             marks=marks,
             augmented_labels=rows.labels,
             labels_are_inputs=MASKS in stages,

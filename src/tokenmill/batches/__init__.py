@@ -1,16 +1,22 @@
-"""Rows become arrays. Start with loader.py.
+"""Spans become arrays. Start with loader.py.
 
-loader.py           BatchLoader: the online half in one file, data -> order -> batches
-run/                what a loader serves from: data, order, passes
-mixture.py          Mixture: several datasets by weight, as the data of a loader
-batch.py            Batch: tokens, inputs and targets, and where the rows come from
-batch_maker.py      from a step number to arrays, many steps at a time; windows by number
-rows/               the kinds of rows: windows, packed documents, one document a row
-frames_in_use.py    which frames of compressed shards an order needs at a time
-gather.py           copies windows out of the files: the only place where tokens are moved
-document_masks.py   document ids, positions, sequence lengths and loss mask of a batch
-prefetch.py         one thread that makes batches ahead
-state.py            how far a run is, as JSON, and whether a saved state belongs to it
-loader_stats.py     what a loader has served, and what a pass leaves out
-lookup.py           what was in a step, and when a document comes
+loader.py            BatchLoader: the online half in one file, data -> order -> reader -> batches
+batch_form.py        BatchForm: how batches look and are made ready
+run.py               what a loader serves from: data, order, and the reader that is chosen for both
+passes.py            where the passes of a loader with `epochs` begin and end
+mixture.py           Mixture: several datasets by weight, as the data of a loader
+batch_maker.py       from a step number to arrays, many steps at a time
+located.py           rows of some steps that were located, and not yet read
+batch.py             Batch: tokens, inputs and targets, and where the rows come from
+id_check.py          ids that a batch must not hold
+padding.py           begin tokens and padding, in rows of documents
+window_documents.py  where documents begin in windows: by an index, or by the end-of-text id
+document_masks.py    document ids, positions, sequence lengths and loss mask of a batch
+window_source.py     samples by their numbers, as a plain sequence
+prefetch.py          one thread that makes batches ahead
+state.py             how far a run is, as JSON; a state of another run is refused
+loader_stats.py      numbers of what was served, and what a pass leaves out
+lookup.py            from a step to its tokens, from tokens to their steps
 """
+
+from tokenmill.batches.batch_form import BatchForm as BatchForm

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from tokenmill.batches.document_masks import DocumentMarks
-from tokenmill.order.row_order import RowPieces
+from tokenmill.batches.located import Located
+from tokenmill.order.spans import Spans
 
 IGNORED = -100  # the label that cross-entropy leaves out, in torch and in Hugging Face models
 
@@ -20,12 +21,12 @@ class BannedRuns(NamedTuple):
 
     @classmethod
     def of(cls, flags: np.ndarray) -> "BannedRuns":
-        """Where the flags of tokens are True."""
+        """The runs of tokens whose flag is True."""
         edges = np.flatnonzero(np.diff(flags.reshape(-1), prepend=False, append=False))
         return cls(edges[::2], edges[1::2])
 
     def flags(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Whether each token is banned."""
+        """True for each token that is banned."""
         flags = np.zeros(shape, bool)
         flat = flags.reshape(-1)
         for start, stop in zip(self.starts.tolist(), self.stops.tolist(), strict=True):
@@ -41,55 +42,123 @@ class BannedRuns(NamedTuple):
         return copy
 
 
-@dataclass(slots=True, eq=False)
+class TokenRows(Protocol):
+    """The tokens of a batch, in one array or in two."""
+
+    @property
+    def whole(self) -> np.ndarray:
+        """(batch_size, block_size + 1)."""
+
+    @property
+    def inputs(self) -> np.ndarray:
+        """(batch_size, block_size): all tokens but the last of each row."""
+
+    @property
+    def targets(self) -> np.ndarray:
+        """(batch_size, block_size): all tokens but the first of each row."""
+
+
+class WholeRows:
+    """One array, of which inputs and targets are views."""
+
+    __slots__ = ("whole",)
+
+    def __init__(self, whole: np.ndarray) -> None:
+        self.whole = whole
+
+    @property
+    def inputs(self) -> np.ndarray:
+        return self.whole[:, :-1]
+
+    @property
+    def targets(self) -> np.ndarray:
+        return self.whole[:, 1:]
+
+
+class HalvedRows:
+    """Inputs and targets as two arrays without gaps."""
+
+    __slots__ = ("inputs", "targets")
+
+    def __init__(self, inputs: np.ndarray, targets: np.ndarray) -> None:
+        self.inputs = inputs
+        self.targets = targets
+
+    @property
+    def whole(self) -> np.ndarray:
+        return np.concatenate([self.inputs, self.targets[:, -1:]], axis=1)
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class Batch:
-    """What one rank trains on in one step, in memory of its own; unpacks as `inputs, targets`.
+    """What one rank trains on in one step, in its own memory; unpacks as `inputs, targets`.
 
     Of rows with padding it unpacks as `inputs, labels`: nothing is to be learned from padding.
     Banned targets are -100 in both.
     """
 
-    tokens: np.ndarray
-    """(batch_size, block_size + 1): row i holds the tokens of sample `samples[i]`."""
+    rows: TokenRows
     step: int
     """The step this batch is for; see order/step_share.py."""
     samples: np.ndarray
-    """The global sample number of each row."""
+    """(batch_size,): the global sample number of each row."""
     starts: np.ndarray
-    """The first token of each row, on the axis of its source."""
+    """(batch_size,): the first token of each row, on the axis of its source."""
     sources: np.ndarray
-    """The source of each row, as its place in the mixture (0 without one)."""
+    """(batch_size,): the number of the source of each row in the mixture (0 without one)."""
+    located: Located
+    """The steps that were located together with this one."""
+    number: int
+    """Which of these steps is this one."""
     marks: DocumentMarks | None = None
     """Where documents are, with `documents=True` or rows of documents."""
-    row_pieces: tuple[RowPieces, int] | None = None
-    """Where to find `pieces`: those of rows of several batches, and the first row of this one."""
+    has_padding: bool = False
+    """True if rows are made of documents, then padding."""
     augmented_labels: np.ndarray | None = None
     """The labels, where an augmentation gives others than the tokens say."""
     labels_are_inputs: bool = False
-    """Whether labels are the inputs' own tokens, not the next ones (`MaskTokens`)."""
+    """True if labels are the inputs' own tokens, not the next ones (`MaskTokens`)."""
     banned_runs: BannedRuns | None = None
     """Where `banned` tokens are."""
+
+    def __repr__(self) -> str:
+        inputs = self.inputs
+        return (
+            f"<Batch of step {self.step}: {len(inputs)} rows of {inputs.shape[1]:,} tokens, "
+            f"{inputs.dtype.name}>"
+        )
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return iter((self.inputs, self.labels if self.masks_targets else self.targets))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the other steps that were located together with this one."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return {**fields, "located": self.located.only(self.number), "number": 0}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
     @property
-    def pieces(self) -> RowPieces | None:
-        """What the rows are made of; None if they are windows."""
-        if self.row_pieces is None:
-            return None
-        table, first = self.row_pieces
-        return table.between(first, first + len(self.tokens))
+    def tokens(self) -> np.ndarray:
+        """(batch_size, block_size + 1): row i holds the tokens of sample `samples[i]`."""
+        return self.rows.whole
+
+    @property
+    def spans(self) -> Spans:
+        """Where the tokens of the rows come from."""
+        return self.located.spans_of(self.number, self.number + 1)
 
     @property
     def masks_targets(self) -> bool:
-        """Whether it unpacks as labels: rows have padding, or an augmentation chose the targets."""
-        return self.row_pieces is not None or self.augmented_labels is not None
+        """True if it unpacks as labels: rows have padding, or an augmentation chose the targets."""
+        return self.has_padding or self.augmented_labels is not None
 
     @property
     def inputs(self) -> np.ndarray:
         """(batch_size, block_size): what the model reads."""
-        return self.tokens[:, :-1]
+        return self.rows.inputs
 
     @property
     def targets(self) -> np.ndarray:
@@ -98,7 +167,7 @@ class Batch:
         Banned targets are -100, in an array of int64 where the dtype has no numbers below 0.
         """
         banned = self.banned_runs
-        targets = (self.tokens if banned is None else banned.ignored_in(self.tokens))[:, 1:]
+        targets = self.rows.targets if banned is None else banned.ignored_in(self.tokens)[:, 1:]
         if self.augmented_labels is None:
             return targets
         counted = self.augmented_labels != IGNORED
@@ -139,11 +208,11 @@ class Batch:
         if self.augmented_labels is not None:
             counted: np.ndarray = self.augmented_labels != IGNORED
             return counted
-        known = None if self.marks is None else self.marks.loss_mask
+        mask = None if self.marks is None else self.marks.loss_mask
         if self.banned_runs is None:
-            return known
+            return mask
         allowed: np.ndarray = ~self.banned_runs.flags(self.tokens.shape)[:, 1:]
-        return allowed if known is None else known & allowed
+        return allowed if mask is None else mask & allowed
 
     @property
     def banned(self) -> np.ndarray | None:

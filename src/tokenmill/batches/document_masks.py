@@ -1,7 +1,7 @@
 """Where documents are in a batch: ids, positions, sequence lengths and a loss mask.
 
 All of it follows from one question, asked of the tokens of each row: does it continue the
-document of the token before? rows/window_documents.py answers it; `mark_documents` does the rest,
+document of the token before? window_documents.py answers it; `mark_documents` does the rest,
 for the rows of several batches at once: a NumPy call costs the same for one as for many.
 
 A row begins in the middle of a document more often than not; that piece is document 0 of the row
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmill import kernel
-from tokenmill.order.row_order import RowPieces
+from tokenmill.order.spans import Spans
 
 _EIGHT_TRUE = np.uint64(0x0101010101010101)
 
@@ -132,22 +132,26 @@ def mark_documents(
     return _marks(spans, flags[:size].reshape(shape)[:, :, 1:], max_documents, None)
 
 
-def mark_pieces(
-    pieces: RowPieces, shape: tuple[int, int, int], max_documents: int | None
+def mark_spans(
+    spans: Spans, shape: tuple[int, int, int], max_documents: int | None
 ) -> list[DocumentMarks]:
-    """The fields of each batch of rows that are made of pieces; padding counts as a document."""
+    """The fields of each batch of rows of documents, (batches, rows, length).
+
+    Every span is a document of its row, with the begin token before it; padding is one more.
+    """
     num_batches, num_rows, length = shape
-    filled, places = pieces.filled, pieces.rows * length + pieces.columns
+    filled = spans.filled
+    places = spans.row * length + spans.column - spans.after_begin  # (spans,) in the flat rows
     padded = np.flatnonzero(filled < length)
-    begins = np.insert(places, pieces.firsts[1:][padded], padded * length + filled[padded])
-    spans = DocumentSpans(np.append(begins, num_batches * num_rows * length), length)
+    begins = np.insert(places, spans.firsts[1:][padded], padded * length + filled[padded])
+    documents = DocumentSpans(np.append(begins, num_batches * num_rows * length), length)
     # No loss where the target begins another document, or is padding.
     counted = np.ones((num_batches * num_rows, length), bool)
     targets = np.arange(length, dtype=np.int32)
     counted[padded] = targets < filled[padded].astype(np.int32)[:, None]
     counted.reshape(-1)[places] = False
     counted = counted.reshape(shape)[:, :, 1:]
-    return _marks(spans, counted, max_documents, filled.reshape(num_batches, num_rows))
+    return _marks(documents, counted, max_documents, filled.reshape(num_batches, num_rows))
 
 
 def mark_begins(

@@ -1,4 +1,4 @@
-"""The online half in one file: data -> order -> batches.
+"""The online half in one file: data -> order -> reader -> batches.
 
     data = tokenmill.open("data/corpus")
     loader = tokenmill.BatchLoader(data, batch_size=8, block_size=1024, seed=0)
@@ -7,39 +7,39 @@
         state = loader.state_dict()           # a few JSON values; load_state_dict() resumes here
 
 A loader holds one number, the samples consumed so far over all ranks. The batch of a step is a
-function of (data, order, step, rank): the order names the windows, or the documents of a row
-(order/sample_order.py), `rows/` copies them, a thread keeps a few batches ready (prefetch.py). So
-`batch(step)` looks anywhere without moving, a state resumes at once on other ranks and batch sizes,
-and `locate` and `when` say what was in a step and when a document comes. `edit` changes the order
-from a step on (edits/); the state then holds the list of edits, too.
+function of (data, order, step, rank): the order turns sample numbers into spans of tokens
+(order/order.py), a reader copies them (reading/span_reader.py), a thread keeps a few batches ready
+(prefetch.py). So `batch(step)` looks anywhere without moving, a state resumes immediately on other
+ranks and batch sizes, and `locate` and `when` say what was in a step and when a document comes.
+`edit` changes the order from a step on (edits/); the state then holds the list of edits, too.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tokenmill.batches.batch import Batch
-from tokenmill.batches.batch_maker import WindowSource
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader_stats import left_out, report_end, stats_of_sources
-from tokenmill.batches.lookup import SamplePlace, Visit, place_in_row, tokens_to_find, visits_of
-from tokenmill.batches.mixture import Mixture
+from tokenmill.batches.lookup import SamplePlace, Visit, check_tokens, place_in_row, visits_of
+from tokenmill.batches.passes import Passes
 from tokenmill.batches.prefetch import Prefetcher
-from tokenmill.batches.run.ordered_data import OrderedData, RowSettings
-from tokenmill.batches.run.passes import Passes
-from tokenmill.batches.state import STATE_FORMAT
+from tokenmill.batches.run import Run, RunSettings
+from tokenmill.batches.state import STATE_FORMAT, belongs_to, read_state
+from tokenmill.batches.window_source import WindowSource
 from tokenmill.dataset import TokenDataset
-from tokenmill.edits.edit_record import record_edits
-from tokenmill.edits.edit_values import Edit
-from tokenmill.edits.edited_run import EditedRun
-from tokenmill.edits.resumed_run import resumed_run
-from tokenmill.edits.usage import FoundUsage, SourceUsage, usage_of
-from tokenmill.order.sample_order import SampleOrder
-from tokenmill.order.simple_orders import Arrangement
+from tokenmill.order.arrangement import Arrangement
+from tokenmill.order.order_settings import OrderSettings
 from tokenmill.order.step_share import StepShare
-from tokenmill.order.windows import check_at_least_one, check_below
+from tokenmill.order.windows import check_below
+
+if TYPE_CHECKING:  # imported when a run is mixed, edited, or its use is asked for
+    from tokenmill.batches.mixture import Mixture
+    from tokenmill.edits.edit_values import Edit
+    from tokenmill.edits.edited_run import EditedRun
+    from tokenmill.edits.usage import FoundUsage, SourceUsage
 
 
 class BatchLoader:
@@ -49,8 +49,8 @@ class BatchLoader:
     (`tokenmill train` counts those of all ranks instead). `block_size` is the length of a window in
     tokens. `order` is "shuffle", "sequential", "blocks" or "random", or a `Blocks(...)`; with
     `phase` the edges of windows move from epoch to epoch. With `documents` batches say where
-    documents are, at most `max_documents` in a row. `prefetch` batches are made ahead by a thread.
-    An id below 0, or beyond a vocabulary that is known, is an error unless `check_ids` is False.
+    documents are. `form` is how batches look and are made ready: `BatchForm(dtype="int64",
+    max_documents=None, check_ids=True, prefetch=2)`.
 
     `rows` are "windows", "packed" (whole documents, as many as fit, then padding) or "documents"
     (one a row, then padding): docs/rows.md. `begin_token` is an id to put before every document of
@@ -64,7 +64,7 @@ class BatchLoader:
 
     def __init__(
         self,
-        data: TokenDataset | Mixture,
+        data: "TokenDataset | Mixture",
         *,
         batch_size: int = 8,
         block_size: int = 1024,
@@ -78,55 +78,47 @@ class BatchLoader:
         begin_token: int | None = None,
         augment: Sequence[Any] | None = None,
         documents: bool = False,
-        max_documents: int | None = None,
-        prefetch: int = 2,
-        dtype: npt.DTypeLike = "int64",
-        check_ids: bool = True,
+        form: BatchForm = BatchForm(),  # noqa: B008 - it is frozen
     ) -> None:
-        if prefetch < 0:
-            raise ValueError(f"prefetch is {prefetch}; it must be 0 or more")
-        if max_documents is not None:
-            check_at_least_one(max_documents=max_documents)
-        settings = RowSettings(
-            block_size=block_size,
-            seed=seed,
-            order=order,
-            phase=phase,
-            rows=rows,
-            begin_token=begin_token,
-            augment=augment or (),
-            documents=documents,
-            max_documents=max_documents,
-            dtype=np.dtype(dtype),
-            check_ids=check_ids,
-        )
-        self.data, self.epochs, self.prefetch = data, epochs, prefetch
-        self._given = OrderedData.of(data, settings)
-        self._run = EditedRun(self._given)
-        self.passes = Passes.of(epochs, self._run.now)
+        rules = OrderSettings(block_size, seed, order, phase, rows, begin_token)
+        self.data = data
+        self.epochs = epochs
+        self.form = form
+        self._given = Run.of(data, RunSettings(rules, augment or (), documents, form))
+        self._run = self._given  # with the edits that were made
+        self._edited: EditedRun | None = None  # None: the run has no edits
+        self.passes = Passes.of(epochs, self._run)
         """Where passes of `epochs` begin and end."""
-        self._maker = self._run.now.maker(StepShare(batch_size, rank, world_size))
+        self._maker = self._run.maker(StepShare(batch_size, rank, world_size))
         self._samples = 0  # consumed, over all ranks
-        self._pass, self._ended = 0, False
+        self._pass = 0
+        self._ended = False
         self._batches: Prefetcher[Batch] | None = None
-        self._waited, self._served, self._reported = 0.0, 0, False
+        self._waited = 0.0  # seconds
+        self._served = 0  # steps
+        self._reported = False
         self._used: dict[str, FoundUsage] = {}  # by source
+
+    def __repr__(self) -> str:
+        rules = self._run.settings.order
+        tokens = sum(data.num_tokens for data in self.datasets)
+        return (
+            f"<BatchLoader of {tokens:,} tokens: {self.batch_size} {rules.rows} of "
+            f"{self.block_size:,}, order={self._run.order.sources[0].name!r}, seed={rules.seed}, "
+            f"rank {self.rank} of {self.world_size}, at step {self.step:,}>"
+        )
 
     # What it is
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the sources; that of a single dataset is "data"."""
-        return self._run.now.names
+        return self._run.names
 
     @property
     def datasets(self) -> tuple[TokenDataset, ...]:
         """The data of each source."""
-        return self._run.now.datasets
-
-    @property
-    def _order(self) -> SampleOrder:
-        return self._run.now.order
+        return self._run.datasets
 
     @property
     def batch_size(self) -> int:
@@ -136,7 +128,7 @@ class BatchLoader:
     @property
     def block_size(self) -> int:
         """Inputs, and targets, of a row."""
-        return self._order.block_size
+        return self._run.order.block_size
 
     @property
     def rank(self) -> int:
@@ -154,7 +146,7 @@ class BatchLoader:
     @property
     def epoch(self) -> int:
         """The epoch of the next sample; in a mixture, that of the source furthest on."""
-        return max(self._order.epochs_before(self._samples))
+        return max(self._run.order.epochs_before(self._samples))
 
     def __len__(self) -> int:
         """Steps of a whole pass, equal on all ranks; an endless loader has no length."""
@@ -175,7 +167,7 @@ class BatchLoader:
             raise StopIteration
         batches = self._batches
         if batches is None or not batches.alive():
-            batches = self._batches = Prefetcher(self.batches(self.step), self.prefetch)
+            batches = self._batches = Prefetcher(self.batches(self.step), self.form.prefetch)
         try:
             batch = next(batches)
         except StopIteration:
@@ -198,7 +190,7 @@ class BatchLoader:
         return next(self.batches(step))
 
     def batches(self, first: int, stride: int = 1) -> Iterator[Batch]:
-        """Those of steps first, first + stride, ... of this pass, without moving the loader."""
+        """Yield the batches of steps first, first + stride, ... of this pass; the loader stays."""
         return self._maker.run(first, self._num_steps(), stride)
 
     def close(self) -> None:
@@ -219,31 +211,41 @@ class BatchLoader:
 
     # Editing
 
-    def edit(self, *edits: Edit, at: int | None = None, note: str | None = None) -> None:
+    def edit(self, *edits: "Edit", at: int | None = None, note: str | None = None) -> None:
         """Change the order from step `at` on, by default the next one: docs/edits.md.
 
         All ranks must make the same edits (`order_fingerprint`). The state holds them, with the
         note. If one of them is refused, none is made.
         """
+        from tokenmill.edits.edit_record import record_edits
+        from tokenmill.edits.edited_run import EditedRun
+
         share = self._maker.share
         sample = share.first_sample(self.step if at is None else at)
         records = record_edits(edits, sample, note, steps_begin_at=share.first_sample)
-        self._use(self._run.with_edits(records, after=self._samples))
+        edited = self._edited or EditedRun(self._given)
+        self._use_edited(edited.with_edits(records, after=self._samples))
 
     @property
     def edits(self) -> list[dict[str, Any]]:
         """All edits as JSON: the sample from which each holds, what it is, note, fingerprint."""
-        return self._run.edits_to_json()
+        return [] if self._edited is None else self._edited.edits_to_json()
 
     @property
     def order_fingerprint(self) -> str:
         """A hash of the order with all its edits; ranks of one run must have the same."""
-        return self._run.fingerprint
+        edited = self._edited
+        return self._given.order_fingerprint if edited is None else edited.fingerprint
 
-    def _use(self, run: EditedRun) -> None:
-        passes = Passes.of(self.epochs, run.now)  # refuses here what cannot be applied
+    def _use_edited(self, edited: "EditedRun") -> None:
+        self._use(edited.now)
+        self._edited = edited
+
+    def _use(self, run: Run) -> None:
+        passes = Passes.of(self.epochs, run)  # refuses here what cannot be applied
         self.close()  # batches that were made ahead may be others now
-        self._run, self._maker = run, run.now.maker(self._maker.share)
+        self._maker = run.maker(self._maker.share)
+        self._run = run
         self.passes = passes
 
     # Stopping and resuming
@@ -257,7 +259,7 @@ class BatchLoader:
             "format": STATE_FORMAT,
             "samples": self._samples,
             "pass": self._pass,
-            **self._run.base.to_json(),
+            **(self._given if self._edited is None else self._edited.base).to_json(),
             **({"edits": edits} if (edits := self.edits) else {}),
         }
 
@@ -269,12 +271,27 @@ class BatchLoader:
         Its edits come with it. `sources` are the data of sources that were added, by name; the
         others are opened where they were.
         """
-        run, samples, number = resumed_run(self._given, state, sources or {}, held=self.datasets)
-        dropped_from, self._used = self._run, {}
-        self._use(run)
-        dropped_from.warn_of_dropped(run)
+        if self._edited is None and belongs_to(state, self._given.to_json()):
+            samples, number = read_state(state, self._given.to_json())
+            self._use(self._given)
+        else:
+            samples, number = self._load_edited(state, sources or {})
+        self._used = {}
         self._pass = self.passes.pass_of(samples, number)
         self._seek(samples)
+
+    def _load_edited(
+        self, state: Mapping[str, Any], sources: Mapping[str, TokenDataset]
+    ) -> tuple[int, int]:
+        """Use the run of a state that was edited, or whose data or weights differ from ours."""
+        from tokenmill.edits.resumed_run import resumed_run
+
+        dropped_from = self._edited
+        edited, samples, number = resumed_run(self._given, state, sources, held=self.datasets)
+        self._use_edited(edited)
+        if dropped_from is not None:
+            dropped_from.warn_of_dropped(edited)
+        return samples, number
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_batches": None}
@@ -296,8 +313,8 @@ class BatchLoader:
         check_below("column", column, self.block_size + 1)
         check_below("rank", rank, share.world_size)
         sample = share.first_sample(step) + rank * share.batch_size + row
-        epoch = int(self._order.epoch_of(np.array([sample]))[0])
-        source, place = place_in_row(self.datasets, self._order, sample, column)
+        epoch = int(self._run.order.epoch_of(np.array([sample]))[0])
+        source, place = place_in_row(self.datasets, self._run.order, sample, column)
         return SamplePlace(self.names[source], epoch, sample, *place)
 
     def when(
@@ -313,7 +330,7 @@ class BatchLoader:
         A step counts if one of the tokens is a target in it. `epochs` are those of the source; by
         default the ones of this pass, or of an endless loader all up to the present one.
         """
-        number = self._run.now.number_of(source)
+        number = self._run.number_of(source)
         if (document is None) == (tokens is None):
             raise ValueError("give either a document or tokens=(start, stop), one of them")
         if document is not None:
@@ -321,9 +338,9 @@ class BatchLoader:
         assert tokens is not None
         if epochs is None:
             epochs = self.passes.epochs_of(number, self._pass, self.epoch)
-        where = tokens_to_find(self.datasets[number], self._order, tokens)
-        share, num_steps = self._maker.share, self._num_steps()
-        return visits_of(self._order, share, number, tokens, where, epochs, num_steps)
+        check_tokens(self.datasets[number], tokens)
+        share = self._maker.share
+        return visits_of(self._run.order, share, number, tokens, epochs, self._num_steps())
 
     def windows(self, num_samples: int | None = None) -> WindowSource:
         """The samples in order as a sequence: for Grain, JAX and map-style torch datasets.
@@ -333,10 +350,10 @@ class BatchLoader:
         """
         if num_samples is None:
             num_samples = self.passes.length_of_first()
-        return WindowSource(replace(self._maker, rows=self._maker.rows.in_any_order()), num_samples)
+        return WindowSource(self._run.maker(self._maker.share, any_order=True), num_samples)
 
     def stats(self) -> dict[str, Any]:
-        """What was served: samples, tokens and epochs by source over all ranks, and our own part.
+        """Numbers of what was served: by source over all ranks, and our own part.
 
         Samples count along the order: those that an ended pass left out are counted, too.
         `left_out` is what a pass of `epochs` does not serve: samples that do not fill a step, and
@@ -347,26 +364,30 @@ class BatchLoader:
         return {
             "samples": self._samples,
             "tokens": self._samples * self.block_size,
-            "sources": stats_of_sources(self.names, self._order, self._samples),
+            "sources": stats_of_sources(self.names, self._run.order, self._samples),
             "steps_here": self._served,
             "bytes_read_here": num_read * max(data.dtype.itemsize for data in self.datasets),
             "seconds_waited": self._waited + (self._batches.seconds_waited if self._batches else 0),
             "left_out": self._left_out(),
         }
 
-    def usage(self, step: int | None = None, *, shards: bool = True) -> list[SourceUsage]:
+    def usage(self, step: int | None = None, *, shards: bool = True) -> "list[SourceUsage]":
         """How often each source, and each shard, was used before a step: by default the next."""
+        from tokenmill.edits.usage import usage_of
+
         step = self.step if step is None else step
         check_below("step", step, 1 << 62)
         samples = self._maker.share.first_sample(step)
         keep = samples <= self._samples  # what was served is not changed by edits
-        return usage_of(self._run.now, samples, shards=shards, known=self._used, keep=keep)
+        return usage_of(self._run, samples, shards=shards, known=self._used, keep=keep)
 
     def _left_out(self) -> dict[str, int] | None:
         stop = self.passes.stop_of(self._pass)
         if stop is None:
             return None
-        return left_out(self._order, self._maker.share.first_sample(len(self)), stop, self.epochs)
+        return left_out(
+            self._run.order, self._maker.share.first_sample(len(self)), stop, self.epochs
+        )
 
     # Inside
 
@@ -376,7 +397,7 @@ class BatchLoader:
         left = self._left_out()
         if left is not None and not self._reported:
             self._reported = True
-            report_end(self.epochs, len(self), left, self._maker.share, self._order)
+            report_end(self.epochs, len(self), left, self._maker.share, self._run.order)
 
     def _num_steps(self) -> int | None:
         """Steps of this pass; None in an endless loader."""

@@ -1,17 +1,17 @@
-"""Both ways between a batch and the data: what was in a step, and when does a document come."""
+"""Both ways between a batch and the data: from a step to its tokens, from tokens to their steps."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.sample_order import SampleOrder
+from tokenmill.order.order import Order
 from tokenmill.order.step_share import StepShare
 
 
 class TokenPlace(NamedTuple):
-    """Where one token of a dataset is."""
+    """The file, document and offset of one token of a dataset."""
 
     position: int
     """On the axis of its split: data.tokens(position, position + 1)."""
@@ -67,61 +67,44 @@ def place_of(data: TokenDataset, position: int) -> TokenPlace:
 
 
 def place_in_row(
-    datasets: Sequence[TokenDataset], order: SampleOrder, sample: int, column: int
+    datasets: Sequence[TokenDataset], order: Order, sample: int, column: int
 ) -> tuple[int, TokenPlace]:
     """The source of a sample, and where the token in a column of its row comes from."""
-    samples = np.array([sample])
-    if not order.rows_of_sources:
-        sources, starts = order.locate(samples)
-        return int(sources[0]), place_of(datasets[int(sources[0])], int(starts[0]) + column)
-    sources, pieces = order.locate_pieces(samples)
-    data, filled = datasets[int(sources[0])], int(pieces.filled[0])
+    spans = order.rows(np.array([sample]))
+    filled = int(spans.filled[0])
     if column >= filled:
         raise IndexError(f"column {column} is padding; this row has tokens up to {filled - 1}")
-    piece = int(np.searchsorted(pieces.columns, column, side="right")) - 1
-    inside = column - int(pieces.columns[piece]) - int(pieces.begins[piece])
-    place = place_of(data, int(pieces.starts[piece]) + max(0, inside))
-    return int(sources[0]), place if inside >= 0 else place._replace(document_offset=-1)
+    # A column that no span fills is a begin token, which belongs to the span after it.
+    span = int(np.searchsorted(spans.column + spans.length, column, side="right"))
+    inside = column - int(spans.column[span])
+    source = int(spans.source[span])
+    place = place_of(datasets[source], int(spans.start[span]) + max(0, inside))
+    return source, place if inside >= 0 else place._replace(document_offset=-1)
 
 
-def tokens_to_find(
-    data: TokenDataset, order: SampleOrder, tokens: tuple[int, int]
-) -> tuple[Any, ...]:
-    """Tokens start .. stop-1 of the axis, as the order is asked for the samples that target them.
-
-    For windows they stay as they are. For rows of documents: of each document that has some of
-    them its start and length, and the first and the last (exclusive) of them in the document.
-    """
+def check_tokens(data: TokenDataset, tokens: tuple[int, int]) -> None:
+    """Refuse a range of tokens that is not within the data."""
     start, stop = tokens
     if not 0 <= start <= stop <= data.num_tokens:
         raise ValueError(
             f"tokens are {start} to {stop}; they must rise, within the {data.num_tokens:,} of the "
             "source"
         )
-    if not order.rows_of_sources:
-        return tokens
-    if start == stop:
-        return (np.empty(0, np.int64),) * 4
-    first, _ = data.document_range(data.document_at(start))
-    _, last = data.document_range(data.document_at(stop - 1))
-    edges = np.unique(np.concatenate([[first, last], data.document_ends(start, stop)]))
-    starts, lengths = edges[:-1], np.diff(edges)
-    return starts, lengths, np.maximum(start - starts, 0), np.minimum(stop - starts, lengths)
 
 
 def visits_of(
-    order: SampleOrder,
+    order: Order,
     share: StepShare,
     source: int,
     tokens: tuple[int, int],
-    where: tuple[Any, ...],
     epochs: Iterable[int],
     num_steps: int | None,
 ) -> list[Visit]:
-    """The rows that train on some tokens of a source (`tokens_to_find`), as they come."""
-    found = sorted(
-        (sample, epoch) for epoch, sample in order.samples_targeting(source, tokens, where, epochs)
-    )
-    visits = [Visit(epoch, *share.taker_of(sample)) for sample, epoch in found]
+    """The rows that train on tokens start .. stop-1 of a source, as they come."""
+    targeting = order.samples_targeting(source, *tokens, epochs)
+    visits = [
+        Visit(epoch, *share.taker_of(sample))
+        for sample, epoch in sorted((sample, epoch) for epoch, sample in targeting)
+    ]
     # Samples before the origin were served under another batch size; the tail is not served.
     return [v for v in visits if v.step >= 0 and (num_steps is None or v.step < num_steps)]

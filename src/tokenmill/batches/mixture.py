@@ -55,6 +55,16 @@ class Mixture:
             for at, given in times
         )
 
+    def __repr__(self) -> str:
+        parts = self.stages[0].parts
+        shares = (
+            f"{n} {100 * part / sum(parts):.4g} %"
+            for n, part in zip(self.names, parts, strict=True)
+        )
+        more = f", {len(self.stages)} stages" if len(self.stages) > 1 else ""
+        tokens = sum(data.num_tokens for data in self.datasets)
+        return f"<Mixture of {tokens:,} tokens: {', '.join(shares)}{more}>"
+
     @property
     def fingerprint(self) -> str:
         """A hash of the names of the sources and of their data."""

@@ -1,4 +1,4 @@
-"""How far a run is, as a few JSON values, and whether a saved one belongs to this run.
+"""How far a run is, as a few JSON values; a saved one is refused if it is of another run.
 
 The position is one number, the samples consumed over all ranks; the rest says of which order and
 which data, by fingerprint and in words, so that a refusal can list what differs. The keys are
@@ -14,8 +14,16 @@ from tokenmill.errors import OrderMismatchError
 
 STATE_FORMAT = 1
 USUAL = {"rows": "windows", "begin_token": None, "documents": None, "augment": None}
-"""What holds where a state does not say: states without it are those of earlier versions, too."""
+"""What holds where a state does not say."""
 _OF_DATA = ("data_fingerprint", "sources", "num_tokens", "documents")
+
+
+def belongs_to(state: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
+    """True if a saved state was never edited and is of this order and data."""
+    if not isinstance(state, Mapping) or "edits" in state:
+        return False
+    saved = {**USUAL, **state}
+    return all(key in saved and saved[key] == here[key] for key in here)
 
 
 def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, int]:

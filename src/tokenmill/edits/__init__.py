@@ -12,7 +12,8 @@ skips.py            samples that were skipped: sample number <-> place in the or
 token_ranges.py     ranges of tokens, and which parts of rows are in them
 grown_source.py     one source whose data has grown: sample -> epoch and order; and back
 source_bans.py      the bans of one source, by the samples from which they hold
-banned_places.py    where banned tokens are in rows
+ban_mask.py         banned targets of batches are masked
+edited_order.py     the order of an edited run: another order with skips, an end and bans
 usage.py            how often each document of a run was trained on
 """
 

@@ -13,18 +13,21 @@ import numpy as np
 
 from tokenmill.base.suggest import one_of
 from tokenmill.batches.mixture import parts_of, refuse_different_tokenizers
-from tokenmill.batches.run.ordered_data import OrderedData
+from tokenmill.batches.run import Run
+from tokenmill.edits.ban_mask import BanMask
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Add, Ban, Cap, Grow, Reweight, Skip
-from tokenmill.edits.find_banned import banned_by, refuse_if_nothing_is_left
-from tokenmill.edits.grown_source import GrownSource, Source
+from tokenmill.edits.edited_order import EditedOrder
+from tokenmill.edits.find_banned import banned_by
+from tokenmill.edits.grown_source import GrownSource
 from tokenmill.edits.skips import Skips
 from tokenmill.edits.source_bans import SourceBans
-from tokenmill.order.mixture_order import ENDLESS, MixtureOrder, MixtureStage
+from tokenmill.order.mixture_order import ENDLESS, Deal, MixtureOrder, MixtureStage
+from tokenmill.order.order import Order, SourceOrder
 
 
-def apply_edits(run: OrderedData, edits: Sequence[RecordedEdit]) -> OrderedData:
-    """The run after these edits, which are in the order of their samples."""
+def apply_edits(run: Run, edits: Sequence[RecordedEdit]) -> Run:
+    """Return the run after these edits, which are in the order of their samples."""
     if not edits:
         return run
     edited = _Editing(run)
@@ -33,8 +36,8 @@ def apply_edits(run: OrderedData, edits: Sequence[RecordedEdit]) -> OrderedData:
     return edited.finished()
 
 
-def stages_of(run: OrderedData, edits: Sequence[RecordedEdit]) -> list[tuple[int, tuple[int, ...]]]:
-    """Where stages of a mixture begin and their parts as asked for, without regard to caps."""
+def stages_of(run: Run, edits: Sequence[RecordedEdit]) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the stages as they were asked for, (first place, parts), without regard to caps."""
     edited = _Editing(run)
     for record in edits:
         edited.apply(record)
@@ -44,24 +47,28 @@ def stages_of(run: OrderedData, edits: Sequence[RecordedEdit]) -> list[tuple[int
 class _Editing:
     """The run after the edits so far. A place is a number in the order, before skips."""
 
-    def __init__(self, run: OrderedData) -> None:
-        self.run, self.place = run, 0
-        self.names, self.datasets = list(run.names), list(run.datasets)
-        self.sources: list[Source] = list(run.order.sources)
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.place = 0
+        self.names = list(run.names)
+        self.datasets = list(run.datasets)
+        self.sources: list[SourceOrder] = list(run.order.sources)
         self.bans: dict[int, SourceBans] = {}
-        self.is_mixture = run.order.stages is not None
-        stages = run.order.stages or [MixtureStage(0, (1,))]
+        """The bans of each source that has some."""
+        self.is_mixture = run.stages is not None
+        stages = run.stages or [MixtureStage(0, (1,))]
         self.wanted = [(stage.start, stage.parts) for stage in stages]
         """The stages as they were asked for, without regard to caps."""
         self.stages = [self._stage(start, parts) for start, parts in self.wanted]
-        self.skips, self.end = Skips(), ENDLESS
+        self.skips = Skips()
+        self.end = ENDLESS
         self.caps: dict[int, tuple[int, str]] = {}
-        """Of a source the most epochs, and what comes then."""
+        """Most epochs of a source, and what comes then."""
         self.reached: set[int] = set()
-        """The sources that have had so many."""
+        """The sources that have reached their cap."""
 
     def apply(self, record: RecordedEdit) -> None:
-        """One more edit, which is not before those so far."""
+        """Apply one more edit, which is not before those so far."""
         place = self.skips.place(record.at)
         self._reach_caps(place)
         if place > self.end:
@@ -84,16 +91,20 @@ class _Editing:
             case Grow() as grow:
                 self._grow(grow)
 
-    def finished(self) -> OrderedData:
-        """The run with all edits."""
+    def finished(self) -> Run:
+        """Return the run with all edits."""
         self._reach_caps(ENDLESS)
-        stages = tuple(self.stages) if self.is_mixture else None
+        order: Order = self.sources[0]
+        if self.is_mixture:
+            order = MixtureOrder(self.sources, self.stages, seed=self.run.settings.order.seed)
         end = None if self.end == ENDLESS else self.end
         return replace(
             self.run,
             names=tuple(self.names),
             datasets=tuple(self.datasets),
-            order=self.run.order.edited(self.sources, stages, self.skips, end, self.bans),
+            stages=tuple(self.stages) if self.is_mixture else None,
+            order=EditedOrder(order, self.skips, end, self.bans),
+            mask=BanMask(self.bans) if self.bans else None,
         )
 
     def _number_of(self, source: str | None) -> int:
@@ -103,8 +114,8 @@ class _Editing:
         return self.names.index(str(source))
 
     @property
-    def _mixture(self) -> MixtureOrder:
-        return MixtureOrder(self.stages, seed=self.run.order.seed)
+    def _deal(self) -> Deal:
+        return Deal(self.stages, seed=self.run.settings.order.seed)
 
     # Weights
 
@@ -165,8 +176,8 @@ class _Editing:
         self._restage(self.place, begin=changed or self.end == self.place)
 
     def _counts(self) -> list[int]:
-        """How many samples of each source come before this place."""
-        return self._mixture.counts_before(self.place)
+        """Count the samples of each source before this place."""
+        return self._deal.counts_before(self.place)
 
     def _reach_caps(self, place: int) -> None:
         """Begin the stages of the caps that are reached up to this place."""
@@ -177,31 +188,34 @@ class _Editing:
 
     def _coming_caps(self) -> list[tuple[int, int]]:
         """The place where each cap is reached, and its source."""
-        found = []
+        coming = []
         for source in self.caps.keys() - self.reached:
             last = self.sources[source].first_of_epoch(self.caps[source][0]) - 1
-            place = int(self._mixture.sample_of(source, np.array([last]))[0])
+            place = int(self._deal.sample_of(source, np.array([last]))[0])
             if 0 <= place < self.end:
-                found.append((max(place + 1, self.place), source))
-        return found
+                coming.append((max(place + 1, self.place), source))
+        return coming
 
     # Sources
 
     def _ban(self, record: RecordedEdit, number: int) -> None:
         data = self.datasets[number]
-        bans = self.bans.get(number, SourceBans())
-        bans = bans.and_from(self._counts()[number], banned_by(record, data))
-        refuse_if_nothing_is_left(bans, data, self.names[number])
+        bans = self.bans.get(number, SourceBans()).and_from(record.at, banned_by(record, data))
+        if bans.ban_all(data.num_tokens):
+            raise ValueError(
+                f"the ban leaves nothing of {self.names[number]!r} to train on"
+                "\n\nhint: in a mixture, a source of which nothing is wanted has the weight 0"
+            )
         self.bans[number] = bans
 
     def _add(self, add: Add) -> None:
         if add.name in self.names:
             raise ValueError(f"a source {add.name!r} is to be added, and there is one already")
-        run, number = self.run, len(self.names)
+        number = len(self.names)
         self.names.append(add.name)
         self.datasets.append(add.data)
         refuse_different_tokenizers(self.names, self.datasets)
-        self.sources.append(run.source_order(add.data, number))
+        self.sources.append(self.run.source_order(add.data, number))
         self.wanted = [(start, (*parts, 0)) for start, parts in self.wanted]
         self.stages = [stage._replace(parts=(*stage.parts, 0)) for stage in self.stages]
         self.is_mixture = True

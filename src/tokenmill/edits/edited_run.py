@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tokenmill.batches.run.ordered_data import OrderedData
+from tokenmill.batches.run import Run
 from tokenmill.edits.apply_edits import apply_edits
 from tokenmill.edits.edit_record import (
     RecordedEdit,
@@ -27,11 +27,11 @@ log = logging.getLogger("tokenmill")
 class EditedRun:
     """The run as it began, and its edits in the order of their samples."""
 
-    base: OrderedData
+    base: Run
     edits: tuple[RecordedEdit, ...] = ()
 
     @functools.cached_property
-    def now(self) -> OrderedData:
+    def now(self) -> Run:
         """The data and the order with all edits."""
         return apply_edits(self.base, self.edits)
 
@@ -39,7 +39,7 @@ class EditedRun:
     def fingerprint(self) -> str:
         """A hash of the order and its edits."""
         if not self.edits:
-            return self.base.order.fingerprint()
+            return self.base.order_fingerprint
         return str(self._edits_json[-1]["fingerprint"])
 
     def edits_to_json(self) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ class EditedRun:
 
     @functools.cached_property
     def _edits_json(self) -> list[dict[str, Any]]:
-        return edits_to_json(self.base.order.fingerprint(), self.edits)
+        return edits_to_json(self.base.order_fingerprint, self.edits)
 
     def with_edits(self, records: Sequence[RecordedEdit], after: int) -> "EditedRun":
         """This run with more edits, none of them before a sample."""

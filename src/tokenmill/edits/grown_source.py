@@ -6,15 +6,12 @@ grown data. So the samples of the source are cut into stretches, each of whole e
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 
 from tokenmill.base.groups import groups_of
-from tokenmill.order.row_order import RowOrder, RowPieces, join_rows
-from tokenmill.order.source_order import SourceOrder
-
-Order = SourceOrder | RowOrder
+from tokenmill.order.order import SourceOrder
+from tokenmill.order.spans import Spans, join_rows
 
 
 @dataclass(frozen=True)
@@ -25,7 +22,7 @@ class Stretch:
     """The first sample."""
     epoch: int
     """The epoch of the first sample."""
-    order: Order
+    order: SourceOrder
 
     @property
     def shift(self) -> int:
@@ -40,43 +37,36 @@ class Stretch:
         return epochs
 
 
-class GrownSource:
-    """What `SourceOrder` and `RowOrder` say of samples, for data that has grown."""
+class GrownSource(SourceOrder):
+    """The order of a source whose data has grown."""
 
     def __init__(self, stretches: tuple[Stretch, ...]) -> None:
         self.stretches = stretches
         self._firsts = np.array([stretch.first for stretch in stretches], np.int64)
+        order = stretches[-1].order  # of the data as it is now
+        self.name = order.name
+        self.locality = order.locality
+        self.block_size = order.block_size
+        self.spans_per_row = order.spans_per_row
+        self.order = order
 
     @classmethod
-    def of(cls, source: "Source", index: int, order: Order) -> "GrownSource":
+    def of(cls, source: SourceOrder, index: int, order: SourceOrder) -> "GrownSource":
         """Return the source whose data has grown before its sample `index`; its order is `order`.
 
         Data that grew before, but of which no epoch has begun, grew again.
         """
-        stretches = (
-            source.stretches if isinstance(source, GrownSource) else (Stretch(0, 0, source),)
-        )
-        begun = [stretch for stretch in stretches if stretch.first <= index]
+        begun = [stretch for stretch in stretches_of(source) if stretch.first <= index]
         epoch = -(-(index + begun[-1].shift) // begun[-1].order.samples_per_epoch)  # rounded up
         return cls((*begun, Stretch(begun[-1].first_of_epoch(epoch), epoch, order)))
-
-    @property
-    def order(self) -> Order:
-        """The order of the data as it is now."""
-        return self.stretches[-1].order
-
-    @property
-    def name(self) -> str:
-        return self.order.name
-
-    @property
-    def block_size(self) -> int:
-        return self.order.block_size
 
     @property
     def samples_per_epoch(self) -> int:
         """Samples of an epoch of the data as it is now."""
         return self.order.samples_per_epoch
+
+    def facts(self) -> dict[str, int]:
+        return self.order.facts()
 
     def epoch_of(self, index: np.ndarray) -> np.ndarray:
         """The epoch of each sample."""
@@ -93,35 +83,21 @@ class GrownSource:
     def epochs_until(self, index: int) -> float:
         """How many epochs there are before a sample."""
         epoch = int(self.epoch_of(np.array(index)))
-        first, following = self.first_of_epoch(epoch), self.first_of_epoch(epoch + 1)
+        first = self.first_of_epoch(epoch)
+        following = self.first_of_epoch(epoch + 1)
         return epoch + (index - first) / (following - first)
 
-    def starts(self, index: np.ndarray) -> np.ndarray:
-        """The first token of the window of each sample."""
-        flat = index.reshape(-1)
-        starts = np.empty(flat.shape, np.int64)
-        for stretch, here in self._by_stretch(flat):
-            order = cast("SourceOrder", stretch.order)
-            starts[here] = order.starts(flat[here] + stretch.shift)
-        return starts.reshape(index.shape)
-
-    def locate(self, index: np.ndarray) -> RowPieces:
-        """The pieces in the row of each sample of a 1-D array."""
+    def rows(self, samples: np.ndarray) -> Spans:
         parts = []
-        rows = []
-        for stretch, here in self._by_stretch(index):
-            order = cast("RowOrder", stretch.order)
-            parts.append(order.locate(index[here] + stretch.shift))
-            rows.append(here)
-        return join_rows(parts, rows) if parts else cast("RowOrder", self.order).locate(index)
+        numbers = []
+        for stretch, here in self._by_stretch(samples):
+            parts.append(stretch.order.rows(samples[here] + stretch.shift))
+            numbers.append(here)
+        return join_rows(parts, numbers, len(samples)) if parts else self.order.rows(samples)
 
-    def samples_targeting(self, *where: Any) -> np.ndarray:
-        """The samples of an epoch with a target among some tokens, ascending.
-
-        `where` is what `samples_targeting` of the order takes; its last part is the epoch.
-        """
-        stretch = self._stretch_of_epoch(where[-1])
-        samples: np.ndarray = stretch.order.samples_targeting(*where) - stretch.shift
+    def targeting(self, start: int, stop: int, epoch: int) -> np.ndarray:
+        stretch = self._stretch_of_epoch(epoch)
+        samples: np.ndarray = stretch.order.targeting(start, stop, epoch) - stretch.shift
         return samples
 
     def _stretch_of_epoch(self, epoch: int) -> Stretch:
@@ -133,21 +109,6 @@ class GrownSource:
             yield self.stretches[n], here
 
 
-Source = SourceOrder | RowOrder | GrownSource
-
-
-def plain_order(source: Source) -> Order:
-    """The order of a source as its data is now."""
-    return source.order if isinstance(source, GrownSource) else source
-
-
-def targets_of(source: Source, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The targets of some samples as ranges: number in `index`, first token, token after the last.
-
-    A window has one range, a row of documents one for each piece.
-    """
-    if isinstance(plain_order(source), RowOrder):
-        pieces = cast("RowOrder", source).locate(index)
-        return pieces.rows, *pieces.targets
-    firsts = cast("SourceOrder", source).starts(index) + 1
-    return np.arange(len(index)), firsts, firsts + source.block_size
+def stretches_of(source: SourceOrder) -> tuple[Stretch, ...]:
+    """The stretches of a source; of one that has not grown, one."""
+    return source.stretches if isinstance(source, GrownSource) else (Stretch(0, 0, source),)

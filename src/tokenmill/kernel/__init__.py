@@ -3,6 +3,7 @@
     lines.c    texts are cleaned, and their lines hashed
     xxh3.h     the hash
     ids.c      ids as they are written to a file
+    gather.c   spans of tokens copied out of mapped files into rows, and widened
     spans.c    fields of a batch, from where documents are in it
     augment.c  inputs masked or replaced, tokens dropped, documents rearranged
     permute.c  keyed permutations

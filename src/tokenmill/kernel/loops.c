@@ -24,4 +24,11 @@ static struct PyModuleDef MODULE = {
     PyModuleDef_HEAD_INIT, "loops", NULL, -1, METHODS, NULL, NULL, NULL, NULL,
 };
 
-PyMODINIT_FUNC PyInit_loops(void) { return PyModule_Create(&MODULE); }
+PyMODINIT_FUNC PyInit_loops(void) {
+    PyObject *module = PyModule_Create(&MODULE);
+    if (module && add_maps(module)) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

@@ -26,6 +26,7 @@ PyObject *hash_lines(PyObject *self, PyObject *arguments);
 PyObject *with_ends(PyObject *self, PyObject *arguments);
 PyObject *fill_spans(PyObject *self, PyObject *arguments);
 PyObject *count_spans(PyObject *self, PyObject *arguments);
+int add_maps(PyObject *module);
 PyObject *change_inputs(PyObject *self, PyObject *arguments);
 PyObject *drop_tokens(PyObject *self, PyObject *arguments);
 PyObject *fill_in_the_middle(PyObject *self, PyObject *arguments);

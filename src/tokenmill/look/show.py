@@ -77,7 +77,7 @@ def show_step(
         data = loader.datasets[int(batch.sources[number])]
         start, sample = int(batch.starts[number]), int(batch.samples[number])
         title = f"step {step:,}, rank {loader.rank}, row {number} (sample {sample:,})"
-        if batch.pieces is None:
+        if not batch.has_padding:
             stop = start + loader.block_size + 1
             yield show_tokens(data, start, stop, limit=limit, title=title)
         else:
@@ -86,9 +86,10 @@ def show_step(
 
 def _show_row(data: TokenDataset, batch: Batch, row: int, title: str, limit: int) -> Excerpt:
     """A row of documents without its padding; the place is that of its first token."""
-    assert batch.pieces is not None
-    tokens, filled = batch.tokens[row], int(batch.pieces.filled[row])
-    count = int(batch.pieces.firsts[row + 1] - batch.pieces.firsts[row])
+    tokens = batch.tokens[row]
+    spans = batch.spans.between(row, row + 1)
+    filled = int(spans.filled[0])
+    count = len(spans.row)
     ids = tokens[: min(filled, limit)]
     shown = show_ids(ids, data.tokenizer, end_of_text_id=data.end_of_text_id)
     title += f": {plural(count, 'document')}, {len(tokens) - filled:,} of padding"

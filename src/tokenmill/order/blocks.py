@@ -31,6 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmill.order.order import Locality, Spread
 from tokenmill.order.permutation import permute, round_keys
 from tokenmill.order.windows import Windows, check_at_least_one
 
@@ -75,6 +76,10 @@ class Blocks:
         place -= (slot > slot_of_short) * (self.windows_per_block - short)
         return self._within_groups(place, count, seed, epoch, inverse=True)
 
+    def locality(self, block_size: int) -> Locality:
+        tokens = self.windows_per_block * block_size
+        return Locality(Spread.SOME, self.blocks_per_group, tokens)
+
     def _shape(self, count: int, keys: np.ndarray) -> tuple[int, int, int]:
         """How many blocks, how many windows the last one has, and which slot it has."""
         num_blocks = -(-count // self.windows_per_block)
@@ -108,7 +113,7 @@ class ShardBlocks:
         self._of_epoch: tuple[tuple[int, int], np.ndarray, np.ndarray] | None = None
 
     @classmethod
-    def of(cls, shards: Sequence[int], windows: Windows) -> "ShardBlocks":
+    def of(cls, shards: Sequence[int] | np.ndarray, windows: Windows) -> "ShardBlocks":
         """For shards of so many tokens each."""
         sizes = np.asarray(shards, np.int64)
         parts = np.maximum(1, -(-sizes // MOST_TOKENS))
@@ -120,10 +125,9 @@ class ShardBlocks:
         largest = int((-(-sizes // parts)).max(initial=1))
         return cls(edges, max(LEAST_BLOCKS, -(-GROUP_TOKENS // largest)))
 
-    @property
-    def windows_per_block(self) -> int:
-        """Of the largest one."""
-        return int(np.diff(self.edges).max())
+    def locality(self, block_size: int) -> Locality:
+        tokens = int(np.diff(self.edges).max()) * block_size
+        return Locality(Spread.NEIGHBOURS, self.blocks_per_group, tokens)
 
     def window_at(self, position: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
         blocks, places = self._slots(seed, epoch)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tokenmill.order.order import Order, SourceOrder
 from tokenmill.order.permutation import mix, round_keys
 from tokenmill.order.shares import Shares
 
@@ -39,7 +40,7 @@ class MixtureStage(NamedTuple):
     """Where the stage was to end, if an edit ended it earlier; None: where the next one begins."""
 
 
-class MixtureOrder:
+class Deal:
     """Sample number <-> (source, number within the source); stages start at 0 and rise."""
 
     def __init__(self, stages: Sequence[MixtureStage], *, seed: int) -> None:
@@ -122,3 +123,28 @@ class MixtureOrder:
             first = np.where(mine, index, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
             index = np.where(mine, first + mine.cumsum(axis=1) - 1, index)
         return source, index + self._before[stage][source]
+
+
+class MixtureOrder(Order):
+    """An order that deals its samples to the orders of several sources."""
+
+    def __init__(
+        self, sources: Sequence[SourceOrder], stages: Sequence[MixtureStage], *, seed: int
+    ) -> None:
+        self._sources = tuple(sources)
+        self.block_size = sources[0].block_size
+        self.spans_per_row = max(source.spans_per_row for source in sources)
+        self._deal = Deal(stages, seed=seed)
+
+    @property
+    def sources(self) -> Sequence[SourceOrder]:
+        return self._sources
+
+    def deal(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._deal.locate(samples)
+
+    def samples_of(self, source: int, index: np.ndarray) -> np.ndarray:
+        return self._deal.sample_of(source, index)
+
+    def counts_before(self, sample: int) -> list[int]:
+        return self._deal.counts_before(sample)

@@ -1,114 +1,57 @@
-"""The order of rows made of whole documents: sample number -> row -> pieces of documents; and back.
+"""Rows made of whole documents: sample number -> row -> one span per piece of a document; and back.
 
-An epoch has R rows, and sample g = e * R + p is position p of epoch e. Which row is at a position
-is said by the arrangement, as for windows. What is in a row is said by its recipe: pieces of some
+An epoch has R rows, and sample g = e * R + p is position p of epoch e. The arrangement says which
+row is at a position, as for windows. The recipe of a row says what is in it: pieces of some
 lengths, each by its number among all pieces of that length. Which document has that number is a
-keyed permutation of its own for every length, another one each epoch. So other documents meet in
-every epoch, each is in exactly one row (or its pieces are, in one row each), and nothing is stored
-but the table of recipes.
+keyed permutation for every length, another one each epoch. So other documents meet in every epoch,
+each is in exactly one row (or its pieces are, in one row each), and nothing is stored but the table
+of recipes.
 
 With `sequential` the numbers are not permuted: every epoch is the same.
 """
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
+from tokenmill.order.arrangement import Arrangement, Sequential
 from tokenmill.order.document_pieces import DocumentPieces, DocumentsByLength, find_documents
+from tokenmill.order.order import ANYWHERE, SourceOrder, by_epoch
 from tokenmill.order.permutation import mix, permute_each, round_keys
 from tokenmill.order.recipes import Recipes, one_each, pack
-from tokenmill.order.simple_orders import Arrangement, Sequential
-from tokenmill.order.source_order import EqualEpochs
+from tokenmill.order.spans import Spans, join_rows, runs
 from tokenmill.order.windows import check_at_least_one
 
-ROWS = ("windows", "packed", "documents")
 _KEYS_OF_PIECES = 7  # unlike those of the other orders
 
 
-@dataclass(frozen=True)
-class RowPieces:
-    """What is in some rows: pieces of documents, one after the other, then padding."""
+class RowOrder(SourceOrder):
+    """Packed documents (`rows="packed"`), or one document per row (`rows="documents"`)."""
 
-    firsts: np.ndarray
-    """The first piece of each row; then the number of pieces."""
-    columns: np.ndarray
-    """Where each piece begins in its row."""
-    starts: np.ndarray
-    """The first token of each piece on the axis, after a begin token that is put in."""
-    lengths: np.ndarray
-    """Tokens of each piece in the row, with a begin token that is put in."""
-    begins: np.ndarray
-    """Whether a begin token is put in at the front of the piece."""
-
-    @property
-    def num_rows(self) -> int:
-        return len(self.firsts) - 1
-
-    @property
-    def targets(self) -> tuple[np.ndarray, np.ndarray]:
-        """The targets of each piece on the axis: the first, and the token after the last."""
-        first = self.starts + ~self.begins  # its first token is a target after a begin token
-        return first, self.starts + self.lengths - self.begins
-
-    @functools.cached_property
-    def rows(self) -> np.ndarray:
-        """The row of each piece."""
-        return np.arange(self.num_rows).repeat(np.diff(self.firsts))
-
-    @functools.cached_property
-    def filled(self) -> np.ndarray:
-        """Tokens of each row before its padding."""
-        last = self.firsts[1:] - 1
-        filled: np.ndarray = self.columns[last] + self.lengths[last]
-        return filled
-
-    def between(self, low: int, high: int) -> "RowPieces":
-        """The rows low .. high-1."""
-        here = slice(int(self.firsts[low]), int(self.firsts[high]))
-        firsts = self.firsts[low : high + 1] - self.firsts[low]
-        return RowPieces(firsts, *(each[here] for each in self._of_pieces))
-
-    def chosen(self, rows: np.ndarray) -> "RowPieces":
-        """Some of the rows, by number."""
-        counts = np.diff(self.firsts)[rows]
-        _, which = runs(self.firsts[rows], counts)
-        firsts = np.concatenate([[0], np.cumsum(counts)])
-        return RowPieces(firsts, *(each[which] for each in self._of_pieces))
-
-    @property
-    def _of_pieces(self) -> tuple[np.ndarray, ...]:
-        return self.columns, self.starts, self.lengths, self.begins
-
-
-def join_rows(parts: Sequence[RowPieces], places: Sequence[np.ndarray]) -> RowPieces:
-    """One table of all rows, where row i of parts[k] comes at places[k][i]."""
-    rows = np.concatenate([where[part.rows] for part, where in zip(parts, places, strict=True)])
-    order = np.argsort(rows, kind="stable")
-    num_rows = sum(len(where) for where in places)
-    firsts = np.searchsorted(rows[order], np.arange(num_rows + 1))
-    tables = zip(*(part._of_pieces for part in parts), strict=True)
-    return RowPieces(firsts, *(np.concatenate(table)[order] for table in tables))
-
-
-class RowOrder(EqualEpochs):
-    """Which pieces of documents each sample number of one source means."""
+    locality = ANYWHERE
 
     def __init__(
         self,
         documents: DocumentsByLength,
+        document_edges: Callable[[int, int], np.ndarray],
         rows: str,
         arrangement: Arrangement,
         block_size: int,
         seed: int,
         begin: bool,
     ) -> None:
+        """`document_edges(start, stop)`: where the documents with these tokens begin and end."""
         check_at_least_one(block_size=block_size)
         if not len(documents.lengths):
             raise ValueError(f'rows="{rows}" need a document, and this data has no tokens')
-        self.documents, self.seed, self.kind = documents, seed, rows
+        self.documents = documents
+        self._document_edges = document_edges
+        self.kind = rows
         self.arrangement = arrangement
+        self.name = arrangement.name
+        self.block_size = block_size
+        self.seed = seed
         self.pieces = DocumentPieces(
             documents.lengths, documents.counts, block_size=block_size, begin=begin
         )
@@ -119,18 +62,10 @@ class RowOrder(EqualEpochs):
             if rows == "packed"
             else one_each(lengths.tolist(), counts)
         )
-
-    @property
-    def name(self) -> str:
-        return self.arrangement.name
-
-    @property
-    def block_size(self) -> int:
-        return self.pieces.block_size
+        self.spans_per_row = float(self.pieces.count_of.sum() / self.samples_per_epoch)
 
     @property
     def samples_per_epoch(self) -> int:
-        """R, the number of rows."""
         return self.recipes.num_rows
 
     @functools.cached_property
@@ -148,38 +83,43 @@ class RowOrder(EqualEpochs):
         """Targets in an epoch: of every piece all tokens but the first."""
         return self.pieces.num_tokens - int(self.pieces.count_of.sum())
 
-    def locate(self, samples: np.ndarray) -> RowPieces:
-        """The pieces of each sample of a 1-D array, one row each."""
-        epochs, positions = np.divmod(samples, self.samples_per_epoch)
-        found = np.unique(epochs).tolist()
-        if len(found) == 1:  # the usual case
-            return self._pieces_of(self._rows_at(positions, found[0]), found[0])
-        places = [np.flatnonzero(epochs == epoch) for epoch in found]
+    def facts(self) -> dict[str, int]:
+        return {
+            "rows_per_epoch": self.samples_per_epoch,
+            "documents": int(self.documents.counts.sum()),
+            "cut_documents": self.pieces.num_cut,
+            "targets_per_epoch": self.num_targets,
+            "padding_per_epoch": self.num_padding,
+        }
+
+    def rows(self, samples: np.ndarray) -> Spans:
+        groups = by_epoch(samples, self.samples_per_epoch)
         parts = [
-            self._pieces_of(self._rows_at(positions[where], epoch), epoch)
-            for where, epoch in zip(places, found, strict=True)
+            self._spans_of(self._rows_at(positions, epoch), epoch) for epoch, _, positions in groups
         ]
+        if len(parts) == 1:
+            return parts[0]
         if not parts:
-            return self._pieces_of(positions, 0)
-        return join_rows(parts, places)
+            return self._spans_of(samples, 0)
+        return join_rows(parts, [mine for _, mine, _ in groups], len(samples))
 
-    def samples_targeting(
-        self, start: np.ndarray, length: np.ndarray, low: np.ndarray, high: np.ndarray, epoch: int
-    ) -> np.ndarray:
-        """The samples of an epoch in which a token low .. high-1 of these documents is a target.
-
-        Ascending, each once. `low` and `high` count from the start of each document. What is after
-        the end of this axis, in data that has grown since, is in none.
-        """
-        size, begin = self.pieces.block_size, self.pieces.begin
-        length = np.minimum(length, self.num_tokens - start)
+    def targeting(self, start: int, stop: int, epoch: int) -> np.ndarray:
+        """Tokens after the end of this axis, in data that has grown since, are in no sample."""
+        stop = min(stop, self.num_tokens)
+        if start >= stop:
+            return np.empty(0, np.int64)
+        edges = self._document_edges(start, stop)
+        first_tokens = edges[:-1]
+        lengths = np.minimum(edges[1:], self.num_tokens) - first_tokens
         # Piece j targets the tokens jT + 1 .. jT + T, counted with the begin token.
-        first = np.maximum(low + begin, 1) - 1
-        last = np.minimum(high, length) + begin - 2
+        begin = self.pieces.begin
+        first = np.maximum(start - first_tokens + begin, 1) - 1
+        last = np.minimum(stop - first_tokens, lengths) + begin - 2
         some = first <= last
-        first, last = first[some] // size, last[some] // size
-        document = find_documents(self.documents, start[some], length[some])
-        which, piece = runs(first, last - first + 1)
+        first_piece = first[some] // self.block_size
+        last_piece = last[some] // self.block_size
+        document = find_documents(self.documents, first_tokens[some], lengths[some])
+        which, piece = runs(first_piece, last_piece - first_piece + 1)
         rows = self.row_of(self.pieces.number_of(document[which], piece), epoch)
         return np.unique(self.positions_of(rows, epoch)) + epoch * self.samples_per_epoch
 
@@ -200,31 +140,33 @@ class RowOrder(EqualEpochs):
         if self._in_disk_order:
             positions = np.empty_like(self._rows_by_place)
             positions[self._rows_by_place] = np.arange(len(positions))
-            found: np.ndarray = positions[rows]
-            return found
+            inverse: np.ndarray = positions[rows]
+            return inverse
         return self.arrangement.position_of(rows, self.samples_per_epoch, self.seed, epoch)
 
     @functools.cached_property
     def _rows_by_place(self) -> np.ndarray:
         """All rows of `documents` in the order of the axis; made when first needed."""
-        rows = self._pieces_of(np.arange(self.samples_per_epoch), 0)
-        return np.lexsort((~rows.begins, rows.starts))
+        spans = self._spans_of(np.arange(self.samples_per_epoch), 0)
+        return np.argsort(spans.start, kind="stable")
 
     # What is in a row
 
-    def _pieces_of(self, rows: np.ndarray, epoch: int) -> RowPieces:
+    def _spans_of(self, rows: np.ndarray, epoch: int) -> Spans:
         pieces = self.recipes.expand(rows)
         nth = self._permute(pieces.number, pieces.length, epoch)
-        start, begins = self._places_of(*self.pieces.find(pieces.length, nth))
-        firsts = np.searchsorted(pieces.row, np.arange(len(rows) + 1))
-        return RowPieces(firsts, pieces.column, start, pieces.length, begins)
-
-    def _places_of(self, document: np.ndarray, piece: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first token of each piece, and whether a begin token is put in before it."""
-        pieces = self.pieces
-        start = self.documents.starts[document].astype(np.int64)
-        start += piece * pieces.block_size - (pieces.begin & (piece > 0))
-        return start, (piece == 0) & pieces.begin
+        document, piece = self.pieces.locate(pieces.length, nth)
+        start = self.documents.starts[document].astype(np.int64) + piece * self.block_size
+        column = pieces.column
+        length = pieces.length
+        if self.pieces.begin:
+            # The begin token takes a column before the first piece; the others begin one earlier.
+            is_first = piece == 0
+            start -= ~is_first
+            column = column + is_first
+            length = length - is_first
+        source = np.zeros(len(start), np.int64)
+        return Spans(len(rows), pieces.row, column, source, start, length)
 
     def row_of(self, number: np.ndarray, epoch: int) -> np.ndarray:
         """The row that holds each piece."""
@@ -262,10 +204,3 @@ def _keys_of_lengths(seed: int, epoch: int, capacity: int) -> np.ndarray:
     """(capacity + 1, rounds): the keys of the permutation of every length, from 0."""
     lengths = np.arange(capacity + 1, dtype=np.uint64)
     return mix(round_keys(seed, epoch, _KEYS_OF_PIECES) + lengths[:, None])
-
-
-def runs(starts: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Runs start, start + 1, ... of these lengths in one array; first the number of each run."""
-    which = np.arange(len(counts)).repeat(counts)
-    before = np.cumsum(counts) - counts
-    return which, np.arange(len(which)) + (starts - before)[which]

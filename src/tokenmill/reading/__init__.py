@@ -4,6 +4,7 @@ Nothing here knows a format: `formats/` describes files as `TokenFile`, this roo
 
  token_file.py        one file of ids as a format describes it, and what can be wrong with it
  shard_reader.py      the tokens of many files, mapped or read when first asked for
+ span_reader.py       spans become rows: out of mapped files, by reading, of several datasets
  frames.py            compressed bytes in frames that can be read one by one
  cached_file.py       what the cache is to hold, and how its bytes are known to be the right ones
  shard_cache.py       shards in a bucket, and compressed ones, in a folder of bounded size

@@ -2,25 +2,33 @@
 
 `array` is what shuffled reading asks for: the shard is unpacked once into the cache folder, shared
 by all processes, and mapped from there like a plain one. `read_into` unpacks the frames that hold
-the tokens and keeps a few: for slices, documents, samples. `FrameRuns` gives a loader whose order
+the tokens and keeps a few: for slices, documents, samples. `span_reader` gives a loader whose order
 stays in one place (`sequential`, `blocks`) the frames as runs of tokens, so that it needs no cache
-folder at all; its memory is the frames that it keeps.
+folder; its memory is the frames that it keeps. Orders that may ask for any window next, or that
+would need more than `MOST_FRAMES`, are served from the cache folder.
 
 Files that are not compressed, in a dataset that was added to, are mapped where they are.
 """
 
+import logging
 from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
+from tokenmill.order.order import Locality
 from tokenmill.reading.cached_file import tokens_of
-from tokenmill.reading.frames import FRAME_BYTES, Frames, open_frames
+from tokenmill.reading.frames import FRAME_BYTES, Frames, num_frames, open_frames
 from tokenmill.reading.shard_cache import ShardCache
 from tokenmill.reading.shard_reader import MAX_OPEN, Descriptor, RecentlyUsed, ShardReader
+from tokenmill.reading.span_reader import IdLimit, RunReader, SpanReader
 from tokenmill.reading.token_file import FRAMED, TokenFile, TokenFiles
 
+log = logging.getLogger("tokenmill")
+
 FRAMES_KEPT = 16
+FRAMES_IN_ORDER = 64
+MOST_FRAMES = 1024  # 1 GiB
 
 
 class PackedReader(ShardReader):
@@ -62,6 +70,24 @@ class PackedReader(ShardReader):
         files = self.files.kinds()
         return all(file.packed is None or file.packed.codec == FRAMED for file in files)
 
+    def span_reader(self, edges: np.ndarray, locality: Locality, ids: IdLimit) -> SpanReader:
+        dtype = self.files[0].dtype
+        count = _frames_in_use(locality, int(edges[-1]) * dtype.itemsize, dtype.itemsize)
+        if count is not None and self.has_frames:
+            runs = FrameRuns(self, edges)
+            return RunReader(runs.edges, dtype, runs.array, count, ids)
+        if count is None and self.unpacked_bytes > self.cache.max_bytes:
+            log.warning(
+                "%s and its neighbours have %d bytes when unpacked, but the cache holds %d: in "
+                "this order shards are unpacked again and again. Pass cache_bytes=%d, use "
+                'order="blocks", or unpack them once: tokenmill convert SRC DST --decompress',
+                self.files[0].path,
+                self.unpacked_bytes,
+                self.cache.max_bytes,
+                self.unpacked_bytes,
+            )
+        return super().span_reader(edges, locality, ids)
+
     def frame(self, i: int, number: int) -> np.ndarray:
         """The tokens of a frame of file i, counted from the start of the file."""
         file = self.files[i]
@@ -102,16 +128,21 @@ class PackedReader(ShardReader):
         return Descriptor(self.cache.open(tokens_of(file)))
 
 
+def _frames_in_use(locality: Locality, num_bytes: int, item_size: int) -> int | None:
+    """Frames that an order needs at a time, of 1 MiB each; None where they are too many."""
+    if not locality.num_blocks:
+        return None
+    # A block may begin and end inside a frame.
+    frames_per_block = num_frames(locality.block_tokens * item_size) + 1
+    needed = min(locality.num_blocks * frames_per_block, num_bytes // FRAME_BYTES)
+    return needed + FRAMES_IN_ORDER if needed + FRAMES_IN_ORDER <= MOST_FRAMES else None
+
+
 class FrameRuns:
-    """The frames of a dataset as runs of tokens of one axis, unpacked when they are asked for.
+    """The frames of files as runs of tokens of one axis, unpacked when they are asked for."""
 
-    Has what a gather needs of a dataset: where runs begin, and each of them as an array.
-    """
-
-    backend = "mmap"
-
-    def __init__(self, reader: PackedReader, shard_starts: np.ndarray, max_open: int) -> None:
-        self._reader, self.max_open = reader, max_open
+    def __init__(self, reader: PackedReader, shard_starts: np.ndarray) -> None:
+        self._reader = reader
         firsts = reader.files.numbers("first")
         counts = np.diff(shard_starts)
         in_frame = FRAME_BYTES // reader.files[0].dtype.itemsize
@@ -122,7 +153,8 @@ class FrameRuns:
         # Where each run begins in its file, then on the axis.
         begins = np.maximum(self._numbers * in_frame, firsts[self._files])
         starts = begins - firsts[self._files] + shard_starts[self._files]
-        self.shard_starts: np.ndarray = np.append(starts, shard_starts[-1])
+        self.edges: np.ndarray = np.append(starts, shard_starts[-1])
+        """Where each run begins on the axis, and where the last one ends."""
 
     def array(self, k: int) -> np.ndarray:
         """The tokens of run k."""

@@ -17,7 +17,6 @@ Two ways to read the same bytes, and a third for an array that is in memory alre
 What is open belongs to one process: a fork or a pickle carries the paths and opens again.
 """
 
-import enum
 import errno
 import mmap
 import os
@@ -32,6 +31,8 @@ import numpy as np
 
 from tokenmill.base.hashing import hash_open, regular
 from tokenmill.errors import NotADatasetError
+from tokenmill.order.order import Locality, Spread
+from tokenmill.reading.span_reader import FileReader, IdLimit, RunReader, SpanReader
 from tokenmill.reading.token_file import TokenFile, TokenFiles, check_hash
 
 try:
@@ -44,14 +45,6 @@ V = TypeVar("V")
 
 MAX_OPEN = 64
 BACKENDS = ("mmap", "pread")
-
-
-class Spread(enum.Enum):
-    """How an order reads a file."""
-
-    NEIGHBOURS = enum.auto()
-    EVERYWHERE = enum.auto()
-    SOME = enum.auto()
 
 
 class RecentlyUsed(Generic[K, V]):
@@ -100,9 +93,6 @@ class Descriptor:
 class ShardReader:
     """The tokens of many files, opened when touched."""
 
-    fetches = False
-    """True for a reader that fetches files before it can read them."""
-
     def __init__(
         self,
         files: Iterable[TokenFile],
@@ -132,7 +122,7 @@ class ShardReader:
             "max_open": self.max_open,
             "verify": self.verify,
         }
-        return partial(ShardReader, self.files, **settings), ()
+        return partial(ShardReader, self.files, **settings), (), {"by_page": self.by_page}
 
     def of(self, files: Sequence[TokenFile]) -> "ShardReader":
         """A reader of other files, in the same way."""
@@ -145,13 +135,14 @@ class ShardReader:
         """
         return ShardReader(self.files, backend="pread", max_open=1)
 
-    def expect(self, shards: np.ndarray, rows: np.ndarray | None, spread: Spread) -> bool:
-        """Fetch what comes next, for a reader that `fetches`. Return True if all is here."""
-        return True
-
-    def are_here(self, shards: set[int]) -> bool:
-        """Return True if these files can be read without a request to a store."""
-        return True
+    def span_reader(self, edges: np.ndarray, locality: Locality, ids: IdLimit) -> SpanReader:
+        """A reader of spans of these files; `edges` are where they begin, and the end."""
+        dtype = self.files[0].dtype
+        if self.backend == "pread":
+            return FileReader(edges, dtype, self.read_into, ids)
+        num_bytes = int(edges[-1]) * dtype.itemsize
+        self.by_page = locality.spread is Spread.EVERYWHERE and num_bytes > physical_memory()
+        return RunReader(edges, dtype, self.array, self.max_open, ids)
 
     def array(self, i: int) -> np.ndarray:
         """The tokens of file i: a read-only view of its map, or a copy where it cannot be one."""

@@ -4,7 +4,6 @@ Positions run over all files in order. Nothing here knows where the files came f
 ids mean: `tokenmill.dataset.TokenDataset` adds the format, the split and the tokenizer.
 """
 
-import logging
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,16 +11,15 @@ from typing import Any, overload
 
 import numpy as np
 
+from tokenmill.order.order import Locality
 from tokenmill.reading.document_index import (
     IndexedDocuments,
     ScannedDocuments,
     unknown_documents,
 )
-from tokenmill.reading.packed_reader import FrameRuns, PackedReader
-from tokenmill.reading.shard_reader import ShardReader, Spread, physical_memory
+from tokenmill.reading.shard_reader import ShardReader
+from tokenmill.reading.span_reader import IdLimit, SpanReader
 from tokenmill.reading.token_file import TokenFile, TokenFiles
-
-log = logging.getLogger("tokenmill")
 
 BLOCK = 1 << 20  # tokens read at a time by an iterator
 
@@ -111,11 +109,6 @@ class TokenAxis:
             raise ValueError("the tokens of a dataset cannot be an array without a copy")
         return self.tokens(0, self.num_tokens).astype(dtype or self.dtype, copy=False)
 
-    @property
-    def max_open(self) -> int:
-        """How many shards are kept mapped or open at a time."""
-        return self._reader.max_open
-
     def array(self, i: int) -> np.ndarray:
         """Shard i as a read-only 1-D array: a view of its map (a copy with `pread`)."""
         return self._reader.array(i)
@@ -124,61 +117,9 @@ class TokenAxis:
         """Copy tokens of shard i, from `offset` on, until the 1-D array `out` is full."""
         self._reader.read_into(i, offset, out)
 
-    def warn_if_cache_is_small(self) -> None:
-        """Say that compressed shards will be unpacked again and again, if they will."""
-        reader = self._reader
-        if isinstance(reader, PackedReader) and reader.unpacked_bytes > reader.cache.max_bytes:
-            log.warning(
-                "%s has %d bytes when it is unpacked, but the cache holds %d: in this order shards "
-                'are unpacked again and again. Pass cache_bytes=%d, use order="blocks", or unpack '
-                "it once: tokenmill convert SRC DST --decompress",
-                *(self.path, reader.unpacked_bytes, reader.cache.max_bytes, reader.unpacked_bytes),
-            )
-
-    def frame_runs(self, max_open: int) -> FrameRuns | None:
-        """The frames of compressed shards, of which so many are kept; None where none are."""
-        reader = self._reader
-        if not isinstance(reader, PackedReader) or not reader.has_frames:
-            return None
-        return FrameRuns(reader, self.shard_starts, max_open)
-
-    def expect(
-        self, positions: np.ndarray, length: int = 0, spread: Spread = Spread.NEIGHBOURS
-    ) -> bool:
-        """Rows of `length` tokens from these positions on will be asked for soon, in this order.
-
-        False where some of them are still to be fetched from a store; who knows what comes after
-        them says so then, from time to time.
-        """
-        reader = self._reader
-        if not reader.fetches:
-            num_bytes = self.num_tokens * self.dtype.itemsize
-            reader.by_page = spread is Spread.EVERYWHERE and num_bytes > physical_memory()
-            return True
-        if not len(positions):
-            return True
-        shards = np.searchsorted(self.shard_starts, positions, side="right") - 1
-        rows = self._rows_in_shards(shards, positions, length) if length else None
-        return reader.expect(shards, rows, spread)
-
-    def _rows_in_shards(self, shards: np.ndarray, starts: np.ndarray, length: int) -> np.ndarray:
-        """Shard, first token and number of tokens of each row; two of a row over an edge."""
-        counts = np.minimum(length, self.shard_starts[shards + 1] - starts)
-        rows = np.stack([shards, starts - self.shard_starts[shards], counts], axis=1)
-        over = np.flatnonzero((counts < length) & (shards + 2 < len(self.shard_starts)))
-        sizes = np.diff(self.shard_starts)[shards[over] + 1]
-        rests = np.minimum(length - counts[over], sizes)
-        second = np.stack([shards[over] + 1, np.zeros(len(over), np.int64), rests], axis=1)
-        return np.insert(rows, over + 1, second, axis=0)
-
-    def are_here(self, shards: np.ndarray, offsets: np.ndarray, length: int) -> bool:
-        """Whether rows of these shards can be mapped at once, without a request to a store."""
-        reader = self._reader
-        if not reader.fetches:
-            return True
-        stops = self.shard_starts[shards] + offsets + length
-        last = np.searchsorted(self.shard_starts, stops, side="left") - 1
-        return reader.are_here({*shards.tolist(), *last.tolist()})
+    def span_reader(self, locality: Locality, ids: IdLimit) -> SpanReader:
+        """A reader of spans of this axis, chosen for how far apart they will be."""
+        return self._reader.span_reader(self.shard_starts, locality, ids)
 
     def tokens(self, start: int, stop: int) -> np.ndarray:
         """The same as `data[start:stop]`; a range that is not inside the data is an IndexError."""
@@ -250,6 +191,15 @@ class TokenAxis:
         """Positions e with start < e <= stop where a document ends: int64, sorted, each once."""
         self._check_range(start, stop)
         return self._index().ends(start, stop)
+
+    def document_edges(self, start: int, stop: int) -> np.ndarray:
+        """Where the documents that hold tokens start .. stop-1 begin and end; one token at least.
+
+        The first edge is at or before `start`, the last one at or after `stop`.
+        """
+        first, _ = self.document_range(self.document_at(start))
+        _, last = self.document_range(self.document_at(stop - 1))
+        return np.unique(np.concatenate([[first, last], self.document_ends(start, stop)]))
 
     def document_ends_in_rows(
         self, starts: np.ndarray, length: int

@@ -12,7 +12,7 @@ entry says about tokens and ends stays the same.
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import xxhash
@@ -21,9 +21,6 @@ from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file
 from tokenmill.errors import CorruptShardError
 from tokenmill.shards.entries import PACKED_SUFFIX, EndsEntry, FileEntry, ShardEntry
-
-if TYPE_CHECKING:
-    from tokenmill.reading.frames import FrameWriter
 
 LEVELS = range(1, 23)
 USUAL_LEVEL = 3
@@ -61,7 +58,11 @@ class NewFile:
         self._name = file if level is None else file + PACKED_SUFFIX
         self._open = ExitStack()
         self._file = self._open.enter_context(new_file(folder / self._name, durable=durable))
-        self._frames = None if level is None else _open_frames(self._file, level)
+        self._frames = None
+        if level is not None:
+            from tokenmill.reading.frames import FrameWriter
+
+            self._frames = FrameWriter(self._file, level)
         self._hash = xxhash.xxh3_128()
         self.num_bytes = 0
 
@@ -85,12 +86,6 @@ class NewFile:
         self._open.close()
         check_read_back(self._folder / self._name, packed.xxh3_128 if packed else digest)
         return self.num_bytes, digest, packed
-
-
-def _open_frames(file: IO[bytes], level: int) -> "FrameWriter":
-    from tokenmill.reading.frames import FrameWriter
-
-    return FrameWriter(file, level)
 
 
 class ShardWriter:

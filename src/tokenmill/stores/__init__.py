@@ -11,6 +11,7 @@
   stored_blocks.py     the content of an object in checked blocks of 1 MiB, or whole
   pieces_in_memory.py  blocks and rows that were used last, and those that are needed next
   store_reader.py      the tokens of many objects, from blocks or through the cache
+  store_spans.py       spans of such files: fetched ahead, then mapped or read
 
 No message ever shows credentials. `obstore` (extra `tokenmill[stores]`) is imported when the first
 object is touched.

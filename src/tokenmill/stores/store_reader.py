@@ -1,7 +1,7 @@
 """The tokens of files in a store: in blocks where little is needed, else through the cache.
 
-The reader is told which rows come next (`expect`), again and again. Files that are worth it are
-brought into the cache whole, in the background, and mapped like files on a disk:
+The reader is told which rows come next (`expect`, by store_spans.py), again and again. Files that
+are worth it are brought into the cache whole, in the background, and mapped like files on a disk:
 
   NEIGHBOURS, SOME   an order that reads all of a file soon: the files that are needed next, as many
                      as fit into the cache
@@ -21,9 +21,11 @@ from concurrent.futures import Future
 import numpy as np
 
 from tokenmill.errors import DownloadError
+from tokenmill.order.order import Locality, Spread
 from tokenmill.reading.cached_file import tokens_of
 from tokenmill.reading.shard_cache import Content, ShardCache
-from tokenmill.reading.shard_reader import MAX_OPEN, Descriptor, ShardReader, Spread
+from tokenmill.reading.shard_reader import MAX_OPEN, Descriptor, ShardReader
+from tokenmill.reading.span_reader import IdLimit, SpanReader
 from tokenmill.reading.token_file import TokenFile, TokenFiles
 from tokenmill.stores import objects, store_client
 from tokenmill.stores.pieces_in_memory import Piece, PiecesInMemory
@@ -41,8 +43,6 @@ EARLY_BLOCKS = 32
 
 class StoreReader(ShardReader):
     """A reader of files in a store: their paths are addresses."""
-
-    fetches = True
 
     def __init__(
         self,
@@ -83,17 +83,20 @@ class StoreReader(ShardReader):
             return self
         return RangeReader(self.files, backend="pread", max_open=1)
 
+    def span_reader(self, edges: np.ndarray, locality: Locality, ids: IdLimit) -> SpanReader:
+        from tokenmill.stores.store_spans import StoreSpans
+
+        return StoreSpans(self, edges, locality.spread, ids)
+
     def are_here(self, shards: set[int]) -> bool:
         return shards <= self._here or all(self._is_here(i) for i in shards)
 
-    def expect(
-        self, shards: np.ndarray, rows: np.ndarray | None, spread: Spread = Spread.SOME
-    ) -> bool:
-        """Fetch what comes next: these files, in this order. Return True if all are here.
+    def expect(self, rows: np.ndarray, spread: Spread = Spread.SOME) -> bool:
+        """Fetch what comes next, in this order. Return True if all the files are here.
 
-        `rows`, (n, 3), are file, first token and number of tokens of each stretch that is needed;
-        None where files are needed as wholes.
+        `rows`, (n, 3), are file, first token and number of tokens of each stretch that is needed.
         """
+        shards = rows[:, 0]
         self._knows_what_comes = True
         is_anywhere = spread is Spread.EVERYWHERE
         needed = list(dict.fromkeys(shards[: ROWS_LOOKED_AT if is_anywhere else None].tolist()))
@@ -101,16 +104,13 @@ class StoreReader(ShardReader):
         self._here = {i for i in needed if self._is_in_cache(i, names)}  # some may be evicted
         self.cache.keep([self._wanted(i) for i in needed if i in self._here])
         missing = [i for i in needed if i not in self._here]
-        if rows is None:
-            whole = missing
-        elif is_anywhere:
+        if is_anywhere:
             whole = [i for i in missing if i < self._first_that_fit]
         else:
             used = int(self._sizes[list(self._here)].sum())
             whole = self._that_fit(missing, self._room - used)
         self._comes_whole = set(whole)
-        if rows is not None:
-            self._memory.expect(self._pieces_of(rows[:ROWS_LOOKED_AT], is_anywhere))
+        self._memory.expect(self._pieces_of(rows[:ROWS_LOOKED_AT], is_anywhere))
         self._fetch_ahead(whole)
         return not missing and self.are_here(set(shards.tolist()))
 

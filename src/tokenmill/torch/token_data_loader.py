@@ -17,11 +17,12 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.base.suggest import one_of
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
-from tokenmill.batches.run.ordered_data import LoaderKeywords
+from tokenmill.batches.run import LoaderKeywords
 from tokenmill.errors import MismatchError
 from tokenmill.torch.torch_batch import ITEMS, batch_as
-from tokenmill.torch.world import find_ranks, loader_of
+from tokenmill.torch.world import find_ranks, loader_of, narrow
 
 _Position = tuple[int, int]  # samples consumed before a batch, and the pass it is in
 _NOWHERE = (-1, -1)
@@ -41,7 +42,7 @@ class TokenDataLoader(DataLoader[Any]):
     multiprocessing_context. Further arguments are those of `tokenmill.BatchLoader`.
     """
 
-    @takes_keywords_of(BatchLoader, but=["prefetch"])
+    @takes_keywords_of(BatchLoader)
     def __init__(
         self,
         data: Any,
@@ -56,6 +57,7 @@ class TokenDataLoader(DataLoader[Any]):
         from_start: bool = False,
         num_workers: int = 0,
         workers: dict[str, Any] | None = None,
+        form: BatchForm = BatchForm(),  # noqa: B008 - it is frozen
         **options: Unpack[LoaderKeywords],
     ) -> None:
         one_of("items", items, (*ITEMS, "batch"))
@@ -63,7 +65,13 @@ class TokenDataLoader(DataLoader[Any]):
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
         self.from_start = from_start
         self._loader = loader_of(
-            self.ranks, data, batch_size=batch_size, block_size=block_size, epochs=epochs, **options
+            self.ranks,
+            data,
+            narrow(data, form),
+            batch_size=batch_size,
+            block_size=block_size,
+            epochs=epochs,
+            **options,
         )
         self._step_length = batch_size * self.ranks.world_size  # in samples
         if epochs is not None and len(self._loader) == 0:
@@ -74,7 +82,7 @@ class TokenDataLoader(DataLoader[Any]):
             )
         self._position: _Position = (0, 0)
         super().__init__(
-            _Batches(self._loader, items, options.get("dtype")),
+            _Batches(self._loader, items, form.dtype),
             batch_size=None,
             num_workers=num_workers,
             collate_fn=_unchanged,

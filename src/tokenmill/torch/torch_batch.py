@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tokenmill.batches.batch import IGNORED, Batch
-from tokenmill.batches.batch_maker import refuse_labels_apart
+from tokenmill.batches.window_source import refuse_labels_apart
 
 ITEMS = ("pair", "dict", "hugging_face", "window")  # the forms of single rows
 

@@ -11,20 +11,24 @@ its way while the present one is used (device_copy.py). Each process takes its s
 """
 
 from contextlib import suppress
-from typing import Any, Self, Unpack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 import torch
 
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.batches.batch import Batch
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
-from tokenmill.batches.run.ordered_data import LoaderKeywords
-from tokenmill.edits.edit_values import Edit
+from tokenmill.batches.run import LoaderKeywords
 from tokenmill.errors import MismatchError
 from tokenmill.torch.device_copy import CudaCopier
 from tokenmill.torch.torch_batch import TorchBatch, from_arrays
-from tokenmill.torch.world import find_ranks, loader_of
+from tokenmill.torch.world import find_ranks, loader_of, narrow
+
+if TYPE_CHECKING:
+    from tokenmill.edits.edit_values import Edit
 
 # A batch on its way to the device: its tokens there, the event of their copy, and the state of the
 # loader once the batch is taken.
@@ -53,19 +57,24 @@ class TorchLoader:
         mesh: Any = None,
         vocab_size: int | None = None,
         epochs: int | None = None,
-        prefetch: int = 2,
+        form: BatchForm = BatchForm(),  # noqa: B008 - it is frozen
         **options: Unpack[LoaderKeywords],
     ) -> None:
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
         self.device = torch.device(device)
         self.vocab_size = vocab_size
+        is_plain = not (options.get("documents") or options.get("augment"))
+        if self.device.type == "cpu" and is_plain and options.get("rows", "windows") == "windows":
+            form = replace(form, dtype="int64", halves=True)
+        else:  # widened when they are tensors
+            form = narrow(data, replace(form, dtype="int64"))
         self.loader = loader_of(
             self.ranks,
             data,
+            form,
             batch_size=batch_size,
             block_size=block_size,
             epochs=epochs,
-            prefetch=prefetch,
             **options,
         )
         self._copier = CudaCopier(self.device) if self.device.type == "cuda" else None
@@ -96,7 +105,9 @@ class TorchLoader:
         return batch, *copier.start(batch.tokens), self.loader.state_dict()
 
     def _checked(self, batch: Batch) -> Batch:
-        if self.vocab_size is None or int(batch.tokens.max()) < self.vocab_size:
+        if self.vocab_size is None or int(batch.inputs.max()) < self.vocab_size > int(
+            batch.rows.targets.max()
+        ):
             return batch
         row, column = np.argwhere(batch.tokens >= self.vocab_size)[0].tolist()
         place = self.loader.locate(batch.step, row, column)
@@ -129,7 +140,7 @@ class TorchLoader:
         self.loader.load_state_dict(state)
         self._state = self.loader.state_dict()
 
-    def edit(self, *edits: Edit, at: int | None = None, note: str | None = None) -> None:
+    def edit(self, *edits: "Edit", at: int | None = None, note: str | None = None) -> None:
         """Change the order from step `at` on, by default the next one, as `BatchLoader.edit`."""
         self.close()  # a batch that is on its way may be another one now
         self.loader.edit(*edits, at=at, note=note)

@@ -14,13 +14,14 @@ from torch.utils.data import Dataset
 
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.base.suggest import one_of
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
-from tokenmill.batches.run.ordered_data import OrderKeywords
+from tokenmill.batches.run import OrderKeywords
 from tokenmill.torch.batch_rows import rows_as
 from tokenmill.torch.torch_batch import ITEMS
 
 NOT_OF_A_SEQUENCE = (
-    "batch_size", "rank", "world_size", "epochs", "prefetch", "documents", "max_documents",
+    "batch_size", "rank", "world_size", "epochs", "documents",
 )  # fmt: skip
 _NO_END = 1 << 62
 
@@ -35,11 +36,17 @@ class WindowsDataset(Dataset[Any]):
 
     @takes_keywords_of(BatchLoader, but=NOT_OF_A_SEQUENCE)
     def __init__(
-        self, data: Any, *, block_size: int, items: str = "pair", **options: Unpack[OrderKeywords]
+        self,
+        data: Any,
+        *,
+        block_size: int,
+        items: str = "pair",
+        form: BatchForm = BatchForm(),  # noqa: B008 - it is frozen
+        **options: Unpack[OrderKeywords],
     ) -> None:
         one_of("items", items, ITEMS)
         self.data, self.items = data, items
-        loader = BatchLoader(data, batch_size=1, block_size=block_size, prefetch=0, **options)
+        loader = BatchLoader(data, batch_size=1, block_size=block_size, form=form, **options)
         self._length = len(loader.windows())
         self._windows = loader.windows(_NO_END)
         self._epoch = torch.zeros((), dtype=torch.int64)  # shared: workers alive already see it

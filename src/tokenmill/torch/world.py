@@ -17,9 +17,12 @@ all tasks: using them there would read 1/n of the data and silently lose the res
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 
 log = logging.getLogger("tokenmill")
@@ -73,13 +76,16 @@ def find_ranks(
     return found
 
 
-def loader_of(ranks: Ranks, data: Any, *, prefetch: int = 0, **options: Any) -> BatchLoader:
-    """The loader of a rank's share; without a thread where only single steps are asked for."""
-    if getattr(data, "dtype", "uint64") != "uint64":  # as wide as the file, and widened later
-        options.setdefault("dtype", data.dtype)
-    return BatchLoader(
-        data, rank=ranks.rank, world_size=ranks.world_size, prefetch=prefetch, **options
-    )
+def loader_of(ranks: Ranks, data: Any, form: BatchForm, **options: Any) -> BatchLoader:
+    """The loader of a rank's share."""
+    return BatchLoader(data, rank=ranks.rank, world_size=ranks.world_size, form=form, **options)
+
+
+def narrow(data: Any, form: BatchForm) -> BatchForm:
+    """The form with ids as wide as the files have them, where a tensor widens them later."""
+    stored: Any = getattr(data, "dtype", np.dtype("uint64"))  # a mixture has none
+    fits = stored != np.uint64 and np.can_cast(stored, np.dtype(form.dtype))
+    return replace(form, dtype=stored) if fits else form
 
 
 def _given(rank: int | None, world_size: int | None) -> Ranks | None:

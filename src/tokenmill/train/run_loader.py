@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.mixture import Mixture
 from tokenmill.dataset import TokenDataset
@@ -42,8 +43,7 @@ def open_run(run_dir: Path, path: str | None = None) -> Run:
         rows=config.rows,
         begin_token=config.begin_token,
         augment=config.augment,
-        prefetch=0,
-        check_ids=False,
+        form=BatchForm(prefetch=0, check_ids=False),
     )
     loader.load_state_dict(state["loader"])
     samples = {

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import torch
 
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.errors import FormatError
 from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader
@@ -45,7 +46,7 @@ class Validation:
             world_size=1,
             vocab_size=data.vocab_size,
             documents=data.documents,
-            prefetch=0,
+            form=BatchForm(prefetch=0),
         )
         num_batches = min(config.eval_batches, num_windows // batch_size)
         self.batches = [next(loader) for _ in range(num_batches)]

@@ -117,12 +117,13 @@ def batch(
         tokenmill show batch data/corpus 1000 --rank 0 --batch_size 8 --block_size 1024 --seed 0
         tokenmill show batch data/corpus 0 --rows packed --block_size 2048
     """
+    from tokenmill.batches.batch_form import BatchForm
     from tokenmill.batches.loader import BatchLoader
     from tokenmill.look.show import show_step
 
     how = {name: options.pop(name) for name in OPEN_NAMES}
     data = _open(path, {"split": split, **how})
-    loader = BatchLoader(data, prefetch=0, check_ids=False, **options)
+    loader = BatchLoader(data, form=BatchForm(prefetch=0, check_ids=False), **options)
     excerpts = show_step(loader, step, row=row, limit=limit)
     return _outcome(excerpts, ids=ids, plain=plain, quiet=quiet)
 

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.batches.batch import Batch
@@ -81,7 +79,7 @@ def _row(view: View, made: Batch, number: int, whole: str | None) -> Html:
     """One row: its place, its packing, its tokens; a part, if `whole` is where to see them all."""
     start = int(made.starts[number])
     tokens, parts = made.tokens[number], _parts(view, made, number)
-    filled = len(tokens) if made.pieces is None else int(made.pieces.filled[number])
+    filled = int(made.spans.filled[number])
     limit = min(ROW_TOKENS, filled) if whole else filled
     extent = view.documents.at(start)
     file, offset = view.file_of(start)
@@ -119,10 +117,11 @@ class _Part(NamedTuple):
 
 def _parts(view: View, made: Batch, number: int) -> list[_Part]:
     start = int(made.starts[number])
-    if made.pieces is not None:
-        row = made.pieces.chosen(np.array([number]))
-        found = zip(row.columns.tolist(), row.starts.tolist(), strict=True)
-        return [_Part(column, position, False) for column, position in found]
+    if made.has_padding:
+        spans = made.spans.between(number, number + 1)
+        columns = (spans.column - spans.after_begin).tolist()
+        begins = zip(columns, spans.start.tolist(), strict=True)
+        return [_Part(column, position, False) for column, position in begins]
     ends = []
     if view.data.knows_documents:
         ends = view.data.document_ends(start, start + made.tokens.shape[1] - 1).tolist()

@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlencode
 
 from tokenmill.base.markup import Html, tag
 from tokenmill.base.suggest import one_of
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.dataset import TokenDataset
 
@@ -107,7 +108,9 @@ class OrderSettings:
     def loader(self, data: TokenDataset) -> BatchLoader:
         """A loader that reads only what it is asked for, and shows ids that are wrong."""
         documents = data.knows_documents
-        return BatchLoader(data, prefetch=0, documents=documents, check_ids=False, **asdict(self))
+        return BatchLoader(
+            data, documents=documents, form=BatchForm(prefetch=0, check_ids=False), **asdict(self)
+        )
 
     def fields(self) -> list[Html]:
         options = (tag("option", name, selected=name == self.order) for name in ORDERS)

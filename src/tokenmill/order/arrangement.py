@@ -17,6 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
+from tokenmill.order.order import ANYWHERE, Locality, Spread
 from tokenmill.order.permutation import mix, round_keys, shuffle, unshuffle
 
 _KEYS_OF_DRAWS = 4  # unlike those of the other orders
@@ -27,13 +28,16 @@ class Arrangement(Protocol):
 
     @property
     def name(self) -> str:
-        """What the state calls this order."""
+        """As a saved state calls this order."""
 
     def window_at(self, position: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
         """The window at each position of this epoch."""
 
     def position_of(self, window: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
         """The position of each window in this epoch."""
+
+    def locality(self, block_size: int) -> Locality:
+        """How far apart the windows are that follow each other; `block_size` tokens each."""
 
 
 class Sequential:
@@ -47,6 +51,9 @@ class Sequential:
     def position_of(self, window: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
         return window.astype(np.int64)
 
+    def locality(self, block_size: int) -> Locality:
+        return Locality(Spread.NEIGHBOURS, num_blocks=1)
+
 
 class Shuffle:
     """Position p holds window shuffle(p)."""
@@ -58,6 +65,9 @@ class Shuffle:
 
     def position_of(self, window: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
         return unshuffle(window, count, seed=seed, epoch=epoch)
+
+    def locality(self, block_size: int) -> Locality:
+        return ANYWHERE
 
 
 def draw(sample: np.ndarray, num_starts: int, *, seed: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The passes of a loader: a pass ends when a source has had so many epochs, or never.
+"""The passes of a loader: a pass ends when a source has had its epochs, or never.
 
 A single dataset has `epochs=n`, a mixture `epochs={"wiki": n}`: whichever of the named sources is
 first ends the pass. Pass k ends when it has had (k + 1) * n epochs. An order that edits have ended
@@ -8,8 +8,8 @@ ends all passes.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tokenmill.batches.run.ordered_data import OrderedData
-from tokenmill.order.sample_order import SampleOrder
+from tokenmill.batches.run import Run
+from tokenmill.order.order import Order
 from tokenmill.order.windows import check_at_least_one
 
 
@@ -17,33 +17,35 @@ from tokenmill.order.windows import check_at_least_one
 class Passes:
     """Passes of some epochs through an order."""
 
-    order: SampleOrder
+    order: Order
     limits: Mapping[int, int]
     """The epochs of a pass, by the number of the source; empty for one endless pass."""
+    is_mixture: bool
     _stops: dict[int, int | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, epochs: int | Mapping[str, int] | None, run: OrderedData) -> "Passes":
+    def of(cls, epochs: int | Mapping[str, int] | None, run: Run) -> "Passes":
         """The passes that the argument `epochs` of a loader asks for."""
+        is_mixture = run.stages is not None
         if epochs is None:
-            return cls(run.order, {})
+            return cls(run.order, {}, is_mixture)
         if isinstance(epochs, Mapping):
             limits = {run.number_of(name): number for name, number in epochs.items()}
             check_at_least_one(**{f"epochs of {name!r}": n for name, n in epochs.items()})
-            passes = cls(run.order, limits)
+            passes = cls(run.order, limits, is_mixture)
             if passes.stop_of(0) is None:
                 named = ", ".join(map(repr, epochs))
                 raise ValueError(f"epochs are given for {named}, of which no sample ever comes")
             return passes
-        if run.order.stages is not None or epochs < 1:
+        if is_mixture or epochs < 1:
             wrong = (
-                "it must be at least 1, or None for an endless loader"
-                if run.order.stages is None
-                else "a mixture has no epochs of its own, name one of its sources: "
+                "a mixture has no epochs of its own, name one of its sources: "
                 f"epochs={{{run.names[0]!r}: {epochs}}}"
+                if is_mixture
+                else "it must be at least 1, or None for an endless loader"
             )
             raise ValueError(f"epochs is {epochs}; {wrong}")
-        return cls(run.order, {0: epochs})
+        return cls(run.order, {0: epochs}, is_mixture)
 
     def start_of(self, number: int) -> int:
         """The first sample of a pass."""
@@ -56,8 +58,8 @@ class Passes:
                 self.order.samples_in_epochs(source, (number + 1) * epochs)
                 for source, epochs in self.limits.items()
             ]
-            known = [end for end in [*ends, self.order.num_samples] if end is not None]
-            self._stops[number] = min(known, default=None)
+            stops = [end for end in [*ends, self.order.num_samples] if end is not None]
+            self._stops[number] = min(stops, default=None)
         return self._stops[number]
 
     def pass_of(self, samples: int, number: int) -> int:
@@ -79,7 +81,7 @@ class Passes:
     def length_of_first(self) -> int:
         """Samples of the first pass; of one endless dataset, those of an epoch."""
         length = self.stop_of(0)
-        if length is None and self.order.stages is None:
+        if length is None and not self.is_mixture:
             length = self.order.samples_in_epochs(0, 1)
         if length is None:
             raise ValueError("a mixture has no end; say how many windows: windows(100_000)")

@@ -10,7 +10,9 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from tokenmill.batches.document_masks import DocumentMarks, mark_documents, mark_spans
 from tokenmill.dataset import TokenDataset
+from tokenmill.order.spans import Spans
 
 
 class RowBegins(NamedTuple):
@@ -30,58 +32,80 @@ class RowBegins(NamedTuple):
         return RowBegins(self.places[i : j + 1] - first, self.length)
 
 
-class WindowDocuments:
-    """Where documents begin in windows of one length, of one dataset or of several by turns."""
+class PieceFields:
+    """Fields of rows of documents: every span is a document."""
 
-    def __init__(self, datasets: Sequence[TokenDataset], length: int) -> None:
+    def __init__(self, max_documents: int | None) -> None:
+        self._max_documents = max_documents
+
+    def locate(self, spans: Spans) -> None:
+        """Nothing: the spans say all."""
+
+    def marks(
+        self, spans: Spans, tokens: np.ndarray, begins: RowBegins | None
+    ) -> list[DocumentMarks]:
+        """The fields of each batch; `tokens` are (batches, rows, length)."""
+        return mark_spans(spans, tokens.shape, self._max_documents)
+
+
+class WindowFields:
+    """Fields of windows of one length, of one dataset or of several by turns."""
+
+    def __init__(
+        self, datasets: Sequence[TokenDataset], length: int, max_documents: int | None
+    ) -> None:
         self._length = length
         self._datasets = datasets
+        self._max_documents = max_documents
         self._by_id = [s for s, data in enumerate(datasets) if data.end_of_text_id is not None]
         self._by_index = [s for s, data in enumerate(datasets) if data.end_of_text_id is None]
 
-    def locate(self, sources: np.ndarray, starts: np.ndarray) -> RowBegins | None:
-        """What can be known without the tokens; None if that is nothing."""
+    def locate(self, spans: Spans) -> RowBegins | None:
+        """Where documents begin, as far as the index is asked; None if no source needs it."""
         if not self._by_index:
             return None
-        sources, starts = sources.reshape(-1), starts.reshape(-1)
-        found = [np.arange(len(starts) + 1) * self._length]
+        starts = spans.start
+        tables = [np.arange(len(starts) + 1) * self._length]
         for s in self._by_index:
-            (rows,) = (sources == s).nonzero()
+            (rows,) = (spans.source == s).nonzero()
             which, ends = self._datasets[s].document_ends_in_rows(starts[rows], self._length)
-            found.append(ends + (rows * self._length - starts[rows])[which])
-        places = np.concatenate(found)
+            tables.append(ends + (rows * self._length - starts[rows])[which])
+        places = np.concatenate(tables)
         places.sort(kind="stable")  # each table is in order: they are merged
         # Empty documents end where the one before them ends.
         return RowBegins(places[np.diff(places, prepend=-1) > 0], self._length)
 
-    def find(
-        self,
-        sources: np.ndarray,
-        starts: np.ndarray,
-        rows: np.ndarray,
-        located: RowBegins | None,
+    def marks(
+        self, spans: Spans, tokens: np.ndarray, begins: RowBegins | None
+    ) -> list[DocumentMarks]:
+        """The fields of each batch; `tokens` are (batches, rows, length)."""
+        rows = tokens.reshape(-1, self._length)
+        flags, places = self._find(spans, rows, self.locate(spans) if begins is None else begins)
+        shape = (*tokens.shape[:2], self._length)
+        return mark_documents(flags, places, shape, self._max_documents)
+
+    def _find(
+        self, spans: Spans, rows: np.ndarray, begins: RowBegins | None
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Flags: whether each token of the rows continues the document before it.
+        """Flags: True for each token of the rows that continues the document before it.
 
         With them, where they are False, if that is known; then the flag of the first token of a row
         is False, and otherwise it means nothing. There is a flag for the end, and whole words of 8.
         """
         flags = np.empty(-(-(rows.size + 1) // 8) * 8, bool)
-        if located is None:
-            located = self.locate(sources, starts)
-        if located is not None:
+        if begins is not None:
             flags.fill(True)
-            flags[located.places] = False
+            flags[begins.places] = False
             if not self._by_id:
-                return flags, located.places
+                return flags, begins.places
         elif len(self._datasets) == 1:
-            self._look_for_id(self._datasets[0], rows, starts, flags)
+            self._look_for_id(self._datasets[0], rows, spans.start, flags)
             return flags, None
         of_rows = flags[: rows.size].reshape(rows.shape)
         for s in self._by_id:
-            (mine,) = (sources == s).nonzero()
+            (mine,) = (spans.source == s).nonzero()
             theirs = np.empty(len(mine) * self._length + 1, bool)
-            self._look_for_id(self._datasets[s], rows[mine], starts[mine], theirs)
+            self._look_for_id(self._datasets[s], rows[mine], spans.start[mine], theirs)
             of_rows[mine] = theirs[:-1].reshape(-1, self._length)
         flags[rows.size :] = True
         return flags, None

@@ -1,0 +1,35 @@
+"""How batches look and are made ready; nothing here changes which tokens come."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tokenmill.order.windows import check_at_least_one
+
+
+@dataclass(frozen=True)
+class BatchForm:
+    """Settings of a loader that most users leave alone: `BatchLoader(..., form=BatchForm(...))`."""
+
+    dtype: npt.DTypeLike = "int64"
+    """Integer type of the tokens of a batch."""
+    max_documents: int | None = None
+    """Most documents in a row, which gives `cu_seqlens` a fixed length; None: one in 8 tokens."""
+    check_ids: bool = True
+    """Refuse an id below 0, or beyond a vocabulary that is known."""
+    prefetch: int = 2
+    """Batches that a thread makes ahead; 0: no thread."""
+    halves: bool = False
+    """Gather inputs and targets as two arrays without gaps, as torch wants them. Only of windows
+    without documents and augmentation; other batches are one array, of which both are views."""
+
+    def __post_init__(self) -> None:
+        if self.prefetch < 0:
+            raise ValueError(f"prefetch is {self.prefetch}; it must be 0 or more")
+        if self.max_documents is not None:
+            check_at_least_one(max_documents=self.max_documents)
+        if np.dtype(self.dtype).kind not in "iu":
+            raise ValueError(
+                f"dtype is {np.dtype(self.dtype)}; token ids are whole numbers, for example int64"
+            )

@@ -1,0 +1,66 @@
+"""What no span fills in rows of documents: begin tokens before documents, padding after them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tokenmill.dataset import TokenDataset
+from tokenmill.errors import FormatError
+from tokenmill.order.spans import Spans
+
+
+class Padding:
+    """Padding is the end-of-text id of the row's source, or 0 where there is none."""
+
+    def __init__(self, datasets: Sequence[TokenDataset], begin_token: int | None) -> None:
+        self._datasets = datasets
+        self._begin_token = begin_token
+        self._ids = np.array([data.end_of_text_id or 0 for data in datasets], np.int64)
+
+    def fill(self, spans: Spans, out: np.ndarray) -> None:
+        """Fill whole rows, (rows, columns), before their spans are read."""
+        if len(self._ids) == 1:
+            out.fill(self._ids[0])
+        else:
+            out[:] = self._ids[spans.row_sources, None]
+        if self._begin_token is not None:
+            after = spans.after_begin
+            out[spans.row[after], spans.column[after] - 1] = self._begin_token
+
+    def check(self, spans: Spans, out: np.ndarray) -> None:
+        """Refuse a document that begins with the begin token by itself."""
+        if self._begin_token is None:
+            return
+        (after,) = spans.after_begin.nonzero()
+        doubled = after[out[spans.row[after], spans.column[after]] == self._begin_token]
+        if len(doubled):
+            data = self._datasets[int(spans.source[doubled[0]])]
+            raise doubled_begin(data, int(spans.start[doubled[0]]))
+
+
+def check_begin_token(data: TokenDataset, begin_token: int) -> None:
+    """Refuse an id that is not one of this data, or that its documents begin with already."""
+    size = data.stated_vocab_size
+    largest = int(np.iinfo(data.dtype).max) if size is None else size - 1
+    if not 0 <= begin_token <= largest:
+        ids = f"{data.dtype} ids" if size is None else "its vocabulary"
+        raise ValueError(
+            f"begin_token is {begin_token:,}, which is not among {ids}: {data.path} has ids 0 "
+            f"to {largest:,}"
+        )
+    if data.begin_token_id is not None:
+        raise ValueError(
+            f"begin_token is {begin_token:,}, but every document of {data.path} begins with the "
+            f"begin token {data.begin_token_id:,} already: leave begin_token out"
+        )
+    if data.num_tokens and int(data[0]) == begin_token:
+        raise doubled_begin(data, 0)
+
+
+def doubled_begin(data: TokenDataset, position: int) -> FormatError:
+    """The error for a document that begins with the begin token before one is put there."""
+    return FormatError(
+        f"document {data.document_at(position):,} of {data.path} begins with the begin token "
+        f"{int(data[position])} already; one more would be put before it",
+        hint="leave begin_token out: the files have it",
+    )

@@ -1,0 +1,239 @@
+"""What a loader serves from: named datasets, the order of their samples, and how rows are made.
+
+A Run never changes. Edits make another one of it (edits/apply_edits.py).
+"""
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+
+from tokenmill.base.suggest import one_of
+from tokenmill.batches.batch import Batch
+from tokenmill.batches.batch_form import BatchForm
+from tokenmill.batches.batch_maker import BatchMaker
+from tokenmill.batches.id_check import IdCheck, check_dtype
+from tokenmill.batches.padding import Padding, check_begin_token
+from tokenmill.batches.window_documents import PieceFields, WindowFields
+from tokenmill.dataset import TokenDataset
+from tokenmill.order.arrangement import Arrangement
+from tokenmill.order.order import ANYWHERE, Order, SourceOrder
+from tokenmill.order.order_settings import OrderSettings
+from tokenmill.order.step_share import StepShare
+from tokenmill.reading.span_reader import MixedReader, SpanReader
+
+if TYPE_CHECKING:
+    from tokenmill.augment.augmenter import Augmenter
+    from tokenmill.batches.mixture import Mixture
+    from tokenmill.order.mixture_order import MixtureStage
+
+
+class OrderKeywords(TypedDict, total=False):
+    """Keywords of BatchLoader that say what a window is, what it may hold and when it comes."""
+
+    seed: int
+    order: str | Arrangement
+    phase: bool
+    rows: str
+    begin_token: int | None
+    augment: Sequence[Any] | None
+
+
+class LoaderKeywords(OrderKeywords, total=False):
+    """Keywords that the loaders of torch pass on to BatchLoader; a test compares the two."""
+
+    documents: bool
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What rows are, when they come and what they look like, apart from the data."""
+
+    order: OrderSettings
+    augment: Sequence[Any]
+    documents: bool
+    form: BatchForm
+
+    @property
+    def shows_documents(self) -> bool:
+        """True if batches say where documents are."""
+        return self.documents or self.order.of_documents
+
+    def augmenter(self, datasets: Sequence[TokenDataset]) -> "Augmenter | None":
+        """Return what changes rows of this data before they are served; None without `augment`."""
+        if not self.augment:
+            return None
+        from tokenmill.augment.augmenter import make_augmenter  # only when used
+        from tokenmill.augment.known_ids import IdRules
+
+        rules = IdRules(np.dtype(self.form.dtype), self.form.check_ids)
+        augmenter = make_augmenter(
+            self.augment, datasets, self.order.seed, self.order.begin_token, rules
+        )
+        return replace(
+            augmenter,
+            max_documents=self.form.max_documents,
+            hides_documents=not self.shows_documents,
+        )
+
+    def needs_documents(self, augmenter: "Augmenter | None") -> bool:
+        """True if rows must know where documents are, be it for the augmenter alone."""
+        return self.shows_documents or (augmenter is not None and augmenter.needs_documents)
+
+    def check(self, data: TokenDataset, augmenter: "Augmenter | None") -> None:
+        """Refuse data of which such rows cannot be made."""
+        check_dtype(data, self.form.dtype)
+        if self.needs_documents(augmenter):
+            data.document_ends(0, 0)  # refuses here if nothing says where documents end
+        if self.order.begin_token is not None:
+            check_begin_token(data, self.order.begin_token)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Named datasets, and which of their tokens are which sample."""
+
+    names: tuple[str, ...]
+    datasets: tuple[TokenDataset, ...]
+    stages: "tuple[MixtureStage, ...] | None"
+    """The weights of a mixture; None for one dataset."""
+    settings: RunSettings
+    order: Order
+    mask: Callable[[Batch], Batch] | None = None
+    """Masks the targets of a batch that an edit has banned."""
+
+    @classmethod
+    def of(cls, data: "TokenDataset | Mixture", settings: RunSettings) -> "Run":
+        """The run without edits; refuses data and settings that do not fit together."""
+        if isinstance(data, TokenDataset):
+            return cls._made(("data",), (data,), None, settings)
+        return cls._made(data.names, data.datasets, data.stages, settings)
+
+    @classmethod
+    def _made(
+        cls,
+        names: tuple[str, ...],
+        datasets: tuple[TokenDataset, ...],
+        stages: "tuple[MixtureStage, ...] | None",
+        settings: RunSettings,
+    ) -> "Run":
+        augmenter = settings.augmenter(datasets)
+        for data in datasets:
+            settings.check(data, augmenter)
+        rules = settings.order
+        if stages is None:
+            order: Order = rules.source_order(datasets[0], rules.seed)
+        else:
+            from tokenmill.order.mixture_order import MixtureOrder
+
+            sources = [rules.source_order(d, rules.seed_of(i)) for i, d in enumerate(datasets)]
+            order = MixtureOrder(sources, stages, seed=rules.seed)
+        return cls(names, datasets, stages, settings, order)
+
+    def with_stages(self, stages: "Sequence[MixtureStage]") -> "Run":
+        """The same mixture with other weights."""
+        from tokenmill.order.mixture_order import MixtureOrder
+
+        order = MixtureOrder(self.order.sources, stages, seed=self.settings.order.seed)
+        return replace(self, stages=tuple(stages), order=order)
+
+    def with_datasets(self, datasets: Sequence[TokenDataset]) -> "Run":
+        """The same with other data."""
+        return self._made(self.names, tuple(datasets), self.stages, self.settings)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the data."""
+        if self.stages is None:
+            return self.datasets[0].fingerprint
+        from tokenmill.batches.mixture import fingerprint_of
+
+        return fingerprint_of(self.names, self.datasets)
+
+    @functools.cached_property
+    def order_fingerprint(self) -> str:
+        """A short hash of everything that the order depends on besides the data."""
+        text = json.dumps(self._order_json, sort_keys=True, separators=(",", ":"))
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """What a state says of data and order, by fingerprint and in words."""
+        return {
+            "order_fingerprint": self.order_fingerprint,
+            **self._order_json,
+            "data_fingerprint": self.fingerprint,
+            "sources": list(self.names),
+            "num_tokens": [data.num_tokens for data in self.datasets],
+        }
+
+    @functools.cached_property
+    def _order_json(self) -> dict[str, Any]:
+        """Settings that most runs do not have are left out of theirs."""
+        augmenter = self.settings.augmenter(self.datasets)
+        named = self.settings.order.to_json(self.order.sources[0].name)
+        if augmenter is not None:
+            named["augment"] = augmenter.to_json()
+        if self.settings.order.of_documents:
+            named["documents"] = [data.documents_by_length().fingerprint for data in self.datasets]
+        stages = self.stages
+        named["stages"] = None if stages is None else [[s.start, *s.parts] for s in stages]
+        return named
+
+    def maker(self, share: StepShare, *, any_order: bool = False) -> BatchMaker:
+        """What makes the batches of a rank; `any_order`: samples may be asked for in any order."""
+        settings = self.settings
+        augmenter = settings.augmenter(self.datasets)
+        marked = settings.needs_documents(augmenter)
+        of_documents = settings.order.of_documents
+        changes = [change for change in (self.mask, augmenter) if change is not None]
+        fields: PieceFields | WindowFields | None = None
+        if of_documents:
+            fields = PieceFields(settings.form.max_documents)
+        elif marked:
+            length = settings.order.block_size + 1
+            fields = WindowFields(self.datasets, length, settings.form.max_documents)
+        return BatchMaker(
+            self.order,
+            self._reader(any_order),
+            share,
+            settings.form.dtype,
+            halves=settings.form.halves and fields is None and not changes,
+            fields=fields,
+            padding=Padding(self.datasets, settings.order.begin_token) if of_documents else None,
+            changes=changes,
+        )
+
+    def _reader(self, any_order: bool) -> SpanReader:
+        """The reader of each dataset, chosen for the order in which it will be read."""
+        form = self.settings.form
+        readers = [
+            data.span_reader(
+                ANYWHERE if any_order else source.locality,
+                IdCheck(data, form.dtype, form.check_ids),
+            )
+            for data, source in zip(self.datasets, self.order.sources, strict=True)
+        ]
+        return readers[0] if len(readers) == 1 else MixedReader(readers)
+
+    def source_order(self, data: TokenDataset, number: int) -> SourceOrder:
+        """The order of this data as source `number`; refuses data that does not fit the others."""
+        settings = self.settings
+        is_alone = self.stages is None and number == 0
+        augmenter = settings.augmenter([*self.datasets, data])
+        settings.check(data, augmenter)
+        before = settings.augmenter(self.datasets)
+        if augmenter and before and augmenter.to_json() != before.to_json():
+            raise ValueError(f"{data.path} has other special ids than the sources so far")
+        seed = settings.order.seed if is_alone else settings.order.seed_of(number)
+        return settings.order.source_order(data, seed)
+
+    def number_of(self, source: str | None) -> int:
+        """The number of a source by its name, which may be left out where there is only one."""
+        if source is None and len(self.names) == 1:
+            return 0
+        one_of("source", source, self.names)
+        return self.names.index(str(source))

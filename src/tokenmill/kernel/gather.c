@@ -1,0 +1,323 @@
+/* Spans of tokens are copied out of mapped files into the rows of a batch, and widened on the way. */
+
+#include "loops.h"
+
+#include <stdlib.h>
+
+/* Runs of tokens that follow each other on one axis; those that are there, each in its buffer. */
+typedef struct {
+    PyObject_HEAD
+    int64_t num_runs;
+    int64_t *edges;     /* num_runs + 1: where each run begins on the axis, and where the last ends */
+    int64_t equal;      /* tokens of every run but the last; 0 if they differ */
+    int width;          /* bytes of a token */
+    int is_signed;
+    Py_buffer **views;  /* of each run; NULL: not there */
+    int in_use;         /* calls that copy just now, without the lock of the interpreter */
+} Maps;
+
+/* Tokens may begin at any byte of a file. */
+#define ANY __attribute__((aligned(1), may_alias))
+typedef int8_t ANY any_i8;
+typedef uint8_t ANY any_u8;
+typedef int16_t ANY any_i16;
+typedef uint16_t ANY any_u16;
+typedef int32_t ANY any_i32;
+typedef uint32_t ANY any_u32;
+typedef int64_t ANY any_i64;
+typedef uint64_t ANY any_u64;
+
+typedef void (*Copy)(void *to, const void *from, int64_t count);
+
+#define COPY(FROM, TO)                                                                   \
+    static void copy_##FROM##_##TO(void *to, const void *from, int64_t count) {          \
+        const any_##FROM *source = from;                                                 \
+        any_##TO *out = to;                                                              \
+        for (int64_t i = 0; i < count; i++) out[i] = (any_##TO)source[i];                \
+    }
+#define COPIES(FROM) COPY(FROM, u8) COPY(FROM, u16) COPY(FROM, u32) COPY(FROM, u64)
+COPIES(i8) COPIES(u8) COPIES(i16) COPIES(u16) COPIES(i32) COPIES(u32) COPIES(i64) COPIES(u64)
+
+#define ROW(FROM) {copy_##FROM##_u8, copy_##FROM##_u16, copy_##FROM##_u32, copy_##FROM##_u64}
+/* By bytes of a stored token and its sign, then by bytes of a token of the batch. */
+static const Copy COPY_OF[8][4] = {ROW(u8), ROW(i8), ROW(u16), ROW(i16), ROW(u32), ROW(i32), ROW(u64), ROW(i64)};
+
+#define LARGEST(FROM)                                                                    \
+    static uint64_t largest_##FROM(const void *from, int64_t count) {                    \
+        const any_##FROM *source = from;                                                 \
+        any_##FROM largest = 0;                                                          \
+        for (int64_t i = 0; i < count; i++) largest = source[i] > largest ? source[i] : largest; \
+        return largest;                                                                  \
+    }
+LARGEST(u8) LARGEST(u16) LARGEST(u32) LARGEST(u64)
+static uint64_t (*const LARGEST_OF[4])(const void *, int64_t) = {largest_u8, largest_u16, largest_u32, largest_u64};
+
+/* 0, 1, 2, 3 for 1, 2, 4, 8 bytes; else -1. */
+static int power_of(Py_ssize_t width) {
+    return width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : width == 8 ? 3 : -1;
+}
+
+/* The run that holds a token of the axis. */
+static inline int64_t run_of(const Maps *self, int64_t token) {
+    if (self->equal) return token / self->equal;
+    int64_t low = 0, high = self->num_runs; /* edges[low] <= token < edges[high] */
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (self->edges[middle] <= token)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void release(Maps *self, int64_t run) {
+    if (!self->views[run]) return;
+    PyBuffer_Release(self->views[run]);
+    free(self->views[run]);
+    self->views[run] = NULL;
+}
+
+static void maps_dealloc(PyObject *object) {
+    Maps *self = (Maps *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    for (int64_t run = 0; self->views && run < self->num_runs; run++) release(self, run);
+    free(self->views);
+    free(self->edges);
+    freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    free_object(object);
+    Py_DECREF(type);
+}
+
+/* Maps(edges, width, is_signed): `edges` are int64, rise from 0, and hold one run at least. */
+static PyObject *maps_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+    Py_buffer edges;
+    int width, is_signed;
+    (void)keywords;
+    if (!PyArg_ParseTuple(arguments, "y*ip", &edges, &width, &is_signed)) return NULL;
+    const int64_t *given = edges.buf;
+    int64_t num_runs = edges.len / (Py_ssize_t)sizeof *given - 1;
+    int sound = edges.len % (Py_ssize_t)sizeof *given == 0 && num_runs > 0 && power_of(width) >= 0;
+    for (int64_t run = 0; sound && run < num_runs; run++) sound = given[run] <= given[run + 1];
+    /* So that no position in bytes is beyond what 64 bits hold. */
+    sound = sound && given[0] == 0 && given[num_runs] <= INT64_MAX / 16;
+    Maps *self = NULL;
+    if (sound) {
+        allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+        self = (Maps *)allocate(type, 0); /* zeroed */
+    } else {
+        PyErr_SetString(PyExc_ValueError, "the edges of runs must rise from 0, and tokens have 1, 2, 4 or 8 bytes");
+    }
+    if (self) {
+        self->num_runs = num_runs;
+        self->width = width;
+        self->is_signed = is_signed;
+        self->edges = malloc((size_t)edges.len);
+        self->views = calloc((size_t)num_runs, sizeof *self->views);
+        if (!self->edges || !self->views) {
+            PyErr_NoMemory();
+            Py_DECREF((PyObject *)self);
+            self = NULL;
+        }
+    }
+    if (self) {
+        for (int64_t edge = 0; edge <= num_runs; edge++) self->edges[edge] = given[edge];
+        self->equal = given[1];
+        for (int64_t run = 1; run < num_runs; run++) {
+            int64_t size = given[run + 1] - given[run];
+            if (run + 1 < num_runs ? size != self->equal : size > self->equal || !size) self->equal = 0;
+        }
+    }
+    PyBuffer_Release(&edges);
+    return (PyObject *)self;
+}
+
+/* Both `put` and `drop` change what other threads may be copying from. */
+static int may_change(Maps *self, Py_ssize_t run) {
+    if (self->in_use) {
+        PyErr_SetString(PyExc_RuntimeError, "another thread copies from these maps");
+        return 0;
+    }
+    if (run < 0 || run >= self->num_runs) {
+        PyErr_SetString(PyExc_IndexError, "there is no such run");
+        return 0;
+    }
+    return 1;
+}
+
+/* put(run, tokens): the tokens of a run, in a buffer that is kept until it is dropped. */
+static PyObject *maps_put(PyObject *object, PyObject *arguments) {
+    Maps *self = (Maps *)object;
+    Py_ssize_t run;
+    PyObject *tokens;
+    if (!PyArg_ParseTuple(arguments, "nO", &run, &tokens) || !may_change(self, run)) return NULL;
+    Py_buffer *view = malloc(sizeof *view);
+    if (!view) return PyErr_NoMemory();
+    if (PyObject_GetBuffer(tokens, view, PyBUF_SIMPLE)) {
+        free(view);
+        return NULL;
+    }
+    if (view->len != (self->edges[run + 1] - self->edges[run]) * self->width) {
+        PyBuffer_Release(view);
+        free(view);
+        PyErr_SetString(PyExc_ValueError, "the buffer is not as long as its run");
+        return NULL;
+    }
+    release(self, run);
+    self->views[run] = view;
+    Py_RETURN_NONE;
+}
+
+/* drop(run): let its buffer go. */
+static PyObject *maps_drop(PyObject *object, PyObject *arguments) {
+    Maps *self = (Maps *)object;
+    Py_ssize_t run;
+    if (!PyArg_ParseTuple(arguments, "n", &run) || !may_change(self, run)) return NULL;
+    release(self, run);
+    Py_RETURN_NONE;
+}
+
+/* The spans of a call, and the rows that they go to. */
+typedef struct {
+    const int64_t *row, *column, *start, *length;
+    Py_ssize_t num_spans;
+    char *out;
+    int64_t num_rows, row_length, width;
+} Spans;
+
+static inline int is_inside(const Maps *self, const Spans *spans, Py_ssize_t span) {
+    int64_t row = spans->row[span], column = spans->column[span];
+    int64_t start = spans->start[span], length = spans->length[span];
+    return row >= 0 && row < spans->num_rows && column >= 0 && length >= 0 && length <= spans->row_length &&
+           column <= spans->row_length - length && start >= 0 &&
+           start <= self->edges[self->num_runs] - length;
+}
+
+/* Ask for the first bytes of a later span: to wait for memory is most of what a copy costs. */
+static inline void fetch_ahead(const Maps *self, const Spans *spans, Py_ssize_t span) {
+    if (span >= spans->num_spans || !is_inside(self, spans, span) || !spans->length[span]) return;
+    int64_t run = run_of(self, spans->start[span]);
+    if (!self->views[run]) return;
+    const char *from = (const char *)self->views[run]->buf + (spans->start[span] - self->edges[run]) * self->width;
+    __builtin_prefetch(from);
+    __builtin_prefetch(from + 64);
+}
+
+enum { AHEAD = 4 };
+
+/* Copies spans from `first` on. Returns the number of those before which all are done; if that is not
+   all of them, `*missing` is the run that is not there, -1 for an id above `largest`, -2 for a span
+   that is outside of the axis or of the rows. */
+static Py_ssize_t copy_spans(const Maps *self, const Spans *spans, uint64_t largest, Py_ssize_t first,
+                             int64_t *missing) {
+    int power = power_of(self->width);
+    Copy copy = COPY_OF[2 * power + self->is_signed][power_of(spans->width)];
+    uint64_t (*largest_of)(const void *, int64_t) = LARGEST_OF[power];
+    int checks = self->width == 8 ? largest < UINT64_MAX : largest < ((uint64_t)1 << 8 * self->width) - 1;
+    for (Py_ssize_t span = first; span < spans->num_spans; span++) {
+        if (!is_inside(self, spans, span)) {
+            *missing = -2;
+            return span;
+        }
+        fetch_ahead(self, spans, span + AHEAD);
+        int64_t start = spans->start[span], left = spans->length[span];
+        char *to = spans->out + (spans->row[span] * spans->row_length + spans->column[span]) * spans->width;
+        for (int64_t run = left ? run_of(self, start) : 0; left; run++) {
+            int64_t here = self->edges[run + 1] - start;
+            if (here > left) here = left;
+            if (!here) continue; /* an empty run */
+            if (!self->views[run]) {
+                *missing = run;
+                return span;
+            }
+            const char *from = (const char *)self->views[run]->buf + (start - self->edges[run]) * self->width;
+            copy(to, from, here);
+            if (checks && largest_of(from, here) > largest) {
+                *missing = -1;
+                return span;
+            }
+            to += here * spans->width;
+            start += here;
+            left -= here;
+        }
+    }
+    return spans->num_spans;
+}
+
+/* One column of spans: int64, as many as the others. */
+static int get_numbers(PyObject *object, Py_buffer *view, Py_ssize_t count) {
+    if (PyObject_GetBuffer(object, view, PyBUF_ND)) return 0;
+    if (view->ndim == 1 && view->itemsize == (Py_ssize_t)sizeof(int64_t) && (count < 0 || view->shape[0] == count))
+        return 1;
+    PyBuffer_Release(view);
+    PyErr_SetString(PyExc_ValueError, "spans are arrays of int64, all of one length");
+    return 0;
+}
+
+/* gather(out, row, column, start, length, largest, first) -> (done, missing): the spans from number
+   `first` on go to `out`, a contiguous (rows, columns) array. When done is less than the number of
+   spans, span `done` needs the run `missing`; or it holds an id above `largest`, seen as unsigned, and
+   `missing` is -1. */
+static PyObject *maps_gather(PyObject *object, PyObject *arguments) {
+    Maps *self = (Maps *)object;
+    PyObject *rows, *given[4];
+    unsigned long long largest;
+    Py_ssize_t first;
+    if (!PyArg_ParseTuple(arguments, "OOOOOKn", &rows, &given[0], &given[1], &given[2], &given[3], &largest, &first))
+        return NULL;
+    Py_buffer out, views[4];
+    if (PyObject_GetBuffer(rows, &out, PyBUF_ND | PyBUF_WRITABLE)) return NULL;
+    int held = 0;
+    PyObject *result = NULL;
+    if (out.ndim != 2 || power_of(out.itemsize) < 0) {
+        PyErr_SetString(PyExc_ValueError, "rows are a contiguous 2-D array of integers");
+        goto finish;
+    }
+    for (; held < 4; held++)
+        if (!get_numbers(given[held], &views[held], held ? views[0].shape[0] : -1)) goto finish;
+    Spans spans = {
+        views[0].buf,  views[1].buf, views[2].buf, views[3].buf, views[0].shape[0],
+        out.buf, out.shape[0], out.shape[1], out.itemsize,
+    };
+    if (first < 0) first = 0;
+    int64_t missing = -1;
+    Py_ssize_t done;
+    self->in_use++;
+    Py_BEGIN_ALLOW_THREADS;
+    done = copy_spans(self, &spans, largest, first, &missing);
+    Py_END_ALLOW_THREADS;
+    self->in_use--;
+    if (missing == -2)
+        PyErr_SetString(PyExc_IndexError, "a span is outside of the axis or of the rows");
+    else
+        result = Py_BuildValue("nL", done, (long long)missing);
+finish:
+    while (held) PyBuffer_Release(&views[--held]);
+    PyBuffer_Release(&out);
+    return result;
+}
+
+static PyMethodDef MAPS_METHODS[] = {
+    {"put", maps_put, METH_VARARGS, NULL},
+    {"drop", maps_drop, METH_VARARGS, NULL},
+    {"gather", maps_gather, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot MAPS_SLOTS[] = {
+    {Py_tp_new, maps_new},
+    {Py_tp_dealloc, maps_dealloc},
+    {Py_tp_methods, MAPS_METHODS},
+    {0, NULL},
+};
+
+static PyType_Spec MAPS_SPEC = {"tokenmill.kernel.loops.Maps", sizeof(Maps), 0, Py_TPFLAGS_DEFAULT, MAPS_SLOTS};
+
+/* Adds the type to the module; -1 if that fails. */
+int add_maps(PyObject *module) {
+    PyObject *type = PyType_FromSpec(&MAPS_SPEC);
+    if (!type) return -1;
+    int failed = PyModule_AddObject(module, "Maps", type);
+    if (failed) Py_DECREF(type);
+    return failed;
+}

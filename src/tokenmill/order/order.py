@@ -1,0 +1,194 @@
+"""The protocol of orders: sample number -> spans of tokens, and back.
+
+`SourceOrder` is the order of one source: windows, random draws, rows of documents. `MixtureOrder`
+deals samples to several of them; an edited run (edits/) is one more `Order`. A loader asks nothing
+else, whichever it is.
+"""
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenmill.order.spans import Spans, join_rows
+
+
+class Spread(enum.Enum):
+    """How the samples that follow each other lie on the axis."""
+
+    NEIGHBOURS = enum.auto()
+    """All of a file is read soon: `sequential`, `blocks`."""
+    SOME = enum.auto()
+    """In blocks, wherever files end: `Blocks(...)`."""
+    EVERYWHERE = enum.auto()
+    """Any row may be next: `shuffle`, `random`, rows of documents."""
+
+
+@dataclass(frozen=True)
+class Locality:
+    """What a reader may expect of an order when it is chosen."""
+
+    spread: Spread
+    num_blocks: int = 0
+    """Stretches of the axis that are in use at a time; 0: any part of it may be."""
+    block_tokens: int = 0
+    """Length of the longest of them."""
+
+
+ANYWHERE = Locality(Spread.EVERYWHERE)
+
+
+class Order(ABC):
+    """Which tokens of which source are sample g; and which samples have given tokens as targets."""
+
+    block_size: int
+    """Inputs, and targets, of a row."""
+    spans_per_row: float = 1.0
+    """On average."""
+
+    @property
+    @abstractmethod
+    def sources(self) -> Sequence["SourceOrder"]:
+        """The order of each source."""
+
+    @abstractmethod
+    def deal(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The source of each sample, and its number within that source."""
+
+    @abstractmethod
+    def samples_of(self, source: int, index: np.ndarray) -> np.ndarray:
+        """The sample that is number `index` of a source, -1 if there is none: undoes `deal`."""
+
+    @abstractmethod
+    def counts_before(self, sample: int) -> list[int]:
+        """How many samples of each source come before this one."""
+
+    @property
+    def num_samples(self) -> int | None:
+        """Samples before the order ends; None: it is endless."""
+        return None
+
+    def rows(self, samples: np.ndarray) -> Spans:
+        """The tokens of each sample of a 1-D array, one row each."""
+        source, index = self.deal(samples)
+        numbers = [np.flatnonzero(source == s) for s in range(len(self.sources))]
+        parts = [
+            _of_source(order.rows(index[mine]), s)
+            for s, (order, mine) in enumerate(zip(self.sources, numbers, strict=True))
+        ]
+        return join_rows(parts, numbers, len(samples))
+
+    def epoch_of(self, samples: np.ndarray) -> np.ndarray:
+        """The epoch of its source that each sample belongs to."""
+        source, index = self.deal(samples)
+        epochs = np.empty(samples.shape, np.int64)
+        for s in np.unique(source).tolist():
+            epochs[source == s] = self.sources[s].epoch_of(index[source == s])
+        return epochs
+
+    def epochs_before(self, sample: int) -> list[int]:
+        """The epoch of each source that the next of its samples belongs to."""
+        counts = zip(self.sources, self.counts_before(sample), strict=True)
+        return [int(source.epoch_of(np.array(count))) for source, count in counts]
+
+    def served_ranges(self, sample: int) -> list[list[tuple[int, int]]]:
+        """Numbers within each source that were served before this sample, as (first, stop)."""
+        return [[(0, count)] for count in self.counts_before(sample)]
+
+    def samples_targeting(
+        self, source: int, start: int, stop: int, epochs: Iterable[int]
+    ) -> list[tuple[int, int]]:
+        """(epoch of the source, sample) of all samples with a target among tokens start .. stop-1.
+
+        A sample that has several of them is named once.
+        """
+        pairs = []
+        for epoch in epochs:
+            index = self.sources[source].targeting(start, stop, epoch)
+            samples = self.samples_of(source, index).tolist()
+            pairs += [(epoch, sample) for sample in samples if sample >= 0]
+        return pairs
+
+    def samples_in_epochs(self, source: int, epochs: int) -> int | None:
+        """Samples until a source has had this many epochs; None: it never has."""
+        last = self.sources[source].first_of_epoch(epochs) - 1
+        if last < 0:
+            return 0
+        sample = int(self.samples_of(source, np.array([last]))[0])
+        return None if sample < 0 else sample + 1
+
+
+class SourceOrder(Order):
+    """The order of one source, in epochs of equal size: sample g = e * K + p is position p."""
+
+    name: str
+    """As a saved state calls this order."""
+    locality: Locality
+    tail: int = 0
+    """Tokens that are a target in no row of an epoch, though they are after others."""
+
+    def facts(self) -> dict[str, int]:
+        """What an epoch is made of, for `stats()`, where that is not plain."""
+        return {}
+
+    @property
+    @abstractmethod
+    def samples_per_epoch(self) -> int:
+        """K, the number of rows of an epoch."""
+
+    @abstractmethod
+    def rows(self, samples: np.ndarray) -> Spans:
+        """The tokens of each sample of a 1-D array, one row each."""
+
+    @abstractmethod
+    def targeting(self, start: int, stop: int, epoch: int) -> np.ndarray:
+        """Samples of an epoch with a target among tokens start .. stop-1: ascending, each once."""
+
+    @property
+    def sources(self) -> Sequence["SourceOrder"]:
+        return (self,)
+
+    def deal(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(samples.shape, np.int64), samples
+
+    def samples_of(self, source: int, index: np.ndarray) -> np.ndarray:
+        return index
+
+    def counts_before(self, sample: int) -> list[int]:
+        return [sample]
+
+    def epoch_of(self, samples: np.ndarray) -> np.ndarray:
+        epochs: np.ndarray = samples // self.samples_per_epoch
+        return epochs
+
+    def epochs_until(self, index: int) -> float:
+        """Epochs before a sample, with the part of the current one."""
+        return index / self.samples_per_epoch
+
+    def first_of_epoch(self, epoch: int) -> int:
+        """The first sample of an epoch."""
+        return epoch * self.samples_per_epoch
+
+
+def by_epoch(
+    samples: np.ndarray, samples_per_epoch: int
+) -> list[tuple[int, np.ndarray, np.ndarray]]:
+    """Each epoch of some samples, which of them belong to it, and their positions in it."""
+    if not len(samples):
+        return []
+    epochs, positions = np.divmod(samples, samples_per_epoch)
+    first = int(epochs.min())
+    if first == int(epochs.max()):  # the usual case
+        return [(first, np.arange(len(samples)), positions)]
+    groups = []
+    for epoch in np.unique(epochs).tolist():
+        mine = np.flatnonzero(epochs == epoch)
+        groups.append((epoch, mine, positions[mine]))
+    return groups
+
+
+def _of_source(spans: Spans, source: int) -> Spans:
+    sources = np.full(len(spans.row), source, np.int64)
+    return Spans(spans.num_rows, spans.row, spans.column, sources, spans.start, spans.length)

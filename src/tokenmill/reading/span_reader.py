@@ -1,0 +1,241 @@
+"""Readers: spans of tokens become rows of a batch. Each is chosen when a loader is built.
+
+`RunReader` copies out of arrays: mapped files, unpacked frames, an array in memory. `FileReader`
+reads files that cannot be mapped, span by span. `MixedReader` divides spans among the readers of
+several datasets. stores/ has one more, which fetches ahead of what it is asked for.
+"""
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+
+from tokenmill import kernel
+from tokenmill.order.spans import Spans
+
+
+class IdLimit(Protocol):
+    """The largest id that may be read, and the error for a larger one."""
+
+    largest: int
+    """Ids are seen as unsigned, so that one below 0 is larger."""
+
+    def refuse(self, start: int, length: int) -> NoReturn:
+        """Raise the error for tokens of the axis among which there is a larger one."""
+
+
+class SpanReader(ABC):
+    """Copies spans of one or several axes of tokens into rows."""
+
+    @abstractmethod
+    def read(self, spans: Spans, out: np.ndarray) -> None:
+        """Copy each span to its place in `out`, (rows, columns) of any integer type."""
+
+    def follow(self, coming: Callable[[], Spans]) -> None:  # noqa: B027
+        """Take, once, a function that gives the spans to come; most readers have no use for it.
+
+        Its spans are of this reader's axis, in the order of their need.
+        """
+
+
+class RunReader(SpanReader):
+    """Spans of an axis that is cut into runs of tokens: files, or frames of compressed ones.
+
+    `array_of(k)` gives the tokens of run k; at most `max_open` of them are held.
+    """
+
+    def __init__(
+        self,
+        edges: np.ndarray,
+        dtype: np.dtype[Any],
+        array_of: Callable[[int], np.ndarray],
+        max_open: int,
+        ids: IdLimit,
+    ) -> None:
+        self._edges = edges
+        self._dtype = dtype
+        self._array_of = array_of
+        self._max_open = max_open
+        self._ids = ids
+        self._forget()
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()  # runs are exchanged while nobody copies
+        self._maps = _maps(self._edges, self._dtype)
+        self._held: list[int] = []  # runs in the order in which they were put in
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("_edges", "_dtype", "_array_of", "_max_open", "_ids")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def read(self, spans: Spans, out: np.ndarray) -> None:
+        if self._process != os.getpid():  # a fork copies no threads, one of which had the lock
+            self._forget()
+        tables = (spans.row, spans.column, spans.start, spans.length)
+        with self._lock:
+            done, missing = self._maps.gather(out, *tables, self._ids.largest, 0)
+            while done < len(spans.row):
+                row, column, start, length = (int(table[done]) for table in tables)
+                if missing < 0:
+                    self._ids.refuse(start, length)
+                parts = parts_in_runs(self._edges, start, length)
+                if len(parts) > self._max_open:
+                    self._copy(parts, out[row, column : column + length])
+                    done += 1
+                else:
+                    self._hold([run for run, _, _ in parts])
+                done, missing = self._maps.gather(out, *tables, self._ids.largest, done)
+
+    def _hold(self, runs: list[int]) -> None:
+        """Put in the runs of one span; those that were put in first make room."""
+        new = [run for run in runs if run not in self._held]
+        arrays = [self._array_of(run) for run in new]
+        for run in [run for run in self._held if run not in runs]:
+            if len(self._held) + len(new) > self._max_open:
+                self._maps.drop(run)
+                self._held.remove(run)
+        for run, array in zip(new, arrays, strict=True):
+            self._maps.put(run, array)
+            self._held.append(run)
+
+    def _copy(self, parts: list[tuple[int, int, int]], row: np.ndarray) -> None:
+        """Copy a span over more runs than may be held, one after the other."""
+        done = 0
+        for run, offset, count in parts:
+            tokens = self._array_of(run)[offset : offset + count]
+            if exceeds(tokens, self._ids.largest):
+                self._ids.refuse(int(self._edges[run]) + offset, count)
+            row[done : done + count] = tokens
+            done += count
+
+
+class FileReader(SpanReader):
+    """Spans of files that are read with a call for each span, never mapped."""
+
+    def __init__(
+        self,
+        edges: np.ndarray,
+        dtype: np.dtype[Any],
+        read_into: Callable[[int, int, np.ndarray], None],
+        ids: IdLimit,
+    ) -> None:
+        self._edges = edges
+        self._dtype = dtype
+        self._read_into = read_into
+        self._ids = ids
+
+    def read(self, spans: Spans, out: np.ndarray) -> None:
+        tables = (spans.row, spans.column, spans.start, spans.length)
+        for row, column, start, length in zip(*(each.tolist() for each in tables), strict=True):
+            tokens = np.empty(length, self._dtype)
+            done = 0
+            for run, offset, count in parts_in_runs(self._edges, start, length):
+                self._read_into(run, offset, tokens[done : done + count])
+                done += count
+            if exceeds(tokens, self._ids.largest):
+                self._ids.refuse(start, length)
+            out[row, column : column + length] = tokens
+
+
+class MixedReader(SpanReader):
+    """Spans of several sources, each read by its own reader."""
+
+    def __init__(self, readers: Sequence[SpanReader]) -> None:
+        self._readers = readers
+
+    def read(self, spans: Spans, out: np.ndarray) -> None:
+        for number, reader in enumerate(self._readers):
+            mine = spans.source == number
+            if mine.any():
+                reader.read(spans.chosen(mine), out)
+
+    def follow(self, coming: Callable[[], Spans]) -> None:
+        for number, reader in enumerate(self._readers):
+            reader.follow(_Following(coming, number))
+
+
+class _Following:
+    """The spans of one source among those to come."""
+
+    def __init__(self, coming: Callable[[], Spans], source: int) -> None:
+        self._coming = coming
+        self._source = source
+
+    def __call__(self) -> Spans:
+        spans = self._coming()
+        return spans.chosen(spans.source == self._source)
+
+
+class PlainMaps:
+    """The NumPy twin of `kernel.compiled.Maps`: the same methods and results."""
+
+    def __init__(self, edges: np.ndarray) -> None:
+        self._edges = edges.tolist()
+        self._arrays: dict[int, np.ndarray] = {}
+
+    def put(self, run: int, tokens: np.ndarray) -> None:
+        self._arrays[run] = tokens
+
+    def drop(self, run: int) -> None:
+        del self._arrays[run]
+
+    def gather(
+        self,
+        out: np.ndarray,
+        row: np.ndarray,
+        column: np.ndarray,
+        start: np.ndarray,
+        length: np.ndarray,
+        largest: int,
+        first: int,
+    ) -> tuple[int, int]:
+        for span in range(first, len(row)):
+            to = int(column[span])
+            for run, offset, count in parts_in_runs(
+                self._edges, int(start[span]), int(length[span])
+            ):
+                if run not in self._arrays:
+                    return span, run
+                tokens = self._arrays[run][offset : offset + count]
+                if exceeds(tokens, largest):
+                    return span, -1
+                out[row[span], to : to + count] = tokens
+                to += count
+        return len(row), -1
+
+
+def parts_in_runs(
+    edges: Sequence[int] | np.ndarray, start: int, length: int
+) -> list[tuple[int, int, int]]:
+    """(run, offset in it, tokens) of a stretch of an axis, cut where runs end."""
+    parts = []
+    stop = start + length
+    run = bisect_right(edges, start) - 1
+    while start < stop:
+        end = min(stop, int(edges[run + 1]))
+        if end > start:
+            parts.append((run, start - int(edges[run]), end - start))
+        start = end
+        run += 1
+    return parts
+
+
+def exceeds(tokens: np.ndarray, largest: int) -> bool:
+    """True if an id, seen as unsigned, is larger."""
+    unsigned = tokens.view(np.dtype(f"u{tokens.itemsize}"))
+    return largest < np.iinfo(unsigned.dtype).max and int(unsigned.max(initial=0)) > largest
+
+
+def _maps(edges: np.ndarray, dtype: np.dtype[Any]) -> Any:
+    if kernel.compiled is None or not dtype.isnative:
+        return PlainMaps(edges)
+    return kernel.compiled.Maps(edges, dtype.itemsize, dtype.kind == "i")
