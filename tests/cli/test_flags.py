@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tokenmill.cli import tokenmill
 from tokenmill.cli.flags import PREPARE_SETTINGS, read_fields
-from tokenmill.cli.make.prepare import plan, run_command
+from tokenmill.cli.prepare import plan, run_command
 from tokenmill.cli.train import FLAGS as TRAIN_FLAGS
 from tokenmill.cli.train import SETTINGS as TRAIN_SETTINGS
 from tokenmill.cli.train import run_command as train_command

@@ -12,9 +12,8 @@ from look.build import ALL_FORMATS, EOT, joined
 
 from tokenmill.cli import main
 from tokenmill.errors import NotADatasetError
-from tokenmill.look import token_sample
-from tokenmill.look.traps import shard_files
-from tokenmill.look.traps.examine import examine
+from tokenmill.look import shard_files, token_sample
+from tokenmill.look.examine import examine
 
 
 def names(path, **settings) -> list[str]:

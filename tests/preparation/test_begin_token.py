@@ -10,7 +10,7 @@ from special_tokens import BEGIN, END, write_tokenizer
 
 import tokenmill
 from tokenmill.errors import BadInputError, FormatError, PrepareError, SettingsMismatchError
-from tokenmill.look.traps.examine import examine
+from tokenmill.look.examine import examine
 from tokenmill.preparation.prepare import prepare
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify

@@ -63,7 +63,7 @@ def test_open_takes_these_arguments():
 def test_prepare_is_a_function_whatever_was_imported_first():
     code = (
         f"import sys; sys.path.insert(0, {tokenmill.__path__[0]!r} + '/..');"
-        "import tokenmill.preparation.prepare, tokenmill.cli.make.prepare;"
+        "import tokenmill.preparation.prepare, tokenmill.cli.prepare;"
         "assert callable(tokenmill.prepare) and callable(tokenmill.pretokenize)"
     )
 

@@ -21,12 +21,13 @@ import xxhash
 
 from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
-from tokenmill.tokens.encoders.gigatoken import Encoder
-from tokenmill.tokens.encoders.library_failures import failures_of
-from tokenmill.tokens.encoders.newer_characters import with_exact
-from tokenmill.tokens.encoders.same_ids import EncodeBatch
-from tokenmill.tokens.encoders.slow_ranks import SlowRanks
-from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION, PATTERNS, find_pattern
+from tokenmill.tokens.gigatoken import Encoder
+from tokenmill.tokens.library_failures import failures_of
+from tokenmill.tokens.newer_characters import with_exact
+from tokenmill.tokens.number_runs import in_pairs
+from tokenmill.tokens.same_ids import EncodeBatch
+from tokenmill.tokens.slow_ranks import SlowRanks
+from tokenmill.tokens.split_patterns import ONE_EXPRESSION, PATTERNS, find_pattern
 from tokenmill.tokens.tokenizer import Ends, Ids
 from tokenmill.tokens.vocabulary import (
     PROBE,
@@ -124,11 +125,7 @@ class TiktokenTokenizer(SpelledTokenizer):
             return SlowRanks(self.pattern, self._read_ranks, self.name, why).encode_batch
         regex, why = ONE_EXPRESSION[self.pattern], "a text with characters of Unicode 17"
         encoder = Encoder(functools.partial(_build, self.data, pattern.scheme))
-        fast = encoder.encode_batch
-        if pattern.in_pairs:
-            from tokenmill.tokens.encoders.number_runs import in_pairs
-
-            fast = in_pairs(fast)
+        fast = in_pairs(encoder.encode_batch) if pattern.in_pairs else encoder.encode_batch
         exact = SlowRanks(regex, self._read_ranks, self.name, why).encode_batch
         return with_exact(fast, exact, splits=(regex,), cuts=self.cuts, is_normalized=False)
 

@@ -198,11 +198,9 @@ def _text(excerpt: "Excerpt", quiet: bool, plain: bool, ids: bool) -> str:
 command = GroupWithMain(
     document,
     {
-        "document": Subcommand(
-            "Print one document (without a subcommand, too)", "look.show:document"
-        ),
-        "tokens": Subcommand("Print a range of tokens", "look.show:tokens_command"),
-        "batch": Subcommand("Print the batch of a step", "look.show:batch"),
-        "text": Subcommand("Find a text", "look.show:text_command"),
+        "document": Subcommand("Print one document (without a subcommand, too)", "show:document"),
+        "tokens": Subcommand("Print a range of tokens", "show:tokens_command"),
+        "batch": Subcommand("Print the batch of a step", "show:batch"),
+        "text": Subcommand("Find a text", "show:text_command"),
     },
 )
