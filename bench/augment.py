@@ -39,7 +39,7 @@ def dataset() -> tokenmill.TokenDataset:
     """20 million tokens in documents of about 700."""
     ids = np.random.default_rng(0).integers(0, END, 20_000_000).astype(np.uint16)
     ids[np.cumsum(np.random.default_rng(1).geometric(1 / 700, 27_000))] = END
-    return tokenmill.from_array(ids, end_of_text_id=END, vocab_size=VOCAB)
+    return tokenmill.from_array(ids, end_of_text=END, vocab_size=VOCAB)
 
 
 def batches_a_second(loader: BatchLoader) -> float:

@@ -74,7 +74,7 @@ def write_tokens(folder: Path, num_tokens: int, shape: tuple[float, float] = USU
 
 def against_windows(path: Path, options: argparse.Namespace, block_size: int) -> dict[str, float]:
     """Tokens a second of CPU time, the best of some turns, and the ratio of the two."""
-    data = tokenmill.open(path, split="all", dtype="uint16", end_of_text_id=END_OF_TEXT)
+    data = tokenmill.open(path, split="all", dtype="uint16", end_of_text=END_OF_TEXT)
     shape = {"batch_size": options.batch_size, "block_size": block_size}
     shape["form"] = BatchForm(prefetch=0)
     loaders = {

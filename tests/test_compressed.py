@@ -61,7 +61,7 @@ def large(tmp_path_factory):
         folder / "packed",
         to="tokenmill",
         tokenizer="bytes",
-        end_of_text_id=256,
+        end_of_text=256,
         tokens_per_shard=1_300_000,
         compress="zstd:1",
     )

@@ -115,7 +115,7 @@ def test_the_flags_in_a_hint_work_and_python_users_get_a_call(tmp_path, capsys):
     command = ["convert", tmp_path / "ids.npy", tmp_path / "out", "--to", "megatron"]
     assert typed(*command) == 12
     hint = capsys.readouterr().err.split("hint: ")[1]
-    assert re.findall(r"--\w+", hint) == ["--end_of_text_id", "--allow_lost_documents"]
+    assert re.findall(r"--\w+", hint) == ["--end_of_text", "--allow_lost_documents"]
     assert typed(*command, "--allow_lost_documents") == 0
 
     assert typed("verify", tmp_path / "a b.bin", "--dtype", "uint16") == 12

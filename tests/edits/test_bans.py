@@ -396,7 +396,7 @@ def test_documents_without_a_token_cannot_be_banned():
 
 def test_data_that_knows_its_documents_by_an_id_only():
     ids = np.arange(1, 301) * (np.arange(1, 301) % 10 > 0)
-    data = from_array(ids, end_of_text_id=0)
+    data = from_array(ids, end_of_text=0)
     loader = loader_of({"order": "sequential"}, data)
 
     loader.edit(Ban(documents=[2, 4, 29]))

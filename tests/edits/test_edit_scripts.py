@@ -52,7 +52,7 @@ def opened(tmp_path_factory):
             ends = rng.geometric(0.15, count).cumsum()
             ids[ends[ends < count] - 1] = END_OF_TEXT  # the last one ends in the next file
             ids.tofile(paths[-1])
-        options = {"dtype": "uint16", "end_of_text_id": END_OF_TEXT}
+        options = {"dtype": "uint16", "end_of_text": END_OF_TEXT}
         return [tokenmill.open(paths[:n], split="all", **options) for n in (2, 3)]
 
     return {name: make(name, size) for name, size in SIZES.items()}

@@ -51,12 +51,12 @@ def test_open_takes_these_arguments():
         "dtype",
         "backend",
         "tokenizer",
-        "end_of_text_id",
+        "end_of_text",
         "end_of_text_comes",
         "cache_dir",
         "cache_bytes",
         "verify",
-        "begin_token_id",
+        "begin_token",
     ]
 
 

@@ -195,7 +195,7 @@ def _open(config: TrainConfig, path: str, split: str, say: Say) -> TokenDataset:
         options["tokenizer"] = "gpt2"
     if data.end_of_text_id is None:
         tokenizer = data.tokenizer or load_tokenizer.load("gpt2")
-        options["end_of_text_id"] = tokenizer.end_of_text_id
+        options["end_of_text"] = tokenizer.end_of_text_id
     return dataset.open(path, split, **options)
 
 
