@@ -69,7 +69,7 @@ def trained_on(batch):
 
 def epoch_of(loader, epoch):
     """All tokens trained on in an epoch of a loader with one source, at any step."""
-    first, stop = (loader._order.samples_in_epochs(0, e) or 0 for e in (epoch, epoch + 1))
+    first, stop = (loader._run.order.samples_in_epochs(0, e) or 0 for e in (epoch, epoch + 1))
     windows = loader.windows(stop)
     return sorted(trained_on(windows.batch(range(first, stop))))
 
@@ -226,7 +226,7 @@ def test_with_documents_a_batch_with_banned_targets_unpacks_like_the_others():
 
 
 def test_ids_without_a_sign_are_widened_where_a_target_is_banned():
-    loader = loader_of({"order": "sequential", "dtype": "uint32"})
+    loader = loader_of({"order": "sequential", "form": BatchForm(dtype="uint32", prefetch=0)})
     loader.edit(Ban(tokens=(3, 5)))
 
     first, second = next(loader), next(loader)

@@ -27,6 +27,7 @@ import tokenmill
 from tokenmill import BatchLoader, Mixture
 from tokenmill.batches import BatchForm
 from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
+from tokenmill.edits.edited_order import is_over
 from tokenmill.order.blocks import Blocks
 
 NUM_SCRIPTS = int(os.environ.get("TOKENMILL_EDIT_SCRIPTS", "80"))
@@ -138,7 +139,7 @@ class Script:
         assert len({loader.order_fingerprint for loader in self.loaders}) == 1
 
     def keep(self, loader, batch):
-        epochs, losses = loader._order.epoch_of(batch.samples), batch.labels != -100
+        epochs, losses = loader._run.order.epoch_of(batch.samples), batch.labels != -100
         for row, sample in enumerate(batch.samples.tolist()):
             source, columns = batch.sources[row], self.columns(batch, row)
             data = loader.datasets[source].tokens(0, loader.datasets[source].num_tokens)
@@ -156,8 +157,9 @@ class Script:
         """The tokens of a row by their place on the axis."""
         if self.how.kind == "windows":
             return list(range(batch.starts[row], batch.starts[row] + self.how.block_size + 1))
-        pieces, found = batch.pieces.between(row, row + 1), []
-        tables = (each.tolist() for each in (pieces.starts, pieces.lengths, pieces.begins))
+        spans, found = batch.spans.between(row, row + 1), []
+        begins = spans.after_begin
+        tables = (each.tolist() for each in (spans.start, spans.length + begins, begins))
         for start, length, begins in zip(*tables, strict=True):
             found += [BEGIN] * begins + list(range(start, start + length - begins))
         return found + [PADDING] * (self.how.block_size + 1 - len(found))
@@ -221,7 +223,7 @@ class Script:
         if self.random.random() < 0.2 and not self.sizes[name]:
             self.sizes[name] = 1
             known = "data" if self.stages is None else name
-            if not self.loaders[0]._order.is_over(self.samples):
+            if not is_over(self.loaders[0]._run.order, self.samples):
                 grown = Grown(known, documents_in(self.opened[name][1]))
                 self.edits.append((state["samples"], grown))
         self.begin(state)
