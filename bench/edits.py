@@ -30,6 +30,7 @@ import numpy as np
 from measure import machine, own_memory
 
 import tokenmill
+from tokenmill.batches import BatchForm
 from tokenmill.edits import Ban, Reweight, Skip
 from tokenmill.torch import TorchLoader
 
@@ -82,7 +83,11 @@ def write_banned(path: Path, documents: int, count: int) -> Path:
 
 def kinds(data: tokenmill.TokenDataset, all_of_them: bool) -> Iterator[tuple[str, int, Any]]:
     """What is compared, the rows of a batch, and what makes a loader of it."""
-    shape: dict[str, Any] = {"batch_size": 8, "block_size": BLOCK_SIZE, "prefetch": 0}
+    shape: dict[str, Any] = {
+        "batch_size": 8,
+        "block_size": BLOCK_SIZE,
+        "form": BatchForm(prefetch=0),
+    }
     wide = {**shape, "batch_size": 64}
     yield "arrays", 8, lambda: tokenmill.BatchLoader(data, **shape)
     yield "tensors", 8, lambda: TorchLoader(data, rank=0, world_size=1, **shape)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tokenmill.tokens.encoders.split_patterns import PATTERNS
+from tokenmill.tokens.split_patterns import PATTERNS
 
 VOCABULARY = 16_000
 # As a `tokenizer.json` writes cl100k.

@@ -91,7 +91,7 @@ def write_tokens(folder: Path, num_tokens: int) -> Path:
 
 def against_the_limit(folder: Path, options: argparse.Namespace) -> dict[str, dict[str, float]]:
     """All run alternately, so that other work on the machine slows down each of them."""
-    known = {"split": "all", "dtype": "uint16", "end_of_text_id": END_OF_TEXT}
+    known = {"split": "all", "dtype": "uint16", "end_of_text": END_OF_TEXT}
     one = tokenmill.open(folder / "train.bin", **known)
     many = tokenmill.open(folder / "shards", **known)
     indexed = tokenmill.open(folder / "indexed.ds", split="all", dtype="uint16")

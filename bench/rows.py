@@ -4,7 +4,8 @@
     python bench/rows.py --venvs ENVS --sparse_documents 0
 
 Documents have log-normal lengths, 1,000 tokens on average. Packed rows run in turns with windows
-that say where documents are (`documents=True`): the same tokens, the same fields read. TRL and
+that say where documents are (`documents=True`): the same tokens, the same fields read. Then the
+same for documents of 50 tokens in rows of 512, about ten of them in each. TRL and
 Grain pack the same documents in their own way, each in an environment of its own. Then the plan of
 a billion documents is made from a histogram of their lengths; and for a sparse file of 10^8
 documents the index is built from their ends, and the first batch is made with the index there.
@@ -23,12 +24,15 @@ import numpy as np
 from measure import machine, run
 
 import tokenmill
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.order.document_pieces import DocumentPieces
 from tokenmill.order.recipes import pack
 
 HERE = Path(__file__).parent
 RIVALS = HERE / "rivals"
 END_OF_TEXT = 50256
+USUAL = (6.2, 1.2)  # mean and deviation of the logarithm of a length: 1,000 tokens on average
+SHORT = (3.7, 0.6)  # 50 tokens
 
 
 def main() -> None:
@@ -38,7 +42,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
         path = write_tokens(folder, options.tokens)
-        best = results["against_windows"] = against_windows(path, options)
+        best = results["against_windows"] = against_windows(path, options, options.block_size)
+        short = write_tokens(folder, options.tokens, SHORT)
+        results["short_documents"] = against_windows(short, options, 512)
         if not options.no_peers:
             results["against_peers"] = against_peers(path, best["packed"], options)
         results["plan"] = plan(options.planned_documents, options.block_size)
@@ -48,27 +54,29 @@ def main() -> None:
     (HERE / "results" / "rows.json").write_text(json.dumps(results, indent=2) + "\n")
 
 
-def lengths_of(num_documents: int) -> np.ndarray:
-    drawn = np.random.default_rng(0).normal(6.2, 1.2, num_documents)
+def lengths_of(num_documents: int, shape: tuple[float, float] = USUAL) -> np.ndarray:
+    drawn = np.random.default_rng(0).normal(*shape, num_documents)
     return np.maximum(1, np.exp(drawn)).astype(np.int64)
 
 
-def write_tokens(folder: Path, num_tokens: int) -> Path:
+def write_tokens(folder: Path, num_tokens: int, shape: tuple[float, float] = USUAL) -> Path:
     """Documents one after the other, with an index of their ends as datatrove has it."""
-    ends = np.cumsum(lengths_of(num_tokens // 900))
+    average = np.exp(shape[0] + shape[1] ** 2 / 2)
+    ends = np.cumsum(lengths_of(int(num_tokens / (0.9 * average)), shape))
     ends = ends[ends <= num_tokens]
     ids = np.random.default_rng(1).integers(0, 50_000, int(ends[-1])).astype(np.uint16)
     ids[ends - 1] = END_OF_TEXT
-    path = folder / "tokens.ds"
+    path = folder / f"tokens_{shape[0]}.ds"
     ids.tofile(path)
     ends.astype(np.uint64).tofile(f"{path}.index")
     return path
 
 
-def against_windows(path: Path, options: argparse.Namespace) -> dict[str, float]:
+def against_windows(path: Path, options: argparse.Namespace, block_size: int) -> dict[str, float]:
     """Tokens a second of CPU time, the best of some turns, and the ratio of the two."""
-    data = tokenmill.open(path, split="all", dtype="uint16", end_of_text_id=END_OF_TEXT)
-    shape = {"batch_size": options.batch_size, "block_size": options.block_size, "prefetch": 0}
+    data = tokenmill.open(path, split="all", dtype="uint16", end_of_text=END_OF_TEXT)
+    shape = {"batch_size": options.batch_size, "block_size": block_size}
+    shape["form"] = BatchForm(prefetch=0)
     loaders = {
         "windows": tokenmill.BatchLoader(data, documents=True, **shape),
         "packed": tokenmill.BatchLoader(data, rows="packed", **shape),

@@ -104,7 +104,7 @@ def make_datasets(folder: Path, megabytes: int) -> dict[str, int]:
             folder / name,
             to="tokenmill",
             tokenizer="bytes",
-            end_of_text_id=256,
+            end_of_text=256,
             tokens_per_shard=per_shard,
             compress=compress,
         )

@@ -52,7 +52,7 @@ EXAMPLES = {
     "tokenmill.open": """
         data = tokenmill.open("data/corpus")  # the train split
         val = tokenmill.open("data/corpus", split="val")
-        whole = tokenmill.open("train.npy", end_of_text_id=50256)  # has no splits: all of it""",
+        whole = tokenmill.open("train.npy", end_of_text=50256)  # has no splits: all of it""",
     "tokenmill.from_array": """
         import numpy as np
 

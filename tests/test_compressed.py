@@ -19,7 +19,7 @@ from system_faults import RENAMES, injecting, needs_strace, small_disk
 
 import tokenmill
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError, TruncatedShardError
-from tokenmill.look.traps.examine import examine
+from tokenmill.look.examine import examine
 from tokenmill.order.blocks import Blocks
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify
@@ -61,7 +61,7 @@ def large(tmp_path_factory):
         folder / "packed",
         to="tokenmill",
         tokenizer="bytes",
-        end_of_text_id=256,
+        end_of_text=256,
         tokens_per_shard=1_300_000,
         compress="zstd:1",
     )

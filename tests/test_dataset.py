@@ -376,7 +376,7 @@ class TestFromArray:
     def test_an_array_is_a_dataset(self):
         ids = np.arange(10, dtype="u4")
 
-        data = from_array(ids, document_ends=[4, 10], vocab_size=10, end_of_text_id=9)
+        data = from_array(ids, document_ends=[4, 10], vocab_size=10, end_of_text=9)
 
         assert (data.format, data.backend, data.dtype) == ("array", "memory", np.dtype("u4"))
         assert (data.num_tokens, data.num_documents, data.vocab_size) == (10, 2, 10)
@@ -394,3 +394,15 @@ class TestFromArray:
     def test_only_lists_of_integers_are(self, ids):
         with pytest.raises(ValueError, match="1-D array of integers"):
             from_array(ids)
+
+
+def test_a_token_is_named_by_its_id_or_its_spelling(tmp_path):
+    np.save(tmp_path / "x.npy", np.array([1, 50256, 2, 3, 50256], np.uint16))
+
+    for token in (50256, "50256", "<|endoftext|>"):
+        data = tokenmill.open(tmp_path / "x.npy", tokenizer="gpt2", end_of_text=token)
+        assert data.document_ends(0, 5).tolist() == [2, 5]
+    with pytest.raises(ValueError, match="'</s>' is not one of the special tokens of gpt2"):
+        tokenmill.open(tmp_path / "x.npy", tokenizer="gpt2", begin_token="</s>")
+    with pytest.raises(ValueError, match="name the tokenizer"):
+        tokenmill.open(tmp_path / "x.npy", end_of_text="</s>")

@@ -14,4 +14,4 @@ def with_documents(num_tokens: int = 1000, every: int = 7) -> TokenDataset:
     """The same, with id 0 closing every seventh token's document."""
     ids = np.arange(num_tokens, dtype=np.uint16)
     ids[every - 1 :: every] = 0
-    return from_array(ids, end_of_text_id=0)
+    return from_array(ids, end_of_text=0)

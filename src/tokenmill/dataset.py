@@ -47,12 +47,12 @@ class OpenKeywords(TypedDict, total=False):
     dtype: npt.DTypeLike | None
     backend: str
     tokenizer: Any
-    end_of_text_id: int | None
+    end_of_text: int | str | None
     end_of_text_comes: str | None
     cache_dir: Where | None
     cache_bytes: int | None
     verify: bool | None
-    begin_token_id: int | None
+    begin_token: int | str | None
 
 
 def open(
@@ -63,12 +63,12 @@ def open(
     dtype: npt.DTypeLike | None = None,
     backend: str = "mmap",
     tokenizer: Any = None,
-    end_of_text_id: int | None = None,
+    end_of_text: int | str | None = None,
     end_of_text_comes: str | None = None,
     cache_dir: Where | None = None,
     cache_bytes: int | None = None,
     verify: bool | None = None,
-    begin_token_id: int | None = None,
+    begin_token: int | str | None = None,
 ) -> "TokenDataset":
     """Open token files as they are: a tokenmill dataset, a folder, a file, a glob or a list.
 
@@ -80,8 +80,8 @@ def open(
     is then the rest.
 
     `tokenizer` (a name or an object) is for decoding data that does not name its own;
-    `end_of_text_id` says where documents end in data that has no index, `begin_token_id` that each
-    begins with this id: tokenmill's datasets say both.
+    `end_of_text` says where documents end in data that has no index, `begin_token` that each begins
+    with this token: an id, or a special token of `tokenizer`. tokenmill's datasets say both.
 
     Files of any format may be at `s3://bucket/...`, `gs://`, `az://` or `https://`. Each is fetched
     when its tokens are first needed, into `cache_dir` (the user's cache folder), of which at most
@@ -113,7 +113,7 @@ def open(
         splits = {file.split for file in found.files}
         split = splits.pop() if len(splits) == 1 else None
     return TokenDataset(
-        _with_ids(found, end_of_text_id, end_of_text_comes, begin_token_id),
+        _with_ids(found, end_of_text, end_of_text_comes, begin_token, tokenizer),
         reader,
         path=os.fspath(path) if isinstance(path, (str, os.PathLike)) else f"{len(path)} paths",
         split=None if split == ALL else split,
@@ -144,17 +144,39 @@ def _local_reader(
 
 def _with_ids(
     found: FoundData,
-    end_of_text_id: int | None,
+    end_of_text: int | str | None,
     end_of_text_comes: str | None,
-    begin_token_id: int | None,
+    begin_token: int | str | None,
+    tokenizer: Any,
 ) -> FoundData:
-    """Return the same data with the ids that the caller states instead of its own."""
+    """Return the same data with the tokens that the caller states instead of its own."""
     stated: dict[str, Any] = {
-        "end_of_text_id": end_of_text_id,
+        "end_of_text_id": _token_id("end_of_text", end_of_text, tokenizer),
         "end_of_text_comes": end_of_text_comes,
-        "begin_token_id": begin_token_id,
+        "begin_token_id": _token_id("begin_token", begin_token, tokenizer),
     }
     return replace(found, **{name: value for name, value in stated.items() if value is not None})
+
+
+def _token_id(name: str, token: int | str | None, tokenizer: Any) -> int | None:
+    """Return the id of a token that was named by its id, or by its spelling."""
+    if not isinstance(token, str):
+        return token
+    if token.isdecimal():
+        return int(token)
+    if isinstance(tokenizer, str):
+        from tokenmill.tokens import load_tokenizer
+
+        tokenizer = load_tokenizer.load(tokenizer)
+    if tokenizer is None:
+        raise ValueError(f"{name}={token!r} is a spelling: give its id, or name the tokenizer")
+    ids = {**tokenizer.special_ids}
+    if token not in ids:
+        raise ValueError(
+            f"{name}={token!r} is not one of the special tokens of {tokenizer.name}: "
+            f"{', '.join(map(repr, ids)) or 'it has none'}"
+        )
+    return int(ids[token])
 
 
 def remote_addresses(path: Where | Sequence[Where]) -> list[str]:
@@ -171,10 +193,10 @@ def from_array(
     *,
     document_ends: npt.ArrayLike | None = None,
     vocab_size: int | None = None,
-    end_of_text_id: int | None = None,
+    end_of_text: int | str | None = None,
     end_of_text_comes: str | None = None,
     tokenizer: Any = None,
-    begin_token_id: int | None = None,
+    begin_token: int | str | None = None,
 ) -> "TokenDataset":
     """Return tokens in memory as a dataset: for tests, notebooks and small data.
 
@@ -195,7 +217,7 @@ def from_array(
     )
     found = FoundData("array", (file,), vocab_size=vocab_size)
     return TokenDataset(
-        _with_ids(found, end_of_text_id, end_of_text_comes, begin_token_id),
+        _with_ids(found, end_of_text, end_of_text_comes, begin_token, tokenizer),
         ArrayReader(found.files, array),
         path=file.name,
         split=None,

@@ -311,7 +311,7 @@ def test_special_ids_are_never_touched(corpus):
 
 def test_a_document_with_special_ids_inside_is_left_as_it_is():
     text = np.array([*range(10), MASK, *range(10), END, *range(20), END] * 3, np.uint16)
-    data = from_array(text, end_of_text_id=END, vocab_size=262)
+    data = from_array(text, end_of_text=END, vocab_size=262)
     fim = FillInTheMiddle(1.0, **SENTINELS)
     loader = BatchLoader(
         data, batch_size=1, block_size=42, order="sequential", augment=[fim, MaskTokens(0, MASK)]
@@ -375,7 +375,7 @@ def test_data_that_does_not_say_enough_is_refused():
     ids = np.arange(200, dtype=np.uint16)
     for data, augment, said in (
         (from_array(ids, vocab_size=300), FillInTheMiddle(0.5, **SENTINELS), "documents end"),
-        (from_array(ids, end_of_text_id=9), FillInTheMiddle(), "prefix_id is not given"),
+        (from_array(ids, end_of_text=9), FillInTheMiddle(), "prefix_id is not given"),
         (from_array(ids), MaskTokens(), "nothing says how many ids"),
         (from_array(ids), MaskTokens(random=0.0), "mask_id is not given"),
         (from_array(ids), ReplaceTokens(0.1), "nothing says how many ids"),

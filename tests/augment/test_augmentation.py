@@ -28,7 +28,7 @@ def documents_of(lengths, seed=0):
 
 def data_of(documents, **more):
     ids = np.concatenate([np.array(document, np.uint16) for document in documents])
-    return from_array(ids, end_of_text_id=END, vocab_size=VOCAB, **more)
+    return from_array(ids, end_of_text=END, vocab_size=VOCAB, **more)
 
 
 def loaders_of(data, augment, rows, **options):
@@ -115,7 +115,7 @@ def test_documents_are_put_together_again(rows, begin_token, spm_rate):
 def test_marks_before_documents_stay_where_they_are(rows):
     """As in llm.c's files: the end-of-text id begins a document, and here a begin token follows."""
     documents = [[END, BEGIN, *range(length)] for length in (5, 30, 2, 60, 12, 9) * 3]
-    data = data_of(documents, end_of_text_comes="before", begin_token_id=BEGIN)
+    data = data_of(documents, end_of_text_comes="before", begin_token=BEGIN)
     fim = FillInTheMiddle(1.0, 0.5, **IDS)
     before, after = loaders_of(data, [fim], rows)
     special = {END, BEGIN, PREFIX, MIDDLE, SUFFIX}
@@ -247,7 +247,7 @@ def million():
     """A million tokens in documents of 200, as batches of 100 rows of 1000."""
     ids = np.random.default_rng(1).integers(0, END, 1_000_001).astype(np.uint16)
     ids[199::200] = END
-    data = from_array(ids, end_of_text_id=END, vocab_size=VOCAB)
+    data = from_array(ids, end_of_text=END, vocab_size=VOCAB)
 
     def load(augment):
         loader = BatchLoader(

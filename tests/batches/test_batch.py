@@ -47,7 +47,7 @@ def test_without_documents_their_fields_are_none(batch):
 def test_a_batch_with_documents_is_the_same_in_another_process():
     ids = np.where(np.arange(400) % 7 == 6, 0, np.arange(400)).astype(np.uint16)
     loader = BatchLoader(
-        from_array(ids, end_of_text_id=0), batch_size=2, block_size=32, documents=True
+        from_array(ids, end_of_text=0), batch_size=2, block_size=32, documents=True
     )
     batch = loader.batch(1)
 

@@ -19,7 +19,7 @@ def documents(seed, num_tokens, end, dtype):
     rng = np.random.default_rng(seed)
     return from_array(
         np.where(rng.random(num_tokens) < 0.1, end, rng.integers(10, 99, num_tokens)).astype(dtype),
-        end_of_text_id=end,
+        end_of_text=end,
         end_of_text_comes="before" if end % 2 else "after",
     )
 
@@ -70,7 +70,7 @@ def test_a_batch_with_too_many_documents_is_refused_in_its_turn():
     ids = np.ones(16 * 40 + 1, np.uint16)
     ids[16 * 21 : 16 * 22] = 7  # row 21 is all crumbs
     loader = BatchLoader(
-        from_array(ids, end_of_text_id=7),
+        from_array(ids, end_of_text=7),
         batch_size=1,
         block_size=16,
         order="sequential",
@@ -91,7 +91,7 @@ def test_batches_use_the_memory_of_those_before_them():
     code = (
         "import resource, numpy as np, tokenmill\n"
         "from tokenmill.dataset import from_array\n"
-        "data = from_array(np.ones(300_000, np.uint16), end_of_text_id=7)\n"
+        "data = from_array(np.ones(300_000, np.uint16), end_of_text=7)\n"
         "loader = tokenmill.BatchLoader(data, batch_size=64, block_size=1024, documents=True)\n"
         "def faults(num_batches):\n"
         "    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"

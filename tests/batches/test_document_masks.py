@@ -61,7 +61,7 @@ def plain_marks(owner, starts, block_size):
 def test_fields_equal_those_of_a_plain_loop(way, comes, from_index, seed):
     ids, owner = axis_of(documents_of(seed), comes)
     ends = np.flatnonzero(np.diff(owner, append=-1)) + 1
-    known = {"document_ends": ends} if from_index else {"end_of_text_id": END}
+    known = {"document_ends": ends} if from_index else {"end_of_text": END}
     data = from_array(ids, end_of_text_comes=None if from_index else comes, **known)
     loader = BatchLoader(
         data, batch_size=5, block_size=8, documents=True, form=BatchForm(prefetch=0)
@@ -81,7 +81,7 @@ def test_fields_equal_those_of_a_plain_loop(way, comes, from_index, seed):
 
 def test_shapes_and_types_are_the_same_in_every_batch():
     ids, _ = axis_of(documents_of(0), "after")
-    data = from_array(ids, end_of_text_id=END)
+    data = from_array(ids, end_of_text=END)
     loader = BatchLoader(
         data,
         batch_size=3,
@@ -101,8 +101,8 @@ def test_shapes_and_types_are_the_same_in_every_batch():
 def test_the_mask_hides_exactly_the_targets_that_begin_another_document():
     """Worked by hand: 'after' hides the target that follows the id, 'before' the id as target."""
     tokens = [1, 2, END, 3, 4, END, 5, 6, 7]
-    after = from_array(np.array(tokens, np.uint16), end_of_text_id=END)
-    before = from_array(np.array(tokens, np.uint16), end_of_text_id=END, end_of_text_comes="before")
+    after = from_array(np.array(tokens, np.uint16), end_of_text=END)
+    before = from_array(np.array(tokens, np.uint16), end_of_text=END, end_of_text_comes="before")
 
     def mask(data):
         options = {"batch_size": 1, "block_size": 8, "order": "sequential", "documents": True}
@@ -113,7 +113,7 @@ def test_the_mask_hides_exactly_the_targets_that_begin_another_document():
 
 
 def test_more_documents_than_there_is_room_for_is_an_error_with_both_numbers():
-    crumbs = from_array(np.full(100, END, np.uint16), end_of_text_id=END)
+    crumbs = from_array(np.full(100, END, np.uint16), end_of_text=END)
 
     def batch(**more):
         form = BatchForm(**more)
@@ -132,7 +132,7 @@ def test_many_documents_and_long_rows_are_counted_rightly(way, block_size, every
     """More than 256 documents in a row, positions over 65,536: nothing wraps."""
     ids = np.zeros(3 * block_size + 1, np.uint16)
     ids[every - 1 :: every] = END
-    data = from_array(ids, end_of_text_id=END)
+    data = from_array(ids, end_of_text=END)
     loader = BatchLoader(
         data, batch_size=3, block_size=block_size, order="sequential", documents=True
     )
@@ -176,7 +176,7 @@ def test_without_documents_the_fields_are_none():
 
 def test_labels_are_targets_where_there_is_a_loss_and_minus_100_elsewhere():
     ids, _ = axis_of(documents_of(3), "after")
-    data = from_array(ids, end_of_text_id=END)
+    data = from_array(ids, end_of_text=END)
     options = {"batch_size": 5, "block_size": 8, "form": BatchForm(dtype="uint16")}
     plain = BatchLoader(data, **options).batch(0)
     marked = BatchLoader(data, documents=True, **options).batch(0)
@@ -189,7 +189,7 @@ def test_labels_are_targets_where_there_is_a_loss_and_minus_100_elsewhere():
 
 def test_segments_name_the_document_of_every_token_also_of_the_last_target():
     ids, owner = axis_of(documents_of(4), "after")
-    data = from_array(ids, end_of_text_id=END)
+    data = from_array(ids, end_of_text=END)
     batch = BatchLoader(data, batch_size=5, block_size=8, documents=True).batch(1)
 
     for row, start in enumerate(batch.starts.tolist()):

@@ -246,8 +246,8 @@ def test_documents_across_shards_are_read_whole(in_shards, kind, backend, shards
     ids = np.arange(1, 901, dtype=np.uint16)
     ends = np.sort(np.random.default_rng(1).choice(np.arange(1, 900), 60, replace=False))
     ids[ends - 1] = 0
-    in_files = in_shards(ids, shards, end_of_text_id=0, backend=backend)
-    in_memory = from_array(ids, end_of_text_id=0)
+    in_files = in_shards(ids, shards, end_of_text=0, backend=backend)
+    in_memory = from_array(ids, end_of_text=0)
     options = {"rows": kind, "block_size": 20, "batch_size": 3}
 
     for one, other in zip(

@@ -191,7 +191,7 @@ def test_ids_that_were_compared_when_they_were_written_are_not_compared_again(tm
     """What changes in our own files later is found by their hashes."""
     tokens = np.array([7] * 60 + [50256], np.uint16)
     np.save(tmp_path / "x.npy", tokens)
-    how = {"tokenizer": "gpt2", "end_of_text_id": 50256}
+    how = {"tokenizer": "gpt2", "end_of_text": 50256}
     tokenmill.convert(tmp_path / "x.npy", tmp_path / "ours", to="tokenmill", **how)
     (shard,) = (tmp_path / "ours").rglob("*.bin")
     shard.write_bytes(np.where(np.arange(61) == 3, 60_000, tokens).astype("<u2").tobytes())

@@ -69,8 +69,8 @@ def test_weights_change_at_the_given_steps():
 
 
 def test_sources_of_different_dtypes_and_documents_are_mixed():
-    narrow = from_array(np.tile([1, 2, 9], 50).astype(np.uint16), end_of_text_id=9)
-    wide = from_array(np.tile([7, 100_000], 50).astype(np.uint32), end_of_text_id=7)
+    narrow = from_array(np.tile([1, 2, 9], 50).astype(np.uint16), end_of_text=9)
+    wide = from_array(np.tile([7, 100_000], 50).astype(np.uint32), end_of_text=7)
     mixture = Mixture({"a": narrow, "b": wide}, weights={"a": 1, "b": 1})
 
     batch = next(BatchLoader(mixture, batch_size=16, block_size=BLOCK, documents=True))

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tokenmill.cli import tokenmill
 from tokenmill.cli.flags import PREPARE_SETTINGS, read_fields
-from tokenmill.cli.make.prepare import plan, run_command
+from tokenmill.cli.prepare import plan, run_command
 from tokenmill.cli.train import FLAGS as TRAIN_FLAGS
 from tokenmill.cli.train import SETTINGS as TRAIN_SETTINGS
 from tokenmill.cli.train import run_command as train_command
@@ -35,15 +35,15 @@ KNOWN = {
     "pretokenize": """tokenizer tokenization token_pattern end_of_text dtype separator force json
         quiet""",
     "convert": """to to_dtype tokens_per_shard add_end_of_text allow_lost_documents overwrite
-        format dtype tokenizer end_of_text_id json quiet""",
+        format dtype tokenizer end_of_text json quiet""",
     "download": """out shards pattern revision workers deadline force dry_run json quiet""",
     "upload": """private revision message no_sample json quiet""",
-    "inspect": """format dtype tokenizer end_of_text_id json quiet""",
-    "show": """split limit ids plain format dtype tokenizer end_of_text_id json quiet""",
+    "inspect": """format dtype tokenizer end_of_text json quiet""",
+    "show": """split limit ids plain format dtype tokenizer end_of_text json quiet""",
     "show batch": """split limit ids plain rank world_size batch_size block_size seed order phase
-        rows begin_token row format dtype tokenizer end_of_text_id json quiet""",
-    "verify": """full subset sample format dtype tokenizer end_of_text_id json quiet""",
-    "view": """port no_browser save run sample format dtype tokenizer end_of_text_id json quiet""",
+        rows begin_token row format dtype tokenizer end_of_text json quiet""",
+    "verify": """full subset sample format dtype tokenizer end_of_text json quiet""",
+    "view": """port no_browser save run sample format dtype tokenizer end_of_text json quiet""",
     "edits": """reweight skip ban ban_tokens source cap then add weights at note json quiet""",
     "when": """run document text source limit json quiet""",
     "sample": """prompt max_new_tokens temperature top_k seed num_samples device json quiet""",

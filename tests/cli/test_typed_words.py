@@ -11,9 +11,9 @@ from formats.our_files import write_ours
 
 import tokenmill as library
 from tokenmill.cli import main, tokenmill
+from tokenmill.cli.convert import command as convert_command
 from tokenmill.cli.hints import as_flags
-from tokenmill.cli.make.convert import command as convert_command
-from tokenmill.cli.make.prepare import run_command as prepare_command
+from tokenmill.cli.prepare import run_command as prepare_command
 from tokenmill.cli.train import run_command as train_command
 from tokenmill.errors import TokenmillError
 
@@ -115,7 +115,7 @@ def test_the_flags_in_a_hint_work_and_python_users_get_a_call(tmp_path, capsys):
     command = ["convert", tmp_path / "ids.npy", tmp_path / "out", "--to", "megatron"]
     assert typed(*command) == 12
     hint = capsys.readouterr().err.split("hint: ")[1]
-    assert re.findall(r"--\w+", hint) == ["--end_of_text_id", "--allow_lost_documents"]
+    assert re.findall(r"--\w+", hint) == ["--end_of_text", "--allow_lost_documents"]
     assert typed(*command, "--allow_lost_documents") == 0
 
     assert typed("verify", tmp_path / "a b.bin", "--dtype", "uint16") == 12

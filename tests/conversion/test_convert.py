@@ -38,7 +38,7 @@ from tokenmill.shards.verify import verify
 WRITABLE = WRITABLE
 SPLITS = {"train": DOCUMENTS[:12], "val": DOCUMENTS[12:]}
 ONE_FILE = ("nanogpt", "npy", "megatron")
-OPTIONS = {"dolma": {"dtype": "uint16"}, "npy": {"end_of_text_id": 50256}}
+OPTIONS = {"dolma": {"dtype": "uint16"}, "npy": {"end_of_text": 50256}}
 
 
 def small(to: str) -> dict:
@@ -77,7 +77,7 @@ def test_validation_sets_with_names_stay_splits_in_every_format(tmp_path, to):
     }
     folder = write_ours(tmp_path / "ours", splits, 100)
     convert(folder, tmp_path / "there", to=to, **small(to))
-    options = {"end_of_text_id": 50256, **OPTIONS.get(to, {})}
+    options = {"end_of_text": 50256, **OPTIONS.get(to, {})}
     for split in ("val", "val_z", "val_code"):
         copy = tokenmill.open(tmp_path / "there", split, **options)
         tokens = [id for document in splits[split] for id in document]
@@ -94,11 +94,11 @@ def test_validation_sets_with_names_stay_splits_in_every_format(tmp_path, to):
     ("sample", "options"),
     [
         ("llmc", {}),
-        ("nanogpt", {"dtype": "uint16", "end_of_text_id": 50256}),
-        ("megatron_int32", {"end_of_text_id": 50256}),
-        ("mds_columns", {"end_of_text_id": 50256}),
-        ("litdata_tensor", {"end_of_text_id": 50256}),
-        ("dolma", {"dtype": "uint16", "end_of_text_id": 50256}),
+        ("nanogpt", {"dtype": "uint16", "end_of_text": 50256}),
+        ("megatron_int32", {"end_of_text": 50256}),
+        ("mds_columns", {"end_of_text": 50256}),
+        ("litdata_tensor", {"end_of_text": 50256}),
+        ("dolma", {"dtype": "uint16", "end_of_text": 50256}),
     ],
 )
 def test_any_format_becomes_any_other(tmp_path, sample, options, to):
@@ -109,7 +109,7 @@ def test_any_format_becomes_any_other(tmp_path, sample, options, to):
 
     convert(source, tmp_path / "out", to=to, tokenizer="gpt2", **small(to), **options)
 
-    how = {"end_of_text_id": 50256, **OPTIONS.get(to, {})}
+    how = {"end_of_text": 50256, **OPTIONS.get(to, {})}
     data = tokenmill.open(tmp_path / "out", "all", **how)
     expected = DOCUMENTS
     if to == "llmc":
@@ -137,7 +137,7 @@ def test_no_size_of_shard_chunk_or_document_matters(tmp_path_factory, lengths, s
         shards = {} if to in ONE_FILE else {"tokens_per_shard": size}
         convert(folder / "ours", folder / "there", to=to, **shards)
 
-    data = tokenmill.open(folder / "there", "all", **OPTIONS.get(to, {"end_of_text_id": None}))
+    data = tokenmill.open(folder / "there", "all", **OPTIONS.get(to, {"end_of_text": None}))
     turned = [[50256, *document[:-1]] for document in documents]
     assert documents_of(data) == (turned if to == "llmc" else documents)
 
@@ -310,7 +310,7 @@ class TestRefusals:
                 tmp_path / "out",
                 to="ours",
                 tokenizer="gpt2",
-                end_of_text_id=50256,
+                end_of_text=50256,
             )
 
     @pytest.mark.parametrize("to", ["nanogpt", "npy", "llmc"])
@@ -330,7 +330,7 @@ class TestRefusals:
 
         with pytest.raises(FormatError, match="says where documents end") as caught:
             convert(tmp_path / "x.bin", tmp_path / "out", to=to, **how)
-        assert "end_of_text_id=" in caught.value.hint
+        assert "end_of_text=" in caught.value.hint
 
     def test_documents_without_an_end_of_text_id(self, tmp_path):
         data = json.loads((DATA / "documents.json").read_text())
@@ -597,7 +597,7 @@ def test_the_command_says_what_it_wrote(tmp_path, ours, capsys):
 
 
 def test_the_command_explains_itself():
-    from tokenmill.cli.make.convert import command
+    from tokenmill.cli.convert import command
 
     text = CliRunner().invoke(command, ["--help"]).output
 

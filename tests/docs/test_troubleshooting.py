@@ -4,14 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
-
 import tokenmill.look.traps
+
 from tokenmill import errors
 from tokenmill.errors import TokenmillError
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
-DOCTOR = Path(tokenmill.look.traps.__file__).parent
+DOCTOR = Path(tokenmill.look.__file__).parent
 
 CLASSES = [
     value

@@ -226,7 +226,7 @@ def test_with_documents_a_batch_with_banned_targets_unpacks_like_the_others():
 
 
 def test_ids_without_a_sign_are_widened_where_a_target_is_banned():
-    loader = loader_of({"order": "sequential", "form": BatchForm(dtype="uint32", prefetch=0)})
+    loader = loader_of({"order": "sequential", "form": BatchForm(dtype="uint32")})
     loader.edit(Ban(tokens=(3, 5)))
 
     first, second = next(loader), next(loader)
@@ -396,7 +396,7 @@ def test_documents_without_a_token_cannot_be_banned():
 
 def test_data_that_knows_its_documents_by_an_id_only():
     ids = np.arange(1, 301) * (np.arange(1, 301) % 10 > 0)
-    data = from_array(ids, end_of_text_id=0)
+    data = from_array(ids, end_of_text=0)
     loader = loader_of({"order": "sequential"}, data)
 
     loader.edit(Ban(documents=[2, 4, 29]))

@@ -26,7 +26,7 @@ from edits.plain_edits import (
 import tokenmill
 from tokenmill import BatchLoader, Mixture
 from tokenmill.batches import BatchForm
-from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
+from tokenmill.edits import Add, Ban, Cap, Reweight, Skip, edit_state
 from tokenmill.edits.edited_order import is_over
 from tokenmill.order.blocks import Blocks
 
@@ -52,7 +52,7 @@ def opened(tmp_path_factory):
             ends = rng.geometric(0.15, count).cumsum()
             ids[ends[ends < count] - 1] = END_OF_TEXT  # the last one ends in the next file
             ids.tofile(paths[-1])
-        options = {"dtype": "uint16", "end_of_text_id": END_OF_TEXT}
+        options = {"dtype": "uint16", "end_of_text": END_OF_TEXT}
         return [tokenmill.open(paths[:n], split="all", **options) for n in (2, 3)]
 
     return {name: make(name, size) for name, size in SIZES.items()}
@@ -158,10 +158,9 @@ class Script:
         if self.how.kind == "windows":
             return list(range(batch.starts[row], batch.starts[row] + self.how.block_size + 1))
         spans, found = batch.spans.between(row, row + 1), []
-        begins = spans.after_begin
-        tables = (each.tolist() for each in (spans.start, spans.length + begins, begins))
-        for start, length, begins in zip(*tables, strict=True):
-            found += [BEGIN] * begins + list(range(start, start + length - begins))
+        tables = (each.tolist() for each in (spans.start, spans.length, spans.after_begin))
+        for start, length, after_begin in zip(*tables, strict=True):
+            found += [BEGIN] * after_begin + list(range(start, start + length))
         return found + [PADDING] * (self.how.block_size + 1 - len(found))
 
     def plain(self, name):
@@ -213,7 +212,7 @@ class Script:
             return
         self.edits.append((at, edit))
         if self.random.random() < 0.3:
-            edited = tokenmill.edits.edit_state(before, edit, at=at)
+            edited = edit_state(before, edit, at=at)
             assert edited == first.state_dict()
 
     def resume(self):

@@ -152,7 +152,7 @@ def test_parts_of_rows_that_are_banned(phase):
     }
     assert which.tolist() == sorted(which)
     for low, high in [(0, 5), (3, 9), (10, 31), (60, 80)]:
-        left = bans.leave(source, index, low, high)
+        left = bans.leave(source.rows(index), index, low, high)
         for i, s in enumerate(starts.tolist()):
             targets = set(range(s + 1, s + 9)) & set(range(low, high))
             assert left[i] == bool(targets - banned_at(i))

@@ -64,7 +64,7 @@ def tokens(num_tokens, seed=0):
 )
 def test_usage_equals_counting_every_target(in_shards, options, monkeypatch):
     monkeypatch.setattr(usage, "MOST_SAMPLES", 5)  # several chunks
-    data = in_shards(tokens(200), LENGTHS, end_of_text_id=END)
+    data = in_shards(tokens(200), LENGTHS, end_of_text=END)
     loader = BatchLoader(data, batch_size=2, block_size=BLOCK, **options)
 
     for step in (0, 1, 5, 12, 17, 40):
@@ -72,7 +72,7 @@ def test_usage_equals_counting_every_target(in_shards, options, monkeypatch):
 
 
 def test_usage_of_a_mixture_equals_counting(in_shards):
-    web, code = in_shards(tokens(200), LENGTHS, end_of_text_id=END), numbered(70, first=1)
+    web, code = in_shards(tokens(200), LENGTHS, end_of_text=END), numbered(70, first=1)
     mixture = Mixture(
         {"web": web, "code": code},
         schedule=[(0, {"web": 3, "code": 1}), (30, {"web": 1, "code": 1})],
@@ -93,7 +93,7 @@ def test_usage_of_a_mixture_equals_counting(in_shards):
 
 @pytest.mark.parametrize("options", [{}, {"rows": "packed"}, {"phase": True}])
 def test_usage_after_edits_equals_counting(in_shards, options):
-    web = in_shards(tokens(200), LENGTHS, end_of_text_id=END)
+    web = in_shards(tokens(200), LENGTHS, end_of_text=END)
     loader = BatchLoader(web, batch_size=2, block_size=BLOCK, **options)
     loader.edit(Skip(steps=(3, 9)))
     loader.edit(Add("code", numbered_documents(), weights={"data": 1, "code": 1}), at=11)
@@ -108,7 +108,7 @@ def test_usage_after_edits_equals_counting(in_shards, options):
 
 @pytest.mark.parametrize("options", [{}, {"rows": "packed"}, {"phase": True}])
 def test_a_run_that_asks_again_and_again_is_told_the_same(in_shards, options):
-    web = in_shards(tokens(200), LENGTHS, end_of_text_id=END)
+    web = in_shards(tokens(200), LENGTHS, end_of_text=END)
     loader = BatchLoader(web, batch_size=2, block_size=BLOCK, **options)
     for step in range(1, 60):
         next(loader)
@@ -131,7 +131,7 @@ def test_a_run_that_asks_again_and_again_is_told_the_same(in_shards, options):
 
 
 def numbered_documents():
-    return tokenmill.from_array(tokens(70, seed=1), end_of_text_id=END)
+    return tokenmill.from_array(tokens(70, seed=1), end_of_text=END)
 
 
 def test_a_run_that_asks_again_looks_only_at_what_came_since(in_shards, monkeypatch):
@@ -177,7 +177,7 @@ def test_use_is_flat_to_within_one_window_an_epoch(in_shards, order):
 
 @pytest.mark.parametrize("options", [{}, {"begin_token": 3}])
 def test_the_use_of_packed_rows_is_exactly_flat_after_an_epoch(in_shards, options):
-    data = in_shards(tokens(200), LENGTHS, end_of_text_id=END)
+    data = in_shards(tokens(200), LENGTHS, end_of_text=END)
     loader = BatchLoader(data, batch_size=1, block_size=BLOCK, rows="packed", **options)
     per_epoch = loader.stats()["sources"]["data"]["rows_per_epoch"]
 
@@ -193,7 +193,7 @@ def test_whole_epochs_of_a_trillion_tokens_are_not_enumerated(monkeypatch):
     edges = np.arange(0, 10**12 + 1, 10**10)
     monkeypatch.setattr(usage, "MOST_SAMPLES", 1 << 10)
 
-    (all_of_it,) = usage._stretches(source, SourceBans())
+    all_of_it = list(usage._stretches(source, SourceBans()))
     num_samples = 5 * source.samples_per_epoch + 10_000
     found = np.diff(usage._targets_before(edges, all_of_it, 0, num_samples))
 

@@ -52,7 +52,7 @@ def make(folder: Path) -> None:
     ids = np.random.default_rng(2).integers(0, 256, 3 * SHARD).astype(np.uint16)
     ids[499::500] = 256
     np.save(folder / "ids.npy", ids)
-    known = {"to": "tokenmill", "tokenizer": "bytes", "end_of_text_id": 256}
+    known = {"to": "tokenmill", "tokenizer": "bytes", "end_of_text": 256}
     for name, compress in (("plain", None), ("packed", "zstd:1")):
         more = {"tokens_per_shard": SHARD, "compress": compress}
         tokenmill.convert(folder / "ids.npy", folder / name, **known, **more)

@@ -297,7 +297,7 @@ READERS = {
     reader.name: reader
     for reader in (
         *(
-            Reader(name, _copy(name), _read_tokens(end_of_text_id=50256, **options))
+            Reader(name, _copy(name), _read_tokens(end_of_text=50256, **options))
             for name, options in FORMATS.items()
         ),
         Reader("ours", _make_ours, _read_ours, damages=lambda name: name != "README.md"),

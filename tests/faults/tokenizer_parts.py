@@ -13,7 +13,7 @@ import tokenizers
 from faults.tokenizer_files import make_pieces_json, make_tokenizer_json
 
 from tokenmill.tokens import load_tokenizer
-from tokenmill.tokens.encoders.split_patterns import PATTERNS
+from tokenmill.tokens.split_patterns import PATTERNS
 
 EXPRESSIONS = [regex for known in PATTERNS.values() for splits in known.splits for regex in splits]
 ADDED = ["  ", "<mill>", "the", "\n\n", " t", "\u00e9", "ab", "123", "\u2581", "A", ".", "\u0301"]

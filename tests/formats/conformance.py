@@ -98,9 +98,9 @@ class AdapterTests:
     def test_where_documents_end_is_asked_for_when_nothing_says_it(self, path):
         if self.indexed or self.comes == "before":
             pytest.skip("these files say it")
-        options = {key: value for key, value in self.options.items() if key != "end_of_text_id"}
+        options = {key: value for key, value in self.options.items() if key != "end_of_text"}
 
-        with pytest.raises(tokenmill.TokenmillError, match="end_of_text_id=50256"):
+        with pytest.raises(tokenmill.TokenmillError, match="end_of_text=50256"):
             tokenmill.open(path, "all", **options).document(0)
 
     def test_train_and_val_are_all_tokens_and_share_none(self, path):

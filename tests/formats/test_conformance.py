@@ -46,13 +46,13 @@ class TestLlmcForLlama(AdapterTests):
 
 class TestNanogpt(AdapterTests):
     format, sample, dtype = "nanogpt", "nanogpt", "uint16"
-    options: ClassVar = {"dtype": "uint16", "end_of_text_id": 50256}
+    options: ClassVar = {"dtype": "uint16", "end_of_text": 50256}
     indexed = False
 
 
 class TestNpy(AdapterTests):
     format, sample, dtype = "npy", "npy", "uint16"
-    options: ClassVar = {"end_of_text_id": 50256}
+    options: ClassVar = {"end_of_text": 50256}
     indexed = False
 
 
@@ -113,12 +113,12 @@ class TestLitpkds(AdapterTests):
     """lit-gpt fills its last file up with separators; they are tokens there, and here."""
 
     format, sample, dtype = "litpkds", "litpkds", "uint16"
-    options: ClassVar = {"end_of_text_id": 50256}
+    options: ClassVar = {"end_of_text": 50256}
     indexed = False
     documents: ClassVar = [*DOCUMENTS, *[[50256]] * (1024 - 975)]
 
 
 class TestModalities(AdapterTests):
     format, sample, dtype = "modalities", "modalities", "uint16"
-    options: ClassVar = {"end_of_text_id": 50256}
+    options: ClassVar = {"end_of_text": 50256}
     indexed = False

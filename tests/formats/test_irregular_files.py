@@ -21,7 +21,7 @@ DOORS = """
 import faulthandler, json, sys
 faulthandler.dump_traceback_later(60, exit=True)  # says where it waits
 import tokenmill
-from tokenmill.look.traps.examine import examine
+from tokenmill.look.examine import examine
 from tokenmill.pages.report import report
 
 def add(path):

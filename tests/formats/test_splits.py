@@ -135,7 +135,7 @@ class TestSplits:
         documents = [[1, 50256], [2, 3, 50256], [4, 5, 6, 7, 50256]]
         folder = write_ours(tmp_path / "d", {"train": documents}, 100)
         path = folder / "train" / "shard_00000.bin"
-        options = {"dtype": "uint16", "end_of_text_id": 50256}
+        options = {"dtype": "uint16", "end_of_text": 50256}
 
         train, val = (tokenmill.open(path, split, **options) for split in ("train", "val"))
 

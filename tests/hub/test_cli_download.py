@@ -74,3 +74,20 @@ def test_a_user_who_set_nothing_reaches_the_network_and_no_further():
     assert done.returncode == 1, done.stderr
     assert done.stderr.startswith(f"error: {REPO} at revision main: ConnectError: ")
     assert "Traceback" not in done.stderr
+
+
+def test_a_dataset_goes_up_and_comes_down_by_the_commands(hub, tmp_path):
+    """In processes of their own, which see the variables before huggingface_hub is imported."""
+    (tmp_path / "a.txt").write_text("hello\n" * 500)
+    made, back = tmp_path / "made", tmp_path / "back"
+
+    for command in (
+        ["prepare", tmp_path / "a.txt", "-o", made, "--tokenizer", "bytes", "--workers", "1"],
+        ["upload", made, "ann/corpus", "--no_sample"],
+        ["download", "ann/corpus", "-o", back],
+    ):
+        done = subprocess.run([sys.executable, "-m", "tokenmill", *command], capture_output=True)
+        assert done.returncode == 0, done.stderr
+
+    shards = {name: data for name, data in visible(made).items() if name != "README.md"}
+    assert {name: visible(back)[name] for name in shards} == shards

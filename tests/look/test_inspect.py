@@ -226,7 +226,7 @@ def test_an_empty_folder_is_no_dataset(tmp_path):
 def test_end_of_text_given_by_hand_is_shown(tmp_path, few):
     path = build.raw(tmp_path / "d", few)
 
-    known = inspect(path, dtype="uint16", tokenizer="gpt2", end_of_text_id=EOT)
+    known = inspect(path, dtype="uint16", tokenizer="gpt2", end_of_text=EOT)
 
     assert known["tokenizer"]["name"] == "gpt2"
     assert known["tokenizer"]["end_of_text_id"] == EOT

@@ -12,9 +12,8 @@ from look.build import ALL_FORMATS, EOT, joined
 
 from tokenmill.cli import main
 from tokenmill.errors import NotADatasetError
-from tokenmill.look import token_sample
-from tokenmill.look.traps import shard_files
-from tokenmill.look.traps.examine import examine
+from tokenmill.look import shard_files, token_sample
+from tokenmill.look.examine import examine
 
 
 def names(path, **settings) -> list[str]:
@@ -28,7 +27,7 @@ def test_good_data_of_every_format_is_silent(tmp_path, docs, format, tokenizer):
     path = write(tmp_path / "d", docs)
     if tokenizer:
         made, _ = build.tokenizer_of(tokenizer)
-        settings = settings | {"tokenizer": made, "end_of_text_id": EOT}
+        settings = settings | {"tokenizer": made, "end_of_text": EOT}
 
     result = examine(path, **settings)
 
@@ -116,7 +115,7 @@ def test_ids_read_as_another_type_are_named(tmp_path, docs, written, read, name,
     ids = stream(docs, written)[:65_536]
     path = one_file(tmp_path, ids.tobytes())
 
-    settings = {} if end is None or read == "int16" else {"end_of_text_id": end}
+    settings = {} if end is None or read == "int16" else {"end_of_text": end}
     found = examine(path, dtype=read, **settings).findings
 
     assert {f.name for f in found} == {name}
@@ -228,7 +227,7 @@ def test_a_stream_without_one_mark_is_named(tmp_path, docs):
     ids = np.tile(np.concatenate(docs["train"]), 4)[:250_000].astype("<u2")
     path = one_file(tmp_path, ids.tobytes())
 
-    assert "missing-end-of-text" in names(path, dtype="uint16", end_of_text_id=EOT)
+    assert "missing-end-of-text" in names(path, dtype="uint16", end_of_text=EOT)
 
 
 @pytest.mark.parametrize("format", ["tokenmill", "llmc", "datatrove"])
@@ -237,7 +236,7 @@ def test_doubled_marks_are_named(tmp_path, docs, format):
     write, settings = ALL_FORMATS[format]
     path = write(tmp_path / "d", doubled)
 
-    assert set(names(path, **settings, end_of_text_id=EOT)) == {"doubled-end-of-text"}
+    assert set(names(path, **settings, end_of_text=EOT)) == {"doubled-end-of-text"}
 
 
 # Shards

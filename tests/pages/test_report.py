@@ -176,7 +176,7 @@ def test_every_format_has_a_report(tmp_path, docs_of_all, name):
     build, settings = ALL_FORMATS[name]
     folder = build(tmp_path / "data", docs_of_all)
 
-    text = Read(report(str(folder), **settings, tokenizer="gpt2", end_of_text_id=EOT)).text
+    text = Read(report(str(folder), **settings, tokenizer="gpt2", end_of_text=EOT)).text
 
     assert "Top tokens" in text
     assert "Half of all tokens" in text

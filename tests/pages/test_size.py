@@ -101,7 +101,7 @@ def test_an_indexed_dataset_is_browsed_without_reading_it(indexed):
 def test_a_single_file_without_an_index_too(single):
     before = touched()
 
-    with serving(single, dtype="uint16", end_of_text_id=EOT, tokenizer="gpt2") as client:
+    with serving(single, dtype="uint16", end_of_text=EOT, tokenizer="gpt2") as client:
         first = client.page("/documents")
         assert [link for link in first.links if link.startswith("document?at=150")]
         page = client.page("/document?at=5000000100")

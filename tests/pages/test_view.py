@@ -259,10 +259,10 @@ def test_every_format_can_be_browsed(tmp_path, name):
     build, settings = ALL_FORMATS[name]
     texts = encoded(documents(30, seed=8))
     folder = build(tmp_path / "data", {"train": texts, "val": texts[:4]})
-    data = tokenmill.open(folder, **settings, tokenizer="gpt2", end_of_text_id=EOT)
+    data = tokenmill.open(folder, **settings, tokenizer="gpt2", end_of_text=EOT)
     middle = data.num_tokens // 2
 
-    with serving(folder, **settings, tokenizer="gpt2", end_of_text_id=EOT) as client:
+    with serving(folder, **settings, tokenizer="gpt2", end_of_text=EOT) as client:
         for path in ("/", "/documents", "/batch?block_size=64", "/longest", "/search?q=wheel"):
             assert client.page(path).links
         page = client.page(f"/document?at={middle}")
@@ -302,7 +302,7 @@ def test_ids_beyond_the_vocabulary_are_loud(tmp_path):
     docs = [np.array([1, 60_000, 2])] * 40
     folder = raw(tmp_path / "beyond", {"train": docs})
 
-    with serving(folder, dtype="uint16", tokenizer="gpt2", end_of_text_id=EOT) as client:
+    with serving(folder, dtype="uint16", tokenizer="gpt2", end_of_text=EOT) as client:
         page = client.page("/document?at=0")
         assert client.page("/documents").links
         assert client.page("/batch?block_size=8").ids
@@ -317,7 +317,7 @@ def test_ids_beyond_the_vocabulary_are_loud(tmp_path):
 def test_a_file_cut_short_while_it_is_browsed_is_an_error_on_the_page(tmp_path):
     folder = raw(tmp_path / "cut", {"train": encoded(documents(20))})
 
-    with serving(folder, dtype="uint16", tokenizer="gpt2", end_of_text_id=EOT) as client:
+    with serving(folder, dtype="uint16", tokenizer="gpt2", end_of_text=EOT) as client:
         assert client.page("/document?at=0").ids
         (folder / "train.bin").write_bytes(b"")
         assert "train.bin" in client.page("/document?at=0", status=400).text

@@ -10,7 +10,7 @@ from special_tokens import BEGIN, END, write_tokenizer
 
 import tokenmill
 from tokenmill.errors import BadInputError, FormatError, PrepareError, SettingsMismatchError
-from tokenmill.look.traps.examine import examine
+from tokenmill.look.examine import examine
 from tokenmill.preparation.prepare import prepare
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify
@@ -145,13 +145,13 @@ def test_foreign_files_that_have_it_say_so_when_converted(both, tokenizer, tmp_p
     _, begun = both
     megatron = tmp_path / "megatron"
     tokenmill.convert(begun, megatron, to="megatron")
-    names = {"tokenizer": tokenizer, "begin_token_id": BEGIN}
+    names = {"tokenizer": tokenizer, "begin_token": BEGIN}
 
     tokenmill.convert(megatron, tmp_path / "back", to="tokenmill", **names)
 
     assert tokenmill.open(tmp_path / "back").begin_token_id == BEGIN
     assert read_dataset(tmp_path / "back") == read_dataset(begun)
-    wrong = {**names, "begin_token_id": 68}
+    wrong = {**names, "begin_token": 68}
     with pytest.raises(FormatError, match="does not begin with the begin token 68"):
         tokenmill.convert(megatron, tmp_path / "wrong", to="tokenmill", **wrong)
 
@@ -267,7 +267,7 @@ def test_the_doctor_finds_doubled_ones_that_nothing_names(tmp_path, tokenizer):
     documents = [np.array([BEGIN, BEGIN, *text.encode(), END]) for text in numbered(0, 50)]
     np.save(tmp_path / "foreign.npy", np.concatenate(documents).astype(np.uint16))
 
-    found = examine(tmp_path / "foreign.npy", tokenizer=tokenizer, end_of_text_id=END).findings
+    found = examine(tmp_path / "foreign.npy", tokenizer=tokenizer, end_of_text=END).findings
 
     assert "doubled-begin-token" in {trap.name for trap in found}
 

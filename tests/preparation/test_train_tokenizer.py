@@ -24,8 +24,8 @@ from tokenmill.preparation.budget.memory_budget import PER_DRIVER
 from tokenmill.preparation.words import choose_words
 from tokenmill.preparation.words.word_runs import CountedWords, add_up
 from tokenmill.text.cleaning.dedup import partition_bounds
-from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.load_tokenizer import load
+from tokenmill.tokens.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.tiktoken_file import parse_ranks
 from tokenmill.tokens.vocabulary import PROBE
 

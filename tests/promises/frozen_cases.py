@@ -40,7 +40,7 @@ import tokenmill
 from tokenmill import Mixture
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 from tokenmill.batches import BatchForm
-from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
+from tokenmill.edits import Add, Ban, Cap, Reweight, Skip, edit_state
 from tokenmill.order.blocks import Blocks
 
 TESTS = Path(__file__).parents[1]
@@ -328,7 +328,7 @@ def some_ids(seed: int, tokens: int, dtype="uint16") -> tuple[np.ndarray, np.nda
 
 
 def in_memory(shelf: Shelf, seed: int = 1, tokens: int = 3000, dtype="uint16") -> Any:
-    return array_data(some_ids(seed, tokens, dtype)[0], end_of_text_id=END, vocab_size=SIZE)
+    return array_data(some_ids(seed, tokens, dtype)[0], end_of_text=END, vocab_size=SIZE)
 
 
 def with_index(shelf: Shelf) -> Any:
@@ -348,7 +348,7 @@ def in_raw_files(shelf: Shelf) -> Any:
         return folder
 
     paths = sorted(shelf.get("raw", make).iterdir())
-    return open_data(paths, "all", dtype="uint16", end_of_text_id=END)
+    return open_data(paths, "all", dtype="uint16", end_of_text=END)
 
 
 def in_store(shelf: Shelf) -> Any:
@@ -391,7 +391,7 @@ FOREIGN: dict[str, dict[str, Any]] = {
     "dolma": {"dtype": "uint16"},
     "litdata": {},
     "litdata_tensor": {},
-    "litpkds": {"end_of_text_id": 50256},
+    "litpkds": {"end_of_text": 50256},
     "llmc": {},
     "llmc_uint32": {},
     "mds": {},
@@ -401,9 +401,9 @@ FOREIGN: dict[str, dict[str, Any]] = {
     "mds_zstd": {},
     "megatron": {},
     "megatron_int32": {},
-    "modalities": {"end_of_text_id": 50256},
-    "nanogpt": {"dtype": "uint16", "end_of_text_id": 50256},
-    "npy": {"end_of_text_id": 50256},
+    "modalities": {"end_of_text": 50256},
+    "nanogpt": {"dtype": "uint16", "end_of_text": 50256},
+    "npy": {"end_of_text": 50256},
     "npy_rows": {},
 }
 WITHOUT_DOCUMENTS = {"mds_bytes", "mds_rows", "npy_rows"}
@@ -867,7 +867,7 @@ def edits_of_a_state(read, shelf, *, edits, **settings) -> Parts:
     data = read(shelf)
     loader = make_loader(data, **settings)
     take(loader, 6)
-    state = tokenmill.edits.edit_state(loader.state_dict(), *edits)
+    state = edit_state(loader.state_dict(), *edits)
     for batch in take(resumed(make_loader(data, **settings), state), 20):
         yield from parts_of_batch(batch)
 
@@ -1500,7 +1500,7 @@ def converted(shelf, *, name, to, **options) -> Parts:
     folder = shelf.new(name)
     out = convert(given, folder / "out", to=to, **options)
     how = {"dtype": "uint16"} if to in ("nanogpt", "dolma") else {}
-    how |= {"end_of_text_id": 50256} if to in ("nanogpt", "npy") else {}
+    how |= {"end_of_text": 50256} if to in ("nanogpt", "npy") else {}
     for split in ("train", "val"):
         try:
             data = open_data(out, split, **how)

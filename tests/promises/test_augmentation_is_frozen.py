@@ -55,7 +55,7 @@ def test_the_numbers_of_a_row():
 def test_twenty_steps_of_every_augmentation(augment, first, whole, fingerprint):
     ids = np.arange(3000, dtype=np.uint16) % 700
     ids[99::100] = 700
-    data = from_array(ids, end_of_text_id=700, vocab_size=710)
+    data = from_array(ids, end_of_text=700, vocab_size=710)
     loader = BatchLoader(data, batch_size=4, block_size=128, seed=42, augment=augment)
 
     batches = [next(loader) for _ in range(20)]

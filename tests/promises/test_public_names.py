@@ -51,19 +51,19 @@ def test_open_takes_these_arguments():
         "dtype",
         "backend",
         "tokenizer",
-        "end_of_text_id",
+        "end_of_text",
         "end_of_text_comes",
         "cache_dir",
         "cache_bytes",
         "verify",
-        "begin_token_id",
+        "begin_token",
     ]
 
 
 def test_prepare_is_a_function_whatever_was_imported_first():
     code = (
         f"import sys; sys.path.insert(0, {tokenmill.__path__[0]!r} + '/..');"
-        "import tokenmill.preparation.prepare, tokenmill.cli.make.prepare;"
+        "import tokenmill.preparation.prepare, tokenmill.cli.prepare;"
         "assert callable(tokenmill.prepare) and callable(tokenmill.pretokenize)"
     )
 

@@ -97,7 +97,7 @@ def large_file(tmp_path, large):
 
 
 def open_large(path, **options):
-    return tokenmill.open(path, dtype="uint16", end_of_text_id=0, **options)
+    return tokenmill.open(path, dtype="uint16", end_of_text=0, **options)
 
 
 def test_large_data_is_sorted_once_and_mapped_from_then_on(cache, large_file):
@@ -151,7 +151,7 @@ def test_empty_documents_are_left_out():
 
 SORT = """
 import sys, tokenmill
-data = tokenmill.open(sys.argv[1], dtype="uint16", end_of_text_id=0)
+data = tokenmill.open(sys.argv[1], dtype="uint16", end_of_text=0)
 print(data.documents_by_length().fingerprint)
 """
 

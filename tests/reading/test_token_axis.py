@@ -198,7 +198,7 @@ class TestDocumentsOfAPart:
         bounds=st.tuples(st.integers(0, 40), st.integers(0, 40)),
     )
     def test_by_scanning(self, ids, comes, bounds):
-        data = from_array(np.array(ids, "u2"), end_of_text_id=0, end_of_text_comes=comes)
+        data = from_array(np.array(ids, "u2"), end_of_text=0, end_of_text_comes=comes)
         shift = 1 if comes == "after" else 0
         cuts = {i + shift for i, token in enumerate(ids) if token == 0}
         edges = sorted({0, len(ids)} | cuts)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from tokens.texts import TEXTS
 
 from tokenmill.errors import BadInputError, FormatError
-from tokenmill.tokens.encoders.same_ids import first_difference, probes
 from tokenmill.tokens.load_tokenizer import load
+from tokenmill.tokens.same_ids import first_difference, probes
 
 CORPUS = [text.decode() for text in probes()[:13]] * 20
 PREPEND = {"type": "Prepend", "prepend": "\u2581"}

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import tokenmill
 from tokenmill.errors import FormatError, TokenizerMismatchError
-from tokenmill.tokens import tiktoken_file
-from tokenmill.tokens.encoders import gigatoken
+from tokenmill.tokens import gigatoken, tiktoken_file
 from tokenmill.tokens.load_tokenizer import from_state, load
 
 REAL_FILES = sorted(Path(subprocess.__file__).parent.glob("[a-d]*.py"))[:60]
@@ -182,7 +181,7 @@ def test_memory_stays_bounded_when_every_word_is_new():
     """Random letters fill gigatoken's cache fastest: unbounded, this text takes 130 MB."""
     code = """if True:
         import numpy as np
-        from tokenmill.tokens.encoders import gigatoken
+        from tokenmill.tokens import gigatoken
         from tokenmill.tokens.load_tokenizer import load
         gigatoken.GROWTH_LIMIT = 24 << 20
         gigatoken.TEXT_LIMIT_UNSEEN = 4 << 20

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from special_tokens import write_tokenizer
 from tokenizers import pre_tokenizers
 
-from tokenmill.tokens.encoders.newer_characters import JOINED, LETTERS, SIGNS, one_of_characters
-from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION, PATTERNS
 from tokenmill.tokens.load_tokenizer import load
+from tokenmill.tokens.newer_characters import JOINED, LETTERS, SIGNS, one_of_characters
+from tokenmill.tokens.split_patterns import ONE_EXPRESSION, PATTERNS
 
 
 def listed(runs):

@@ -12,11 +12,11 @@ from tokens.patterns import PATTERNS
 from tokens.texts import ALPHABET, TEXTS
 
 from tokenmill.errors import BadInputError, FormatError
-from tokenmill.tokens.encoders.number_runs import cut_into_pairs
-from tokenmill.tokens.encoders.same_ids import probes
-from tokenmill.tokens.encoders.split_patterns import PATTERNS as KNOWN
-from tokenmill.tokens.encoders.split_patterns import find_pattern, pattern_of_splits
 from tokenmill.tokens.load_tokenizer import from_state, load
+from tokenmill.tokens.number_runs import cut_into_pairs
+from tokenmill.tokens.same_ids import probes
+from tokenmill.tokens.split_patterns import PATTERNS as KNOWN
+from tokenmill.tokens.split_patterns import find_pattern, pattern_of_splits
 
 ODD = r"\p{L}+|\s|[^\p{L}\s]"  # nobody's
 

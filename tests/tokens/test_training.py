@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tokens.patterns import PATTERNS, words_of
 from tokens.plain_bpe import plain_merges, tokens_of
 
-from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
-from tokenmill.tokens.training.merges import BYTE_ORDER, learn_merges
-from tokenmill.tokens.training.words import WordCounter
+from tokenmill.tokens.merges import BYTE_ORDER, learn_merges
+from tokenmill.tokens.split_patterns import ONE_EXPRESSION
+from tokenmill.tokens.words import WordCounter
 
 COUNTS = st.integers(1, 4) | st.sampled_from([2**31, 2**33 + 1, 2**53 + 1, 2**53 + 2])
 FEW_LETTERS = st.text("ab c", min_size=1, max_size=12).map(str.encode)

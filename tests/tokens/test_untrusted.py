@@ -10,7 +10,7 @@ from special_tokens import byte_letters
 from tokenizers import models, pre_tokenizers
 
 from tokenmill.errors import FormatError, TokenmillError
-from tokenmill.tokens.encoders.library_failures import failures_of
+from tokenmill.tokens.library_failures import failures_of
 from tokenmill.tokens.load_tokenizer import from_state, load
 
 # What datasets of gpt2 hold that were made before special tokens were compared.

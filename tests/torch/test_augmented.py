@@ -26,7 +26,7 @@ LISTS = {
 def data():
     ids = np.random.default_rng(0).integers(0, END, 4000).astype(np.uint16)
     ids[49::50] = END
-    return from_array(ids, end_of_text_id=END, vocab_size=VOCAB)
+    return from_array(ids, end_of_text=END, vocab_size=VOCAB)
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -80,7 +80,7 @@ def files(tmp_path_factory):
 
 
 def test_validation_is_never_augmented(files):
-    options = {"batch_size": 4, "max_length": 30, "end_of_text_id": 256}
+    options = {"batch_size": 4, "max_length": 30, "end_of_text": 256}
     plain = create_dataloaders(*files, **options)
     augmented = create_dataloaders(*files, **options, augment=[FIM])
 

@@ -133,14 +133,14 @@ def test_loaders_of_files_pack_for_training_and_validate_on_windows(tmp_path):
     ids = np.where(np.arange(4000) % 37 == 36, 0, 1 + np.arange(4000) % 90).astype(np.uint16)
     for name in ("train.npy", "val.npy"):
         np.save(tmp_path / name, ids)
-    opened = {"end_of_text_id": 0, "seed": 5, "max_length": 16, "batch_size": 4}
+    opened = {"end_of_text": 0, "seed": 5, "max_length": 16, "batch_size": 4}
 
     train, val = create_dataloaders(
         tmp_path / "train.npy", tmp_path / "val.npy", rows="packed", begin_token=99, **opened
     )
 
     core = BatchLoader(
-        from_array(ids, end_of_text_id=0),
+        from_array(ids, end_of_text=0),
         batch_size=4,
         block_size=16,
         seed=5,

@@ -14,7 +14,7 @@ from tokenmill.compat import LocalTokenizedDatasetFixed, TokenizedDataset, creat
 from tokenmill.torch import TokenDataLoader, TorchLoader, WindowsDataset
 
 CORE = inspect.signature(BatchLoader).parameters
-OPEN = {"format", "dtype", "backend", "tokenizer", "end_of_text_id", "cache_dir", "verify"}
+OPEN = {"format", "dtype", "backend", "tokenizer", "end_of_text", "cache_dir", "verify"}
 
 
 def keywords(function):

@@ -20,7 +20,7 @@ def test_the_bytes_of_targets_are_those_of_their_text(rows):
     tokenizer = tokenmill.load_tokenizer("gpt2")
     documents = [tokenizer.encode(TEXT[i:]) for i in range(30)]
     ids = np.concatenate([np.append(ids, tokenizer.end_of_text_id) for ids in documents])
-    data = tokenmill.from_array(ids.astype(np.uint16), tokenizer="gpt2", end_of_text_id=50256)
+    data = tokenmill.from_array(ids.astype(np.uint16), tokenizer="gpt2", end_of_text=50256)
     loader = TorchLoader(data, batch_size=4, block_size=96, rows=rows)
     batches = [next(loader) for _ in range(3)]
 

@@ -20,7 +20,9 @@ def coordinates(svg, kind):
 def test_a_falling_loss_falls_on_the_page():
     train = [(i, 10.0 / (1 + i)) for i in range(50)]
 
-    svg = ElementTree.fromstring(draw('a <run> & "more"', train, [(0, 10.0), (49, 1.0)]))
+    svg = ElementTree.fromstring(
+        draw('a <run> & "more"', {"training": train, "val": [(0, 10.0), (49, 1.0)]})
+    )
 
     corners = coordinates(svg, "train")
     assert len(corners) == 50
@@ -29,14 +31,14 @@ def test_a_falling_loss_falls_on_the_page():
 
 
 def test_a_long_run_stays_a_small_file():
-    text = draw("long", [(i, 2.0) for i in range(200_000)], [])
+    text = draw("long", {"training": [(i, 2.0) for i in range(200_000)]})
 
     assert len(text) < 60_000
 
 
 @pytest.mark.parametrize("train", [[], [(1, 2.0)], [(1, 2.0), (2, 2.0)], [(1, float("nan"))]])
 def test_short_and_flat_and_broken_curves_are_drawn_too(train):
-    ElementTree.fromstring(draw("x", train, []))
+    ElementTree.fromstring(draw("x", {"training": train}))
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (2.1, 10.9), (3.31, 3.32), (0, 12_345)])

@@ -21,7 +21,7 @@ def run(tmp_path_factory):
     """A run of 30 steps that leaves step 3 out, with a checkpoint every 5 steps."""
     folder = tmp_path_factory.mktemp("when")
     source = folder / "text.jsonl"
-    lines = text(60).splitlines()
+    lines = text(90).splitlines()
     source.write_text("".join(json.dumps({"text": f"{line} "}) + "\n" for line in lines))
     tokenmill.prepare(source, folder / "data", tokenizer="bytes", val_fraction=0.2, clean=True)
     where = {"dataset_dir": str(folder / "data"), "out_dir": str(folder), "model_name": "run"}

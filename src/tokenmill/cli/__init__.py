@@ -1,17 +1,29 @@
 """The command `tokenmill`: one file a command, imported when it is called.
 
-group.py      a command with subcommands
-flags.py      flags that several commands share, and flags made from the fields of a dataclass
-outcome.py    what a command prints: results, notes, or JSON; `--json` and `--quiet`
-hints.py      hints of the library, which are Python, as flags of a command
-make/         prepare (and its jobs), pretokenize, retokenize, download, upload, convert
-look/         inspect, show, verify, view
-tokenizers/   tokenizer train, show, compare
-train.py      train a small GPT
-train_slurm.py  the same as a Slurm job, from submit_job.sh
-edits.py      the edits of a run, and asking for one
-when.py       when a run trained on a document
-sample.py     text from a trained model
+group.py              a command with subcommands
+flags.py              flags that several commands share, or made from the fields of a dataclass
+outcome.py            what a command prints: results, notes, or JSON; `--json` and `--quiet`
+hints.py              hints of the library, which are Python, as flags of a command
+prepare.py            tokenize text files into shards; `prepare plan` writes only the plan
+prepare_jobs.py       `prepare work`, `status`, `finish` and `slurm`: the plan as numbered jobs
+pretokenize.py        tokenize one text file into one .npy next to it
+retokenize.py         encode the documents of a dataset with another tokenizer
+download.py           fetch token shards from the Hugging Face hub
+upload.py             push a dataset to the hub
+convert.py            copy a dataset from or to another format
+inspect.py            print what a dataset holds and how it was made
+show.py               print its text: documents, windows, batches
+verify.py             check that it is whole, unchanged and sound
+view.py               browse it in pages, or save one page
+tokenizer.py          the command `tokenizer`, which has the others
+tokenizer_train.py    `tokenizer train`: merges from text files
+tokenizer_show.py     `tokenizer show`: what is in one
+tokenizer_compare.py  `tokenizer compare`: two on the same text
+train.py              train a small GPT
+train_slurm.py        the same as a Slurm job, from submit_job.sh
+edits.py              the edits of a run, and asking for one
+when.py               when a run trained on a document
+sample.py             text from a trained model
 """
 
 import importlib
@@ -54,12 +66,6 @@ COMMANDS = {
         "sample": "Generate text with a trained model",
     },
 }
-ROOMS = {
-    "Make a dataset": "cli.make",
-    "Look at a dataset": "cli.look",
-    "Tokenizers": "cli.tokenizers",
-    "Train": "cli",
-}
 
 
 class Commands(click.Group):
@@ -69,12 +75,10 @@ class Commands(click.Group):
         return [name for commands in COMMANDS.values() for name in commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        for title, commands in COMMANDS.items():
-            if cmd_name in commands:
-                module = importlib.import_module(f"tokenmill.{ROOMS[title]}.{cmd_name}")
-                command: click.Command = module.command
-                return command
-        return None
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = importlib.import_module(f"tokenmill.cli.{cmd_name}").command
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -141,14 +141,17 @@ class Size(IntType):
 WHOLE, COUNT = Count(), Count(least=1)
 SIZES = ("long_line",)
 """Settings that are counted in bytes."""
-OPEN_NAMES = ("format", "dtype", "tokenizer", "end_of_text_id", "begin_token_id")
+OPEN_NAMES = ("format", "dtype", "tokenizer", "end_of_text", "begin_token")
 # How to read the data; what was given is passed to `tokenmill.open`.
-open_options = together(
+file_options = together(
     value("--format", "NAME", "Format, where the content does not show it"),
     value("--dtype", "TYPE", "Type of the ids, where no file states it"),
     value("--tokenizer", "NAME", "Tokenizer, where the data names none"),
-    value("--end_of_text_id", "ID", "Id between documents, where the data names none", type=int),
-    value("--begin_token_id", "ID", "Id that begins documents, if the data does not say", type=int),
+    value("--end_of_text", "TOKEN", "Id between documents, where the data names none"),
+)
+open_options = together(
+    file_options,
+    value("--begin_token", "TOKEN", "Id that begins documents, if the data does not say"),
 )
 workers_option = value(
     "--workers", "N", "Processes  [default: number of cores]", type=int, section="Running"

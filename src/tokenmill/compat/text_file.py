@@ -52,12 +52,12 @@ def open_text(
     parts = [split_array(ids, split) for split in splits]
     counts = [f"{split or 'all'} {len(part):,}" for split, part in zip(splits, parts, strict=True)]
     say(f"   Tokenized {path} with {known.name}; tokens: {', '.join(counts)}")
-    about: dict[str, Any] = {"end_of_text_id": known.end_of_text_id, "vocab_size": known.vocab_size}
+    about: dict[str, Any] = {"end_of_text": known.end_of_text_id, "vocab_size": known.vocab_size}
     return [dataset.from_array(part, tokenizer=known, **about) for part in parts]
 
 
 def _open_npy(npy: Path, split: str | None, tokenizer: Tokenizer, say: Say) -> TokenDataset:
-    data = dataset.open(npy, split, tokenizer=tokenizer, end_of_text_id=tokenizer.end_of_text_id)
+    data = dataset.open(npy, split, tokenizer=tokenizer, end_of_text=tokenizer.end_of_text_id)
     first, size = data.files[0].first, data.num_tokens
     where = f"indices {first:,} to {first + size:,}"
     say(f"   Using {split or 'whole'} portion: {size:,} tokens ({where})")

@@ -144,7 +144,7 @@ def _open_whole(src: Where | list[Where], **how_to_open: Unpack[OpenKeywords]) -
     chunks = (whole.tokens(at, min(at + CHUNK, size)) for at in range(0, size, CHUNK))
     if not any((chunk == end_of_text_id).any() for chunk in chunks):
         return whole
-    how_to_open["end_of_text_id"] = end_of_text_id
+    how_to_open["end_of_text"] = end_of_text_id
     return dataset.open(src, "all", **how_to_open)
 
 
@@ -258,7 +258,7 @@ class Conversion:
             "all",
             format=self.to.name,
             dtype=None if self.to.states_dtype else self.dtype,
-            end_of_text_id=self.rules.end_of_text_id,
+            end_of_text=self.rules.end_of_text_id,
             end_of_text_comes="before" if self.id_comes_first else "after",
             backend="pread",
         )

@@ -94,7 +94,7 @@ def _check_documents(data: TokenDataset, rules: StreamRules) -> None:
     if rules.to.is_indexed and not data.knows_documents:
         raise FormatError(
             f"nothing in {data.path} says where documents end, and the target keeps documents",
-            hint="name the id between them with end_of_text_id=, or pass "
+            hint="name the id between them with end_of_text=, or pass "
             "allow_lost_documents=True to write one long document",
         )
     if data.has_index and (empty := data.num_empty_documents):
@@ -105,7 +105,7 @@ def _check_documents(data: TokenDataset, rules: StreamRules) -> None:
     if rules.to.documents_by_id and data.knows_documents and rules.end_of_text_id is None:
         raise FormatError(
             f"only an index says where documents of {data.path} end, and the target has none",
-            hint="name the id between them with end_of_text_id=, or pass allow_lost_documents=True",
+            hint="name the id between them with end_of_text=, or pass allow_lost_documents=True",
         )
 
 
@@ -122,7 +122,7 @@ def _check_begin_tokens(data: TokenDataset, ids: np.ndarray, ends: np.ndarray, s
         raise FormatError(
             f"the document at token {start + int(without[0]):,} of {data.path} does not begin with "
             f"the begin token {data.begin_token_id}",
-            hint="name the id that all documents begin with, or leave begin_token_id out",
+            hint="name the id that all documents begin with, or leave begin_token out",
         )
 
 

@@ -18,7 +18,7 @@ from tokenmill.edits.ban_mask import BanMask
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Add, Ban, Cap, Grow, Reweight, Skip
 from tokenmill.edits.edited_order import EditedOrder
-from tokenmill.edits.find_banned import banned_by, refuse_if_nothing_is_left
+from tokenmill.edits.find_banned import banned_by
 from tokenmill.edits.grown_source import GrownSource
 from tokenmill.edits.skips import Skips
 from tokenmill.edits.source_bans import SourceBans
@@ -27,7 +27,7 @@ from tokenmill.order.order import Order, SourceOrder
 
 
 def apply_edits(run: Run, edits: Sequence[RecordedEdit]) -> Run:
-    """The run after these edits, which are in the order of their samples."""
+    """Return the run after these edits, which are in the order of their samples."""
     if not edits:
         return run
     edited = _Editing(run)
@@ -37,7 +37,7 @@ def apply_edits(run: Run, edits: Sequence[RecordedEdit]) -> Run:
 
 
 def stages_of(run: Run, edits: Sequence[RecordedEdit]) -> list[tuple[int, tuple[int, ...]]]:
-    """Where stages of a mixture begin and their parts as asked for, without regard to caps."""
+    """Return the stages as they were asked for, (first place, parts), without regard to caps."""
     edited = _Editing(run)
     for record in edits:
         edited.apply(record)
@@ -48,26 +48,27 @@ class _Editing:
     """The run after the edits so far. A place is a number in the order, before skips."""
 
     def __init__(self, run: Run) -> None:
-        self.run, self.place = run, 0
-        self.names, self.datasets = list(run.names), list(run.datasets)
+        self.run = run
+        self.place = 0
+        self.names = list(run.names)
+        self.datasets = list(run.datasets)
         self.sources: list[SourceOrder] = list(run.order.sources)
         self.bans: dict[int, SourceBans] = {}
-        """By the numbers of samples within their source."""
-        self.masks: dict[int, SourceBans] = {}
-        """The same bans by the sample numbers of the run."""
+        """The bans of each source that has some."""
         self.is_mixture = run.stages is not None
         stages = run.stages or [MixtureStage(0, (1,))]
         self.wanted = [(stage.start, stage.parts) for stage in stages]
         """The stages as they were asked for, without regard to caps."""
         self.stages = [self._stage(start, parts) for start, parts in self.wanted]
-        self.skips, self.end = Skips(), ENDLESS
+        self.skips = Skips()
+        self.end = ENDLESS
         self.caps: dict[int, tuple[int, str]] = {}
-        """Of a source the most epochs, and what comes then."""
+        """Most epochs of a source, and what comes then."""
         self.reached: set[int] = set()
-        """The sources that have had so many."""
+        """The sources that have reached their cap."""
 
     def apply(self, record: RecordedEdit) -> None:
-        """One more edit, which is not before those so far."""
+        """Apply one more edit, which is not before those so far."""
         place = self.skips.place(record.at)
         self._reach_caps(place)
         if place > self.end:
@@ -91,7 +92,7 @@ class _Editing:
                 self._grow(grow)
 
     def finished(self) -> Run:
-        """The run with all edits."""
+        """Return the run with all edits."""
         self._reach_caps(ENDLESS)
         order: Order = self.sources[0]
         if self.is_mixture:
@@ -103,7 +104,7 @@ class _Editing:
             datasets=tuple(self.datasets),
             stages=tuple(self.stages) if self.is_mixture else None,
             order=EditedOrder(order, self.skips, end, self.bans),
-            mask=BanMask(self.masks) if self.masks else None,
+            mask=BanMask(self.bans) if self.bans else None,
         )
 
     def _number_of(self, source: str | None) -> int:
@@ -175,7 +176,7 @@ class _Editing:
         self._restage(self.place, begin=changed or self.end == self.place)
 
     def _counts(self) -> list[int]:
-        """How many samples of each source come before this place."""
+        """Count the samples of each source before this place."""
         return self._deal.counts_before(self.place)
 
     def _reach_caps(self, place: int) -> None:
@@ -187,33 +188,34 @@ class _Editing:
 
     def _coming_caps(self) -> list[tuple[int, int]]:
         """The place where each cap is reached, and its source."""
-        found = []
+        coming = []
         for source in self.caps.keys() - self.reached:
             last = self.sources[source].first_of_epoch(self.caps[source][0]) - 1
             place = int(self._deal.sample_of(source, np.array([last]))[0])
             if 0 <= place < self.end:
-                found.append((max(place + 1, self.place), source))
-        return found
+                coming.append((max(place + 1, self.place), source))
+        return coming
 
     # Sources
 
     def _ban(self, record: RecordedEdit, number: int) -> None:
         data = self.datasets[number]
-        bans = self.bans.get(number, SourceBans())
-        bans = bans.and_from(self._counts()[number], banned_by(record, data))
-        refuse_if_nothing_is_left(bans, data, self.names[number])
+        bans = self.bans.get(number, SourceBans()).and_from(record.at, banned_by(record, data))
+        if bans.ban_all(data.num_tokens):
+            raise ValueError(
+                f"the ban leaves nothing of {self.names[number]!r} to train on"
+                "\n\nhint: in a mixture, a source of which nothing is wanted has the weight 0"
+            )
         self.bans[number] = bans
-        masks = self.masks.get(number, SourceBans())
-        self.masks[number] = masks.and_from(record.at, bans.banned[-1])
 
     def _add(self, add: Add) -> None:
         if add.name in self.names:
             raise ValueError(f"a source {add.name!r} is to be added, and there is one already")
-        run, number = self.run, len(self.names)
+        number = len(self.names)
         self.names.append(add.name)
         self.datasets.append(add.data)
         refuse_different_tokenizers(self.names, self.datasets)
-        self.sources.append(run.source_order(add.data, number))
+        self.sources.append(self.run.source_order(add.data, number))
         self.wanted = [(start, (*parts, 0)) for start, parts in self.wanted]
         self.stages = [stage._replace(parts=(*stage.parts, 0)) for stage in self.stages]
         self.is_mixture = True

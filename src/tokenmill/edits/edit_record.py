@@ -12,12 +12,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+import numpy as np
+
 from tokenmill.edits.edit_values import AnyEdit, Edit, Grow, Skip, edit_from_json
+from tokenmill.edits.token_ranges import NO_TOKENS, TokenRanges
 from tokenmill.errors import OrderMismatchError
 
 MOST_BYTES = 1024
 """Of one edit in a state."""
 _OUTSIDE = ("at", "kind", "note", "fingerprint", "proof")
+
+
+@dataclass
+class BanLookup:
+    """What was looked up for a ban; kept, since edits are applied again with each new one."""
+
+    documents: np.ndarray | None = None
+    """The documents that its file names."""
+    num_tokens: int = -1
+    """Tokens of the data in which `tokens` were found."""
+    tokens: TokenRanges = NO_TOKENS
 
 
 @dataclass(frozen=True)
@@ -30,8 +44,7 @@ class RecordedEdit:
     """Who asked for it, and why."""
     proof: Mapping[str, Any] = field(default_factory=dict)
     """Of an edit that names files: what was in them."""
-    found: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What was found out about a ban; kept, since edits are applied again with each new one."""
+    looked_up: BanLookup = field(default_factory=BanLookup, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """All of it but the fingerprint, which depends on the edits before."""
@@ -41,7 +54,7 @@ class RecordedEdit:
 
     @property
     def identity(self) -> str:
-        """What the order depends on, as text: contents instead of paths, and no note."""
+        """All that the order depends on, as text: contents instead of paths, and no note."""
         said = self.to_json()
         said.pop("note", None)
         if self.proof:
@@ -97,12 +110,12 @@ def merge_edits(
 
 def chain(fingerprint: str, edits: Iterable[RecordedEdit]) -> list[str]:
     """The fingerprint of the order after each edit; `fingerprint` is that of the order without."""
-    found = []
+    chained = []
     for record in edits:
         text = f"{fingerprint}\n{record.identity}"
         fingerprint = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-        found.append(fingerprint)
-    return found
+        chained.append(fingerprint)
+    return chained
 
 
 def edits_to_json(fingerprint: str, edits: Sequence[RecordedEdit]) -> list[dict[str, Any]]:
@@ -111,19 +124,19 @@ def edits_to_json(fingerprint: str, edits: Sequence[RecordedEdit]) -> list[dict[
     return [{**e.to_json(), "fingerprint": f} for e, f in zip(edits, chained, strict=True)]
 
 
-def edits_from_json(given: Any, fingerprint: str, samples: int) -> tuple[RecordedEdit, ...]:
+def edits_from_json(saved: Any, fingerprint: str, samples: int) -> tuple[RecordedEdit, ...]:
     """The edits of a saved state, whose past is proven.
 
     `fingerprint` is that of the order without edits. Those at or after `samples`, where the state
     was saved, may have been changed: nothing of them was served.
     """
-    if not isinstance(given, list):
-        raise _wrong(f"its edits are {given!r:.100}, not a list")
-    edits = tuple(_edit_from_json(each) for each in given)
+    if not isinstance(saved, list):
+        raise _wrong(f"its edits are {saved!r:.100}, not a list")
+    edits = tuple(_edit_from_json(edit) for edit in saved)
     if [record.at for record in edits] != sorted(record.at for record in edits):
         raise _wrong("its edits are not in the order of their samples")
     chained = chain(fingerprint, edits)
-    for said, record, computed in zip(given, edits, chained, strict=True):
+    for said, record, computed in zip(saved, edits, chained, strict=True):
         if record.at < samples and said.get("fingerprint") != computed:
             raise OrderMismatchError(
                 f"cannot resume: the order differs from sample {record.at:,} on: the edit there "
@@ -134,19 +147,19 @@ def edits_from_json(given: Any, fingerprint: str, samples: int) -> tuple[Recorde
     return edits
 
 
-def _edit_from_json(given: Any) -> RecordedEdit:
-    if not isinstance(given, Mapping) or type(given.get("at")) is not int or given["at"] < 0:
-        raise _wrong(f"one of its edits is {given!r:.200}")
-    fields = {name: value for name, value in given.items() if name not in _OUTSIDE}
-    kind = str(given.get("kind"))
+def _edit_from_json(saved: Any) -> RecordedEdit:
+    if not isinstance(saved, Mapping) or type(saved.get("at")) is not int or saved["at"] < 0:
+        raise _wrong(f"one of its edits is {saved!r:.200}")
+    fields = {name: value for name, value in saved.items() if name not in _OUTSIDE}
+    kind = str(saved.get("kind"))
     edit: AnyEdit
     try:
         edit = (
             Grow(str(fields.get("source"))) if kind == Grow.kind else edit_from_json(kind, fields)
         )
     except ValueError as error:
-        raise _wrong(f"its edit at sample {given['at']} is wrong: {error}") from error
-    return RecordedEdit(given["at"], edit, given.get("note"), given.get("proof") or {})
+        raise _wrong(f"its edit at sample {saved['at']} is wrong: {error}") from error
+    return RecordedEdit(saved["at"], edit, saved.get("note"), saved.get("proof") or {})
 
 
 def _wrong(why: str) -> OrderMismatchError:

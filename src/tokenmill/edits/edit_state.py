@@ -24,7 +24,8 @@ def edit_state(
     `at` counts samples, and so does a Skip: a state does not say how many a step has. Names of
     sources are checked here, what depends on the data when a loader loads the state.
     """
-    samples, fingerprint = state["samples"], state["order_fingerprint"]
+    samples = state["samples"]
+    fingerprint = state["order_fingerprint"]
     so_far = edits_from_json(state.get("edits", []), fingerprint, samples)
     records = record_edits(edits, samples if at is None else at, note)
     refuse_past(records, samples)

@@ -37,9 +37,9 @@ class Reweight:
 
 @dataclass(frozen=True)
 class Skip:
-    """Steps, or samples, that are passed over: from the first, and up to but without the last.
+    """Steps, or samples, first .. stop-1 that are skipped.
 
-    What they would have served is served by none; the next ones take their place.
+    What they would have served is never served; the next ones take their place.
     """
 
     steps: Range | None = None
@@ -114,7 +114,7 @@ class Ban:
 
 @dataclass(frozen=True)
 class Cap:
-    """At most so many epochs of a source, counted from the start of the run; None: no limit.
+    """Most epochs of a source, counted from the start of the run; None: no limit.
 
     `then` says what happens when they are reached: "share" gives what the source would have had
     to the others, by their weights (and ends where there are none); "end" ends the order.
@@ -188,23 +188,22 @@ class Grow:
 Edit = Reweight | Skip | Ban | Cap | Add
 """What a user can ask for."""
 AnyEdit = Edit | Grow
-KINDS: dict[str, type[Edit]] = {each.kind: each for each in (Reweight, Skip, Ban, Cap, Add)}
+KINDS: dict[str, type[Edit]] = {kind.kind: kind for kind in (Reweight, Skip, Ban, Cap, Add)}
 
 
 def edit_from_json(kind: str, fields: Mapping[str, Any]) -> Edit:
-    """The edit of this kind and these fields (`to_json`); refuses what is not one."""
+    """Return the edit of this kind and these fields (`to_json`); refuse what is not one."""
     one_of("kind", kind, KINDS)
-    made = KINDS[kind]
-    given = dict(fields)
-    if "weights" in given and isinstance(given["weights"], Mapping):
-        given["weights"] = {
+    values = dict(fields)
+    if isinstance(values.get("weights"), Mapping):
+        values["weights"] = {
             name: Fraction(weight) if isinstance(weight, str) else weight
-            for name, weight in given["weights"].items()
+            for name, weight in values["weights"].items()
         }
-    if kind == "ban" and isinstance(given.get("documents"), list):
-        given["documents"] = [n for each in given["documents"] for n in _run(each)]
+    if isinstance(values.get("documents"), list):
+        values["documents"] = [n for run in values["documents"] for n in _numbers_in(run)]
     try:
-        return made(**given)
+        return KINDS[kind](**values)
     except TypeError as error:
         raise ValueError(
             f"{dict(fields)!r:.200} are not the fields of a {kind!r}: {error}"
@@ -242,23 +241,23 @@ def _is_whole(value: Any) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
-def _checked_range(name: str, given: Any) -> Range:
+def _checked_range(name: str, edges: Any) -> Range:
     try:
-        first, stop = (operator.index(each) for each in given)
+        first, stop = (operator.index(edge) for edge in edges)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} are {given!r:.100}; give two numbers: (first, stop)") from None
+        raise ValueError(f"{name} are {edges!r:.100}; give two numbers: (first, stop)") from None
     if not 0 <= first < stop:
         raise ValueError(f"{name} are {first} to {stop}; they must be 0 or more, and rise")
     return first, stop
 
 
-def _checked_documents(given: Any) -> tuple[int, ...]:
+def _checked_documents(documents: Any) -> tuple[int, ...]:
     try:
-        numbers = sorted({operator.index(each) for each in given})
+        numbers = sorted({operator.index(number) for number in documents})
     except TypeError:
-        raise ValueError(f"documents are {given!r:.100}; give a list of numbers") from None
+        raise ValueError(f"documents are {documents!r:.100}; give a list of numbers") from None
     if not numbers or numbers[0] < 0:
-        raise ValueError(f"documents are {given!r:.100}; give at least one, each 0 or more")
+        raise ValueError(f"documents are {documents!r:.100}; give at least one, each 0 or more")
     return tuple(numbers)
 
 
@@ -267,5 +266,5 @@ def _runs(numbers: Iterable[int]) -> list[int | list[int]]:
     return [first if first == last else [first, last] for first, last in neighbour_runs(numbers)]
 
 
-def _run(given: Any) -> Iterable[int]:
-    return range(given[0], given[1] + 1) if isinstance(given, list) else (given,)
+def _numbers_in(run: Any) -> Iterable[int]:
+    return range(run[0], run[1] + 1) if isinstance(run, list) else (run,)

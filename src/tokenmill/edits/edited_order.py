@@ -5,6 +5,7 @@ names only samples that train on what was asked for.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -69,11 +70,12 @@ class EditedOrder(Order):
         """As for any order; samples in which all of these targets are banned are left out."""
         pairs = []
         for epoch in epochs:
-            index = self.sources[source].targeting(start, stop, epoch)
+            samples = self.samples_of(source, self.sources[source].targeting(start, stop, epoch))
+            samples = samples[samples >= 0]
             if source in self.bans:
-                index = index[self.bans[source].leave(self.sources[source], index, start, stop)]
-            samples = self.samples_of(source, index).tolist()
-            pairs += [(epoch, sample) for sample in samples if sample >= 0]
+                left = self.bans[source].leave(self.rows(samples), samples, start, stop)
+                samples = samples[left]
+            pairs += [(epoch, sample) for sample in samples.tolist()]
         return pairs
 
     def samples_in_epochs(self, source: int, epochs: int) -> int | None:
@@ -90,8 +92,11 @@ def skips_of(order: Order) -> Skips:
 
 
 def bans_of(order: Order, source: int) -> SourceBans:
-    """The bans of a source; in an order without edits, none."""
-    return order.bans.get(source, SourceBans()) if isinstance(order, EditedOrder) else SourceBans()
+    """The bans of a source, by the numbers of samples within the source from which they hold."""
+    if not isinstance(order, EditedOrder) or source not in order.bans:
+        return SourceBans()
+    bans = order.bans[source]
+    return replace(bans, firsts=tuple(order.counts_before(at)[source] for at in bans.firsts))
 
 
 def is_over(order: Order, sample: int) -> bool:

@@ -5,7 +5,6 @@ import numpy as np
 from tokenmill.dataset import TokenDataset
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Ban
-from tokenmill.edits.source_bans import SourceBans
 from tokenmill.edits.token_ranges import TokenRanges
 
 
@@ -14,20 +13,11 @@ def banned_by(record: RecordedEdit, data: TokenDataset) -> TokenRanges:
 
     Data that has grown may have made a banned document longer.
     """
-    num_tokens, tokens = record.found.get("tokens", (None, None))
-    if num_tokens != data.num_tokens:
-        tokens = _tokens_of(record, data)
-        record.found["tokens"] = data.num_tokens, tokens
-    return tokens  # type: ignore[no-any-return]
-
-
-def refuse_if_nothing_is_left(bans: SourceBans, data: TokenDataset, name: str) -> None:
-    """Refuse bans of every token of a source; the first token of the axis is never a target."""
-    if bans.banned[-1].hold(np.array([1]), np.array([data.num_tokens]))[0]:
-        raise ValueError(
-            f"the ban leaves nothing of {name!r} to train on"
-            "\n\nhint: in a mixture, a source of which nothing is wanted has the weight 0"
-        )
+    found = record.looked_up
+    if found.num_tokens != data.num_tokens:
+        found.tokens = _tokens_of(record, data)
+        found.num_tokens = data.num_tokens
+    return found.tokens
 
 
 def _tokens_of(record: RecordedEdit, data: TokenDataset) -> TokenRanges:
@@ -41,7 +31,8 @@ def _tokens_of(record: RecordedEdit, data: TokenDataset) -> TokenRanges:
                 f"{data.num_tokens:,}"
             )
         return TokenRanges(np.array([start]), np.array([stop]))
-    numbers = record.found.get("documents", ban.documents)
+    named = record.looked_up.documents
+    numbers = ban.documents if named is None else named
     try:
         starts, stops = data.document_ranges(np.asarray(numbers, np.int64))
     except IndexError as error:

@@ -83,7 +83,8 @@ class GrownSource(SourceOrder):
     def epochs_until(self, index: int) -> float:
         """How many epochs there are before a sample."""
         epoch = int(self.epoch_of(np.array(index)))
-        first, following = self.first_of_epoch(epoch), self.first_of_epoch(epoch + 1)
+        first = self.first_of_epoch(epoch)
+        following = self.first_of_epoch(epoch + 1)
         return epoch + (index - first) / (following - first)
 
     def rows(self, samples: np.ndarray) -> Spans:

@@ -1,4 +1,4 @@
-"""What an edit names outside of the state, opened, and proven to be what it was.
+"""Data and files that an edit names outside of the state, opened and proven to be what they were.
 
 A state holds the path of data that was added and of a file of banned documents, and a hash of what
 was there. What is found at the path when the state is loaded must have the same hash.
@@ -15,43 +15,48 @@ import numpy as np
 from tokenmill import dataset
 from tokenmill.dataset import TokenDataset
 from tokenmill.edits.edit_record import RecordedEdit
-from tokenmill.edits.edit_values import Add, AnyEdit, Ban, Grow
+from tokenmill.edits.edit_values import Add, Ban, Grow
 from tokenmill.errors import OrderMismatchError, TokenmillError
 
 
 def with_files(
     record: RecordedEdit, sources: Mapping[str, TokenDataset], held: Sequence[TokenDataset] = ()
 ) -> RecordedEdit:
-    """The edit with its data opened; `sources` are data that is to be taken instead, by name.
+    """Return the edit with its data opened; `sources` are data to be taken instead, by name.
 
     Data that is `held` already is taken if it is what the edit means.
     """
-    edit: AnyEdit = record.edit
-    if isinstance(edit, Add):
-        same = [data for data in held if _proof_of(data) == dict(record.proof)]
-        data = same[0] if same else _opened(edit, sources, record.proof.get("num_tokens"))
-        proof, edit = _proof_of(data), replace(edit, data=data)
-        hint = f"give the data itself: load_state_dict(state, sources={{{edit.name!r}: data}})"
-        what = f"the data of {edit.name!r}, {edit.data.path},"
-    elif isinstance(edit, Grow):
-        data = sources[edit.source]
-        edit = replace(edit, data=data.part(0, int(record.proof.get("num_tokens", len(data)))))
-        proof, what = _proof_of(edit.data), f"the data of {edit.source!r}, {edit.data.path},"
-        hint = "open the data with which the run was resumed"
-    elif isinstance(edit, Ban) and isinstance(edit.documents, str):
-        content = _content(edit.documents)
-        proof = {"file": hashlib.blake2b(content, digest_size=16).hexdigest()}
-        what, hint = edit.documents, "put the file there that was used when the run was edited"
-        record.found["documents"] = _numbers(content, edit.documents)
-    else:
-        return record
+    match record.edit:
+        case Add() as add:
+            same = [data for data in held if _proof_of(data) == dict(record.proof)]
+            data = same[0] if same else _opened(add, sources, record.proof.get("num_tokens"))
+            hint = f"give the data itself: load_state_dict(state, sources={{{add.name!r}: data}})"
+            opened = replace(record, edit=replace(add, data=data))
+            return _proven(opened, _proof_of(data), f"the data of {add.name!r}, {data.path},", hint)
+        case Grow(source) as grow:
+            whole = sources[source]
+            data = whole.part(0, int(record.proof.get("num_tokens", len(whole))))
+            hint = "open the data with which the run was resumed"
+            opened = replace(record, edit=replace(grow, data=data))
+            return _proven(opened, _proof_of(data), f"the data of {source!r}, {data.path},", hint)
+        case Ban(documents=str(path)):
+            content = _content(path)
+            record.looked_up.documents = _numbers(content, path)
+            proof = {"file": hashlib.blake2b(content, digest_size=16).hexdigest()}
+            hint = "put the file there that was used when the run was edited"
+            return _proven(record, proof, path, hint)
+    return record
+
+
+def _proven(record: RecordedEdit, proof: dict[str, Any], named: str, hint: str) -> RecordedEdit:
+    """Return the edit with this proof; refuse it if it has another one."""
     if record.proof and dict(record.proof) != proof:
         raise OrderMismatchError(
-            f"cannot resume: {what} is not what it was: the order differs from sample "
+            f"cannot resume: {named} is not what it was: the order differs from sample "
             f"{record.at:,} on ({_first_difference(record.proof, proof)})",
             hint=hint,
         )
-    return replace(record, edit=edit, proof=proof)
+    return replace(record, proof=proof)
 
 
 def _content(path: str) -> bytes:

@@ -6,6 +6,8 @@ from the saved sample on. Both become edits at the saved sample.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +21,10 @@ from tokenmill.edits.edit_values import Add, Grow, Reweight
 from tokenmill.edits.edited_order import is_over, skips_of
 from tokenmill.edits.edited_run import EditedRun
 from tokenmill.edits.named_files import with_files
+from tokenmill.edits.skips import Skips
 from tokenmill.errors import OrderMismatchError
 from tokenmill.order.mixture_order import MixtureStage
-from tokenmill.order.order import Order
 
-_AT_ONCE = 1 << 16  # samples
 _Stage = tuple[int, tuple[int, ...]]
 
 
@@ -56,15 +57,16 @@ def resumed_run(
 
 
 def _before_it_grew(given: Run, state: Mapping[str, Any]) -> Run:
-    """With as many tokens of each source as the state says, if those are what it was saved with."""
-    saved, now = state.get("num_tokens"), [data.num_tokens for data in given.datasets]
-    if not isinstance(saved, list) or len(saved) != len(now) or saved == now:
+    """Return the run with as many tokens as the state says, if its fingerprint is of those."""
+    if state.get("num_tokens") == [data.num_tokens for data in given.datasets]:
         return given
-    if not all(type(n) is int and 0 < n <= have for n, have in zip(saved, now, strict=True)):
-        return given
-    parts = [data.part(0, n) for data, n in zip(given.datasets, saved, strict=True)]
-    before = given.with_datasets(parts)
-    return before if before.fingerprint == state.get("data_fingerprint") else given
+    with suppress(KeyError, IndexError, TypeError, ValueError):  # `read_state` says what differs
+        counts = zip(given.datasets, state["num_tokens"], strict=True)
+        parts = [data.part(0, count) for data, count in counts]
+        before = given.with_datasets(parts)
+        if before.fingerprint == state.get("data_fingerprint"):
+            return before
+    return given
 
 
 def _growth(
@@ -87,52 +89,48 @@ def _growth(
 
 
 def _with_stages(given: Run, state: Mapping[str, Any]) -> Run:
-    """With the stages of the state, if it has stages of these sources."""
+    """Return the run with the weights of the state, if its fingerprint proves that it had them."""
     if given.stages is None or state.get("sources") != list(given.names):
         return given
-    stages = [[stage.start, *stage.parts] for stage in given.stages]
-    saved = state.get("stages")
-    if saved == stages or not _are_stages(saved, len(stages[0])):
-        return given
-    assert isinstance(saved, list)
-    made = [MixtureStage(start, tuple(parts)) for start, *parts in saved]
-    return given.with_stages(made)
-
-
-def _are_stages(saved: Any, length: int) -> bool:
-    try:
-        numbers = np.array(saved)
-        starts, parts = numbers[:, 0], numbers[:, 1:]
-    except (ValueError, TypeError, IndexError):
-        return False
-    rising = starts[0] == 0 and bool((np.diff(starts) > 0).all())
-    right_kind = numbers.dtype.kind == "i" and numbers.shape[1] == length
-    return right_kind and rising and bool((parts >= 0).all() and parts.any(axis=1).all())
+    with suppress(KeyError, TypeError, ValueError):  # `read_state` says what differs
+        saved = tuple(MixtureStage(start, tuple(parts)) for start, *parts in state["stages"])
+        if replace(given, stages=saved).order_fingerprint == state["order_fingerprint"]:
+            return given.with_stages(saved)
+    return given
 
 
 def _with_given_weights(run: EditedRun, given: Run, samples: int) -> EditedRun:
-    """With the weights of the given mixture from where they differ; nothing before may change."""
+    """Return the run with the weights of the given mixture from where they differ; not before."""
     saved = stages_of(run.base, run.edits)
     asked = [(stage.start, stage.parts) for stage in given.stages or ()]
     differing = set(saved) ^ set(asked)
     if not differing:
         return run
-    order = run.now.order
+    skips = skips_of(run.now.order)
     place = min(start for start, _ in differing)
-    if place < (served := skips_of(order).place(samples)):
-        other = _reweighted(run, asked, place)
-        _refuse_difference(order, other.now.order, samples, run.now.names)
-        place = served
-    return _reweighted(run, asked, place)
+    first = int(skips.count_before(np.array([place]))[0])
+    if place < skips.place(samples):
+        raise OrderMismatchError(
+            f"cannot resume: the weights of the mixture differ from sample {first:,} on, and "
+            f"{samples:,} samples were served: {_weights(run, saved, place)} -> "
+            f"{_weights(run, asked, place)}",
+            hint="give the weights of that run; loader.edit(Reweight({...})) changes them from the "
+            "next step on",
+        )
+    return _reweighted(run, asked, place, skips)
 
 
-def _reweighted(run: EditedRun, asked: Sequence[_Stage], place: int) -> EditedRun:
-    """With these stages from a place on instead of all that was asked for."""
+def _weights(run: EditedRun, stages: Sequence[_Stage], place: int) -> str:
+    """The weights at a place, for people."""
+    parts = [parts for start, parts in stages if start <= place][-1]
+    return str(dict(zip(run.now.names, parts, strict=False)))
+
+
+def _reweighted(run: EditedRun, asked: Sequence[_Stage], place: int, skips: Skips) -> EditedRun:
+    """Return the run with these stages from a place on instead of all that was asked for."""
     in_force = [parts for start, parts in asked if start <= place][-1]
     stages = [(place, in_force), *(stage for stage in asked if stage[0] > place)]
-    samples = (
-        skips_of(run.now.order).count_before(np.array([start for start, _ in stages])).tolist()
-    )
+    samples = skips.count_before(np.array([start for start, _ in stages])).tolist()
     edits = [e for e in run.edits if e.at < samples[0] or not isinstance(e.edit, Reweight)]
     more = []
     for at, (_, parts) in zip(samples, stages, strict=True):
@@ -140,20 +138,3 @@ def _reweighted(run: EditedRun, asked: Sequence[_Stage], place: int) -> EditedRu
         weights = dict(zip(run.base.names, parts, strict=True)) | dict.fromkeys(added, 0)
         more.append(RecordedEdit(at, Reweight(weights), "the mixture that was given at resume"))
     return EditedRun(run.base, merge_edits(edits, more))
-
-
-def _refuse_difference(saved: Order, given: Order, stop: int, names: Sequence[str]) -> None:
-    """Refuse an order that has another sample than the saved one before `stop`; name the first."""
-    for start in range(0, stop, _AT_ONCE):
-        samples = np.arange(start, min(start + _AT_ONCE, stop))
-        (was, index), (would_be, other) = saved.deal(samples), given.deal(samples)
-        differing = np.flatnonzero((was != would_be) | (index != other))
-        if len(differing):
-            first = differing[0]
-            raise OrderMismatchError(
-                f"cannot resume: the weights of the mixture differ before the saved sample "
-                f"{stop:,}: sample {samples[first]:,} was of {names[was[first]]!r}, and would be "
-                f"of {names[would_be[first]]!r}",
-                hint="give the weights of that run; loader.edit(Reweight({...})) changes "
-                "them from the next step on",
-            )

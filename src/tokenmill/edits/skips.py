@@ -1,4 +1,4 @@
-"""Samples that were passed over: sample number -> place in the order, and back.
+"""Samples that were skipped: sample number -> place in the order, and back.
 
 Without skips sample s is at place s of the order. A skip at sample s of n places means that sample
 s and all after it are n places further on: what was at the n places is never served.
@@ -14,9 +14,9 @@ class Skips:
     """Some skips, in the order of the samples at which they are."""
 
     samples: tuple[int, ...] = ()
-    """The sample that is now served in the place of the first one that was passed over."""
+    """The sample that is now served instead of the first one that was skipped."""
     lengths: tuple[int, ...] = ()
-    """How many places each passes over."""
+    """Places that each skips."""
 
     def and_at(self, sample: int, length: int) -> "Skips":
         """One more, at or after all the others.
@@ -27,11 +27,16 @@ class Skips:
         assert not self.samples or sample >= self.samples[-1]
         return Skips((*self.samples, sample), (*self.lengths, length))
 
+    @property
+    def starts(self) -> np.ndarray:
+        """(skips,): the first place that each skips."""
+        lengths = np.array(self.lengths, np.int64)
+        starts: np.ndarray = np.array(self.samples, np.int64) + np.cumsum(lengths) - lengths
+        return starts
+
     def places(self, samples: np.ndarray) -> np.ndarray:
         """The place in the order of each sample."""
-        if not self.samples:
-            return samples
-        before = np.concatenate([[0], np.cumsum(self.lengths)])
+        before = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
         places: np.ndarray = samples + before[np.searchsorted(self.samples, samples, side="right")]
         return places
 
@@ -39,31 +44,21 @@ class Skips:
         return int(self.places(np.array([sample]))[0])
 
     def samples_at(self, places: np.ndarray) -> np.ndarray:
-        """The sample at each place of the order, or -1 where it is passed over; inverts `places`.
+        """The sample at each place of the order, or -1 where it is skipped; inverts `places`.
 
         >>> Skips().and_at(2, 10).samples_at(np.array([0, 1, 2, 11, 12])).tolist()
         [0, 1, -1, -1, 2]
         """
-        if not self.samples:
-            return places
         samples = self.count_before(places)
         return np.where(self.places(samples) == places, samples, -1)
 
     def count_before(self, places: np.ndarray) -> np.ndarray:
-        """How many samples are served from the places before each of these."""
-        if not self.samples:
-            return places
-        starts, stops = np.array(self.ranges(), np.int64).T
-        before = np.concatenate([[0], np.cumsum(stops - starts)])
-        skip = np.searchsorted(starts, places, side="right")
-        inside = np.maximum(np.concatenate([[0], stops])[skip] - places, 0)  # of the last one
-        count: np.ndarray = places - before[skip] + inside
+        """Count the samples that are served from the places before each of these; 1-D."""
+        lengths = np.array(self.lengths, np.int64)
+        skipped = np.clip(places[:, None] - self.starts, 0, lengths)  # (places, skips)
+        count: np.ndarray = places - skipped.sum(axis=1)
         return count
 
     def ranges(self) -> list[tuple[int, int]]:
-        """The places that are passed over: from, and up to but without."""
-        firsts, before = [], 0
-        for sample, length in zip(self.samples, self.lengths, strict=True):
-            firsts.append(sample + before)
-            before += length
-        return [(first, first + n) for first, n in zip(firsts, self.lengths, strict=True)]
+        """The places that are skipped, as (first, stop)."""
+        return [(s, s + n) for s, n in zip(self.starts.tolist(), self.lengths, strict=True)]

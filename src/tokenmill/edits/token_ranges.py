@@ -42,11 +42,10 @@ class TokenRanges:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def joined(self, other: "TokenRanges") -> "TokenRanges":
-        """Return the tokens of both."""
-        return TokenRanges(
-            np.concatenate([self.starts, other.starts]), np.concatenate([self.stops, other.stops])
-        )
+    @property
+    def count(self) -> int:
+        """Tokens in all ranges."""
+        return int((self.stops - self.starts).sum())
 
     def hold(self, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
         """Return True where all tokens start .. stop-1 are in a range; one token at least."""

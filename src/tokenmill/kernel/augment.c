@@ -116,8 +116,9 @@ static Py_ssize_t choose(const Rows *rows, const int64_t *tokens, uint64_t begin
         }
         if (stop - first < BLOCK) chosen &= (UINT64_C(1) << (stop - first)) - 1;
         for (; chosen; chosen &= chosen - 1) {
-            columns[count] = first + __builtin_ctzll(chosen);
-            count += !is_special(rows, tokens[columns[count]]);
+            Py_ssize_t column = first + __builtin_ctzll(chosen);
+            columns[count] = column;
+            count += !is_special(rows, tokens[column]);
         }
     }
     return count;
@@ -132,6 +133,7 @@ typedef struct {
 /* An id that is not special, from 64 bits. */
 static inline int64_t draw_id(const Vocabulary *ids, uint64_t bits) {
     int64_t number = (int64_t)below(bits, ids->num_ordinary);
+    if (!ids->num_special || number < ids->before[0]) return number; /* the usual case */
     Py_ssize_t low = 0, high = ids->num_special;
     while (low < high) { /* how many special ids come before it */
         Py_ssize_t middle = low + (high - low) / 2;
@@ -160,8 +162,9 @@ static void change_row(const Rows *rows, Py_ssize_t row, const Chances *chance, 
         Py_ssize_t column = columns[i];
         uint64_t bits = bits_of(begin, (uint64_t)column, 0);
         if (labels) labels[row * (rows->length - 1) + column] = clean[row * rows->length + column];
-        if (bits >> 32 < chance->keep) continue;
-        tokens[column] = bits >> 32 < chance->random ? draw_id(ids, bits) : mask_id;
+        /* An id is drawn for each: a branch that depends on chance takes longer. */
+        int64_t drawn = draw_id(ids, bits), changed = bits >> 32 < chance->random ? drawn : mask_id;
+        tokens[column] = bits >> 32 < chance->keep ? tokens[column] : changed;
     }
 }
 
@@ -203,13 +206,16 @@ PyObject *change_inputs(PyObject *self, PyObject *arguments) {
 }
 
 /* Drop some tokens of a row: those after them move up, and padding fills the row. Returns how many
-   tokens are left. */
+   tokens are left. `stays` has room for a byte of each token: with it no branch depends on chance. */
 static Py_ssize_t drop_columns(int64_t *tokens, Py_ssize_t length, Py_ssize_t filled,
-                               const Py_ssize_t *dropped, Py_ssize_t count, int64_t padding) {
-    Py_ssize_t left = count ? dropped[0] : filled;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        Py_ssize_t first = dropped[i] + 1, stop = i + 1 < count ? dropped[i + 1] : filled;
-        for (; first < stop; first++) tokens[left++] = tokens[first];
+                               const Py_ssize_t *dropped, Py_ssize_t count, int64_t padding,
+                               uint8_t *stays) {
+    Py_ssize_t left = 0;
+    memset(stays, 1, (size_t)filled);
+    for (Py_ssize_t i = 0; i < count; i++) stays[dropped[i]] = 0;
+    for (Py_ssize_t column = 0; column < filled; column++) {
+        tokens[left] = tokens[column];
+        left += stays[column];
     }
     for (Py_ssize_t column = left; column < length; column++) tokens[column] = padding;
     return left;
@@ -254,15 +260,17 @@ PyObject *drop_tokens(PyObject *self, PyObject *arguments) {
         return NULL;
     int sound = check_rows(&rows) && counted.len == rows.num_rows * (rows.length - 1) &&
                 begins.len == rows.tokens.len;
-    Py_ssize_t *dropped = sound ? PyMem_RawMalloc((size_t)(rows.length + BLOCK) * sizeof *dropped) : NULL;
+    size_t room = (size_t)rows.length + BLOCK;
+    Py_ssize_t *dropped = sound ? PyMem_RawMalloc(room * (sizeof *dropped + 1)) : NULL;
     if (dropped) {
+        uint8_t *stays = (uint8_t *)(dropped + room);
         int64_t *filled = rows.filled.buf;
         Py_BEGIN_ALLOW_THREADS;
         for (Py_ssize_t row = 0; row < rows.num_rows; row++) {
             Py_ssize_t begin = row * rows.length, before = filled[row];
             int64_t *tokens = (int64_t *)rows.tokens.buf + begin;
             Py_ssize_t count = choose(&rows, tokens, begin_of(&rows, row), before, chance, dropped);
-            filled[row] = drop_columns(tokens, rows.length, before, dropped, count, padding);
+            filled[row] = drop_columns(tokens, rows.length, before, dropped, count, padding, stays);
             num_begins += drop_documents((uint8_t *)counted.buf + row * (rows.length - 1), rows.length,
                                          before, filled[row], dropped, begin,
                                          (int64_t *)begins.buf + num_begins);
@@ -381,8 +389,13 @@ PyObject *next_tokens(PyObject *self, PyObject *arguments) {
             const int64_t *next = (const int64_t *)tokens.buf + row * (width + 1) + 1;
             const uint8_t *counts = (const uint8_t *)counted.buf + row * width;
             int64_t *label = (int64_t *)labels.buf + row * width;
-            for (Py_ssize_t column = 0; column < width; column++)
-                label[column] = counts[column] ? next[column] : IGNORED;
+            memcpy(label, next, (size_t)width * sizeof *label);
+            for (Py_ssize_t column = 0; column < width; column++) { /* few do not count, or at the end */
+                const uint8_t *found = memchr(counts + column, 0, (size_t)(width - column));
+                if (!found) break;
+                for (column = found - counts; column < width && !counts[column]; column++)
+                    label[column] = IGNORED;
+            }
         }
         Py_END_ALLOW_THREADS;
     }

@@ -23,9 +23,9 @@ from tokenmill.errors import (
     TruncatedShardError,
 )
 from tokenmill.hub.remote_files import OUR_FOLDER
+from tokenmill.look.examine import examine
 from tokenmill.look.token_sample import BUDGET, spread
-from tokenmill.look.traps.examine import examine
-from tokenmill.look.traps.trap import Examination, Trap
+from tokenmill.look.trap import Examination, Trap
 from tokenmill.shards.entries import STATE_FILE_NAME
 from tokenmill.shards.manifest import Manifest, has_manifest
 from tokenmill.shards.verify import Finding, share_of
@@ -82,7 +82,7 @@ def verify(
 
     Sizes are compared with the manifest, or with headers and indices; with `full` every byte with
     its hash, with `subset="5%"` those of some shards. Then `sample` tokens of each split are
-    searched for known traps, such as a header read as tokens (`look/traps/`). Other keywords are
+    searched for known traps, such as a header read as tokens (`look/`). Other keywords are
     those of `tokenmill.open`. A path without token data, or an unreadable manifest, is raised.
     """
     if full and subset is not None:

@@ -109,7 +109,7 @@ class DocumentPieces:
         """Tokens of all pieces: shared ones twice, begin tokens too."""
         return int((self.count_of * np.arange(self.capacity + 1)).sum())
 
-    def find(self, length: np.ndarray, nth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def locate(self, length: np.ndarray, nth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The document of each piece, as its number by length, and which of its pieces it is.
 
         The pieces, (pieces,) int64, are given by length and by number among those of this length.
@@ -119,10 +119,7 @@ class DocumentPieces:
             piece = np.empty(len(nth), np.int64)
             kernel.compiled.locate_pieces(document, piece, length, nth, *self._runs_by_length)
             return document, piece
-        return self.locate(self.first_of[length] + nth)
-
-    def locate(self, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The document of each piece, as its number by length, and which of its pieces it is."""
+        number = self.first_of[length] + nth
         run = np.searchsorted(self._starts, number, side="right") - 1
         document, piece = np.divmod(number - self._starts[run], self._each[run])
         document += self._document_starts[self._class[run]]
@@ -136,7 +133,7 @@ class DocumentPieces:
         return runs, starts, self._document_starts[self._class], self._first, self._each
 
     def number_of(self, document: np.ndarray, piece: np.ndarray) -> np.ndarray:
-        """The inverse of `locate`."""
+        """The number of each piece among all: the inverse of `locate`."""
         kind = np.searchsorted(self._document_starts, document, side="right") - 1
         is_rest = piece == self._full[kind]
         run = np.where(is_rest, self._run_of_rest[kind], self._run_of_full[kind])

@@ -155,7 +155,7 @@ class RowOrder(SourceOrder):
     def _spans_of(self, rows: np.ndarray, epoch: int) -> Spans:
         pieces = self.recipes.expand(rows)
         nth = self._permute(pieces.number, pieces.length, epoch)
-        document, piece = self.pieces.find(pieces.length, nth)
+        document, piece = self.pieces.locate(pieces.length, nth)
         start = self.documents.starts[document].astype(np.int64) + piece * self.block_size
         column = pieces.column
         length = pieces.length

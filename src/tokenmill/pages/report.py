@@ -109,7 +109,7 @@ def _sampled(what: str, is_whole: bool) -> Html | None:
 def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
     values, is_whole = report_numbers.lengths_of(splits, sample) or (np.empty(0), True)
     if not len(values):
-        words = "Nothing in this data says where documents end; name it with --end_of_text_id."
+        words = "Nothing in this data says where documents end; name it with --end_of_text."
         return section("Document lengths", note(words))
     low, median, high = np.percentile(values, [5, 50, 95], method="nearest").astype(int).tolist()
     order = np.sort(values)[::-1]

@@ -20,7 +20,7 @@ from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.chunks import ReadRules
 from tokenmill.text.reading.read import read_unit
 from tokenmill.tokens.cuts import AT_CHARACTERS
-from tokenmill.tokens.encoders.same_ids import first_difference
+from tokenmill.tokens.same_ids import first_difference
 from tokenmill.tokens.tokenizer import Tokenizer
 
 PLACES = 16

@@ -5,7 +5,7 @@ is encoded is the text itself). Then, instead of shards, there are:
 
     words        count the words of all documents                      words/count_words.py
     add-words    add up what was counted                               words/count_words.py
-    merges       learn merges from the words, in one process           tokens/training/merges.py
+    merges       learn merges from the words, in one process           tokens/merges.py
     files        tokenizer.json, tokenizer.tiktoken and training.json  workspace/trained_folder.py
 
 The merges are the same for any number of workers, run through or killed and started again. Memory
@@ -46,11 +46,11 @@ from tokenmill.preparation.workspace.trained_folder import (
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.bytes_and_chars import BytesTokenizer
-from tokenmill.tokens.encoders.split_patterns import PATTERNS, find_pattern
+from tokenmill.tokens.merges import learn_merges
+from tokenmill.tokens.split_patterns import PATTERNS, find_pattern
 from tokenmill.tokens.tiktoken_file import END_OF_TEXT
-from tokenmill.tokens.training.merges import learn_merges
-from tokenmill.tokens.training.trained_files import TrainedTokenizer
-from tokenmill.tokens.training.words import check_pattern
+from tokenmill.tokens.trained_files import TrainedTokenizer
+from tokenmill.tokens.words import check_pattern
 
 MOST_IDS = 1 << 20
 

@@ -256,5 +256,5 @@ def unknown_documents(path: object) -> FormatError:
     """The error for data of which nothing says where documents end."""
     return FormatError(
         f"nothing in {path} says where documents end",
-        hint=f'name the end-of-text id: tokenmill.open("{path}", end_of_text_id=50256)',
+        hint=f'name the end-of-text id: tokenmill.open("{path}", end_of_text=50256)',
     )

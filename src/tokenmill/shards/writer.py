@@ -20,7 +20,6 @@ import xxhash
 from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file
 from tokenmill.errors import CorruptShardError
-from tokenmill.reading.frames import FrameWriter
 from tokenmill.shards.entries import PACKED_SUFFIX, EndsEntry, FileEntry, ShardEntry
 
 LEVELS = range(1, 23)
@@ -59,7 +58,11 @@ class NewFile:
         self._name = file if level is None else file + PACKED_SUFFIX
         self._open = ExitStack()
         self._file = self._open.enter_context(new_file(folder / self._name, durable=durable))
-        self._frames = None if level is None else FrameWriter(self._file, level)
+        self._frames = None
+        if level is not None:
+            from tokenmill.reading.frames import FrameWriter
+
+            self._frames = FrameWriter(self._file, level)
         self._hash = xxhash.xxh3_128()
         self.num_bytes = 0
 

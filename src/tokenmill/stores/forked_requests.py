@@ -105,7 +105,7 @@ def serve(connection: int) -> None:
     def answer(number: int, name: str, args: tuple[Any, ...]) -> None:
         result = error = None
         try:
-            result = getattr(store_requests, name)(*args)
+            result = store_requests.send(name, *args)
         except Exception as failed:
             error = failed
         with lock:

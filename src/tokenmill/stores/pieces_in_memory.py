@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 from tokenmill.stores.stored_blocks import Block
 
-MOST_PIECES = 96
-AHEAD = 48
-"""Pieces that are fetched before they are read."""
+MOST_BYTES = 96 << 20
+MOST_UNREAD = 128
+"""Pieces that are fetched before they are read; they take at most half of the memory."""
+IN_PROGRESS = 48
+"""Requests for such pieces at the same time."""
 
 
 class Piece(NamedTuple):
@@ -24,6 +26,10 @@ class Piece(NamedTuple):
     file: int
     start: int
     stop: int
+
+    @property
+    def num_bytes(self) -> int:
+        return self.stop - self.start
 
 
 Begin = Callable[[Piece], "Future[Block]"]
@@ -43,6 +49,7 @@ class PiecesInMemory:
         self._begun: OrderedDict[Piece, Future[Block]] = OrderedDict()
         self._waiting: deque[Piece] = deque()
         self._unread: set[Piece] = set()
+        self._num_bytes = 0
 
     def expect(self, pieces: Iterable[Piece]) -> None:
         """Fetch these, in this order, instead of what was expected before."""
@@ -71,14 +78,26 @@ class PiecesInMemory:
         return self._lock
 
     def _begin_more(self) -> None:
-        while self._waiting and len(self._unread) < AHEAD:
+        in_progress = sum(not self._begun[piece].done() for piece in self._unread)
+        num_bytes = sum(piece.num_bytes for piece in self._unread)
+        while (
+            self._waiting
+            and in_progress < IN_PROGRESS
+            and len(self._unread) < MOST_UNREAD
+            and 2 * num_bytes < MOST_BYTES
+        ):
             piece = self._waiting.popleft()
             if piece not in self._begun and not self._is_here(piece.file):
                 self._unread.add(piece)
                 self._begin(piece)
+                in_progress += 1
+                num_bytes += piece.num_bytes
 
     def _begin(self, piece: Piece) -> "Future[Block]":
         answer = self._begun[piece] = self._start_request(piece)
-        if len(self._begun) > MOST_PIECES:
-            del self._begun[next(old for old in self._begun if old not in self._unread)]
+        self._num_bytes += piece.num_bytes
+        while self._num_bytes > MOST_BYTES:
+            oldest = next(old for old in self._begun if old not in self._unread)
+            del self._begun[oldest]
+            self._num_bytes -= oldest.num_bytes
         return answer

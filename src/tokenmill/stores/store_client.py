@@ -40,7 +40,7 @@ def ask(name: str, address: str, *args: Any) -> Any:
     """One request of store_requests.py, by obstore in this process or in a helper."""
     if forked_requests.is_needed():
         return forked_requests.send(name, address, *args)
-    return getattr(store_requests, name)(address, *args)
+    return store_requests.send(name, address, *args)
 
 
 def _repeat(operation: Callable[[], Result], what: str, address: str) -> Result:

@@ -130,7 +130,7 @@ class StoreReader(ShardReader):
                 if len(early) < EARLY_BLOCKS:
                     early.update(blocks)
                     yield from blocks
-            elif is_anywhere and self._comes_alone(i):
+            elif is_anywhere and self._rows_come_alone and self.files[i].packed is None:
                 yield Piece(i, start, stop)
             else:
                 yield from blocks
@@ -197,10 +197,10 @@ class StoreReader(ShardReader):
         is_large = file.file_bytes > 2 * BLOCK_BYTES
         return is_large and file.pieces is None and StoredBlocks.are_in(self._wanted(i))
 
-    def _comes_alone(self, i: int) -> bool:
-        """Return True if the bytes of a row may be taken as they come, without a hash."""
-        file = self.files[i]
-        return self.verify is False and file.packed is None and objects.is_encrypted(file.path)
+    @functools.cached_property
+    def _rows_come_alone(self) -> bool:
+        """True if the bytes of a row may be taken as they come, without a hash."""
+        return self.verify is False and objects.is_encrypted(self.files[0].path)
 
     def _is_here(self, i: int) -> bool:
         if i in self._here or self.cache.has(self._wanted(i)):

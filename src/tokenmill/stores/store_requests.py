@@ -6,8 +6,9 @@ What goes wrong is a `StoreFailure`: small, without secrets, and able to travel 
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from tokenmill.base.address import Address, split
 from tokenmill.base.retry import Retry
@@ -21,10 +22,17 @@ RETRY = Retry(attempts=10, first_wait=0.2, longest_wait=15.0, deadline=90.0)
 """When obstore sends a request again, and when it gives up."""
 UPLOAD_TIMEOUT = 300.0
 """Seconds for the answer to a request that sends much."""
-Result = TypeVar("Result")
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 _VARIABLES = ("AWS_", "GOOGLE_", "AZURE_", "STORAGE_EMULATOR_HOST", "HOME")
+_KINDS = {
+    "AlreadyExistsError": "condition",
+    "PreconditionError": "condition",
+    "NotModifiedError": "condition",
+    "PermissionDeniedError": "refused",
+    "UnauthenticatedError": "refused",
+    "NotSupportedError": "unsupported",
+}
 _stores: dict[tuple[Any, ...], Any] = {}
 native_pid: int | None = None
 """The process in which obstore runs; its threads do not survive a fork."""
@@ -62,119 +70,95 @@ class Part(NamedTuple):
     etag: str
 
 
-def head(address: str) -> ObjectRecord:
+def head(store: Any, key: str) -> ObjectRecord:
     """Size, ETag and time of change."""
-    return _ask(address, lambda api, store, key: _record(api.head(store, key)))
+    return _record(store.head(key))
 
 
-def get(address: str, start: int, stop: int, etag: str) -> Part:
+def get(store: Any, key: str, start: int, stop: int, etag: str) -> Part:
     """The bytes start..stop of the object that has this ETag, or of any version where it is "".
 
-    Of an object that ends before them, only what it is.
+    No bytes, where the object ends before them.
     """
-
-    def read(api: Any, store: Any, key: str) -> Part:
-        condition = {"if_match": etag} if etag and not etag.startswith("W/") else {}
-        found = api.get(store, key, options={"range": (start, stop), **condition})
-        if (whole := _record(found.meta)).size < stop:
-            return Part(b"", whole.size, whole.etag)
-        if tuple(found.range) != (start, stop):
-            raise StoreFailure("wrong", text=f"was not sent the bytes {start}-{stop - 1}")
-        data = bytes(found.bytes())
-        if len(data) != stop - start:
-            raise StoreFailure("wrong", text=f"{stop - start - len(data):,} bytes are missing")
-        return Part(data, whole.size, whole.etag)
-
-    return _ask(address, read)
+    options: dict[str, Any] = {"range": (start, stop)}
+    if etag and not etag.startswith("W/"):
+        options["if_match"] = etag
+    result = store.get(key, options=options)
+    whole = _record(result.meta)
+    if whole.size < stop:
+        return Part(b"", whole.size, whole.etag)
+    if tuple(result.range) != (start, stop):
+        raise StoreFailure("wrong", text=f"was not sent the bytes {start}-{stop - 1}")
+    return _part(result, stop - start)
 
 
-def get_all(address: str, at_most: int) -> Part:
-    """A whole object; of one that is larger than that, only what it is."""
-
-    def read(api: Any, store: Any, key: str) -> Part:
-        found = api.get(store, key)
-        meta = _record(found.meta)
-        data = bytes(found.bytes()) if meta.size <= at_most else b""
-        if meta.size <= at_most and len(data) != meta.size:
-            raise StoreFailure("wrong", text=f"{meta.size - len(data):,} bytes are missing")
-        return Part(data, meta.size, meta.etag)
-
-    return _ask(address, read)
+def get_all(store: Any, key: str, at_most: int) -> Part:
+    """A whole object; no bytes of one that is larger than `at_most`."""
+    result = store.get(key)
+    whole = _record(result.meta)
+    if whole.size > at_most:
+        return Part(b"", whole.size, whole.etag)
+    return _part(result, whole.size)
 
 
-def put(address: str, data: bytes, condition: str) -> None:
+def _part(result: Any, length: int) -> Part:
+    data = bytes(result.bytes())
+    if len(data) != length:
+        raise StoreFailure("wrong", text=f"{length - len(data):,} bytes are missing")
+    whole = _record(result.meta)
+    return Part(data, whole.size, whole.etag)
+
+
+def put(store: Any, key: str, data: bytes, condition: str) -> None:
     """Write an object whole: always (""), only where there is none ("new"), or over this ETag."""
     mode: Any = {"": "overwrite", "new": "create"}.get(condition) or {"e_tag": condition}
-
-    def write(api: Any, store: Any, key: str) -> None:
-        if condition not in ("", "new") and split(address).scheme == "gs":
-            # Google compares the generation of an object, not its ETag.
-            found = api.head(store, key)
-            if found["e_tag"] != condition:
-                raise StoreFailure("condition")
-            api.put(store, key, data, mode={"version": found["version"]}, use_multipart=False)
-            return
-        api.put(store, key, data, mode=mode, use_multipart=False)
-
-    _ask(address, write, UPLOAD_TIMEOUT)
+    if isinstance(mode, dict) and type(store).__name__ == "GCSStore":
+        # Google compares the generation of an object, not its ETag.
+        there = store.head(key)
+        if there["e_tag"] != condition:
+            raise StoreFailure("condition")
+        mode = {"version": there["version"]}
+    store.put(key, data, mode=mode, use_multipart=False)
 
 
-def put_file(address: str, path: str) -> None:
+def put_file(store: Any, key: str, path: str) -> None:
     """Write a large object from a file, in pieces."""
-
-    def write(api: Any, store: Any, key: str) -> None:
-        with open(path, "rb") as file:
-            api.put(store, key, file, use_multipart=True, chunk_size=_PIECE, max_concurrency=4)
-
-    _ask(address, write, UPLOAD_TIMEOUT)
+    with open(path, "rb") as file:
+        store.put(key, file, use_multipart=True, chunk_size=_PIECE, max_concurrency=4)
 
 
-def list_all(address: str, another_way: bool) -> list[ObjectRecord]:
+def list_all(store: Any, key: str, another_way: bool) -> list[ObjectRecord]:
     """All objects below the address, in the order of their keys.
 
     `another_way` asks for the same with a request that is answered by other bytes.
     """
-
-    def read(api: Any, store: Any, key: str) -> list[ObjectRecord]:
-        offset = (key or "!") if another_way else None
-        pages = api.list(store, prefix=key or None, offset=offset, chunk_size=1000)
-        records = [_record(entry) for page in pages for entry in page]
-        return sorted(record for record in records if record.key > (key or "!"))
-
-    return _ask(address, read)
+    offset = (key or "!") if another_way else None
+    pages = store.list(prefix=key or None, offset=offset, chunk_size=1000)
+    records = [_record(entry) for page in pages for entry in page]
+    return sorted(record for record in records if record.key > (key or "!"))
 
 
-def list_folder(address: str) -> tuple[list[ObjectRecord], list[str]]:
+def list_folder(store: Any, key: str) -> tuple[list[ObjectRecord], list[str]]:
     """The objects right below the address, and the keys of the folders there."""
-
-    def read(api: Any, store: Any, key: str) -> tuple[list[ObjectRecord], list[str]]:
-        found = api.list_with_delimiter(store, prefix=key or None)
-        return sorted(map(_record, found["objects"])), sorted(found["common_prefixes"])
-
-    return _ask(address, read)
+    result = store.list_with_delimiter(prefix=key or None)
+    return sorted(map(_record, result["objects"])), sorted(result["common_prefixes"])
 
 
-def delete(address: str) -> None:
+def delete(store: Any, key: str) -> None:
     """Remove an object; one that is not there is no error."""
-
-    def remove(api: Any, store: Any, key: str) -> None:
-        try:
-            api.delete(store, key)
-        except FileNotFoundError:
-            return
-
-    _ask(address, remove)
+    with suppress(FileNotFoundError):
+        store.delete(key)
 
 
-def forget_stores() -> None:
-    """Make the stores again, with the credentials that are valid then."""
-    _stores.clear()
+REQUESTS: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (head, get, get_all, put, put_file, list_all, list_folder, delete)
+}
+_TIMEOUTS = {"put": UPLOAD_TIMEOUT, "put_file": UPLOAD_TIMEOUT}
 
 
-def _ask(
-    address: str, request: Callable[[Any, Any, str], Result], timeout: float | None = None
-) -> Result:
-    """Send a request; what goes wrong becomes a StoreFailure."""
+def send(name: str, address: str, *args: Any) -> Any:
+    """Send one of the requests above; what goes wrong becomes a StoreFailure."""
     global native_pid
     place = split(address)
     try:
@@ -184,21 +168,17 @@ def _ask(
         raise MissingExtraError(what, package="obstore", extra="stores") from error
     native_pid = os.getpid()
     try:
-        return request(obstore, _store(place, timeout or RETRY.timeout), place.key)
-    except StoreFailure:
-        raise
+        store = _store(place, _TIMEOUTS.get(name, RETRY.timeout))
+        return REQUESTS[name](store, place.key, *args)
     except FileNotFoundError as error:
         raise _failure("missing", error) from None
     except (obstore.exceptions.BaseError, OSError, ValueError) as error:
-        kinds = {
-            "AlreadyExistsError": "condition",
-            "PreconditionError": "condition",
-            "NotModifiedError": "condition",
-            "PermissionDeniedError": "refused",
-            "UnauthenticatedError": "refused",
-            "NotSupportedError": "unsupported",
-        }
-        raise _failure(kinds.get(type(error).__name__, "failed"), error) from None
+        raise _failure(_KINDS.get(type(error).__name__, "failed"), error) from None
+
+
+def forget_stores() -> None:
+    """Make the stores again, with the credentials that are valid then."""
+    _stores.clear()
 
 
 def _store(place: Address, timeout: float) -> Any:

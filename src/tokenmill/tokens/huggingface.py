@@ -30,18 +30,18 @@ from tokenmill.errors import (
     TokenizerMismatchError,
 )
 from tokenmill.tokens.cuts import pieces_of
-from tokenmill.tokens.encoders.fast_forms import byte_level_splits, fast_form, finds_added_tokens
-from tokenmill.tokens.encoders.gigatoken import (
+from tokenmill.tokens.fast_forms import byte_level_splits, fast_form, finds_added_tokens
+from tokenmill.tokens.gigatoken import (
     PIECE_BYTES,
     Encoder,
     build_gigatoken,
     encode_in_pieces,
 )
-from tokenmill.tokens.encoders.library_failures import failures_of
-from tokenmill.tokens.encoders.newer_characters import with_exact
-from tokenmill.tokens.encoders.number_runs import in_pairs
-from tokenmill.tokens.encoders.same_ids import EncodeBatch, first_difference, in_context, probes
-from tokenmill.tokens.encoders.sentencepiece_form import fast_pieces
+from tokenmill.tokens.library_failures import failures_of
+from tokenmill.tokens.newer_characters import with_exact
+from tokenmill.tokens.number_runs import in_pairs
+from tokenmill.tokens.same_ids import EncodeBatch, first_difference, in_context, probes
+from tokenmill.tokens.sentencepiece_form import fast_pieces
 from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
 from tokenmill.tokens.tokenizer_json import (
     bytes_of_spelling,

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.errors import FormatError, MissingExtraError, PrepareError
-from tokenmill.tokens.encoders.gigatoken import PIECE_BYTES
-from tokenmill.tokens.encoders.library_failures import failures_of
-from tokenmill.tokens.encoders.same_ids import EncodeBatch, first_difference, in_context, probes
-from tokenmill.tokens.encoders.sentencepiece_form import as_tokenizer_json, fast_pieces
+from tokenmill.tokens.gigatoken import PIECE_BYTES
+from tokenmill.tokens.library_failures import failures_of
+from tokenmill.tokens.same_ids import EncodeBatch, first_difference, in_context, probes
+from tokenmill.tokens.sentencepiece_form import as_tokenizer_json, fast_pieces
 from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
 from tokenmill.tokens.vocabulary import SpelledTokenizer, Vocabulary, bytes_of_piece
 

@@ -21,13 +21,13 @@ import xxhash
 
 from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
-from tokenmill.tokens.encoders.gigatoken import Encoder
-from tokenmill.tokens.encoders.library_failures import failures_of
-from tokenmill.tokens.encoders.newer_characters import with_exact
-from tokenmill.tokens.encoders.number_runs import in_pairs
-from tokenmill.tokens.encoders.same_ids import EncodeBatch
-from tokenmill.tokens.encoders.slow_ranks import SlowRanks
-from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION, PATTERNS, find_pattern
+from tokenmill.tokens.gigatoken import Encoder
+from tokenmill.tokens.library_failures import failures_of
+from tokenmill.tokens.newer_characters import with_exact
+from tokenmill.tokens.number_runs import in_pairs
+from tokenmill.tokens.same_ids import EncodeBatch
+from tokenmill.tokens.slow_ranks import SlowRanks
+from tokenmill.tokens.split_patterns import ONE_EXPRESSION, PATTERNS, find_pattern
 from tokenmill.tokens.tokenizer import Ends, Ids
 from tokenmill.tokens.vocabulary import (
     PROBE,

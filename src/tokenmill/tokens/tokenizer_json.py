@@ -10,8 +10,8 @@ import numpy as np
 
 from tokenmill.errors import FormatError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
-from tokenmill.tokens.encoders.fast_forms import byte_level_splits, steps_of
-from tokenmill.tokens.encoders.split_patterns import pattern_of_splits
+from tokenmill.tokens.fast_forms import byte_level_splits, steps_of
+from tokenmill.tokens.split_patterns import pattern_of_splits
 from tokenmill.tokens.vocabulary import bytes_of_piece, check_ids
 
 # Options of BPE that change ids.

@@ -12,7 +12,7 @@ its way while the present one is used (device_copy.py). Each process takes its s
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 import torch
@@ -22,11 +22,13 @@ from tokenmill.batches.batch import Batch
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run import LoaderKeywords
-from tokenmill.edits.edit_values import Edit
 from tokenmill.errors import MismatchError
 from tokenmill.torch.device_copy import CudaCopier
 from tokenmill.torch.torch_batch import TorchBatch, from_arrays
 from tokenmill.torch.world import find_ranks, loader_of, narrow
+
+if TYPE_CHECKING:
+    from tokenmill.edits.edit_values import Edit
 
 # A batch on its way to the device: its tokens there, the event of their copy, and the state of the
 # loader once the batch is taken.
@@ -138,7 +140,7 @@ class TorchLoader:
         self.loader.load_state_dict(state)
         self._state = self.loader.state_dict()
 
-    def edit(self, *edits: Edit, at: int | None = None, note: str | None = None) -> None:
+    def edit(self, *edits: "Edit", at: int | None = None, note: str | None = None) -> None:
         """Change the order from step `at` on, by default the next one, as `BatchLoader.edit`."""
         self.close()  # a batch that is on its way may be another one now
         self.loader.edit(*edits, at=at, note=note)

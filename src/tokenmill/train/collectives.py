@@ -43,21 +43,12 @@ def sum_over_ranks(values: Tensor) -> Tensor:
 
 
 def texts_of_ranks(text: str) -> list[str]:
-    """What each rank says, in the order of the ranks; the same list on all of them."""
+    """The text of each rank, in the order of the ranks; the same list on all of them."""
     if not distributed.is_initialized():
         return [text]
-    mine, data = (
-        distributed.get_rank(),
-        torch.frombuffer(bytearray(text.encode() + b"\0"), dtype=torch.uint8),
-    )
-    lengths = torch.zeros(distributed.get_world_size(), dtype=torch.int64)
-    lengths[mine] = len(data)
-    sum_over_ranks(lengths)
-    table = torch.zeros(len(lengths), int(lengths.max()), dtype=torch.uint8)
-    table[mine, : len(data)] = data
-    sum_over_ranks(table)
-    rows = zip(table.numpy(), lengths.tolist(), strict=True)
-    return [row[: length - 1].tobytes().decode() for row, length in rows]
+    texts = [""] * distributed.get_world_size()
+    distributed.all_gather_object(texts, text)
+    return texts
 
 
 def barrier() -> None:
@@ -68,12 +59,10 @@ def barrier() -> None:
 
 def local_device(name: str) -> torch.device:
     """`auto` is this process's GPU if there is one, then Apple's, then the CPU."""
-    if name == "auto":
-        name = (
-            "cuda" if torch.cuda.is_available()
-            else "mps" if torch.backends.mps.is_available()
-            else "cpu"
-        )  # fmt: skip
+    if name == "auto" and torch.cuda.is_available():
+        name = "cuda"
+    elif name == "auto":
+        name = "mps" if torch.backends.mps.is_available() else "cpu"
     device = torch.device(name)
     if device.type == "cuda":
         if not torch.cuda.is_available():

@@ -1,9 +1,9 @@
 """The loss curve as one SVG file: no plotting package, readable on light and dark pages."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tokenmill.base.markup import Html, Plot, number, tag, ticks
+from tokenmill.base.markup import Html, Plot, tag, ticks
 
 PLOT = Plot(720, 400, left=64, right=24, top=66, bottom=52, label_gap=(10, 22))
 MOST_POINTS = 1500  # a curve is 720 pixels wide; more points only make the file larger
@@ -25,65 +25,86 @@ STYLE = """
   .left { transform: translateY(4px); }
   path { fill: none; stroke-linejoin: round; stroke-linecap: round; }
   .train { stroke: var(--train); stroke-width: 1.4; } .val { stroke: var(--val);
-  stroke-width: 2.2; } .dot { fill: var(--val); }
+  stroke-width: 2.2; }
   .named { stroke: var(--val); stroke-width: 1.6; } .named-1 { stroke-dasharray: 7 4; }
   .named-2 { stroke-dasharray: 2 4; } .named-0 { stroke-dasharray: 10 3 2 3; }
 """
-LEGEND_COLUMNS, LEGEND_LINE = 2, 28
+LEGEND_COLUMNS = 2
+LEGEND_LINE = 28
 LONGEST_NAME = 16  # of a curve
 
 
-def draw(title: str, train: Points, val: Points, named: Mapping[str, Points] | None = None) -> str:
-    """Training and validation loss over steps, as the text of an SVG file.
+@dataclass(frozen=True)
+class Curve:
+    """One line of the picture; its kind is a class of the style sheet."""
 
-    `named` are the losses on validation sets with a name of their own.
-    """
-    train = _thin([p for p in train if p[1] == p[1]])  # a NaN has no place on an axis
-    val = [p for p in val if p[1] == p[1]]
-    named = {name: [p for p in points if p[1] == p[1]] for name, points in (named or {}).items()}
-    everything = [*train, *val, *(point for points in named.values() for point in points)]
-    steps, losses = [s for s, _ in everything] or [0], [v for _, v in everything] or [0.0]
-    curves = {"val": ("validation", val), "train": ("training", train)}
-    for at, (name, points) in enumerate(named.items(), 1):
-        curves[f"named named-{at % 3} n{at}"] = (name, points)
-    curves = {kind: curve for kind, curve in curves.items() if curve[1]}
-    more = LEGEND_LINE * -(-len(curves) // LEGEND_COLUMNS)
-    plot = replace(PLOT, height=PLOT.height + more, top=PLOT.top + more)
-    x_ticks = ticks(0, max(max(steps), 1), whole=True)
-    y_ticks = ticks(min(losses), max(losses))
-    x_max, y_min, y_max = max(x_ticks[-1], max(steps)), y_ticks[0], y_ticks[-1]
+    name: str
+    kind: str
+    points: Points
 
-    def places(points: Points) -> list[tuple[float, float]]:
-        return [(step / x_max, (loss - y_min) / (y_max - y_min)) for step, loss in points]
+
+def draw(title: str, losses: Mapping[str, Points]) -> str:
+    """Losses over steps as the text of an SVG file: `training`, `val`, other validation sets."""
+    curves = [_curve(*item) for item in enumerate(losses.items())]
+    curves = [curve for curve in curves if curve.points]
+    everything = [point for curve in curves for point in curve.points] or [(0, 0.0)]
+    legend_height = LEGEND_LINE * -(-len(curves) // LEGEND_COLUMNS)
+    plot = replace(PLOT, height=PLOT.height + legend_height, top=PLOT.top + legend_height)
+    x_ticks = ticks(0, max(step for step, _ in everything), whole=True)
+    y_ticks = ticks(min(loss for _, loss in everything), max(loss for _, loss in everything))
+
+    def height(loss: float) -> float:
+        return (loss - y_ticks[0]) / (y_ticks[-1] - y_ticks[0])
 
     parts: list[object] = [
         tag("style", Html(STYLE)),
         tag("rect", class_="paper", width=plot.width, height=plot.height, rx=8),
         tag("text", title, class_="title", x=plot.left, y=32),
-        plot.grid(((tick - y_min) / (y_max - y_min), f"{tick:g}") for tick in y_ticks),
-        plot.below((tick / x_max, f"{tick:,g}") for tick in x_ticks),
+        plot.grid((height(tick), f"{tick:g}") for tick in y_ticks),
+        plot.below((tick / x_ticks[-1], f"{tick:,g}") for tick in x_ticks),
         plot.axis_name("step", plot.height - 8),
         tag("text", "loss", class_="tick left", x=plot.left - 10, y=plot.top - 30),
         *_legend(curves),
     ]
-    for kind, (_, points) in reversed(curves.items()):
-        parts.append(tag("path", class_=kind, d=f"M{plot.corners(places(points), ' L')}"))
-    for x, y in places(val if len(val) <= 40 else val[-1:]):
-        parts.append(tag("circle", class_="dot", cx=number(plot.x(x)), cy=number(plot.y(y)), r=3))
-    size = {"width": plot.width, "height": plot.height}
-    label = f"{title}: loss by step"
-    return plot.svg(*parts, label=label, xmlns="http://www.w3.org/2000/svg", **size) + "\n"
+    for curve in curves:
+        points = curve.points if len(curve.points) > 1 else [*curve.points, *curve.points]  # a dot
+        corners = plot.corners(((s / x_ticks[-1], height(v)) for s, v in points), " L")
+        parts.append(tag("path", class_=curve.kind, d=f"M{corners}"))
+    return (
+        plot.svg(
+            *parts,
+            label=f"{title}: loss by step",
+            xmlns="http://www.w3.org/2000/svg",
+            width=plot.width,
+            height=plot.height,
+        )
+        + "\n"
+    )
 
 
-def _legend(curves: Mapping[str, tuple[str, Points]]) -> list[Html]:
-    """What each curve is, with its last value; below the title, so that no name is too long."""
-    parts, column = [], (PLOT.width - PLOT.left - PLOT.right) // LEGEND_COLUMNS
-    for at, (kind, (name, points)) in enumerate(curves.items()):
-        line, place = divmod(at, LEGEND_COLUMNS)
-        x, y = PLOT.left + place * column, 32 + LEGEND_LINE * (line + 1)
-        parts.append(tag("path", class_=kind, d=f"M{x},{y - 5} h28"))
-        shown = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "\u2026"
-        parts.append(tag("text", f"{shown} {points[-1][1]:.3f}", x=x + 36, y=y))
+def _curve(number: int, named: tuple[str, Points]) -> Curve:
+    name, points = named
+    points = [point for point in points if point[1] == point[1]]  # NaN is not on the axis
+    if name == "training":
+        return Curve(name, "train", _thin(points))
+    if name == "val":
+        return Curve("validation", "val", points)
+    return Curve(name, f"named named-{number % 3} n{number}", points)
+
+
+def _legend(curves: Sequence[Curve]) -> list[Html]:
+    """The name of each curve and its last value, below the title, so that no name is too long."""
+    parts = []
+    width = (PLOT.width - PLOT.left - PLOT.right) // LEGEND_COLUMNS
+    for number, curve in enumerate(curves):
+        line, column = divmod(number, LEGEND_COLUMNS)
+        x = PLOT.left + column * width
+        y = 32 + LEGEND_LINE * (line + 1)
+        parts.append(tag("path", class_=curve.kind, d=f"M{x},{y - 5} h28"))
+        name = curve.name
+        if len(name) > LONGEST_NAME:
+            name = name[: LONGEST_NAME - 1] + "\u2026"
+        parts.append(tag("text", f"{name} {curve.points[-1][1]:.3f}", x=x + 36, y=y))
     return parts
 
 

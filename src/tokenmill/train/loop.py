@@ -14,7 +14,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -44,7 +44,7 @@ from tokenmill.train.validation import Validation
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a finished run reached."""
+    """The outcome of a finished run."""
 
     step: int
     train_loss: float
@@ -54,6 +54,44 @@ class TrainResult:
     """Share of the time of this process's steps spent waiting for data."""
     val_losses: dict[str, float] = field(default_factory=dict)
     """The loss on every validation set, by its name: val, val_code..."""
+
+
+class StepLoss(NamedTuple):
+    """The loss of a step, not yet looked at: that would wait for the GPU."""
+
+    number: int
+    data_step: int
+    loss: Tensor
+
+
+@dataclass
+class Pace:
+    """The time of steps, and of waiting for data: since the last line of metrics, and of all."""
+
+    first_step: int = 0
+    began: float = 0.0
+    waited: float = 0.0
+    all_seconds: float = 0.0
+    all_waited: float = 0.0
+
+    def start(self, step: int) -> None:
+        """Begin the steps of the next line."""
+        self.first_step = step
+        self.began = time.perf_counter()
+        self.waited = 0.0
+
+    def restart(self, step: int) -> tuple[float, float]:
+        """Steps per second since the start, and the share of time spent waiting; start again."""
+        seconds = max(time.perf_counter() - self.began, 1e-9)
+        rates = ((step - self.first_step) / seconds, self.waited / seconds)
+        self.all_seconds += seconds
+        self.all_waited += self.waited
+        self.start(step)
+        return rates
+
+    def leave_out(self, seconds: float) -> None:
+        """Do not count a time that was not training."""
+        self.began += seconds
 
 
 class Trainer:
@@ -68,19 +106,23 @@ class Trainer:
         ranks: Ranks,
         progress: Progress,
     ) -> None:
-        self.config, self.data, self.device, self.ranks = config, data, device, ranks
+        self.config = config
+        self.data = data
+        self.device = device
+        self.ranks = ranks
         self.progress = progress
         self.is_main = ranks.rank == 0
         self.step = 0
         self._skipped = config.skipped
-        self._has_ended = False  # a cap of a source may end the order
         self.left_out: list[int] = []
         """Steps of the data that were not trained on."""
         self.loss = math.nan
         self.val_losses: dict[str, float] = {}
-        self.waited = self.worked = 0.0
-        self._unchecked: list[tuple[int, int, Tensor]] = []
-
+        self._pace = Pace()
+        self._unchecked: list[StepLoss] = []
+        self._last_batches: list[TorchBatch] = []  # none before the first step
+        has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        self._in_bf16 = {"bf16": True, "fp32": False, "auto": has_bf16}[config.precision]
         rows, rest = divmod(config.rows_per_step, ranks.world_size)
         if rest:
             raise ValueError(
@@ -123,43 +165,52 @@ class Trainer:
 
     def run(self, stop: StopRequest) -> TrainResult:
         """Train to max_iters or the end of the data, or until a signal: save, raise `Stopped`."""
+        config = self.config
         self.edits.start()
-        self.record = RunRecord(self.config, is_main=self.is_main, from_step=self.step)
-        wrapped = self._wrap()
+        self.record = RunRecord(config, is_main=self.is_main, from_step=self.step)
+        model = self._wrap()
         if self.step == 0:
             self._evaluate()
-        self._start_window()
-        self._meter = self.progress.begin("step", self.config.max_iters)
+        self._pace.start(self.step)
+        self._meter = self.progress.begin("step", config.max_iters)
         self._meter.skip(self.step)
         try:
-            last = self.step >= self.config.max_iters
-            while not last:
-                asked = self._train_step(wrapped, stop)
-                last = self.step >= self.config.max_iters or self._has_ended
-                if self.step % self.config.log_interval == 0 or last or asked:
+            is_last = self.step >= config.max_iters
+            while not is_last:
+                data_step, batch = self._next_batch()
+                has_ended = batch is None  # a cap of a source may end the order
+                is_asked = batch is not None and self._train_step(model, data_step, batch, stop)
+                is_last = self.step >= config.max_iters or has_ended
+                if self._is_due(config.log_interval) or is_last or is_asked:
                     self._log()
-                if self._is_due(self.config.eval_interval) or (last and self.config.eval_interval):
+                if self._is_due(config.eval_interval) or (is_last and config.eval_interval):
                     self._evaluate()
-                if self._is_due(self.config.checkpoint_interval) or last or asked:
-                    if not (last or asked):  # else the next start takes them
+                if self._is_due(config.checkpoint_interval) or is_last or is_asked:
+                    if not (is_last or is_asked):  # else the next start takes them
                         self.edits.take()
                     self._save()
-                if asked and not last:
+                if is_asked and not is_last:
                     raise Stopped(
                         f"{stop.asked or 'a signal on another rank'}: saved at step {self.step:,} "
-                        f"of {self.config.max_iters:,}",
+                        f"of {config.max_iters:,}",
                         hint="the same command with resume=True continues from there",
                     )
         finally:
             self.record.close()
             self.loader.close()
-        share = self.waited / self.worked if self.worked else 0.0
+        share = self._pace.all_waited / self._pace.all_seconds if self._pace.all_seconds else 0.0
         self.progress.say(
-            f"Trained to step {self.step:,} in {human_duration(self.worked)}; waiting for data "
-            f"took {share:.2%} of it\nWrote {self.config.run_dir}"
+            f"Trained to step {self.step:,} in {human_duration(self._pace.all_seconds)}; waiting "
+            f"for data took {share:.2%} of it\nWrote {self.config.run_dir}"
         )
-        val_loss, run_dir = self.val_losses.get("val"), self.config.run_dir
-        return TrainResult(self.step, self.loss, val_loss, run_dir, share, self.val_losses)
+        return TrainResult(
+            step=self.step,
+            train_loss=self.loss,
+            val_loss=self.val_losses.get("val"),
+            run_dir=self.config.run_dir,
+            data_wait=share,
+            val_losses=self.val_losses,
+        )
 
     def _wrap(self) -> nn.Module:
         """The model as it is trained: compiled, and kept equal over ranks."""
@@ -172,26 +223,32 @@ class Trainer:
             model = DistributedDataParallel(model, device_ids=on)
         return model
 
-    def _train_step(self, model: nn.Module, stop: StopRequest) -> bool:
-        """One optimizer step; whether any rank was asked to stop."""
+    def _next_batch(self) -> tuple[int, TorchBatch | None]:
+        """The step of the data that comes next and its batch; None at the end of the order."""
         began = time.perf_counter()
-        data_step, batch = self._next_batch()
-        if batch is None:
-            self._has_ended = True
-            return False
-        waited = time.perf_counter() - began
+        while True:
+            data_step = self.loader.state_dict()["samples"] // self.config.rows_per_step
+            batch = next(self.loader, None)
+            if batch is None or data_step not in self._skipped:
+                self._pace.waited += time.perf_counter() - began
+                return data_step, batch
+            self.left_out.append(data_step)
 
-        # One exchange of two numbers a step: the ranks agree on what they divide by and on
+    def _train_step(
+        self, model: nn.Module, data_step: int, batch: TorchBatch, stop: StopRequest
+    ) -> bool:
+        """One optimizer step; returns True if any rank was asked to stop."""
+        # One exchange of two numbers per step: the ranks agree on what they divide by and on
         # whether they stop here, so none waits for another that has left.
         shared = torch.tensor([batch.num_targets, stop.asked is not None], dtype=torch.float64)
-        num_targets, asked = sum_over_ranks(shared).tolist()
+        num_targets, num_asked = sum_over_ranks(shared).tolist()
 
         words = np.random.SeedSequence([self.config.seed, self.step, self.ranks.rank])
         torch.manual_seed(int(words.generate_state(1, np.uint64)[0] >> 1))
         loss = torch.zeros((), device=self.device)
         parts = batch.split(self.config.micro_batch_size or len(batch.inputs))
         for i, part in enumerate(parts):
-            # Gradients travel between ranks once a step, with the last micro-batch.
+            # Gradients travel between ranks once per step, with the last micro-batch.
             alone = isinstance(model, DistributedDataParallel) and i < len(parts) - 1
             with model.no_sync() if alone else nullcontext():  # type: ignore[operator]
                 part_loss = self._sum_of_losses(model, part) / num_targets
@@ -204,25 +261,13 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
-        self.step, self._last_batch = self.step + 1, batch
-        self._unchecked.append((self.step, data_step, loss))
-        self._window_waited += waited
-        return bool(asked > 0)
-
-    def _next_batch(self) -> tuple[int, TorchBatch | None]:
-        """The place of the next batch in the order of the data, and the batch; None at its end."""
-        while True:
-            data_step = self.loader.state_dict()["samples"] // self.config.rows_per_step
-            batch = next(self.loader, None)
-            if batch is None or data_step not in self._skipped:
-                return data_step, batch
-            self.left_out.append(data_step)
+        self.step += 1
+        self._last_batches = [batch]
+        self._unchecked.append(StepLoss(self.step, data_step, loss))
+        return bool(num_asked)
 
     def _sum_of_losses(self, model: nn.Module, batch: TorchBatch) -> Tensor:
-        setting, kind = self.config.precision, self.device.type
-        able = kind == "cuda" and torch.cuda.is_bf16_supported()
-        in_bf16 = setting == "bf16" or (setting == "auto" and able)
-        with torch.autocast(kind, dtype=torch.bfloat16) if in_bf16 else nullcontext():
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._in_bf16):
             total: Tensor = model(
                 batch.inputs,
                 batch.targets,
@@ -251,33 +296,29 @@ class Trainer:
         """Stop at the first loss that is not a number, and say which windows it came from."""
         if not self._unchecked:
             return
-        losses = sum_over_ranks(torch.stack([loss for _, _, loss in self._unchecked]))
-        values = losses.double().cpu()
-        steps = [(step, data_step) for step, data_step, _ in self._unchecked]
+        values = sum_over_ranks(torch.stack([step.loss for step in self._unchecked])).tolist()
+        self.loss = values[-1]
+        for step, value in zip(self._unchecked, values, strict=True):
+            if not math.isfinite(value):
+                self._refuse_loss(step, value)
         self._unchecked.clear()
-        self.loss = float(values[-1])
-        bad = ~torch.isfinite(values)
-        if bad.any():
-            step, data_step = steps[int(bad.nonzero()[0])]
-            windows = self.loader.describe(data_step)
-            self.record.log({"event": "loss is not finite", "windows": windows}, step)
-            raise TokenmillError(
-                f"the loss of step {step:,} is {float(values[bad][0])}; its windows:\n"
-                + "\n".join(f"       {line}" for line in windows[:8]),
-                hint="the last checkpoint is from before it; metrics.jsonl lists all its windows. "
-                f'resume=True with skip_steps="{data_step}" continues without them',
-            )
+
+    def _refuse_loss(self, step: StepLoss, value: float) -> NoReturn:
+        windows = self.loader.describe(step.data_step)
+        self.record.log({"event": "loss is not finite", "windows": windows}, step.number)
+        raise TokenmillError(
+            f"the loss of step {step.number:,} is {value}; its windows:\n"
+            + "\n".join(f"       {line}" for line in windows[:8]),
+            hint="the last checkpoint is from before it; metrics.jsonl lists all its windows. "
+            f'resume=True with skip_steps="{step.data_step}" continues without them',
+        )
 
     def _log(self) -> None:
         self._check_losses()
-        now = time.perf_counter()
-        seconds, steps = now - self._window_start, self.step - self._window_step
-        self.waited += self._window_waited
-        self.worked += seconds
         tokens_per_step = self.config.rows_per_step * self.config.block_size
-        speed = tokens_per_step * steps / max(seconds, 1e-9)
-        wait = self._window_waited / max(seconds, 1e-9)
-        counted = torch.tensor(self._text_bytes.count([self._last_batch]), dtype=torch.float64)
+        steps_per_second, wait = self._pace.restart(self.step)
+        speed = tokens_per_step * steps_per_second
+        counted = torch.tensor(self._text_bytes.count(self._last_batches), dtype=torch.float64)
         bits = bits_per_byte(self.loss, *sum_over_ranks(counted).tolist())
         self.record.log(
             {
@@ -296,12 +337,6 @@ class Trainer:
             f"loss {self.loss:.4f}, {speed:,.0f} tokens/s, waiting for data {wait:.2%}",
             now=self.step >= self.config.max_iters,
         )
-        self._start_window()
-
-    def _start_window(self) -> None:
-        """Begin the steps that the next line of metrics.jsonl is about."""
-        self._window_start, self._window_step = time.perf_counter(), self.step
-        self._window_waited = 0.0
 
     def _evaluate(self) -> None:
         """Validation losses and a sample of text; their time is not counted as training."""
@@ -309,33 +344,30 @@ class Trainer:
             return
         began = time.perf_counter()
         self.model.eval()
-        self.val_losses = {
-            name: validation.loss(
+        values: dict[str, Any] = {}
+        shown = []
+        for name, validation in self.validations.items():
+            loss = validation.loss(
                 lambda batch: self._sum_of_losses(self.model, batch.to(self.device)), self.ranks
             )
-            for name, validation in self.validations.items()
-        }
-        self.model.train()
-        values: dict[str, Any] = {f"{name}_loss": loss for name, loss in self.val_losses.items()}
-        for name, validation in self.validations.items():
-            counted = self._text_bytes.count(validation.batches)
-            if (bits := bits_per_byte(self.val_losses[name], *counted)) is not None:
+            self.val_losses[name] = values[f"{name}_loss"] = loss
+            words = f"{loss:.4f}" if name == "val" else f"{name} {loss:.4f}"
+            bits = bits_per_byte(loss, *self._text_bytes.count(validation.batches))
+            if bits is not None:
                 values[f"{name}_bits_per_byte"] = bits
+                words += f" ({bits:.3f} bits/byte)"
+            shown.append(words)
+        self.model.train()
         if self.is_main and self.config.sample_tokens:
             values["sample"] = self.sample()
         self.record.log(values, self.step)
-        losses = [
-            f"{'' if name == 'val' else f'{name} '}{loss:.4f}" + _in_bits(values, name)
-            for name, loss in self.val_losses.items()
-        ]
-        self.progress.say(f"step {self.step:,}  validation loss {', '.join(losses)}")
+        self.progress.say(f"step {self.step:,}  validation loss {', '.join(shown)}")
         if "sample" in values and self.step:
             # In one line and without control characters: text of a model may hold anything.
-            shown = "".join(c if c.isprintable() else " " for c in values["sample"])[:300]
-            self.progress.say(f"  sample: {shown}")
+            line = "".join(c if c.isprintable() else " " for c in values["sample"])[:300]
+            self.progress.say(f"  sample: {line}")
         self.record.draw()
-        if self.step:
-            self._window_start += time.perf_counter() - began
+        self._pace.leave_out(time.perf_counter() - began)
 
     def sample(self) -> str:
         """A few tokens of text from the model as it is now."""
@@ -386,8 +418,3 @@ class Trainer:
         self.step = saved.step
         self.left_out = list(saved.state["left_out"])
         self.edits.outcomes = outcomes_of(saved.state)
-
-
-def _in_bits(values: dict[str, Any], name: str) -> str:
-    found = values.get(f"{name}_bits_per_byte")
-    return "" if found is None else f" ({found:.3f} bits/byte)"

@@ -1,4 +1,4 @@
-"""Where the numbers of a run go: metrics.jsonl always, TensorBoard and W&B when asked for.
+"""The numbers of a run: in metrics.jsonl always, in TensorBoard and W&B when asked for.
 
 A resumed run first drops the lines after the step it resumes from, so that the file reads as
 that of a run that was never stopped (but for the timings).
@@ -22,7 +22,7 @@ NAMED_LOSS = re.compile(r"val_\w+_loss")  # of a validation set with a name, suc
 
 
 class JsonLines:
-    """One JSON object a line: {"step": 10, "loss": 4.2, ...}."""
+    """One JSON object per line: {"step": 10, "loss": 4.2, ...}."""
 
     def __init__(self, path: Path, *, from_step: int) -> None:
         self.path = path
@@ -88,7 +88,8 @@ class RunRecord:
 
     def __init__(self, config: TrainConfig, *, is_main: bool, from_step: int) -> None:
         """Start, or continue after `from_step`."""
-        self.config, run_dir = config, config.run_dir
+        self.config = config
+        run_dir = config.run_dir
         self._trained_on: Html | None = None
         self._loggers: list[JsonLines | TensorBoard | WeightsAndBiases] = []
         if not is_main:
@@ -106,31 +107,29 @@ class RunRecord:
             logger.log(values, step)
 
     def draw(self, trained_on: Html | None = None) -> None:
-        """The curve so far, as loss.svg, and all losses in run.html.
+        """Write the curve so far, as loss.svg, and all losses in run.html.
 
         The part of the page on what was `trained_on` is kept until another one is given.
         """
         self._trained_on = trained_on or self._trained_on
         if not self._loggers:
             return
-        folder, title = self.config.run_dir, self.config.model_name
-        rows = list(read(folder / "metrics.jsonl"))
-        train, val = (_points(rows, name) for name in ("loss", "val_loss"))
-        named = {
-            name.removesuffix("_loss"): _points(rows, name)
-            for name in sorted({name for row in rows for name in row})
-            if NAMED_LOSS.fullmatch(name)
-        }
-        picture, losses = draw(title, train, val, named), {"training": train, "val": val, **named}
+        title = self.config.model_name
+        rows = list(read(self.config.run_dir / "metrics.jsonl"))
+        values = _by_name(rows)
+        losses = {"training": values.get("loss", []), "val": values.get("val_loss", [])}
+        for name in sorted(filter(NAMED_LOSS.fullmatch, values)):
+            losses[name.removesuffix("_loss")] = values[name]
+        picture = draw(title, losses)
         settings = self.config.to_json()
         page = make_run_page(title, picture, losses, rows, settings, self._trained_on)
         for name, text in (("loss.svg", picture), ("run.html", page)):
-            write_atomically(folder / name, text.encode(), durable=False)
+            write_atomically(self.config.run_dir / name, text.encode(), durable=False)
 
     def close(self) -> None:
-        loggers, self._loggers = self._loggers, []
-        for logger in loggers:
+        for logger in self._loggers:
             logger.close()
+        self._loggers = []
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
@@ -149,16 +148,23 @@ def _row(line: bytes, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict) or type(row.get("step")) is not int:
-        what = f"{where} is not a row of numbers with their step: {line[:60]!r}"
-        raise FormatError(what, hint="remove this line")
+        raise FormatError(
+            f"{where} is not a row of numbers with their step: {line[:60]!r}",
+            hint="remove this line",
+        )
     return row
 
 
 def points(path: Path, name: str) -> list[tuple[int, float]]:
     """(step, value) of one number over a run."""
-    return _points(read(path), name)
+    return _by_name(read(path)).get(name, [])
 
 
-def _points(rows: Iterable[Mapping[str, Any]], name: str) -> list[tuple[int, float]]:
-    found = ((row["step"], row.get(name)) for row in rows)
-    return [(step, value) for step, value in found if isinstance(value, int | float)]
+def _by_name(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
+    """(step, value) of each number over a run."""
+    values: dict[str, list[tuple[int, float]]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, int | float):
+                values.setdefault(name, []).append((row["step"], value))
+    return values

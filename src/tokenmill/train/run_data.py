@@ -1,4 +1,4 @@
-"""The data of a run: one of four ways of giving it, and what the model must know about it."""
+"""The data of a run: one of four ways of naming it, and the facts that the model needs."""
 
 import json
 from collections.abc import Callable
@@ -26,17 +26,17 @@ class TrainingData:
 
     train: TokenDataset | Mixture
     held_out: dict[str, TokenDataset]
-    """The validation sets by name: `val`, and those with a name of their own, such as val_code."""
+    """The validation sets by name: `val`, and named ones such as val_code."""
     vocab_size: int
     """Ids are below this; one that is not ends the run."""
     tokenizer: Any
     """None when only a vocabulary size is known: samples are then shown as ids."""
     documents: bool
-    """Whether attention and positions stay within documents."""
+    """True if attention and positions stay within documents."""
 
     @property
     def sources(self) -> dict[str, TokenDataset]:
-        """What is trained on: `train`, or each source of a mixture, such as train_web."""
+        """The training data by name: `train`, or each source of a mixture, such as train_web."""
         return _sources_of(self.train)
 
     def decode(self, ids: np.ndarray) -> str:
@@ -48,11 +48,26 @@ class TrainingData:
 
 
 def open_data(config: TrainConfig, say: Say) -> TrainingData:
-    """Open what the one data setting names, and find out about its tokenizer and documents."""
+    """Open the data that the one data setting names, and find its tokenizer and documents."""
     train, held_out = _open_splits(config, say)
     sources = list(_sources_of(train).values())
-    tokenizer = None if _ids_only(config) else sources[0].tokenizer
-    in_data = max((each.vocab_size for each in sources if each.vocab_size), default=None)
+    tokenizer = None if _has_ids_only(config) else sources[0].tokenizer
+    vocab_size = _vocab_size(config, sources)
+    documents = config.documents
+    if documents is None:
+        documents = all(source.knows_documents for source in sources)
+    parts = (f"{data.num_tokens:,} tokens of {data.path} ({data.format})" for data in sources)
+    say(
+        f"Training on {' and '.join(parts)}, validating on {_sizes(held_out)}; {vocab_size:,} ids"
+        f"{'' if tokenizer is None else f' of {tokenizer.name}'}; "
+        f"attention {'within documents' if documents else 'across documents'}"
+        f"{'' if config.rows == 'windows' else f'; rows: {config.rows}'}"
+    )
+    return TrainingData(train, held_out, vocab_size, tokenizer, documents)
+
+
+def _vocab_size(config: TrainConfig, sources: list[TokenDataset]) -> int:
+    in_data = max((data.vocab_size for data in sources if data.vocab_size), default=None)
     vocab_size = config.vocab_size or in_data
     if vocab_size is None:
         raise FormatError(
@@ -64,17 +79,7 @@ def open_data(config: TrainConfig, say: Say) -> TrainingData:
             f"vocab_size {vocab_size:,} is below that of the data, {in_data:,}\n\n"
             "hint: leave vocab_size out"
         )
-    documents = config.documents
-    if documents is None:
-        documents = all(source.knows_documents for source in sources)
-    parts = (f"{each.num_tokens:,} tokens of {each.path} ({each.format})" for each in sources)
-    say(
-        f"Training on {' and '.join(parts)}, validating on {_sizes(held_out)}; {vocab_size:,} ids"
-        f"{'' if tokenizer is None else f' of {tokenizer.name}'}; "
-        f"attention {'within documents' if documents else 'across documents'}"
-        f"{'' if config.rows == 'windows' else f'; rows: {config.rows}'}"
-    )
-    return TrainingData(train, held_out, vocab_size, tokenizer, documents)
+    return vocab_size
 
 
 def _sources_of(train: TokenDataset | Mixture) -> dict[str, TokenDataset]:
@@ -123,18 +128,18 @@ def _open_splits(
     if config.source != "mixture":
         return _open_one(config, say)
     trained: dict[str, TokenDataset] = {}
-    found: dict[str, TokenDataset] = {}
+    held_out: dict[str, TokenDataset] = {}
     for name, path in config.paths_of_mixture.items():
         alone = replace(config, mixture=None, weights=None, dataset_dir=path)
-        trained[name], held_out = _open_one(alone, say)
-        found |= {f"{split}_{name}": data for split, data in held_out.items()}
+        trained[name], held_out_of_it = _open_one(alone, say)
+        held_out |= {f"{split}_{name}": data for split, data in held_out_of_it.items()}
     _refuse_other_tokenizers(config, trained)
-    return Mixture(trained, weights=config.shares_of_mixture), found
+    return Mixture(trained, weights=config.shares_of_mixture), held_out
 
 
 def _refuse_other_tokenizers(config: TrainConfig, sources: dict[str, TokenDataset]) -> None:
-    """Those that a source does not name itself are taken for gpt2: then all must be that."""
-    if _ids_only(config):
+    """A source that does not name its tokenizer is taken for gpt2: then all must be that."""
+    if _has_ids_only(config):
         return
     names = {name: data.tokenizer.name for name, data in sources.items()}
     if len(set(names.values())) > 1:
@@ -146,55 +151,54 @@ def _refuse_other_tokenizers(config: TrainConfig, sources: dict[str, TokenDatase
 
 
 def _open_one(config: TrainConfig, say: Say) -> tuple[TokenDataset, dict[str, TokenDataset]]:
-    wants_val = bool(config.eval_interval)
-    if config.source == "input_file":
-        assert config.input_file is not None
-        train, *held_out = open_text(
-            config.input_file,
-            ["train", "val"] if wants_val else ["train"],
-            tokenizer=config.tokenizer or "gpt2",
-            say=say,
-            warn=lambda text: say(f"warning: {text}"),
-        )
-        return train, dict(zip(["val"], held_out, strict=False))
-    path = val_path = config.dataset_dir or config.train_data_path
-    splits = ("train", "val")
-    if config.val_data_path is not None:  # then both files are used whole
-        val_path, splits = config.val_data_path, ("all", "all")
-    train = _open(config, path, splits[0], say)
-    found: dict[str, TokenDataset] = {}
-    named = _named(config, path) if config.val_data_path is None else []
-    for name in ["val", *named] if wants_val else []:
-        with suppress(FormatError) if named and name == "val" else nullcontext():
-            split = splits[1] if name == "val" else name
-            # What there is to say about the files was said with the first split.
-            found[name] = _open(config, val_path, split, lambda _: None)
-    return train, found
-
-
-def _named(config: TrainConfig, path: str | None) -> list[str]:
-    """The validation sets of the data that have names of their own."""
+    if config.input_file is not None:
+        return _open_text(config, config.input_file, say)
+    path = config.dataset_dir or config.train_data_path
     assert path is not None
+    has_val_file = config.val_data_path is not None  # then both files are used whole
+    train = _open(config, path, "all" if has_val_file else "train", say)
+    if not config.eval_interval:
+        return train, {}
+    quietly: Say = lambda _: None  # noqa: E731 - all was said with the first split
+    if config.val_data_path is not None:
+        return train, {"val": _open(config, config.val_data_path, "all", quietly)}
     whole = dataset.open(path, "all", dtype=config.dtype, tokenizer=config.tokenizer)
-    return whole.named_splits
+    held_out: dict[str, TokenDataset] = {}
+    with suppress(FormatError) if whole.named_splits else nullcontext():
+        held_out["val"] = _open(config, path, "val", quietly)
+    for name in whole.named_splits:
+        held_out[name] = _open(config, path, name, quietly)
+    return train, held_out
 
 
-def _open(config: TrainConfig, path: str | None, split: str, say: Say) -> TokenDataset:
+def _open_text(
+    config: TrainConfig, path: str, say: Say
+) -> tuple[TokenDataset, dict[str, TokenDataset]]:
+    train, *held_out = open_text(
+        path,
+        ["train", "val"] if config.eval_interval else ["train"],
+        tokenizer=config.tokenizer or "gpt2",
+        say=say,
+        warn=lambda text: say(f"warning: {text}"),
+    )
+    return train, dict(zip(["val"], held_out, strict=False))
+
+
+def _open(config: TrainConfig, path: str, split: str, say: Say) -> TokenDataset:
     """Open token files; ids of an unnamed tokenizer are read as those of gpt2, with a message."""
-    assert path is not None
     options: dict[str, Any] = {"dtype": config.dtype, "tokenizer": config.tokenizer}
     data = dataset.open(path, split, **options)
-    if _ids_only(config):
+    if _has_ids_only(config) or (data.tokenizer is not None and data.end_of_text_id is not None):
         return data
     if data.tokenizer is None:
         say(f"{path} does not name its tokenizer; taking its ids for those of gpt2 (--tokenizer)")
         options["tokenizer"] = "gpt2"
     if data.end_of_text_id is None:
-        known = data.tokenizer or load_tokenizer.load("gpt2")
-        options["end_of_text_id"] = known.end_of_text_id
+        tokenizer = data.tokenizer or load_tokenizer.load("gpt2")
+        options["end_of_text"] = tokenizer.end_of_text_id
     return dataset.open(path, split, **options)
 
 
-def _ids_only(config: TrainConfig) -> bool:
-    """A vocabulary size without a tokenizer: the ids mean nothing to us."""
+def _has_ids_only(config: TrainConfig) -> bool:
+    """Return True for a vocabulary size without a tokenizer: the ids have no meaning here."""
     return config.vocab_size is not None and config.tokenizer is None

@@ -28,9 +28,12 @@ def draw_sources(
     served = np.diff(np.array(list(counts.values())), axis=1)  # (sources, stretches)
     tops = np.cumsum(served, axis=0) / np.maximum(served.sum(axis=0), 1)
     edges = np.repeat(np.array(steps) / last, 2)[1:-1]  # both ends of each stretch
-    parts, keys, below = [], [], np.zeros(len(edges))
-    for place, (name, top) in enumerate(zip(counts, tops, strict=True)):
-        above, colour = np.repeat(top, 2), f"c{place % len(COLOURS)}"
+    parts = []
+    keys = []
+    below = np.zeros(len(edges))
+    for number_of_source, (name, top) in enumerate(zip(counts, tops, strict=True)):
+        above = np.repeat(top, 2)
+        colour = f"c{number_of_source % len(COLOURS)}"
         outline = [*zip(edges, above, strict=True), *zip(edges[::-1], below[::-1], strict=True)]
         area = {"points": PLOT.corners(outline), "class_": colour}
         parts.append(tag("polygon", tag("title", name), **area))
@@ -50,12 +53,12 @@ def draw_sources(
 def _marks(edits: Sequence[int], last: float) -> list[Html]:
     """A line at each edit, with the numbers of those that are there."""
     at: dict[int, list[str]] = {}
-    for place, step in enumerate(edits, 1):
-        at.setdefault(step, []).append(str(place))
-    found = []
+    for edit, step in enumerate(edits, 1):
+        at.setdefault(step, []).append(str(edit))
+    marks = []
     for step, numbers in at.items():
         x = number(PLOT.x(step / last))
         line = {"x1": x, "x2": x, "y1": number(PLOT.y(0)), "y2": PLOT.top - 6}
-        found.append(tag("line", class_="edit", **line))
-        found.append(tag("text", ", ".join(numbers), x=x, y=PLOT.top - 11, class_="edit-number"))
-    return found
+        marks.append(tag("line", class_="edit", **line))
+        marks.append(tag("text", ", ".join(numbers), x=x, y=PLOT.top - 11, class_="edit-number"))
+    return marks

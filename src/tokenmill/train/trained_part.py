@@ -9,8 +9,8 @@ from tokenmill.train.edit_words import words_of
 from tokenmill.train.sources_plot import STYLE as SOURCES_STYLE
 from tokenmill.train.sources_plot import draw_sources
 
-STRETCHES = 80  # of steps, in the picture of the sources; each of so many samples at least:
-STRETCH_SAMPLES = 128
+STRETCHES = 80  # of steps, in the picture of the sources
+STRETCH_SAMPLES = 128  # at least, in each of them
 SHARDS = Plot(720, 200, left=64, right=24, top=14, bottom=14, label_gap=(10, 16))
 STYLE = (
     SOURCES_STYLE
@@ -90,5 +90,5 @@ def _table(
         of_columns = zip(cells, classes, strict=True)
         return tag("tr", *(tag(kind, cell, class_=class_) for cell, class_ in of_columns))
 
-    head, lines = line("th", names), (line("td", row) for row in rows)
-    return tag("table", tag("thead", head), tag("tbody", *lines))
+    head = tag("thead", line("th", names))
+    return tag("table", head, tag("tbody", *(line("td", row) for row in rows)))

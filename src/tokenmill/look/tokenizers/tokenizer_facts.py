@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION, PATTERNS
+from tokenmill.tokens.split_patterns import ONE_EXPRESSION, PATTERNS
 from tokenmill.tokens.tokenizer import Tokenizer
 
 FAMILIES = {

@@ -7,7 +7,7 @@ from typing import Any
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.look.check import Check, verify
-from tokenmill.look.traps.trap import Trap
+from tokenmill.look.trap import Trap
 from tokenmill.pages.elements.open_splits import OpenedSplits
 from tokenmill.shards.manifest import Manifest
 

@@ -33,7 +33,6 @@ from tokenmill.preparation.stages.hash_runs import (
     entries_between,
     write_places,
 )
-from tokenmill.preparation.workspace.old_dataset import old_manifest, tokens_and_ends
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import Workspace, leaves_receipt
 from tokenmill.shards.entries import ShardEntry
@@ -356,31 +355,10 @@ def hash_existing_documents(out_dir: str, number: int) -> Receipt:
 def _hash_shard(
     plan: Plan, stage: str, number: int, hash_batch: Callable[[list[np.ndarray]], np.ndarray]
 ) -> Receipt:
-    documents = _documents(plan, *shards_of(old_manifest(plan))[number])
+    from tokenmill.preparation.workspace.old_dataset import old_documents, old_manifest
+
+    documents = old_documents(plan, *shards_of(old_manifest(plan))[number])
     hashes = map(hash_batch, _in_batches(documents, len, TOKENS_AT_ONCE))
     hashed = ((found, np.zeros(len(found), np.uint32)) for found in hashes)
     facts = {"runs": write_runs(plan.workspace, stage, number, hashed)}
     return plan.workspace.leave_receipt(stage, str(number), [f"{number}.runs"], facts)
-
-
-def _documents(plan: Plan, shards: Sequence[ShardEntry], at: int) -> Iterator[np.ndarray]:
-    """The ids of every document that ends in a shard, whatever shards it began in.
-
-    They come without end-of-text, which a document lacks that the held-out end cut in two, and
-    without begin token, which the second half of such a document lacks.
-    """
-    tokens, ends = tokens_and_ends(plan, shards[at])
-    if not len(ends):
-        return
-    start, before = 0, list[np.ndarray]()
-    for earlier in reversed(shards[:at]):
-        begun, last = tokens_and_ends(plan, earlier)
-        before.insert(0, begun[last[-1] if len(last) else 0 :])
-        if len(last):
-            break
-    begin_token, end_of_text = plan.begin_token_id, plan.tokenizer.end_of_text_id
-    for stop in ends.tolist():
-        ids = np.concatenate([*before, tokens[start:stop]]) if before else tokens[start:stop]
-        ids = ids[1:] if ids[0] == begin_token else ids
-        yield ids[:-1] if len(ids) and ids[-1] == end_of_text else ids
-        start, before = stop, []

@@ -19,7 +19,7 @@ from tokenmill.preparation.words.word_runs import CountedWords, add_up
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.cleaning.dedup import partition_bounds
-from tokenmill.tokens.training.words import END, WordCounter
+from tokenmill.tokens.words import END, WordCounter
 
 MOST_PARTS_PER_GROUP = 8  # of 16 MB of text
 GROUPS = 16  # at least, where there are enough parts: for as many workers

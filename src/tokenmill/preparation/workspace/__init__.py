@@ -10,7 +10,7 @@ under_way.py        progress inside the units of the running stage
 target.py           a new folder, a dataset that is added to, or one that is replaced
 folder_contents.py  what is in the output folder already
 recorded_sources.py  the inputs of a dataset, one by one or by folder
-old_dataset.py      manifest and shards of the dataset that is added to
+old_dataset.py      manifest and documents of the dataset that is added to
 trained_folder.py   the folder of a trained tokenizer
 remote_target.py    a target in a bucket
 claim.py            one writer per prefix of a bucket

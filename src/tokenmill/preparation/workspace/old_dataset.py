@@ -1,7 +1,8 @@
-"""Manifest and shards of the dataset that is added to, on the disk or in a bucket."""
+"""Manifest and documents of the dataset that is added to, on the disk or in a bucket."""
 
 import os
 import tempfile
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO, cast
 
 import numpy as np
@@ -38,7 +39,31 @@ def old_manifest(plan: Plan) -> Manifest:
     return manifest
 
 
-def tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray | PackedIds, np.ndarray]:
+def old_documents(plan: Plan, shards: Sequence[ShardEntry], at: int) -> Iterator[np.ndarray]:
+    """Yield the ids of every document that ends in shard `at`, whatever shards it began in.
+
+    They come without end-of-text, which a document lacks that the held-out end cut in two, and
+    without begin token, which the second half of such a document lacks.
+    """
+    tokens, ends = _tokens_and_ends(plan, shards[at])
+    if not len(ends):
+        return
+    before: list[np.ndarray] = []  # what earlier shards hold of the first document
+    for earlier in reversed(shards[:at]):
+        earlier_tokens, earlier_ends = _tokens_and_ends(plan, earlier)
+        before.insert(0, earlier_tokens[earlier_ends[-1] if len(earlier_ends) else 0 :])
+        if len(earlier_ends):
+            break
+    start = 0
+    for stop in ends.tolist():
+        ids = np.concatenate([*before, tokens[start:stop]]) if before else tokens[start:stop]
+        ids = ids[1:] if ids[0] == plan.begin_token_id else ids
+        yield ids[:-1] if len(ids) and ids[-1] == plan.tokenizer.end_of_text_id else ids
+        start = stop
+        before = []
+
+
+def _tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray | PackedIds, np.ndarray]:
     """Return the ids of an old shard, and the ends of its documents."""
     if plan.destination is not None:
         tokens = _fetch(plan, shard).view(plan.dtype)

@@ -21,7 +21,7 @@ from tokenmill.preparation.plan import other_settings
 from tokenmill.preparation.settings import Settings, list_other_settings
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 from tokenmill.text.inputs.open_input import Source, printable
-from tokenmill.tokens.training.trained_files import TrainedTokenizer
+from tokenmill.tokens.trained_files import TrainedTokenizer
 
 JSON_FILE = "tokenizer.json"
 RANK_FILE = "tokenizer.tiktoken"

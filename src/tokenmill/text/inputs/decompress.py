@@ -10,8 +10,6 @@ no memory. Nor does it cost more than some time: a file that unpacks to more tha
 its size, as no text does, is refused after 1 GiB of it.
 """
 
-import bz2
-import lzma
 import zlib
 from contextlib import nullcontext, suppress
 from typing import Any, BinaryIO
@@ -23,7 +21,6 @@ from tokenmill.text.inputs import open_input
 BLOCK_BYTES = 1 << 18  # compressed bytes read at a time
 BOMB_BYTES = 1 << 30
 BOMB_RATIO = 1000
-_FAULTS = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 
 class _Gzip:
@@ -56,8 +53,22 @@ def _decompressor(kind: str) -> Any:
     if kind == "gzip":
         return _Gzip()
     if kind == "xz":
+        import lzma
+
         return lzma.LZMADecompressor(format=lzma.FORMAT_XZ)
-    return bz2.BZ2Decompressor() if kind == "bzip2" else zstd_library().ZstdDecompressor()
+    if kind == "bzip2":
+        import bz2
+
+        return bz2.BZ2Decompressor()
+    return zstd_library().ZstdDecompressor()
+
+
+def _faults() -> tuple[type[Exception], ...]:
+    """Errors that decompressors raise for damaged data."""
+    import lzma
+
+    zstd_error = zstd_library().ZstdError
+    return (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, zstd_error)
 
 
 class InputStream:
@@ -119,7 +130,7 @@ class InputStream:
                     raise self._error(f"is cut short: {what}")
             try:
                 out: bytes = self._inner.decompress(given, size)
-            except (*_FAULTS, zstd_library().ZstdError) as error:
+            except _faults() as error:
                 raise self._error(f"is damaged: {error}") from error
             if self._inner.eof:
                 self._pending = self._inner.unused_data

@@ -9,7 +9,7 @@ import re
 from itertools import compress
 from typing import Any, NamedTuple
 
-from tokenmill.tokens.encoders.split_patterns import (
+from tokenmill.tokens.split_patterns import (
     SplitPattern,
     known_to_gigatoken,
     pattern_of_splits,

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tokenmill.look.token_sample import SplitSample, percent
-from tokenmill.look.traps.trap import Trap
+from tokenmill.look.trap import Trap
 
 NUM_DOCUMENTS = 200
 LEAST_DOCUMENTS = 8

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tokenmill.errors import FormatError
-from tokenmill.tokens.encoders.gigatoken import PIECE_BYTES, Encoder, build_gigatoken
-from tokenmill.tokens.encoders.library_failures import failures_of
-from tokenmill.tokens.encoders.same_ids import EncodeBatch
+from tokenmill.tokens.gigatoken import PIECE_BYTES, Encoder, build_gigatoken
+from tokenmill.tokens.library_failures import failures_of
+from tokenmill.tokens.same_ids import EncodeBatch
 from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts
 
 LONGEST_PIECE = 512  # bytes; every way to cut a piece in two is looked up

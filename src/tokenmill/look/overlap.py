@@ -12,7 +12,7 @@ import numpy as np
 
 from tokenmill.dataset import TokenDataset
 from tokenmill.look.token_sample import BLOCK_TOKENS, SplitSample
-from tokenmill.look.traps.trap import Trap
+from tokenmill.look.trap import Trap
 
 RUN = 32  # tokens; a power of two
 KEEP = 64  # one in so many hashes

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from tokenmill.base.human import human_bytes
 from tokenmill.errors import PrepareError, TokenmillError
-from tokenmill.tokens.encoders.library_failures import failures_of
+from tokenmill.tokens.library_failures import failures_of
 from tokenmill.tokens.tokenizer import Ends, Ids, ends_of
 
 try:

@@ -19,8 +19,8 @@ from tokenmill.cli.flags import (
     workers_option,
 )
 from tokenmill.cli.hints import in_flags
-from tokenmill.cli.make.prepare import CLEAN_ALIAS, drop_no_dedup, no_dedup_switch
 from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.prepare import CLEAN_ALIAS, drop_no_dedup, no_dedup_switch
 
 if TYPE_CHECKING:
     from tokenmill.preparation.train_tokenizer import Training

@@ -14,6 +14,7 @@ from tokenmill.cli.flags import (
     OPEN_NAMES,
     Count,
     SectionedCommand,
+    file_options,
     given,
     open_options,
     switch,
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
 AROUND = 24  # tokens shown on each side of a text that was found
 NUMBER = Count(least=0)
 # What all of these take.
-show_options = together(
+excerpt_options = together(
     value("--split", "NAME", "Which split, or `all`  [default: train, or all without splits]"),
     switch("--ids", "Print the id of each token too"),
     switch("--plain", "Print the text alone, without edges of tokens"),
-    open_options,
 )
+show_options = together(excerpt_options, open_options)
 limit_option = value("--limit", "N", "Tokens of an excerpt", default=2000, type=COUNT)
 
 
@@ -97,7 +98,8 @@ def tokens_command(path: str, tokens: str, limit: int, **options: Any) -> Outcom
 @value("--begin_token", "ID", "With rows of documents: id put before each", type=int)
 @value("--row", "I", "This row only", type=int)
 @limit_option
-@show_options
+@excerpt_options
+@file_options
 @prints_outcome
 def batch(
     path: str,
@@ -121,9 +123,11 @@ def batch(
     from tokenmill.batches.loader import BatchLoader
     from tokenmill.look.show import show_step
 
-    how = {name: options.pop(name) for name in OPEN_NAMES}
-    data = _open(path, {"split": split, **how})
-    loader = BatchLoader(data, form=BatchForm(prefetch=0, check_ids=False), **options)
+    begin_token = options.pop("begin_token")  # to put into rows: not what the data begins with
+    data = _open(path, {"split": split, "begin_token": None, **options})
+    how = {name: value for name, value in options.items() if name not in OPEN_NAMES}
+    form = BatchForm(prefetch=0, check_ids=False)
+    loader = BatchLoader(data, form=form, begin_token=begin_token, **how)
     excerpts = show_step(loader, step, row=row, limit=limit)
     return _outcome(excerpts, ids=ids, plain=plain, quiet=quiet)
 
@@ -198,11 +202,9 @@ def _text(excerpt: "Excerpt", quiet: bool, plain: bool, ids: bool) -> str:
 command = GroupWithMain(
     document,
     {
-        "document": Subcommand(
-            "Print one document (without a subcommand, too)", "look.show:document"
-        ),
-        "tokens": Subcommand("Print a range of tokens", "look.show:tokens_command"),
-        "batch": Subcommand("Print the batch of a step", "look.show:batch"),
-        "text": Subcommand("Find a text", "look.show:text_command"),
+        "document": Subcommand("Print one document (without a subcommand, too)", "show:document"),
+        "tokens": Subcommand("Print a range of tokens", "show:tokens_command"),
+        "batch": Subcommand("Print the batch of a step", "show:batch"),
+        "text": Subcommand("Find a text", "show:text_command"),
     },
 )

@@ -14,9 +14,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.tokens.encoders.gigatoken import encode_in_pieces
-from tokenmill.tokens.encoders.newer_characters import MOST_POINTS, looks_for
-from tokenmill.tokens.encoders.same_ids import EncodeBatch
+from tokenmill.tokens.gigatoken import encode_in_pieces
+from tokenmill.tokens.newer_characters import MOST_POINTS, looks_for
+from tokenmill.tokens.same_ids import EncodeBatch
 from tokenmill.tokens.tokenizer import Ends, Ids
 
 _SEPARATOR = b"\n"

@@ -11,7 +11,7 @@ import numpy as np
 
 from tokenmill.errors import TokenmillError
 from tokenmill.look.token_sample import SplitSample, percent
-from tokenmill.look.traps.trap import Trap
+from tokenmill.look.trap import Trap
 
 NUM_DOCUMENTS = 200
 LEAST_DOCUMENTS = 8

@@ -15,8 +15,8 @@ from tokenmill.cli.flags import (
     workers_option,
 )
 from tokenmill.cli.hints import in_flags
-from tokenmill.cli.make.prepare import summary_lines
 from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.prepare import summary_lines
 
 TAKEN = (
     "tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype", "tokens_per_shard",

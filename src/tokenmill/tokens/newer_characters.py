@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.tokens.cuts import pieces_of
-from tokenmill.tokens.encoders.gigatoken import encode_in_pieces
-from tokenmill.tokens.encoders.same_ids import EncodeBatch
+from tokenmill.tokens.gigatoken import encode_in_pieces
+from tokenmill.tokens.same_ids import EncodeBatch
 from tokenmill.tokens.tokenizer import Ends, Ids
 
 BLOCK = 1 << 18  # bytes that are looked at together: what fits a cache

@@ -8,8 +8,8 @@ import click
 from tokenmill.base.human import plural
 from tokenmill.base.progress import open_progress
 from tokenmill.cli.flags import COUNT, value, work_options, workers_option
-from tokenmill.cli.make.prepare import summary_lines
 from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.prepare import summary_lines
 
 
 @click.command()

@@ -16,7 +16,7 @@ import numpy as np
 import xxhash
 
 from tokenmill.look.token_sample import SplitSample, percent
-from tokenmill.look.traps.trap import Trap
+from tokenmill.look.trap import Trap
 
 LEAST_TAIL = 64  # tokens
 LEAST_HOLE = 1024

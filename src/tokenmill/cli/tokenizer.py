@@ -2,9 +2,9 @@
 
 import click
 
-from tokenmill.cli.tokenizers.tokenizer_compare import compare
-from tokenmill.cli.tokenizers.tokenizer_show import show
-from tokenmill.cli.tokenizers.tokenizer_train import train
+from tokenmill.cli.tokenizer_compare import compare
+from tokenmill.cli.tokenizer_show import show
+from tokenmill.cli.tokenizer_train import train
 
 
 @click.group()

@@ -21,7 +21,7 @@ from tokenmill.formats.not_tokens import (
     tokens_per_id,
 )
 from tokenmill.look.token_sample import SplitSample, percent
-from tokenmill.look.traps.trap import Trap
+from tokenmill.look.trap import Trap
 
 LARGEST_VOCABULARY = 1 << 20  # ids; the largest in use have a quarter of that
 NUM_BLOCKS = 16

@@ -14,9 +14,7 @@ from tokenmill.formats.held_out import is_named
 from tokenmill.formats.not_tokens import known_head, likely_dtype
 from tokenmill.formats.registry import TOKEN_SUFFIXES
 from tokenmill.formats.untrusted import head
-from tokenmill.look.inspect import open_splits
-from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample
-from tokenmill.look.traps import (
+from tokenmill.look import (
     begin_tokens,
     document_traps,
     misread,
@@ -24,7 +22,9 @@ from tokenmill.look.traps import (
     shard_files,
     wrong_tokenizer,
 )
-from tokenmill.look.traps.trap import Examination, Trap
+from tokenmill.look.inspect import open_splits
+from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample
+from tokenmill.look.trap import Examination, Trap
 
 Check = Callable[[SplitSample], Iterator[Trap]]
 CONTENT: tuple[Check, ...] = (

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tokenmill.tokens.encoders.split_patterns import ONE_EXPRESSION
+from tokenmill.tokens.merges import BYTE_ORDER, Merge
+from tokenmill.tokens.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.tokenizer_json import byte_letters
-from tokenmill.tokens.training.merges import BYTE_ORDER, Merge
 
 
 @dataclass(frozen=True)

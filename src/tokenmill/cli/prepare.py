@@ -219,10 +219,10 @@ def summary_lines(summary: "Summary") -> Iterator[str]:
 command = GroupWithMain(
     run_command,
     {
-        "plan": Subcommand("Write the plan, for jobs that share the work", "make.prepare:plan"),
-        "work": Subcommand("Do one part of what can be done now", "make.prepare_jobs:work"),
-        "status": Subcommand("Print what is done and what is missing", "make.prepare_jobs:status"),
-        "finish": Subcommand("Do the rest, write the manifest", "make.prepare_jobs:finish"),
-        "slurm": Subcommand("Print a script that submits all of these", "make.prepare_jobs:slurm"),
+        "plan": Subcommand("Write the plan, for jobs that share the work", "prepare:plan"),
+        "work": Subcommand("Do one part of what can be done now", "prepare_jobs:work"),
+        "status": Subcommand("Print what is done and what is missing", "prepare_jobs:status"),
+        "finish": Subcommand("Do the rest, write the manifest", "prepare_jobs:finish"),
+        "slurm": Subcommand("Print a script that submits all of these", "prepare_jobs:slurm"),
     },
 )
