@@ -8,7 +8,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 from torch_data import numbered, with_documents
 
-from tokenmill.batches import BatchForm
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.mixture import Mixture
 from tokenmill.compat import GPTDataLoader
 from tokenmill.torch import TokenDataLoader, TorchLoader, WindowsDataset
