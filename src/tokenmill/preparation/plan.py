@@ -22,7 +22,6 @@ from tokenmill.preparation.workspace.work_folder import Workspace, read_once
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
-from tokenmill.tokens.begin_token import find_begin_token, with_begin_token
 from tokenmill.tokens.cuts import AT_CHARACTERS
 from tokenmill.tokens.load_tokenizer import from_state, load
 from tokenmill.tokens.tokenizer import Tokenizer
@@ -83,8 +82,11 @@ class Plan:
     @property
     def begin_token_id(self) -> int | None:
         """The id before every document, if there is one."""
-        given = self.settings.begin_token
-        return None if given is None else find_begin_token(self.tokenizer, given)
+        if self.settings.begin_token is None:
+            return None
+        from tokenmill.tokens.begin_token import find_begin_token
+
+        return find_begin_token(self.tokenizer, self.settings.begin_token)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -101,6 +103,28 @@ class Plan:
         if len(sources) == 1:
             return sources[0].name
         return f"{len(sources):,} files from {sources[0].name} to {sources[-1].name}"
+
+    def range_of(self, unit: int) -> str:
+        """The same with the bytes or row groups that it reads."""
+        where = self.units[unit]
+        name = self.name_of(unit)
+        return name if where.num_sources > 1 else f"{name} from {where.start:,} to {where.stop:,}"
+
+    def is_packed(self, unit: int) -> bool:
+        """Whether a unit is a part of a compressed file."""
+        where = self.units[unit]
+        source = self.sources[where.source]
+        if source.compression is None or where.num_sources > 1:
+            return False
+        return where.start > 0 or where.stop < source.size
+
+    @property
+    def packed_sources(self) -> list[int]:
+        """The compressed sources that are cut into units, in order."""
+        if not any(source.compression for source in self.sources):
+            return []
+        units = range(len(self.units))
+        return sorted({self.units[unit].source for unit in units if self.is_packed(unit)})
 
     @property
     def held_out_splits(self) -> list[str]:
@@ -180,6 +204,8 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
     end = int(end_of_text) if end_of_text is not None and is_number else end_of_text
     tokenizer = load(name, end_of_text=end, pattern=settings.token_pattern)
     if settings.begin_token is not None:
+        from tokenmill.tokens.begin_token import with_begin_token
+
         tokenizer = with_begin_token(tokenizer, settings.begin_token)
     return tokenizer
 

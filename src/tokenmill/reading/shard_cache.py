@@ -94,7 +94,7 @@ class ShardCache:
         )
 
     def has(self, file: CachedFile) -> bool:
-        """Whether the file is in the cache."""
+        """Return True if the file is in the cache."""
         digest = self._digest(file)
         return bool(digest) and (self.folder / f"{digest}.bin").exists()
 

@@ -1,4 +1,4 @@
-"""What is done with objects: stat, list, read a range, upload and check, write conditionally."""
+"""Operations on objects: stat, list, read a range, upload and check, write conditionally."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ NEW = "new"
 
 @dataclass(frozen=True)
 class ObjectStat:
-    """What shows whether an object is still the one that was planned for."""
+    """Size, version and time of an object: they tell if it is still the one that was planned."""
 
     size: int
     etag: str
@@ -95,7 +95,7 @@ def _refuse_to_list(address: str) -> None:
 
 
 def is_encrypted(address: str) -> bool:
-    """Whether TLS makes sure that what arrives is what was sent."""
+    """Return True if TLS makes sure that what arrives is what was sent."""
     return endpoint_of(split(address)).startswith("https://")
 
 
@@ -145,7 +145,7 @@ def _is_md5_of(etag: str, data: bytes) -> bool:
 
 
 def _may_be_md5(address: str, etag: str) -> bool:
-    """Whether the ETag looks like the MD5 of the content, as only S3 and its relatives give it."""
+    """Return True if the ETag looks like the MD5 of the content, as S3 and its like give."""
     return split(address).scheme == "s3" and len(etag.strip('"')) == 32
 
 
@@ -266,7 +266,7 @@ def compare_content(path: Path, address: str) -> None:
 
 
 def has_content_of(address: str, path: Path) -> bool:
-    """Whether the object holds the bytes of the file; reads both."""
+    """Return True if the object holds the bytes of the file; reads both."""
     found, size, step = stat(address), os.path.getsize(path), 8 << 20
     with open(path, "rb") as file:
         return found.size == size and all(
