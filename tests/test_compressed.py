@@ -204,7 +204,7 @@ def test_inspect_says_what_compression_saves(both):
     }
 
 
-def test_the_doctor_says_of_compressed_shards_what_it_says_of_plain_ones(both):
+def test_verify_says_of_compressed_shards_what_it_says_of_plain_ones(both):
     plain, packed = (examine(both / name).to_json() for name in ("plain", "packed"))
     assert {**packed, "path": ""} == {**plain, "path": ""}
 
