@@ -142,8 +142,8 @@ class Earlier(Enum):
     """What becomes of a plan that is in the workspace already."""
 
     NONE = "there is none"
-    SAME = "it is this one, and goes on"
-    TOLERANT = "it goes on, but what is bad input is not an error any more"
+    SAME = "it is this one, and is resumed"
+    TOLERANT = "it is resumed, but bad input is not an error any more"
     REPLACED = "it is thrown away with its shards, for a dataset is replaced"
     REPAIRED = "it came to an input that could not be read, and the inputs are others now"
     TRIFLING = "no more was done for it than is done again in a moment"
@@ -157,7 +157,7 @@ def begin(
     restart: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Plan:
-    """Write the plan, or go on with the one that is in the workspace, if it is the same.
+    """Write the plan, or resume the one that is in the workspace, if it is the same.
 
     With `restart` a plan that differs is thrown away, with all that was done for it.
     """
