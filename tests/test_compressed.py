@@ -115,7 +115,7 @@ def test_files_are_smaller_and_the_manifest_knows_both_sizes(both):
 @pytest.mark.parametrize("documents", [False, True])
 def test_batches_and_states_are_equal_in_every_order(both, tmp_path, order, documents):
     plain, packed = loaders(both, tmp_path, order=order, documents=documents)
-    for _ in range(plain._order.sources[0].samples_per_epoch // 4 + 20):
+    for _ in range(plain._run.order.sources[0].samples_per_epoch // 4 + 20):
         expected, found = next(plain), next(packed)
         assert np.array_equal(found.tokens, expected.tokens)
         if documents:

@@ -26,6 +26,31 @@ NOT_FOR_PLAIN_TEXT = {
     "tokenmill.preparation.stages.unpack",
 }
 MOST_FOR_PREPARE = 84
+
+TEN_BATCHES = """if True:
+    import sys
+    import tokenmill
+    loader = tokenmill.BatchLoader(tokenmill.open("out"), batch_size=2, block_size=8)
+    for _ in range(10):
+        next(loader)
+    loader.state_dict()
+    print(*(name for name in sys.modules if name.partition(".")[0] == "tokenmill"))
+"""
+NOT_FOR_PLAIN_BATCHES = {
+    "tokenmill.batches.mixture",
+    "tokenmill.batches.padding",
+    "tokenmill.batches.document_masks",
+    "tokenmill.order.mixture_order",
+    "tokenmill.order.shares",
+    "tokenmill.order.blocks",
+    "tokenmill.order.row_order",
+    "tokenmill.reading.frames",
+    "tokenmill.reading.packed_reader",
+    "tokenmill.reading.shard_cache",
+    "tokenmill.reading.document_index",
+}
+OUR_FORMATS = {"detect", "format", "held_out", "ours", "registry", "untrusted"}
+MOST_FOR_BATCHES = 50
 FEATURE_ROOMS = {"stores", "reading", "formats", "edits", "batches", "augment", "hub", "torch"}
 
 
@@ -52,3 +77,18 @@ def test_a_text_file_is_prepared_with_few_modules_and_no_feature(tmp_path):
     rooms = {name.split(".")[1] for name in modules if "." in name}
     assert not rooms & FEATURE_ROOMS
     assert len(modules) <= MOST_FOR_PREPARE, sorted(modules)
+
+
+def test_ten_batches_of_a_local_dataset_load_few_modules_and_no_feature(tmp_path):
+    (tmp_path / "a.txt").write_text("A few words on a line.\n" * 50)
+    modules_after(PREPARE, tmp_path)
+
+    modules = modules_after(TEN_BATCHES, tmp_path)
+
+    assert "tokenmill.batches.loader" in modules
+    assert not modules & NOT_FOR_PLAIN_BATCHES
+    rooms = {name.split(".")[1] for name in modules if "." in name}
+    assert not rooms & {"stores", "edits", "augment", "compat", "torch", "preparation", "tokens"}
+    formats = {name.split(".")[2] for name in modules if name.startswith("tokenmill.formats.")}
+    assert formats <= OUR_FORMATS
+    assert len(modules) <= MOST_FOR_BATCHES, sorted(modules)
