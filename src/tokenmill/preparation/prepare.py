@@ -5,16 +5,16 @@ worker or sixty-four, run through or killed and started again: the same bytes.
 
     plan                  list the inputs, cut them into units               plan.py
     unpack                large compressed files become text                 stages/unpack.py
-    characters            the vocabulary of `chars`, from the input          stages/unit_text.py
+    characters            the vocabulary of `chars`, from the input          stages/learn_chars.py
     existing-lines        hash the lines of the dataset that is added to     stages/duplicates.py
-    lines                 read, clean, hash every line                       stages/unit_text.py
+    lines                 read, clean, hash every line                       stages/line_hashes.py
     merge-lines           one run of hashes from many, for large inputs      stages/duplicates.py
     line-duplicates       find the lines that were seen before               stages/duplicates.py
     line-answers          what was found, by unit, for large inputs          stages/duplicates.py
     encode                clean, drop repeated lines, encode                 stages/encode.py
-    join                  documents that two units share; list all parts     stages/join.py
+    join                  list all parts, long documents put together        stages/join.py
     existing-documents    hash the documents of that dataset                 stages/duplicates.py
-    documents             hash every document                                stages/decide.py
+    documents             hash every document                                stages/duplicates.py
     merge-documents       as merge-lines                                     stages/duplicates.py
     document-duplicates   find the documents that were seen before           stages/duplicates.py
     document-answers      as line-answers                                    stages/duplicates.py
