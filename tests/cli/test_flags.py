@@ -15,7 +15,7 @@ from tokenmill.cli.train import FLAGS as TRAIN_FLAGS
 from tokenmill.cli.train import SETTINGS as TRAIN_SETTINGS
 from tokenmill.cli.train import run_command as train_command
 from tokenmill.hub.remote_files import DEFAULT_NUM_SHARDS
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.settings import Settings
 from tokenmill.train.config import TrainConfig
 
 BOTH = [

@@ -9,9 +9,10 @@ from typing import get_type_hints
 import pytest
 
 import tokenmill
-from tokenmill.preparation import jobs, settings
-from tokenmill.preparation.budget.estimate import estimate
-from tokenmill.preparation.settings import Settings, SettingsKeywords
+from tokenmill.preparation import jobs
+from tokenmill.preparation.estimate import estimate
+from tokenmill.preparation.planning import settings
+from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
 
 
 def test_the_keywords_for_type_checkers_are_the_fields():

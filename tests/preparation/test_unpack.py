@@ -15,7 +15,7 @@ from preparation.runs import start, wait_until
 from tokenmill.errors import BadInputError
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
-from tokenmill.preparation.plan import load_plan
+from tokenmill.preparation.planning.plan import load_plan
 from tokenmill.preparation.prepare import prepare
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import choose_unit_bytes, cut_into_units, worth_unpacking

@@ -306,7 +306,7 @@ def test_parquet_files_are_closed_however_reading_ends(tmp_path):
     code = """if True:
         import os
         from tokenmill.errors import BadInputError
-        from tokenmill.preparation.budget.estimate import estimate
+        from tokenmill.preparation.estimate import estimate
         from tokenmill.text.inputs.sources import find_sources
         from tokenmill.text.inputs.units import cut_into_units
         from tokenmill.text.reading.chunks import ReadRules

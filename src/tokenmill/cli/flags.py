@@ -20,7 +20,7 @@ from tokenmill.base.human import parse_bytes, parse_count
 
 PACKAGE = Path(__file__).parents[1]
 FLOAT = {"metavar": "X", "type": float}
-PREPARE_SETTINGS = ("preparation/settings.py", "Settings")
+PREPARE_SETTINGS = ("preparation/planning/settings.py", "Settings")
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -105,7 +105,7 @@ def run_command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Ou
         start_workers([*options["inputs"], *options["input_files"]], flags.given(options))
     inputs, settings = inputs_and_settings(options)
     if estimate:
-        from tokenmill.preparation.budget.estimate import estimate as make_estimate
+        from tokenmill.preparation.estimate import estimate as make_estimate
 
         fields = (field.name for field in flags.read_fields(*PREPARE_SETTINGS))
         known = {"workers", "val_input", *fields}
@@ -182,7 +182,7 @@ def drop_no_dedup(options: dict[str, Any]) -> None:
 
 def _val_input() -> Any:
     """What was given as --val_input to the command that runs; None where it was not."""
-    from tokenmill.preparation.val_inputs import read_words
+    from tokenmill.preparation.planning.val_inputs import read_words
 
     groups = click.get_current_context().meta[VAL_GROUPS]
     if [] in groups:

@@ -43,7 +43,7 @@ def command(src: str, out_dir: str, quiet: bool, **options: Any) -> Outcome:
     Example:
         tokenmill retokenize data/corpus data/corpus-32k --tokenizer tok/
     """
-    from tokenmill.preparation.from_tokens.retokenize import retokenize
+    from tokenmill.preparation.retokenize import retokenize
 
     if options["tokenizer"] is None:
         raise click.UsageError("the new tokenizer is missing; name it: --tokenizer tok/")

@@ -12,7 +12,7 @@ from typing import Any
 
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.assemble import WrittenShard
 from tokenmill.preparation.stages.decide import DROPPED, DecidedPart, Decision
 from tokenmill.preparation.stages.encode import encoded_units
