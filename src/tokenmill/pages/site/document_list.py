@@ -41,12 +41,11 @@ def overview(view: View) -> Page:
         )
         for name, split in known["splits"].items()
     ]
-    extents, _, _ = view.documents.page(FIRST)
     body = join(
         figures,
         table(("split", "tokens", "documents", "shards", "files"), splits),
         tag("h2", f"First {view.documents.noun}s of {view.split}"),
-        rows(view, extents),
+        rows(view, view.documents.page(FIRST).extents),
         tag("h2", "How it was made"),
         _made(known),
     )
