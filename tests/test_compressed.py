@@ -115,7 +115,7 @@ def test_files_are_smaller_and_the_manifest_knows_both_sizes(both):
 @pytest.mark.parametrize("documents", [False, True])
 def test_batches_and_states_are_equal_in_every_order(both, tmp_path, order, documents):
     plain, packed = loaders(both, tmp_path, order=order, documents=documents)
-    for _ in range(plain._order.sources[0].samples_per_epoch // 4 + 20):
+    for _ in range(plain._run.order.sources[0].samples_per_epoch // 4 + 20):
         expected, found = next(plain), next(packed)
         assert np.array_equal(found.tokens, expected.tokens)
         if documents:
@@ -204,7 +204,7 @@ def test_inspect_says_what_compression_saves(both):
     }
 
 
-def test_the_doctor_says_of_compressed_shards_what_it_says_of_plain_ones(both):
+def test_verify_says_of_compressed_shards_what_it_says_of_plain_ones(both):
     plain, packed = (examine(both / name).to_json() for name in ("plain", "packed"))
     assert {**packed, "path": ""} == {**plain, "path": ""}
 

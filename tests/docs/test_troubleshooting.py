@@ -4,14 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
-import tokenmill.look.traps
 
+import tokenmill.look
 from tokenmill import errors
 from tokenmill.errors import TokenmillError
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
-DOCTOR = Path(tokenmill.look.__file__).parent
+LOOK = Path(tokenmill.look.__file__).parent
 
 CLASSES = [
     value
@@ -21,7 +21,7 @@ CLASSES = [
 FINDINGS = sorted(
     {
         name
-        for path in DOCTOR.glob("*.py")
+        for path in LOOK.glob("*.py")
         for name in re.findall(r'Trap\(\s*"([a-z-]+)"', path.read_text())
     }
 )
@@ -33,7 +33,7 @@ def test_every_error_is_explained_and_its_exit_code_is_listed(error):
     assert f"\n| {error.exit_code} |" in PAGE
 
 
-def test_every_finding_of_the_doctor_is_explained():
+def test_every_trap_is_explained():
     assert len(FINDINGS) >= 14
     assert [name for name in FINDINGS if f"`{name}`" not in PAGE] == []
 

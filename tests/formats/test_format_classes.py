@@ -2,12 +2,15 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from formats import test_conformance
 from formats.conformance import DATA
+from formats.our_files import write_ours
 
 import tokenmill
 from tokenmill.formats.detect import format_to_write
@@ -160,3 +163,21 @@ def test_ours_has_two_names_and_what_is_only_read_is_not_written():
     assert format_to_write("ours") is format_to_write("tokenmill") is load_format("tokenmill")
     with pytest.raises(ValueError, match="unknown format to write 'modalities'"):
         format_to_write("modalities")
+
+
+@pytest.mark.parametrize("name", ["tokenmill", "npy", "llmc"])
+def test_opening_imports_the_one_format_that_claims_the_files(name, tmp_path):
+    folder = DATA / name
+    if name == "tokenmill":
+        folder = write_ours(tmp_path / "data", {"train": [[1, 50256]]}, 10)
+    code = (
+        "import sys, tokenmill; tokenmill.open(sys.argv[1]); "
+        "print(*(m.removeprefix('tokenmill.formats.') for m in sys.modules))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
+    )
+
+    modules = {"ours" if format == "tokenmill" else format for format in FORMATS}
+    assert modules & set(done.stdout.split()) == {"ours" if name == "tokenmill" else name}

@@ -225,7 +225,7 @@ def test_a_loader_puts_no_second_one_before_documents(both, begin_token):
         tokenmill.BatchLoader(begun, block_size=64, rows="packed", begin_token=begin_token)
 
 
-# Found by verify and doctor
+# Found by verify
 
 
 def damage(folder, change):
@@ -253,7 +253,7 @@ def test_verify_finds_a_document_without_it(both):
     assert "1 documents without one" in found[0]
 
 
-def test_the_doctor_names_documents_with_two_and_with_none(both):
+def test_verify_names_documents_with_two_and_with_none(both):
     _, begun = both
     damage(begun, lambda ids: ids.__setitem__(np.flatnonzero(ids[:-1] == BEGIN) + 1, BEGIN))
 
@@ -263,7 +263,7 @@ def test_the_doctor_names_documents_with_two_and_with_none(both):
     assert {trap.name for trap in examine(begun).findings} == {"missing-begin-token"}
 
 
-def test_the_doctor_finds_doubled_ones_that_nothing_names(tmp_path, tokenizer):
+def test_verify_finds_doubled_ones_that_nothing_names(tmp_path, tokenizer):
     documents = [np.array([BEGIN, BEGIN, *text.encode(), END]) for text in numbered(0, 50)]
     np.save(tmp_path / "foreign.npy", np.concatenate(documents).astype(np.uint16))
 

@@ -12,7 +12,7 @@ from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
 from tokenmill.preparation.budget.disk_space import has_room_for_text
 from tokenmill.preparation.plan import load_plan
-from tokenmill.preparation.stages.unit_text import hash_lines
+from tokenmill.preparation.stages.line_hashes import hash_lines
 
 SETTINGS = {
     "tokenizer": "bytes", "dedup": "lines", "tokens_per_shard": 20_000, "unit_bytes": 10_000

@@ -91,7 +91,7 @@ def test_the_docs_have_the_same_table():
             )
             settings = Settings(dedup=dedup, tokenizer=tokenizer)
             plan = plan_of(settings, adds, keeps_apart=held_out)
-            assert stage.needed(plan) == said, (name, settings, adds, held_out)
+            assert stage.when(plan) == said, (name, settings, adds, held_out)
 
 
 def test_the_status_shown_in_the_docs_names_stages():

@@ -17,7 +17,6 @@ from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
 from tokenmill.preparation.plan import load_plan
 from tokenmill.preparation.prepare import prepare
-from tokenmill.preparation.stages.unpack import is_unpacked
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import choose_unit_bytes, cut_into_units, worth_unpacking
 
@@ -56,7 +55,7 @@ def shards(folder):
 
 def num_unpacked(out):
     plan = load_plan(out)
-    return sum(is_unpacked(plan, unit) for unit in range(len(plan.units)))
+    return sum(plan.is_packed(unit) for unit in range(len(plan.units)))
 
 
 @pytest.mark.parametrize("suffix", PACKERS)

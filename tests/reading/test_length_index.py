@@ -224,9 +224,9 @@ def test_rows_from_the_file_are_those_of_a_plain_loop(cache, large_file, large):
 
     for step in (0, 100):
         batch = loader.batch(step)
-        pieces = batch.pieces
-        for i, row in enumerate(pieces.rows.tolist()):
-            start, size, column = pieces.starts[i], pieces.lengths[i], pieces.columns[i]
+        spans = batch.spans
+        for i, row in enumerate(spans.row.tolist()):
+            start, size, column = spans.start[i], spans.length[i], spans.column[i]
             held = batch.tokens[row, column : column + size]
             assert np.array_equal(held, large[start : start + size])
     assert Path(cache).exists()

@@ -8,6 +8,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 from torch_data import numbered, with_documents
 
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.mixture import Mixture
 from tokenmill.compat import GPTDataLoader
 from tokenmill.torch import TokenDataLoader, TorchLoader, WindowsDataset
@@ -65,7 +66,7 @@ def test_a_model_that_views_its_targets_trains(name):
 
 @pytest.mark.parametrize("dtype", [None, "int32"])
 def test_named_items_are_contiguous_too_and_of_the_dtype_asked_for(dtype):
-    options = {} if dtype is None else {"dtype": dtype}
+    options = {} if dtype is None else {"form": BatchForm(dtype=dtype)}
 
     named = next(iter(TokenDataLoader(numbered(), items="dict", **SHAPE, **options)))
 

@@ -8,12 +8,13 @@ import pytest
 from torch.utils.data import DataLoader
 from torch_data import numbered
 
-from tokenmill import BatchLoader
+from tokenmill import BatchLoader, Mixture
 from tokenmill.batches.run import LoaderKeywords, OrderKeywords
 from tokenmill.compat import LocalTokenizedDatasetFixed, TokenizedDataset, create_dataloaders
 from tokenmill.torch import TokenDataLoader, TorchLoader, WindowsDataset
 
 CORE = inspect.signature(BatchLoader).parameters
+LAZY = {"Mixture": Mixture}  # imported for type checkers only
 OPEN = {"format", "dtype", "backend", "tokenizer", "end_of_text", "cache_dir", "verify"}
 
 
@@ -28,7 +29,7 @@ def test_the_keywords_for_type_checkers_are_those_of_the_core():
     assert set(LoaderKeywords.__annotations__) == set(CORE) - named
     assert get_type_hints(LoaderKeywords) == {
         name: hint
-        for name, hint in get_type_hints(BatchLoader.__init__).items()
+        for name, hint in get_type_hints(BatchLoader.__init__, localns=LAZY).items()
         if name in LoaderKeywords.__annotations__
     }
     assert set(OrderKeywords.__annotations__) < set(LoaderKeywords.__annotations__)

@@ -84,7 +84,8 @@ class KnownIds:
             raise ValueError(
                 f"{argument} is {given:,}, which is not in the vocabulary of {self.path}: its ids "
                 f"are 0 to {self.largest:,}\n\n"
-                "hint: if the model knows more ids than the tokenizer, pass check_ids=False"
+                "hint: if the model knows more ids than the tokenizer, pass "
+                "form=BatchForm(check_ids=False)"
             )
         return given
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tokenmill.batches.document_masks import DocumentMarks
 from tokenmill.batches.located import Located
 from tokenmill.order.spans import Spans
+
+if TYPE_CHECKING:
+    from tokenmill.batches.document_masks import DocumentMarks
 
 IGNORED = -100  # the label that cross-entropy leaves out, in torch and in Hugging Face models
 
@@ -110,7 +112,7 @@ class Batch:
     """The steps that were located together with this one."""
     number: int
     """Which of these steps is this one."""
-    marks: DocumentMarks | None = None
+    marks: "DocumentMarks | None" = None
     """Where documents are, with `documents=True` or rows of documents."""
     has_padding: bool = False
     """True if rows are made of documents, then padding."""

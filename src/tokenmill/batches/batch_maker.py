@@ -12,21 +12,23 @@ import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tokenmill.batches.batch import Batch, HalvedRows, WholeRows
-from tokenmill.batches.document_masks import DocumentMarks
 from tokenmill.batches.located import Located
-from tokenmill.batches.padding import Padding
-from tokenmill.batches.window_documents import RowBegins
 from tokenmill.errors import TokenmillError
 from tokenmill.order.order import Order
 from tokenmill.order.spans import Spans
 from tokenmill.order.step_share import StepShare
 from tokenmill.reading.span_reader import SpanReader
+
+if TYPE_CHECKING:  # of rows with documents
+    from tokenmill.batches.document_masks import DocumentMarks
+    from tokenmill.batches.padding import Padding
+    from tokenmill.batches.window_documents import RowBegins
 
 POSITIONS_AT_ONCE = 1 << 16
 TOKENS_AT_ONCE = 1 << 18
@@ -38,12 +40,12 @@ _KEPT_UP_TO = 16 << 20  # bytes; glibc learns up to 32 MiB
 class DocumentFields(Protocol):
     """Finds the fields of batches that say where documents are."""
 
-    def locate(self, spans: Spans) -> RowBegins | None:
+    def locate(self, spans: Spans) -> "RowBegins | None":
         """What can be known without the tokens."""
 
     def marks(
-        self, spans: Spans, tokens: np.ndarray, begins: RowBegins | None
-    ) -> Sequence[DocumentMarks]:
+        self, spans: Spans, tokens: np.ndarray, begins: "RowBegins | None"
+    ) -> "Sequence[DocumentMarks]":
         """The fields of each batch; `tokens` are (batches, rows, length)."""
 
 
@@ -59,7 +61,7 @@ class BatchMaker:
         *,
         halves: bool = False,
         fields: DocumentFields | None = None,
-        padding: Padding | None = None,
+        padding: "Padding | None" = None,
         changes: Sequence[Callable[[Batch], Batch]] = (),
     ) -> None:
         """`halves`: inputs and targets are arrays of their own; then there are no `fields`."""

@@ -5,7 +5,6 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.batches.lookup import place_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 
@@ -26,6 +25,8 @@ class IdCheck:
 
     def refuse(self, start: int, length: int) -> NoReturn:
         """Name the first wrong id among some tokens of the axis."""
+        from tokenmill.batches.lookup import place_of
+
         data = self._data
         tokens = data.tokens(start, start + length)
         wrong = int((tokens.view(f"u{tokens.itemsize}") > self.largest).argmax())

@@ -22,21 +22,20 @@ import numpy as np
 
 from tokenmill.batches.batch import Batch
 from tokenmill.batches.batch_form import BatchForm
-from tokenmill.batches.loader_stats import left_out, report_end, stats_of_sources
-from tokenmill.batches.lookup import SamplePlace, Visit, check_tokens, place_in_row, visits_of
 from tokenmill.batches.passes import Passes
 from tokenmill.batches.prefetch import Prefetcher
 from tokenmill.batches.run import Run, RunSettings
 from tokenmill.batches.state import STATE_FORMAT, belongs_to, read_state
-from tokenmill.batches.window_source import WindowSource
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.arrangement import Arrangement
 from tokenmill.order.order_settings import OrderSettings
 from tokenmill.order.step_share import StepShare
 from tokenmill.order.windows import check_below
 
-if TYPE_CHECKING:  # imported when a run is mixed, edited, or its use is asked for
+if TYPE_CHECKING:  # imported when they are used
+    from tokenmill.batches.lookup import SamplePlace, Visit
     from tokenmill.batches.mixture import Mixture
+    from tokenmill.batches.window_source import WindowSource
     from tokenmill.edits.edit_values import Edit
     from tokenmill.edits.edited_run import EditedRun
     from tokenmill.edits.usage import FoundUsage, SourceUsage
@@ -300,12 +299,14 @@ class BatchLoader:
 
     def locate(
         self, step: int, row: int, column: int = 0, *, rank: int | None = None
-    ) -> SamplePlace:
+    ) -> "SamplePlace":
         """Where the token at (row, column) of a step's batch comes from: file, document, offset.
 
         Column 0 to block_size - 1 are the inputs; targets are one further. A begin token that was
         put in is at `document_offset` -1; padding comes from nowhere, and is an IndexError.
         """
+        from tokenmill.batches.lookup import SamplePlace, place_in_row
+
         self._check_step(step)
         share = self._maker.share
         rank = self.rank if rank is None else rank
@@ -324,12 +325,14 @@ class BatchLoader:
         tokens: tuple[int, int] | None = None,
         source: str | None = None,
         epochs: Iterable[int] | None = None,
-    ) -> list[Visit]:
+    ) -> "list[Visit]":
         """The steps that train on a document, or on tokens start .. stop-1, in order.
 
         A step counts if one of the tokens is a target in it. `epochs` are those of the source; by
         default the ones of this pass, or of an endless loader all up to the present one.
         """
+        from tokenmill.batches.lookup import check_tokens, visits_of
+
         number = self._run.number_of(source)
         if (document is None) == (tokens is None):
             raise ValueError("give either a document or tokens=(start, stop), one of them")
@@ -342,12 +345,14 @@ class BatchLoader:
         share = self._maker.share
         return visits_of(self._run.order, share, number, tokens, epochs, self._num_steps())
 
-    def windows(self, num_samples: int | None = None) -> WindowSource:
+    def windows(self, num_samples: int | None = None) -> "WindowSource":
         """The samples in order as a sequence: for Grain, JAX and map-style torch datasets.
 
         Item i is sample i, a (block_size + 1,) array: a window, or a row of documents. As long as
         one epoch (or `epochs` of them), or `num_samples`, which a mixture needs.
         """
+        from tokenmill.batches.window_source import WindowSource
+
         if num_samples is None:
             num_samples = self.passes.length_of_first()
         return WindowSource(self._run.maker(self._maker.share, any_order=True), num_samples)
@@ -360,6 +365,8 @@ class BatchLoader:
         the tokens after the last whole window of each epoch. Of packed rows each source also says
         what an epoch is made of: rows, documents, how many of them are cut, and padding.
         """
+        from tokenmill.batches.loader_stats import stats_of_sources
+
         num_read = self._served * self.batch_size * (self.block_size + 1)  # tokens
         return {
             "samples": self._samples,
@@ -385,6 +392,8 @@ class BatchLoader:
         stop = self.passes.stop_of(self._pass)
         if stop is None:
             return None
+        from tokenmill.batches.loader_stats import left_out
+
         return left_out(
             self._run.order, self._maker.share.first_sample(len(self)), stop, self.epochs
         )
@@ -396,6 +405,8 @@ class BatchLoader:
         self._ended = True
         left = self._left_out()
         if left is not None and not self._reported:
+            from tokenmill.batches.loader_stats import report_end
+
             self._reported = True
             report_end(self.epochs, len(self), left, self._maker.share, self._run.order)
 

@@ -1,11 +1,14 @@
 """Rows of some steps whose tokens were located, and not yet read."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tokenmill.batches.window_documents import RowBegins
 from tokenmill.order.spans import Spans
+
+if TYPE_CHECKING:
+    from tokenmill.batches.window_documents import RowBegins
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +25,7 @@ class Located:
     """(steps, rows)."""
     starts: np.ndarray
     """(steps, rows): the first token of each row."""
-    begins: RowBegins | None
+    begins: "RowBegins | None"
     """Where documents begin, as far as that is known without the tokens."""
 
     def spans_of(self, low: int, high: int) -> Spans:
@@ -35,7 +38,7 @@ class Located:
         rows = self.copies.num_rows // len(self.samples)
         return self.copies.between(low * rows, high * rows)
 
-    def begins_of(self, low: int, high: int) -> RowBegins | None:
+    def begins_of(self, low: int, high: int) -> "RowBegins | None":
         """Where documents begin in the rows of the steps low .. high-1."""
         rows = self.samples.shape[1]
         return None if self.begins is None else self.begins.between(low * rows, high * rows)

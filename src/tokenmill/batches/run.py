@@ -15,10 +15,8 @@ import numpy as np
 from tokenmill.base.suggest import one_of
 from tokenmill.batches.batch import Batch
 from tokenmill.batches.batch_form import BatchForm
-from tokenmill.batches.batch_maker import BatchMaker
+from tokenmill.batches.batch_maker import BatchMaker, DocumentFields
 from tokenmill.batches.id_check import IdCheck, check_dtype
-from tokenmill.batches.padding import Padding, check_begin_token
-from tokenmill.batches.window_documents import PieceFields, WindowFields
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.arrangement import Arrangement
 from tokenmill.order.order import ANYWHERE, Order, SourceOrder
@@ -90,6 +88,8 @@ class RunSettings:
         if self.needs_documents(augmenter):
             data.document_ends(0, 0)  # refuses here if nothing says where documents end
         if self.order.begin_token is not None:
+            from tokenmill.batches.padding import check_begin_token
+
             check_begin_token(data, self.order.begin_token)
 
 
@@ -185,27 +185,35 @@ class Run:
 
     def maker(self, share: StepShare, *, any_order: bool = False) -> BatchMaker:
         """What makes the batches of a rank; `any_order`: samples may be asked for in any order."""
-        settings = self.settings
-        augmenter = settings.augmenter(self.datasets)
-        marked = settings.needs_documents(augmenter)
-        of_documents = settings.order.of_documents
+        form = self.settings.form
+        augmenter = self.settings.augmenter(self.datasets)
         changes = [change for change in (self.mask, augmenter) if change is not None]
-        fields: PieceFields | WindowFields | None = None
-        if of_documents:
-            fields = PieceFields(settings.form.max_documents)
-        elif marked:
-            length = settings.order.block_size + 1
-            fields = WindowFields(self.datasets, length, settings.form.max_documents)
+        fields = self._document_fields(self.settings.needs_documents(augmenter))
+        padding = None
+        if self.settings.order.of_documents:
+            from tokenmill.batches.padding import Padding
+
+            padding = Padding(self.datasets, self.settings.order.begin_token)
         return BatchMaker(
             self.order,
             self._reader(any_order),
             share,
-            settings.form.dtype,
-            halves=settings.form.halves and fields is None and not changes,
+            form.dtype,
+            halves=form.halves and fields is None and not changes,
             fields=fields,
-            padding=Padding(self.datasets, settings.order.begin_token) if of_documents else None,
+            padding=padding,
             changes=changes,
         )
+
+    def _document_fields(self, is_needed: bool) -> DocumentFields | None:
+        if not is_needed:
+            return None
+        from tokenmill.batches.window_documents import PieceFields, WindowFields
+
+        max_documents = self.settings.form.max_documents
+        if self.settings.order.of_documents:
+            return PieceFields(max_documents)
+        return WindowFields(self.datasets, self.settings.order.block_size + 1, max_documents)
 
     def _reader(self, any_order: bool) -> SpanReader:
         """The reader of each dataset, chosen for the order in which it will be read."""

@@ -140,7 +140,8 @@ def _open_whole(src: Where | list[Where], **how_to_open: Unpack[OpenKeywords]) -
     whole = dataset.open(src, "all", **how_to_open)
     if whole.end_of_text_id is not None or how_to_open.get("tokenizer") is None:
         return whole
-    end_of_text_id, size = whole.tokenizer.end_of_text_id, whole.num_tokens
+    end_of_text_id = whole.tokenizer.end_of_text_id
+    size = whole.num_tokens
     chunks = (whole.tokens(at, min(at + CHUNK, size)) for at in range(0, size, CHUNK))
     if not any((chunk == end_of_text_id).any() for chunk in chunks):
         return whole
@@ -183,7 +184,8 @@ class Conversion:
         allow_lost_documents: bool,
         compress: str | None = None,
     ) -> None:
-        self.to, self.compress = to, compress
+        self.to = to
+        self.compress = compress
         self.splits = _splits_of(whole)
         first = next(iter(self.splits.values()))
         self.tokenizer = first.tokenizer if to.needs_tokenizer else None
@@ -322,7 +324,8 @@ class Conversion:
 
     def _check_end_of_text_id(self, data: TokenDataset) -> None:
         """Where readers know only one end-of-text id, documents with another one are lost."""
-        known, ours = self.to.end_of_text_id_of(self.dtype), self.rules.end_of_text_id
+        known = self.to.end_of_text_id_of(self.dtype)
+        ours = self.rules.end_of_text_id
         is_lost = known not in (None, ours) and data.knows_documents
         if is_lost and not self.rules.allow_lost_documents:
             raise FormatError(

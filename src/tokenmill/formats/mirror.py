@@ -82,7 +82,9 @@ def make_mirror(addresses: Sequence[str], cache: ShardCache) -> Mirror:
     folders: set[str] = set()
     for address in addresses:
         here, near, near_folders = _look_at(address)
-        wanted, beside, folders = wanted | here, beside | near, folders | near_folders
+        wanted = wanted | here
+        beside = beside | near
+        folders = folders | near_folders
     objects = beside | wanted
     known = orjson.dumps([bucket, sorted(objects.items()), sorted(wanted), cache.max_bytes])
     root = cache.folder.absolute() / f"tokenmill-objects-{xxhash.xxh3_128_hexdigest(known)}"
@@ -161,7 +163,8 @@ def _probe(address: str) -> Objects:
 
 def _belongs_to(key: str, asked: str) -> bool:
     """Whether an object is the one that was asked for, or a file beside it that describes it."""
-    name, wanted = PurePosixPath(key).name, PurePosixPath(asked).name
+    name = PurePosixPath(key).name
+    wanted = PurePosixPath(asked).name
     stem = wanted.partition(".")[0]
     return name == "meta.json" or name == wanted or (bool(stem) and name.startswith(f"{stem}."))
 
@@ -203,7 +206,8 @@ def _begin_head(bucket: str, key: str, size: int, etag: str) -> "Future[bytes]":
     from tokenmill.stores import store_client
     from tokenmill.stores.objects import ObjectStat, get_part
 
-    address, known = f"{bucket}/{key}", ObjectStat(size, etag, 0)
+    address = f"{bucket}/{key}"
+    known = ObjectStat(size, etag, 0)
     stop = min(size, HEAD_BYTES)
     return store_client.begin(
         lambda: get_part(address, 0, stop, known).data if stop else b"", "read", address

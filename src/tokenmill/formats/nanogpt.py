@@ -37,7 +37,8 @@ class NanogptWriter(RollingWriter):
     whole_documents = False
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
-        target, beside = self.target, path.with_name("meta.json")
+        target = self.target
+        beside = path.with_name("meta.json")
         known = (target.dtype.name, target.vocab_size, target.end_of_text_id)
         meta = dict(zip(META_FIELDS, known, strict=True))
         meta = {field: value for field, value in meta.items() if value is not None}

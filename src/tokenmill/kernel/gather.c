@@ -3,6 +3,7 @@
 #include "loops.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Runs of tokens that follow each other on one axis; those that are there, each in its buffer. */
 typedef struct {
@@ -33,7 +34,10 @@ typedef void (*Copy)(void *to, const void *from, int64_t count);
     static void copy_##FROM##_##TO(void *to, const void *from, int64_t count) {          \
         const any_##FROM *source = from;                                                 \
         any_##TO *out = to;                                                              \
-        for (int64_t i = 0; i < count; i++) out[i] = (any_##TO)source[i];                \
+        if (sizeof *out == sizeof *source)                                               \
+            memcpy(out, source, (size_t)count * sizeof *out);                            \
+        else                                                                             \
+            for (int64_t i = 0; i < count; i++) out[i] = (any_##TO)source[i];            \
     }
 #define COPIES(FROM) COPY(FROM, u8) COPY(FROM, u16) COPY(FROM, u32) COPY(FROM, u64)
 COPIES(i8) COPIES(u8) COPIES(i16) COPIES(u16) COPIES(i32) COPIES(u32) COPIES(i64) COPIES(u64)
@@ -193,17 +197,21 @@ static inline int is_inside(const Maps *self, const Spans *spans, Py_ssize_t spa
            start <= self->edges[self->num_runs] - length;
 }
 
-/* Ask for the first bytes of a later span: to wait for memory is most of what a copy costs. */
+enum { AHEAD = 2, LINE = 64, MOST_FETCHED = 4096 /* bytes; the processor sees by itself what follows */ };
+
+/* Ask for the bytes of a later span: to wait for memory is most of what a copy costs. */
 static inline void fetch_ahead(const Maps *self, const Spans *spans, Py_ssize_t span) {
     if (span >= spans->num_spans || !is_inside(self, spans, span) || !spans->length[span]) return;
-    int64_t run = run_of(self, spans->start[span]);
+    int64_t start = spans->start[span], run = run_of(self, start);
     if (!self->views[run]) return;
-    const char *from = (const char *)self->views[run]->buf + (spans->start[span] - self->edges[run]) * self->width;
-    __builtin_prefetch(from);
-    __builtin_prefetch(from + 64);
+    int64_t tokens = self->edges[run + 1] - start;
+    if (tokens > spans->length[span]) tokens = spans->length[span];
+    int64_t bytes = tokens * self->width;
+    if (bytes > MOST_FETCHED) bytes = MOST_FETCHED;
+    const char *from = (const char *)self->views[run]->buf + (start - self->edges[run]) * self->width;
+    for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(from + i);
+    __builtin_prefetch(from + bytes - 1);
 }
-
-enum { AHEAD = 4 };
 
 /* Copies spans from `first` on. Returns the number of those before which all are done; if that is not
    all of them, `*missing` is the run that is not there, -1 for an id above `largest`, -2 for a span

@@ -18,7 +18,7 @@ from tokenmill.look.show import document_range
 
 @dataclass(frozen=True)
 class TrainedOn:
-    """What a run has to do with one document."""
+    """When a run trains on one document."""
 
     source: str
     document: int
@@ -26,9 +26,9 @@ class TrainedOn:
     visits: list[Visit]
     """The rows that trained on it, up to the present step of the loader."""
     to_come: list[Visit]
-    """Those of the rest of the present epoch."""
+    """Rows of the rest of the present epoch."""
     checkpoints: dict[str, bool]
-    """Whether each had trained on it."""
+    """True for each that had trained on it."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `tokenmill when --json`."""
@@ -65,7 +65,7 @@ def trained_on(
     checkpoints: Mapping[str, int],
     left_out: Collection[int] = (),
 ) -> TrainedOn:
-    """What a run, of which this is the loader, has to do with a document of a source.
+    """Return when a run, of which this is the loader, trains on a document of a source.
 
     `checkpoints` are the steps of the data before each; those in `left_out` were not trained on.
     """
@@ -85,10 +85,10 @@ def trained_on(
 
 
 def documents_with(data: TokenDataset, text: str) -> list[int]:
-    """The documents that contain a text, ascending."""
-    found: list[int] = []
+    """Return the documents that contain a text, ascending."""
+    documents: list[int] = []
     for match in find(data, text):
         document = data.document_at(match.start)
-        if not found or found[-1] != document:
-            found.append(document)
-    return found
+        if not documents or documents[-1] != document:
+            documents.append(document)
+    return documents

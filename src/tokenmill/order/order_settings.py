@@ -1,17 +1,19 @@
 """From the settings of a run to its order: the one place where a kind of order is chosen."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from tokenmill.base.suggest import one_of
 from tokenmill.order.arrangement import Arrangement, Sequential, Shuffle
-from tokenmill.order.document_pieces import DocumentsByLength
 from tokenmill.order.order import SourceOrder
 from tokenmill.order.permutation import round_keys
 from tokenmill.order.window_order import RandomOrder, WindowOrder
 from tokenmill.order.windows import Windows
+
+if TYPE_CHECKING:
+    from tokenmill.order.document_pieces import DocumentsByLength
 
 ORDER_VERSION = 1  # part of every fingerprint; a new value means that a seed names another order
 ROWS = ("windows", "packed", "documents")
@@ -25,7 +27,7 @@ class Axis(Protocol):
     num_tokens: int
     shard_starts: np.ndarray
 
-    def documents_by_length(self) -> DocumentsByLength:
+    def documents_by_length(self) -> "DocumentsByLength":
         """All documents, sorted by length."""
 
     def document_edges(self, start: int, stop: int) -> np.ndarray:

@@ -5,7 +5,6 @@ stage_table.py  the stages as a table, and the runner of their tasks
 settings.py     what may change a byte of the result
 inputs.py       which texts are read
 val_inputs.py   which of them are held out as validation sets
-input_notes.py  what they look like, and what cleaning does to them
 compare_encoders.py  does the fast encoder give the right ids for them
 plan.py         inputs, settings and units, written down before the work begins
 words/          which words there are, and how often: for training a tokenizer

@@ -15,10 +15,13 @@ from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.workspace.folder_contents import is_ours
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace
+from tokenmill.text.inputs.file_kind import find_code, lookalikes
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.text.inputs.sources import find_sources, in_order, search
 
 Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+ValInput = Inputs | Mapping[str, Inputs]
+"""Files, folders and globs for `val`; or several validation sets: {"code": ..., "law": ...}."""
 HeldOut = dict[str, list[str | os.PathLike[str]]]
 """Inputs for validation, by the name of their split."""
 
@@ -112,3 +115,21 @@ def _keep_standard_input(workspace: Workspace, progress: Progress) -> Path:
     os.utime(arriving, ns=(0, 0))
     os.replace(arriving, kept)
     return kept
+
+
+def notes_on_inputs(settings: Settings, sources: Sequence[Source]) -> list[str]:
+    """Sentences to read before hours of work."""
+    notes = lookalikes(list(sources), settings.text_field)
+    changes = []
+    if settings.clean:
+        changes.append("cleaning shortens indentation to one space (clean=False keeps it)")
+    if settings.dedup == "lines":
+        changes.append(
+            "lines that were there before are dropped, from any file "
+            '(dedup="documents" or dedup="none" keeps them)'
+        )
+    code = find_code(sources) if changes else []
+    if 2 * sum(source.size for source in code) > sum(source.size for source in sources):
+        such = f"most of the input is source code, such as {code[0].name}"
+        notes.append(f"{such}: {'; '.join(changes)}")
+    return notes

@@ -28,13 +28,12 @@ from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.numbered import JobPart, NotReady, PartExecutor, StageReport
 from tokenmill.preparation.budget.disk_space import explain_bad_disk
 from tokenmill.preparation.budget.memory_budget import decide_limits, fit_into_memory
-from tokenmill.preparation.inputs import Inputs
+from tokenmill.preparation.inputs import Inputs, ValInput
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, read_plan
 from tokenmill.preparation.prepare import publish, run_stages, start
 from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stage_table import stage_of, stages_for
 from tokenmill.preparation.stages.accounts import Summary
-from tokenmill.preparation.val_inputs import ValInput
 from tokenmill.preparation.workspace.target import Swap, Target, open_target
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import FILE_NAME, Manifest

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from tokenmill.preparation.workspace.work_folder import Workspace, read_once
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
-from tokenmill.tokens.begin_token import find_begin_token, with_begin_token
 from tokenmill.tokens.cuts import AT_CHARACTERS
 from tokenmill.tokens.load_tokenizer import from_state, load
 from tokenmill.tokens.tokenizer import Tokenizer
@@ -83,8 +83,11 @@ class Plan:
     @property
     def begin_token_id(self) -> int | None:
         """The id before every document, if there is one."""
-        given = self.settings.begin_token
-        return None if given is None else find_begin_token(self.tokenizer, given)
+        if self.settings.begin_token is None:
+            return None
+        from tokenmill.tokens.begin_token import find_begin_token
+
+        return find_begin_token(self.tokenizer, self.settings.begin_token)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -102,6 +105,28 @@ class Plan:
             return sources[0].name
         return f"{len(sources):,} files from {sources[0].name} to {sources[-1].name}"
 
+    def range_of(self, unit: int) -> str:
+        """The same with the bytes or row groups that it reads."""
+        where = self.units[unit]
+        name = self.name_of(unit)
+        return name if where.num_sources > 1 else f"{name} from {where.start:,} to {where.stop:,}"
+
+    def is_packed(self, unit: int) -> bool:
+        """Whether a unit is a part of a compressed file."""
+        where = self.units[unit]
+        source = self.sources[where.source]
+        if source.compression is None or where.num_sources > 1:
+            return False
+        return where.start > 0 or where.stop < source.size
+
+    @property
+    def packed_sources(self) -> list[int]:
+        """The compressed sources that are cut into units, in order."""
+        if not any(source.compression for source in self.sources):
+            return []
+        units = range(len(self.units))
+        return sorted({self.units[unit].source for unit in units if self.is_packed(unit)})
+
     @property
     def held_out_splits(self) -> list[str]:
         """The validation sets that are made from files, in the order of their files."""
@@ -113,6 +138,18 @@ class Plan:
         return sum(source.size for source in self.sources)
 
 
+class Earlier(Enum):
+    """What becomes of a plan that is in the workspace already."""
+
+    NONE = "there is none"
+    SAME = "it is this one, and is resumed"
+    TOLERANT = "it is resumed, but bad input is not an error any more"
+    REPLACED = "it is thrown away with its shards, for a dataset is replaced"
+    REPAIRED = "it came to an input that could not be read, and the inputs are others now"
+    TRIFLING = "no more was done for it than is done again in a moment"
+    OTHER = "it is of other settings or inputs, and stays"
+
+
 def begin(
     plan: Plan,
     tokenizer: Tokenizer | None,
@@ -120,44 +157,67 @@ def begin(
     restart: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Plan:
-    """Write the plan, or, where one is written already, check that it is the same and use that.
+    """Write the plan, or resume the one that is in the workspace, if it is the same.
 
-    With `restart` a plan that differs is thrown away, with all that was done for it; and so it is
-    where it came to an input that could not be read, and the inputs are others now; and where no
-    more was done than is done again in a moment, as after a mistyped setting.
+    With `restart` a plan that differs is thrown away, with all that was done for it.
     """
     found = read_plan(plan.workspace)
-    if found is not None:
-        differences = _list_all_differences(plan, found, tokenizer)
-        same_inputs = replace(plan, sources=found.sources)
-        failed = plan.workspace.failed_file
-        if not differences:
-            failed.unlink(missing_ok=True)
+    differences = [] if found is None else _list_all_differences(plan, found, tokenizer)
+    earlier = _compare(plan, found, differences, tokenizer, restart=restart)
+    if earlier is Earlier.OTHER:
+        raise _other_plan(plan, differences)
+    if earlier in (Earlier.SAME, Earlier.TOLERANT):
+        assert found is not None
+        plan.workspace.failed_file.unlink(missing_ok=True)
+        if earlier is Earlier.SAME:
             return found
-        if len(differences) == 1 and (
-            found.settings.on_bad_input == "error" != plan.settings.on_bad_input
-        ):
-            plan = replace(found, settings=plan.settings)  # what is done held no bad input
-            failed.unlink(missing_ok=True)
-        elif restart:
-            plan.workspace.clear(keep=_kept_inputs(plan))
-        elif failed.exists() and not _list_all_differences(same_inputs, found, tokenizer):
-            say("an input could not be read, and the inputs changed since: starting again")
-            plan.workspace.clear_work(keep=_kept_inputs(plan))  # no shard was made yet
-        elif not plan.workspace.is_worth_keeping(but=_kept_inputs(plan)):
-            say("little was done here, of other settings or inputs: starting again")
-            plan.workspace.clear_work(keep=_kept_inputs(plan))
-        else:
-            hint = "use another folder, repeat the first command, or start again: overwrite=True"
-            if plan.previous is not None:
-                hint = f"repeat the first command, or remove {plan.workspace.root} to forget it"
-            out_dir = plan.workspace.out_dir
-            raise other_settings(f"{out_dir} holds a preparation", differences, hint)
+        plan = replace(found, settings=plan.settings)  # what is done held no bad input
+    elif earlier is Earlier.REPLACED:
+        plan.workspace.clear(keep=_kept_inputs(plan))
+    elif earlier is Earlier.REPAIRED:
+        say("an input could not be read, and the inputs changed since: starting again")
+        plan.workspace.clear_work(keep=_kept_inputs(plan))  # no shard was made yet
+    elif earlier is Earlier.TRIFLING:
+        say("little was done here, of other settings or inputs: starting again")
+        plan.workspace.clear_work(keep=_kept_inputs(plan))
     if tokenizer is not None:
         keep_tokenizer(plan.workspace, tokenizer)
     with new_file(plan.workspace.plan_file) as file:
         file.write(json.dumps(plan.to_json()).encode())  # not orjson: paths may not be UTF-8
     return plan
+
+
+def _compare(
+    plan: Plan,
+    found: Plan | None,
+    differences: list[str],
+    tokenizer: Tokenizer | None,
+    *,
+    restart: bool,
+) -> Earlier:
+    if found is None:
+        return Earlier.NONE
+    if not differences:
+        return Earlier.SAME
+    was_strict = found.settings.on_bad_input == "error" != plan.settings.on_bad_input
+    if was_strict and len(differences) == 1:
+        return Earlier.TOLERANT
+    if restart:
+        return Earlier.REPLACED
+    same_inputs = replace(plan, sources=found.sources)
+    has_failed = plan.workspace.failed_file.exists()
+    if has_failed and not _list_all_differences(same_inputs, found, tokenizer):
+        return Earlier.REPAIRED
+    if not plan.workspace.is_worth_keeping(but=_kept_inputs(plan)):
+        return Earlier.TRIFLING
+    return Earlier.OTHER
+
+
+def _other_plan(plan: Plan, differences: list[str]) -> SettingsMismatchError:
+    hint = "use another folder, repeat the first command, or start again: overwrite=True"
+    if plan.previous is not None:
+        hint = f"repeat the first command, or remove {plan.workspace.root} to forget it"
+    return other_settings(f"{plan.workspace.out_dir} holds a preparation", differences, hint)
 
 
 def _kept_inputs(plan: Plan) -> list[str]:
@@ -180,6 +240,8 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
     end = int(end_of_text) if end_of_text is not None and is_number else end_of_text
     tokenizer = load(name, end_of_text=end, pattern=settings.token_pattern)
     if settings.begin_token is not None:
+        from tokenmill.tokens.begin_token import with_begin_token
+
         tokenizer = with_begin_token(tokenizer, settings.begin_token)
     return tokenizer
 

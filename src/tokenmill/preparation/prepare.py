@@ -5,16 +5,16 @@ worker or sixty-four, run through or killed and started again: the same bytes.
 
     plan                  list the inputs, cut them into units               plan.py
     unpack                large compressed files become text                 stages/unpack.py
-    characters            the vocabulary of `chars`, from the input          stages/unit_text.py
+    characters            the vocabulary of `chars`, from the input          stages/learn_chars.py
     existing-lines        hash the lines of the dataset that is added to     stages/duplicates.py
-    lines                 read, clean, hash every line                       stages/unit_text.py
+    lines                 read, clean, hash every line                       stages/line_hashes.py
     merge-lines           one run of hashes from many, for large inputs      stages/duplicates.py
     line-duplicates       find the lines that were seen before               stages/duplicates.py
     line-answers          what was found, by unit, for large inputs          stages/duplicates.py
     encode                clean, drop repeated lines, encode                 stages/encode.py
-    join                  documents that two units share; list all parts     stages/join.py
+    join                  list all parts, long documents put together        stages/join.py
     existing-documents    hash the documents of that dataset                 stages/duplicates.py
-    documents             hash every document                                stages/decide.py
+    documents             hash every document                                stages/duplicates.py
     merge-documents       as merge-lines                                     stages/duplicates.py
     document-duplicates   find the documents that were seen before           stages/duplicates.py
     document-answers      as line-answers                                    stages/duplicates.py
@@ -38,9 +38,13 @@ from tokenmill.executors.executor import Engine, Executor
 from tokenmill.preparation.budget.disk_space import check_space, has_room_for_text, is_small_job
 from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
 from tokenmill.preparation.budget.shard_count import choose_shard_size, refuse_too_many_shards
-from tokenmill.preparation.compare_encoders import choose_encoder
-from tokenmill.preparation.input_notes import notes_on_inputs
-from tokenmill.preparation.inputs import Inputs, find_inputs
+from tokenmill.preparation.inputs import (
+    HeldOut,
+    Inputs,
+    ValInput,
+    find_inputs,
+    notes_on_inputs,
+)
 from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer
 from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stage_table import Preparation
@@ -52,9 +56,7 @@ from tokenmill.preparation.stages.accounts import (
 )
 from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
-from tokenmill.preparation.stages.duplicates import Searched
 from tokenmill.preparation.stages.encode import encode_unit
-from tokenmill.preparation.val_inputs import ValInput, check_splits, held_out_inputs
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.text.inputs.units import (
@@ -63,7 +65,6 @@ from tokenmill.text.inputs.units import (
     group_small_files,
     worth_unpacking,
 )
-from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 
 
 @takes_keywords_of(Settings)
@@ -128,7 +129,7 @@ def carry_out(
         target.workspace.share()
     with engine.open(processes, str(plan.workspace.plan_file.absolute())) as executor:
         executor.get_ready(encode_unit, len(plan.units))
-        seen = notes_on_inputs(plan)
+        seen = notes_on_inputs(plan.settings, plan.sources)
         for note in seen:
             progress.say(note)
         try:
@@ -153,12 +154,17 @@ def start(
     progress: Progress,
 ) -> tuple[Plan, int] | Summary:
     """The plan, written or found, and how many workers fit; or the outcome, if all was done."""
-    held_out = held_out_inputs(val_input)
-    if held_out and target.previous is None:
-        given = {"val_fraction": 0.0, **given}
+    held_out: HeldOut = {}
+    if val_input is not None:
+        from tokenmill.preparation.val_inputs import check_splits, held_out_inputs
+
+        held_out = held_out_inputs(val_input)
+        if target.previous is None:
+            given = {"val_fraction": 0.0, **given}
     settings = target.settings(given)
     sources = find_inputs(inputs, held_out, target.out_dir, target.workspace, settings, progress)
-    check_splits(settings, sources, target.previous)
+    if held_out:
+        check_splits(settings, sources, target.previous)
     if "tokens_per_shard" in given or target.previous is not None:
         refuse_too_many_shards(settings, sources)
     else:
@@ -180,7 +186,9 @@ def start(
     plan = cut_inputs(plan, unit_bytes)
     check_space(plan)
     tokenizer = target.tokenizer(given)
-    if tokenizer is not None:
+    if tokenizer is not None and tokenizer.reference() is not None:
+        from tokenmill.preparation.compare_encoders import choose_encoder
+
         tokenizer = choose_encoder(
             tokenizer, sources, settings.read_rules, normalize=settings.clean, say=progress.say
         )
@@ -224,12 +232,14 @@ def find_documents(this: Preparation) -> None:
     run, plan = this.run, this.plan
     run("unpack")
 
-    if found := run("characters"):
-        characters = set().union(*(receipt["characters"] for receipt in found))
+    if receipts := run("characters"):
+        from tokenmill.tokens.bytes_and_chars import CharsTokenizer
+
+        characters = set().union(*(receipt["characters"] for receipt in receipts))
         keep_tokenizer(plan.workspace, CharsTokenizer.build(characters))
 
     if runs := [*filter(None, (run("existing-lines"), run("lines")))]:
-        this.lines = Searched.plan("lines", runs)
+        this.search_lines(runs)
         for name in ("merge-lines", "line-duplicates", "line-answers"):
             run(name)
 
@@ -237,7 +247,7 @@ def find_documents(this: Preparation) -> None:
     run("join")
 
     if runs := [*filter(None, (run("existing-documents"), run("documents")))]:
-        this.documents = Searched.plan("documents", runs, this.held_out_runs)
+        this.search_documents(runs)
         for name in ("merge-documents", "document-duplicates", "document-answers"):
             run(name)
 

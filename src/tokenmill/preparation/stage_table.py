@@ -2,13 +2,16 @@
 
 The table `STAGES` is the one place that names them: `prepare`, numbered jobs, `status`, the Slurm
 script, progress and docs/many_machines.md take their words from it. All tasks of a stage may run
-at once, on any machine; a stage begins when the one before it is complete.
+at once, on any machine; a stage begins when the one before it is complete. The module of a task is
+imported when its stage runs.
 """
 
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.atomic import keep
 from tokenmill.base.progress import Progress
@@ -17,31 +20,18 @@ from tokenmill.executors.executor import Executor, WorkerDiedError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.budget.disk_space import has_room_for_text
 from tokenmill.preparation.plan import Plan
-from tokenmill.preparation.stages.assemble import assemble_shard
-from tokenmill.preparation.stages.decide import Decision, Layout, count_decisions, hash_documents
-from tokenmill.preparation.stages.duplicates import (
-    MOST_FILES,
-    Searched,
-    answer_documents,
-    answer_lines,
-    hash_existing_documents,
-    hash_existing_lines,
-    merge_documents,
-    merge_lines,
-    search_documents,
-    search_lines,
-    shards_of,
-)
-from tokenmill.preparation.stages.encode import encode_unit
-from tokenmill.preparation.stages.join import join_units, load_parts
+from tokenmill.preparation.stages.decide import Decision, Layout
+from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.parts import split_of
-from tokenmill.preparation.stages.unit_text import find_characters, hash_lines
-from tokenmill.preparation.stages.unpack import Unpacking, files_to_unpack, unpack_file
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import TaskWithReceipt, bytes_and_tokens
 from tokenmill.shards.manifest import Manifest
+
+if TYPE_CHECKING:
+    from tokenmill.preparation.stages.duplicates import Searched
+    from tokenmill.preparation.stages.unpack import Unpacking
 
 FIXED = "when the file is fixed, the same command starts again"
 
@@ -55,27 +45,40 @@ class Preparation:
     """The dataset that is added to."""
     executor: Executor
     progress: Progress
-    lines: Searched | None = None
+    lines: "Searched | None" = None
     """Where the repeated lines are, if they are to be dropped."""
-    documents: Searched | None = None
+    documents: "Searched | None" = None
     """Where the repeated documents are, if they are to be dropped."""
     layout: Layout | None = None
-    unpacking: Unpacking | None = None
+    unpacking: "Unpacking | None" = None
     """Large compressed files on their way to text, beside the stages that read them."""
 
     def __post_init__(self) -> None:
         self.out_dir = str(self.plan.workspace.out_dir.absolute())  # tasks may run elsewhere
-        self.first = len(shards_of(self.previous))
+        splits = self.previous.splits.values() if self.previous is not None else ()
+        self.first = sum(len(split.shards) for split in splits)
         """The number of the first new shard; and of the first run of hashes that is ours."""
 
     @property
     def keep_text(self) -> bool:
         return has_room_for_text(self.plan)
 
+    def search_lines(self, runs: Sequence[Sequence[Receipt]]) -> None:
+        """Plan the search for repeated lines in runs of their hashes."""
+        from tokenmill.preparation.stages.duplicates import Searched
+
+        self.lines = Searched.plan("lines", runs)
+
+    def search_documents(self, runs: Sequence[Sequence[Receipt]]) -> None:
+        """Plan the search for repeated documents in runs of their hashes."""
+        from tokenmill.preparation.stages.duplicates import Searched
+
+        self.documents = Searched.plan("documents", runs, self._held_out_runs)
+
     @property
-    def held_out_runs(self) -> list[tuple[int, int]] | None:
+    def _held_out_runs(self) -> list[tuple[int, int]] | None:
         """Which runs of documents are held out, as ranges; None where all repetitions count."""
-        if self.plan.settings.dedup == DOCUMENTS:
+        if self.plan.settings.dedup == "documents":
             return None
         from_files, found, start = recorded_held_out(self.previous), [], 0
         for name, split in self.previous.splits.items() if self.previous else ():
@@ -106,13 +109,19 @@ class Preparation:
     def run(self, name: str) -> Sequence[Receipt]:
         """The receipts of a stage in the order of its tasks; none where it is not needed."""
         stage = next(stage for stage in STAGES if stage.name == name)
-        if not stage.needed(self.plan):
+        if not stage.when(self.plan):
             return []
         num_tasks = NUM_TASKS[stage.per](self)
-        if stage.task is unpack_file and isinstance(self.executor, LocalExecutor) and num_tasks:
-            self.unpacking = Unpacking(self.plan, self.out_dir, self.executor.workers)
-            return []
+        if name == "unpack" and isinstance(self.executor, LocalExecutor):
+            return self._unpack_meanwhile(self.executor.workers)
         return self.run_tasks(stage, num_tasks, stage.shared(self))
+
+    def _unpack_meanwhile(self, workers: int) -> Sequence[Receipt]:
+        """Unpack files in threads, while the stage that reads them runs."""
+        from tokenmill.preparation.stages.unpack import Unpacking
+
+        self.unpacking = Unpacking(self.plan, self.out_dir, workers)
+        return []
 
     def run_tasks(
         self, stage: "Stage", num_tasks: int, shared: tuple[Any, ...]
@@ -122,33 +131,43 @@ class Preparation:
             return []
         tasks = [(self.out_dir, number, *shared) for number in range(num_tasks)]
         unpacking = self.unpacking if stage.per == UNIT else None
-        turns = unpacking.units_in_turn() if unpacking else None
-        units, finished = UnderWay(self.plan.workspace), list[int]()
-        units.clear()
-
-        def measure(result: tuple[int, Receipt | None]) -> tuple[int, int]:
-            number, receipt = result
-            if receipt is None:  # it was done before
-                return self._unit_bytes[number], 0
-            return bytes_and_tokens(receipt)
-
+        turns = unpacking.units_in_turn() if unpacking is not None else None
+        results = self.executor.run_missing(stage.task, tasks, turns)
         try:
-            for number, _ in self.progress.follow(
-                stage.name,
-                self.executor.run_missing(stage.task, tasks, turns),
-                total=self.plan.bytes_in if stage.in_bytes else num_tasks,
-                measure=measure if stage.in_bytes else None,
-                under_way=lambda: units.bytes_read(but=finished) if stage.in_bytes else 0,
-            ):
-                finished.append(number)
+            with self._explaining(stage):
+                for _ in self._follow(stage, results, num_tasks):
+                    pass
+                if unpacking is not None:
+                    unpacking.finish()
+        finally:
             if unpacking is not None:
-                unpacking.finish()
+                unpacking.stop()
+        return stage.task.receipts(tasks)
+
+    def _follow(
+        self, stage: "Stage", results: Iterator[tuple[int, Any]], num_tasks: int
+    ) -> Iterator[Any]:
+        """Show the progress: in bytes where units are read, else in tasks."""
+        meter = _UnitMeter(self.plan, self._unit_bytes if stage.in_bytes else [])
+        if not stage.in_bytes:
+            return self.progress.follow(stage.name, results, total=num_tasks)
+        return self.progress.follow(
+            stage.name,
+            results,
+            total=self.plan.bytes_in,
+            measure=meter.measure,
+            under_way=meter.bytes_under_way,
+        )
+
+    @contextmanager
+    def _explaining(self, stage: "Stage") -> Iterator[None]:
+        """Errors of tasks say which input was read, and what to do."""
+        try:
+            yield
         except WorkerDiedError as died:
             if stage.per == UNIT:
-                died.source, unit = self.plan.name_of(died.task), self.plan.units[died.task]
-                died.message += f", reading {died.source}"
-                if unit.num_sources == 1:
-                    died.message += f" from {unit.start:,} to {unit.stop:,}"
+                died.source = self.plan.name_of(died.task)
+                died.message += f", reading {self.plan.range_of(died.task)}"
             raise
         except PrepareError as error:
             if error.source:
@@ -156,10 +175,68 @@ class Preparation:
             if isinstance(error, BadInputError):
                 error.hint = f"{error.hint}; {FIXED}" if error.hint else FIXED
             raise
-        finally:
-            if unpacking is not None:
-                unpacking.stop()
-        return stage.task.receipts(tasks)
+
+
+class _UnitMeter:
+    """Bytes of input that the units of a stage have read so far, for the progress shown."""
+
+    def __init__(self, plan: Plan, unit_bytes: Sequence[int]) -> None:
+        self._unit_bytes = unit_bytes
+        self._finished: list[int] = []
+        self._under_way = UnderWay(plan.workspace)
+        self._under_way.clear()
+
+    def measure(self, result: tuple[int, Receipt | None]) -> tuple[int, int]:
+        """Bytes and tokens of a unit that is finished."""
+        number, receipt = result
+        self._finished.append(number)
+        if receipt is None:  # it was done before
+            return self._unit_bytes[number], 0
+        return bytes_and_tokens(receipt)
+
+    def bytes_under_way(self) -> int:
+        return self._under_way.bytes_read(but=self._finished)
+
+
+def _always(plan: Plan) -> bool:
+    return True
+
+
+def _compares_lines(plan: Plan) -> bool:
+    return plan.settings.dedup == "lines"
+
+
+def _adds_lines(plan: Plan) -> bool:
+    return plan.previous is not None and _compares_lines(plan)
+
+
+def _compares_documents(plan: Plan) -> bool:
+    """Also to keep validation sets apart from the rest."""
+    return plan.settings.dedup == "documents" or plan.keeps_apart
+
+
+def _adds_documents(plan: Plan) -> bool:
+    return plan.previous is not None and _compares_documents(plan)
+
+
+def _learns_characters(plan: Plan) -> bool:
+    return plan.settings.tokenizer == "chars" and plan.previous is None
+
+
+def _has_packed_files(plan: Plan) -> bool:
+    return bool(plan.packed_sources)
+
+
+def _nothing(run: Preparation) -> tuple[Any, ...]:
+    return ()
+
+
+def _lines(run: Preparation) -> tuple[Any, ...]:
+    return (run.lines,)
+
+
+def _documents(run: Preparation) -> tuple[Any, ...]:
+    return (run.documents,)
 
 
 @dataclass(frozen=True)
@@ -167,91 +244,129 @@ class Stage:
     """One row of the table."""
 
     name: str
-    task: TaskWithReceipt
-    """A function of the folder, the number of the task, and what `shared` gives."""
+    function: str
+    """Its task: a function of the folder, the number of the task, and what `shared` gives."""
     per: str
     """What there is one task for."""
-    dedup: str | None = None
-    """Needed only where this is the setting `dedup`; documents are also compared to keep
-    validation sets apart."""
-    shared: Callable[[Preparation], tuple[Any, ...]] = lambda run: ()
+    when: Callable[[Plan], bool] = _always
+    """Whether a preparation needs it."""
+    shared: Callable[[Preparation], tuple[Any, ...]] = _nothing
     """What all tasks are given."""
-    tokenizer: str | None = None
-    """Needed only for a new dataset with this tokenizer."""
-    adds: bool = False
-    """Needed only where a dataset is added to."""
-    large: bool = False
-    """Needed only where more hashes are compared than one search takes (`duplicates.py`)."""
-    unpacks: bool = False
-    """Needed only where large compressed files are cut into units."""
     in_bytes: bool = False
-    """Whether progress is counted in bytes of input, not in tasks."""
+    """Progress is counted in bytes of input, not in tasks."""
+    is_for_many: bool = False
+    """It has tasks only where there are many units or parts (`duplicates.py`)."""
 
-    def needed(self, plan: Plan) -> bool:
-        """Whether a preparation may run this stage."""
-        settings, adds = plan.settings, plan.previous is not None
-        keeps_apart = plan.keeps_apart and self.dedup == DOCUMENTS
-        return (
-            (self.dedup in (None, settings.dedup) or keeps_apart)
-            and (self.tokenizer is None or (self.tokenizer == settings.tokenizer and not adds))
-            and (adds or not self.adds)
-            and (not self.unpacks or bool(files_to_unpack(plan)))
-        )
+    @property
+    def task(self) -> TaskWithReceipt:
+        module, _, name = self.function.rpartition(".")
+        task: TaskWithReceipt = getattr(importlib.import_module(f"{ROOM}.{module}"), name)
+        return task
 
 
-UNIT, PART = "unit of input", "part of encoded documents"
+ROOM = "tokenmill.preparation"
+UNIT = "unit of input"
+PART = "part of encoded documents"
 OLD_SHARD = "shard of the dataset that is added to"
-LINES, DOCUMENTS = "lines", "documents"
+UNITS = "group of units"
+PARTS = "group of parts"
 STAGES = (
-    Stage("unpack", unpack_file, "large compressed file", unpacks=True),
-    Stage("characters", find_characters, UNIT, tokenizer="chars", in_bytes=True),
-    Stage("existing-lines", hash_existing_lines, OLD_SHARD, LINES, adds=True),
-    Stage("lines", hash_lines, UNIT, LINES, lambda run: (run.first, run.keep_text), in_bytes=True),
+    Stage("unpack", "stages.unpack.unpack_file", "large compressed file", _has_packed_files),
     Stage(
-        "merge-lines", merge_lines, "group of units", LINES, lambda run: (run.lines,), large=True
+        "characters", "stages.learn_chars.find_characters", UNIT, _learns_characters, in_bytes=True
     ),
-    Stage("line-duplicates", search_lines, "million lines", LINES, lambda run: (run.lines,)),
+    Stage("existing-lines", "stages.duplicates.hash_existing_lines", OLD_SHARD, _adds_lines),
     Stage(
-        "line-answers", answer_lines, "group of units", LINES, lambda run: (run.lines,), large=True
+        "lines",
+        "stages.line_hashes.hash_lines",
+        UNIT,
+        _compares_lines,
+        lambda run: (run.first, run.keep_text),
+        in_bytes=True,
     ),
-    Stage("encode", encode_unit, UNIT, None, lambda run: (run.lines, run.first), in_bytes=True),
-    Stage("join", join_units, "preparation"),
-    Stage("existing-documents", hash_existing_documents, OLD_SHARD, DOCUMENTS, adds=True),
-    Stage("documents", hash_documents, PART, DOCUMENTS, lambda run: (run.first,)),
+    Stage(
+        "merge-lines",
+        "stages.duplicates.merge_lines",
+        UNITS,
+        _compares_lines,
+        _lines,
+        is_for_many=True,
+    ),
+    Stage(
+        "line-duplicates",
+        "stages.duplicates.search_lines",
+        "million lines",
+        _compares_lines,
+        _lines,
+    ),
+    Stage(
+        "line-answers",
+        "stages.duplicates.answer_lines",
+        UNITS,
+        _compares_lines,
+        _lines,
+        is_for_many=True,
+    ),
+    Stage(
+        "encode",
+        "stages.encode.encode_unit",
+        UNIT,
+        shared=lambda run: (run.lines, run.first),
+        in_bytes=True,
+    ),
+    Stage("join", "stages.join.join_units", "preparation"),
+    Stage(
+        "existing-documents",
+        "stages.duplicates.hash_existing_documents",
+        OLD_SHARD,
+        _adds_documents,
+    ),
+    Stage(
+        "documents",
+        "stages.duplicates.hash_documents",
+        PART,
+        _compares_documents,
+        lambda run: (run.first,),
+    ),
     Stage(
         "merge-documents",
-        merge_documents,
-        "group of parts",
-        DOCUMENTS,
-        lambda run: (run.documents,),
-        large=True,
+        "stages.duplicates.merge_documents",
+        PARTS,
+        _compares_documents,
+        _documents,
+        is_for_many=True,
     ),
     Stage(
         "document-duplicates",
-        search_documents,
+        "stages.duplicates.search_documents",
         "million documents",
-        DOCUMENTS,
-        lambda run: (run.documents,),
+        _compares_documents,
+        _documents,
     ),
     Stage(
         "document-answers",
-        answer_documents,
-        "group of parts",
-        DOCUMENTS,
-        lambda run: (run.documents,),
-        large=True,
+        "stages.duplicates.answer_documents",
+        PARTS,
+        _compares_documents,
+        _documents,
+        is_for_many=True,
     ),
-    Stage("decide", count_decisions, PART, None, lambda run: (run.first_decision,)),
-    Stage("assemble", assemble_shard, "shard"),
+    Stage(
+        "decide",
+        "stages.decide.count_decisions",
+        PART,
+        shared=lambda run: (run.first_decision,),
+    ),
+    Stage("assemble", "stages.assemble.assemble_shard", "shard"),
 )
 NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
-    "large compressed file": lambda run: len(files_to_unpack(run.plan)),
+    "large compressed file": lambda run: len(run.plan.packed_sources),
     "preparation": lambda run: 1,
     UNIT: lambda run: len(run.plan.units),
     PART: lambda run: len(load_parts(run.out_dir)),
     OLD_SHARD: lambda run: run.first,
-    "group of units": lambda run: run.lines.num_groups if run.lines else 0,
-    "group of parts": lambda run: run.documents.num_groups if run.documents else 0,
+    UNITS: lambda run: run.lines.num_groups if run.lines else 0,
+    PARTS: lambda run: run.documents.num_groups if run.documents else 0,
     "million lines": lambda run: run.lines.partitions if run.lines else 0,
     "million documents": lambda run: run.documents.partitions if run.documents else 0,
     "shard": lambda run: len(run.layout.shards) if run.layout else 0,
@@ -260,10 +375,12 @@ NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
 
 def stages_for(plan: Plan) -> list[Stage]:
     """The stages that a preparation runs; some only where there are many units."""
-    large = len(plan.units) > MOST_FILES
-    return [stage for stage in STAGES if stage.needed(plan) and (large or not stage.large)]
+    from tokenmill.preparation.stages.duplicates import MOST_FILES
+
+    are_many = len(plan.units) > MOST_FILES
+    return [stage for stage in STAGES if stage.when(plan) and (are_many or not stage.is_for_many)]
 
 
 def stage_of(task_name: str) -> str:
     """The name of the stage whose task function has this name."""
-    return next(stage.name for stage in STAGES if stage.task.__name__ == task_name)
+    return next(stage.name for stage in STAGES if stage.function.endswith(f".{task_name}"))

@@ -11,13 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from tokenmill.errors import PrepareError, SettingsMismatchError
-from tokenmill.preparation.inputs import HeldOut, Inputs, as_list
+from tokenmill.preparation.inputs import HeldOut, Inputs, ValInput, as_list
 from tokenmill.preparation.settings import Settings
 from tokenmill.shards.manifest import Manifest
 from tokenmill.text.inputs.open_input import Source
 
-ValInput = Inputs | Mapping[str, Inputs]
-"""Files, folders and globs for `val`; or several validation sets: {"code": ..., "law": ...}."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,39}")
 _NAMED = re.compile(r"([A-Za-z0-9_]*)=(.*)", re.DOTALL)
 

@@ -7,19 +7,17 @@ ids mean: `tokenmill.dataset.TokenDataset` adds the format, the split and the to
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from tokenmill.order.order import Locality
-from tokenmill.reading.document_index import (
-    IndexedDocuments,
-    ScannedDocuments,
-    unknown_documents,
-)
 from tokenmill.reading.shard_reader import ShardReader
 from tokenmill.reading.span_reader import IdLimit, SpanReader
 from tokenmill.reading.token_file import TokenFile, TokenFiles
+
+if TYPE_CHECKING:  # imported when documents are asked for
+    from tokenmill.reading.document_index import IndexedDocuments, ScannedDocuments
 
 BLOCK = 1 << 20  # tokens read at a time by an iterator
 
@@ -162,6 +160,8 @@ class TokenAxis:
     @property
     def num_empty_documents(self) -> int:
         """Documents without a token, which only an index can hold. Reads the whole index."""
+        from tokenmill.reading.document_index import IndexedDocuments
+
         index = self._index() if self.has_index else None
         return index.num_empty() if isinstance(index, IndexedDocuments) else 0
 
@@ -208,6 +208,8 @@ class TokenAxis:
 
         Ends are such that start < e < start + length, row after row.
         """
+        from tokenmill.reading.document_index import IndexedDocuments
+
         index = self._index()
         assert isinstance(index, IndexedDocuments)
         return index.ends_in_rows(starts, length)
@@ -222,8 +224,14 @@ class TokenAxis:
         """Whether the files say where documents end, without a scan of the tokens."""
         return all(file.ends is not None for file in self.files.kinds())
 
-    def _index(self) -> IndexedDocuments | ScannedDocuments:
+    def _index(self) -> "IndexedDocuments | ScannedDocuments":
         if self._documents is None:
+            from tokenmill.reading.document_index import (
+                IndexedDocuments,
+                ScannedDocuments,
+                unknown_documents,
+            )
+
             if self.has_index:
                 self._documents = IndexedDocuments(self._reader, self.shard_starts)
             elif self.end_of_text_id is None:

@@ -55,7 +55,8 @@ class PackedIds:
         assert entry.packed is not None
         path = folder / entry.packed.file
         self._frames = open_frames(path, entry.num_bytes, entry.packed.num_bytes)
-        self._dtype, self._num_tokens = dtype, entry.num_tokens
+        self._dtype = dtype
+        self._num_tokens = entry.num_tokens
         self._kept: tuple[int, np.ndarray] = (-1, np.empty(0, dtype))
 
     def __getitem__(self, wanted: slice) -> np.ndarray:

@@ -50,7 +50,8 @@ class Stored:
         from tokenmill.base.address import WRITABLE, split
         from tokenmill.stores import objects
 
-        self._address, self._sizes = address.rstrip("/"), dict[str, int]()
+        self._address = address.rstrip("/")
+        self._sizes = dict[str, int]()
         place = split(address)
         self._is_listed = place.scheme in WRITABLE
         if self._is_listed:

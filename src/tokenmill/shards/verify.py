@@ -160,7 +160,8 @@ def _check_shard(
         return [Finding(file.file, "frame", "sound frames", error.message, _FETCH)]
     if findings := _check_hash(shard.on_disk.file, shard.xxh3_128, digest):
         return findings
-    name, digest = shard.ends.on_disk.file, xxhash.xxh3_128_hexdigest(ends.data)
+    name = shard.ends.on_disk.file
+    digest = xxhash.xxh3_128_hexdigest(ends.data)
     if findings := _check_hash(name, shard.ends.xxh3_128, digest):
         return findings
     for file in shard.files if shard.packed or shard.ends.packed else ():
@@ -205,7 +206,8 @@ def _compare_begins(ends: _Ends, begins: _Ends, num_tokens: int) -> Iterator[tup
     The first token is not judged: whether it begins a document, the shard before knows.
     """
     starts = ends[ends < num_tokens]
-    missing, extra = np.setdiff1d(starts, begins), np.setdiff1d(begins[begins > 0], starts)
+    missing = np.setdiff1d(starts, begins)
+    extra = np.setdiff1d(begins[begins > 0], starts)
     if places := missing[:1].tolist() + extra[:1].tolist():
         yield (
             "a begin token at the start of every document and nowhere else",
@@ -217,9 +219,13 @@ def _compare_begins(ends: _Ends, begins: _Ends, num_tokens: int) -> Iterator[tup
 def _read_ids(folder: Path, shard: ShardEntry, manifest: Manifest) -> tuple[str, int, _Ends, _Ends]:
     """The hash of a shard, its largest id, the positions after each end-of-text id, and those of
     begin tokens."""
-    dtype, entry = np.dtype(manifest.dtype).newbyteorder("<"), manifest.tokenizer
-    digest, largest, start = xxhash.xxh3_128(), -1, 0
-    ends, begins = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
+    dtype = np.dtype(manifest.dtype).newbyteorder("<")
+    entry = manifest.tokenizer
+    digest = xxhash.xxh3_128()
+    largest = -1
+    start = 0
+    ends = [np.empty(0, np.uint64)]
+    begins = [np.empty(0, np.uint64)]
     for block in read_blocks(folder, shard):
         digest.update(block)
         ids = np.frombuffer(block, dtype, len(block) // ITEM_SIZE[manifest.dtype])

@@ -54,7 +54,8 @@ class NewFile:
     """One new file of a shard: hashed as it is written, named when it is whole."""
 
     def __init__(self, folder: Path, file: str, *, durable: bool, level: int | None) -> None:
-        self.file, self._folder = file, folder
+        self.file = file
+        self._folder = folder
         self._name = file if level is None else file + PACKED_SUFFIX
         self._open = ExitStack()
         self._file = self._open.enter_context(new_file(folder / self._name, durable=durable))
@@ -79,7 +80,8 @@ class NewFile:
 
     def finish(self) -> tuple[int, str, FileEntry | None]:
         """Name the file and read it back: size and hash of what was written, and as it is there."""
-        digest, packed = self._hash.hexdigest(), None
+        digest = self._hash.hexdigest()
+        packed = None
         if self._frames is not None:
             written = self._frames.finish()
             packed = FileEntry(self._name, self._frames.num_bytes, written)

@@ -22,7 +22,7 @@ from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run import LoaderKeywords
 from tokenmill.errors import MismatchError
 from tokenmill.torch.torch_batch import ITEMS, batch_as
-from tokenmill.torch.world import find_ranks, loader_of, narrow
+from tokenmill.torch.world import find_ranks, loader_of
 
 _Position = tuple[int, int]  # samples consumed before a batch, and the pass it is in
 _NOWHERE = (-1, -1)
@@ -67,7 +67,8 @@ class TokenDataLoader(DataLoader[Any]):
         self._loader = loader_of(
             self.ranks,
             data,
-            narrow(data, form),
+            form,
+            in_halves=items in ("pair", "dict", "batch"),
             batch_size=batch_size,
             block_size=block_size,
             epochs=epochs,

@@ -1,7 +1,7 @@
 """The batch loader as tensors on a device.
 
-Inputs and targets are contiguous. On a GPU they are cut after the copy, and the next batch is on
-its way while the present one is used (device_copy.py). Each process takes its share of every step
+Inputs and targets are contiguous. On a GPU they are cut after the copy, and the next batch is
+copied while the present one is used (device_copy.py). Each process takes its share of every step
 (world.py finds which, and `loader.ranks` says where it was found).
 
     loader = TorchLoader(data, batch_size=8, block_size=1024, seed=0)
@@ -12,7 +12,7 @@ its way while the present one is used (device_copy.py). Each process takes its s
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
 import numpy as np
 import torch
@@ -25,22 +25,28 @@ from tokenmill.batches.run import LoaderKeywords
 from tokenmill.errors import MismatchError
 from tokenmill.torch.device_copy import CudaCopier
 from tokenmill.torch.torch_batch import TorchBatch, from_arrays
-from tokenmill.torch.world import find_ranks, loader_of, narrow
+from tokenmill.torch.world import find_ranks, loader_of
 
 if TYPE_CHECKING:
     from tokenmill.edits.edit_values import Edit
 
-# A batch on its way to the device: its tokens there, the event of their copy, and the state of the
-# loader once the batch is taken.
-_Coming = tuple[Batch, torch.Tensor, torch.cuda.Event, dict[str, Any]]
+
+class _Coming(NamedTuple):
+    """A batch that is being copied to the device."""
+
+    batch: Batch
+    tokens: torch.Tensor
+    copied: torch.cuda.Event
+    state: dict[str, Any]
+    """That of the loader once the batch is taken."""
 
 
 class TorchLoader:
-    """Endless (or `epochs=n`) batches of one rank as tensors; resumable at any step.
+    """Endless (or `epochs=n`) batches of one rank as tensors, for your own loop.
 
     `data`, `batch_size` (rows of ONE rank) and all further arguments are those of
-    `tokenmill.BatchLoader`; ids are int64 in the end, whatever `dtype` is. With `vocab_size` an id
-    beyond it is an error that names the value, where a GPU would only report a failed assert.
+    `tokenmill.BatchLoader`; ids are int64, whatever `form` says. With `vocab_size` an id beyond it
+    is an error that names the value, where a GPU would only report a failed assert.
     `mesh` is a torch DeviceMesh (see `find_ranks`). A loader is its own iterator.
     """
 
@@ -63,15 +69,11 @@ class TorchLoader:
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
         self.device = torch.device(device)
         self.vocab_size = vocab_size
-        is_plain = not (options.get("documents") or options.get("augment"))
-        if self.device.type == "cpu" and is_plain and options.get("rows", "windows") == "windows":
-            form = replace(form, dtype="int64", halves=True)
-        else:  # widened when they are tensors
-            form = narrow(data, replace(form, dtype="int64"))
         self.loader = loader_of(
             self.ranks,
             data,
-            form,
+            replace(form, dtype="int64"),
+            in_halves=self.device.type == "cpu",
             batch_size=batch_size,
             block_size=block_size,
             epochs=epochs,
@@ -93,21 +95,23 @@ class TorchLoader:
         if self._copier is None:
             made = from_arrays(self._checked(next(self.loader)))
             return made if self.device.type == "cpu" else made.to(self.device)
-        batch, tokens, event, self._state = self._coming or self._start(self._copier)
-        tokens, self._coming = self._copier.finish(tokens, event), None
+        taken = self._coming or self._start(self._copier)
+        self._coming = None
+        self._state = taken.state
+        tokens = self._copier.finish(taken.tokens, taken.copied)
         with suppress(StopIteration):
             self._coming = self._start(self._copier)
-        return from_arrays(batch, tokens)
+        return from_arrays(taken.batch, tokens)
 
     def _start(self, copier: CudaCopier) -> _Coming:
         """Begin the copy of the next batch to the device."""
         batch = self._checked(next(self.loader))
-        return batch, *copier.start(batch.tokens), self.loader.state_dict()
+        return _Coming(batch, *copier.start(batch.tokens), self.loader.state_dict())
 
     def _checked(self, batch: Batch) -> Batch:
-        if self.vocab_size is None or int(batch.inputs.max()) < self.vocab_size > int(
-            batch.rows.targets.max()
-        ):
+        if self.vocab_size is None:
+            return batch
+        if max(int(batch.inputs.max()), int(batch.rows.targets.max())) < self.vocab_size:
             return batch
         row, column = np.argwhere(batch.tokens >= self.vocab_size)[0].tolist()
         place = self.loader.locate(batch.step, row, column)
@@ -119,7 +123,7 @@ class TorchLoader:
         )
 
     def describe(self, step: int) -> list[str]:
-        """Where each row of a step's batch comes from, in words."""
+        """The file and token that each row of a step's batch comes from, in words."""
         lines = []
         for row in range(self.loader.batch_size):
             place = self.loader.locate(step, row)
@@ -131,7 +135,7 @@ class TorchLoader:
         return lines
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this loop is: what it has taken, not what is on its way."""
+        """The position of this loop: what it has taken, not what is made ahead."""
         return self.loader.state_dict() if self._copier is None else dict(self._state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -142,7 +146,7 @@ class TorchLoader:
 
     def edit(self, *edits: "Edit", at: int | None = None, note: str | None = None) -> None:
         """Change the order from step `at` on, by default the next one, as `BatchLoader.edit`."""
-        self.close()  # a batch that is on its way may be another one now
+        self.close()  # a batch made ahead may be another one now
         self.loader.edit(*edits, at=at, note=note)
         self._state = self.loader.state_dict()
 

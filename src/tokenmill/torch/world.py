@@ -40,7 +40,7 @@ _SAME_BATCH_DIMS = {"tp", "cp", "sp", "pp"}
 
 @dataclass(frozen=True)
 class Ranks:
-    """A share of the data: this rank of so many, and where that was found."""
+    """A share of the data: this rank of `world_size`, and where that was found."""
 
     rank: int
     world_size: int
@@ -76,13 +76,23 @@ def find_ranks(
     return found
 
 
-def loader_of(ranks: Ranks, data: Any, form: BatchForm, **options: Any) -> BatchLoader:
-    """The loader of a rank's share."""
+def loader_of(
+    ranks: Ranks, data: Any, form: BatchForm, *, in_halves: bool, **options: Any
+) -> BatchLoader:
+    """The loader of a rank's share, with arrays that become tensors at the least cost.
+
+    With `in_halves` plain windows are gathered as inputs and targets. All other tokens are as wide
+    as the files have them, and widened when they become tensors.
+    """
+    is_plain = not (options.get("documents") or options.get("augment"))
+    if in_halves and is_plain and options.get("rows", "windows") == "windows":
+        form = replace(form, halves=True)
+    else:
+        form = _narrow(data, form)
     return BatchLoader(data, rank=ranks.rank, world_size=ranks.world_size, form=form, **options)
 
 
-def narrow(data: Any, form: BatchForm) -> BatchForm:
-    """The form with ids as wide as the files have them, where a tensor widens them later."""
+def _narrow(data: Any, form: BatchForm) -> BatchForm:
     stored: Any = getattr(data, "dtype", np.dtype("uint64"))  # a mixture has none
     fits = stored != np.uint64 and np.can_cast(stored, np.dtype(form.dtype))
     return replace(form, dtype=stored) if fits else form

@@ -31,7 +31,7 @@ class Run(NamedTuple):
 
 
 def open_run(run_dir: Path, path: str | None = None) -> Run:
-    """A run at its last checkpoint; `path` is where its data is now, if it was moved."""
+    """Open a run at its last checkpoint; `path` is where its data is now, if it was moved."""
     state = read_state(existing_latest(run_dir))
     config = from_dict(state["config"], where=f"{run_dir}/checkpoints")
     loader = BatchLoader(
@@ -54,7 +54,7 @@ def open_run(run_dir: Path, path: str | None = None) -> Run:
 
 
 def _open(config: TrainConfig, path: str | None) -> TokenDataset | Mixture:
-    """What the run began with; what there is to say about it was said then."""
+    """Open the data with which the run began; notes about it were printed then."""
     try:
         return open_train(config, say=lambda _: None)
     except (OSError, TokenmillError):
@@ -67,23 +67,23 @@ def _open(config: TrainConfig, path: str | None) -> TokenDataset | Mixture:
 
 
 def _moved_mixture(config: TrainConfig, path: Path) -> str:
-    """Where the sources of a mixture are now: a moved one is at `path`, others are next to it.
+    """Name the sources of a mixture where they are now: one at `path`, others next to it.
 
     A wrong guess is found when the fingerprints of the state are compared.
     """
     sources = config.paths_of_mixture
     gone = {name: Path(old) for name, old in sources.items() if not _opens(config, old)}
     at_path = [name for name, old in gone.items() if len(gone) == 1 or old.name == path.name]
-    found = {name: str(path.parent / old.name) for name, old in gone.items()}
-    found |= dict.fromkeys(at_path[:1], str(path))
-    missing = [f"{name} ({gone[name]})" for name in gone if not _opens(config, found[name])]
+    moved = {name: str(path.parent / old.name) for name, old in gone.items()}
+    moved |= dict.fromkeys(at_path[:1], str(path))
+    missing = [f"{name} ({gone[name]})" for name in gone if not _opens(config, moved[name])]
     if missing:
         raise FormatError(
             f"sources of the run are neither where they were nor next to {path}: "
             f"{', '.join(missing)}",
             hint=f"move or link them into {path.parent}, with the names that they had",
         )
-    return ",".join(f"{name}={found.get(name, old)}" for name, old in sources.items())
+    return ",".join(f"{name}={moved.get(name, old)}" for name, old in sources.items())
 
 
 def _opens(config: TrainConfig, path: str) -> bool:
@@ -95,7 +95,7 @@ def _opens(config: TrainConfig, path: str) -> bool:
 
 
 def source_at(loader: BatchLoader, path: str) -> str:
-    """The name of the source of a run whose data is at a path: by its name, or its fingerprint."""
+    """Return the name of the source whose data is at a path: by its name, or its fingerprint."""
     sources = dict(zip(loader.names, loader.datasets, strict=True))
     for name, data in sources.items():
         if data.path == path:

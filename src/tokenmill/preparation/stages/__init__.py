@@ -1,7 +1,10 @@
 """The stages of a preparation, a task at a time; the order is in prepare.py.
 
 unpack.py      large compressed files become text that can be cut into units
-unit_text.py   the text of a unit, read and cleaned; its characters and its lines
+unit_text.py   the text of units as it is encoded; here as it is in its files
+cleaned_text.py  the same, cleaned and without repeated lines
+learn_chars.py  the characters of the input, for the tokenizer `chars`
+line_hashes.py  every line is hashed
 hash_runs.py   files of sorted hashes, read in slices
 duplicates.py  which lines or documents were seen before
 parts.py       encoded documents on disk, between encoding and the shards

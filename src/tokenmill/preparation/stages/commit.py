@@ -14,7 +14,6 @@ from tokenmill.base.atomic import new_file, sync_file, sync_folder, write_atomic
 from tokenmill.preparation.plan import Plan
 from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.stages.accounts import PreparationOutcome
-from tokenmill.preparation.val_inputs import files_by_split
 from tokenmill.preparation.workspace.recorded_sources import record
 from tokenmill.shards.card import write_tokenizer_and_card
 from tokenmill.shards.entries import SourceEntry, SplitEntry, TokenizerEntry
@@ -45,8 +44,10 @@ def commit(
         ),
     ]
     settings = {**plan.settings.to_json(for_manifest=True), "split": outcome.split}
-    if held_out := files_by_split(plan.sources):
-        settings["val_input"] = held_out
+    if plan.held_out_splits:
+        from tokenmill.preparation.val_inputs import files_by_split
+
+        settings["val_input"] = files_by_split(plan.sources)
     tokenizer = TokenizerEntry.of(plan.tokenizer, state, plan.begin_token_id)
     stored = replace(tokenizer.state, file=plan.folder + tokenizer.state.file)
     manifest = Manifest(

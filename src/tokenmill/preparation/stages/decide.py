@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
@@ -17,13 +18,15 @@ import orjson
 from tokenmill.base.atomic import keep
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.plan import Plan, load_plan
-from tokenmill.preparation.stages.duplicates import Searched, write_runs
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.parts import split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import leaves_receipt, read_once
 from tokenmill.shards.layout import ShardPlan, Stretch, lay_out
 from tokenmill.text.cleaning.dedup import in_hashes
+
+if TYPE_CHECKING:
+    from tokenmill.preparation.stages.duplicates import Searched
 
 TRAIN, VAL, DROPPED, FROM_FILES = 0, 1, 2, 3
 """What may be decided; from FROM_FILES on there is one for each validation set made from files."""
@@ -37,7 +40,7 @@ class Decision:
 
     by_hash: bool
     """Whether the split is by hash; else all go to one axis."""
-    documents: Searched | None
+    documents: "Searched | None"
     """Repeated documents, when they are to be dropped."""
     first_run: int = 0
     """The number of the run of part 0."""
@@ -56,17 +59,6 @@ class DecidedPart:
             [self.tokens[TRAIN] + self.tokens[VAL], 0, *self.tokens[DROPPED:]],
             [self.documents[TRAIN] + self.documents[VAL], 0, *self.documents[DROPPED:]],
         )
-
-
-@leaves_receipt(lambda _, part, first: ("documents", str(first + part)))
-def hash_documents(out_dir: str, part: int, first: int) -> Receipt:
-    """Task: leave the sorted hashes of the documents of a part; part 0 is run `first`."""
-    plan = load_plan(out_dir)
-    hashes = load_parts(out_dir)[part].rows(plan)["hash"].copy()
-    number = first + part
-    hashed = [(hashes, np.arange(len(hashes)))]
-    facts = {"runs": write_runs(plan.workspace, "documents", number, hashed)}
-    return plan.workspace.leave_receipt("documents", str(number), [f"{number}.runs"], facts)
 
 
 @leaves_receipt(lambda _, part, decision: ("decisions", str(part)))
@@ -185,7 +177,10 @@ def load_layout(path: Path) -> Layout:
     """The layout of a preparation, by its output folder."""
     found = orjson.loads(path.read_bytes())
     documents = found["decision"]["documents"]
-    documents = None if documents is None else Searched(**documents)
+    if documents is not None:
+        from tokenmill.preparation.stages.duplicates import Searched
+
+        documents = Searched(**documents)
     return Layout(
         [ShardPlan(**shard) for shard in found["shards"]],
         [np.array(starts, np.int64) for starts in found["part_starts"]],

@@ -33,6 +33,7 @@ from tokenmill.preparation.stages.hash_runs import (
     entries_between,
     write_places,
 )
+from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import Workspace, leaves_receipt
 from tokenmill.shards.entries import ShardEntry
@@ -50,8 +51,8 @@ from tokenmill.text.cleaning.line_work import find_lines, hash_selected, lines_t
 from tokenmill.tokens.tokenizer import Tokenizer
 
 HASHES_PER_RUN = 2 << 20  # 48 MB on disk: a larger unit leaves several runs
-HASHES_PER_PARTITION = 1 << 20  # some 80 MB while a partition is searched
 MOST_FILES = 512  # searched as they are; a slice of each for each partition is then not too small
+HASHES_PER_PARTITION = 1 << 20  # some 80 MB while a partition is searched
 UNITS_SORTED_AT_ONCE = 16
 TOKENS_AT_ONCE = 1 << 20
 Item = TypeVar("Item")
@@ -340,6 +341,17 @@ def hash_existing_lines(out_dir: str, number: int) -> Receipt:
         return hash_selected(lines, counts)
 
     return _hash_shard(plan, "lines", number, hash_batch)
+
+
+@leaves_receipt(lambda _, part, first: ("documents", str(first + part)))
+def hash_documents(out_dir: str, part: int, first: int) -> Receipt:
+    """Task: leave the sorted hashes of the documents of a part; part 0 is run `first`."""
+    plan = load_plan(out_dir)
+    hashes = load_parts(out_dir)[part].rows(plan)["hash"].copy()
+    number = first + part
+    hashed = [(hashes, np.arange(len(hashes)))]
+    facts = {"runs": write_runs(plan.workspace, "documents", number, hashed)}
+    return plan.workspace.leave_receipt("documents", str(number), [f"{number}.runs"], facts)
 
 
 @leaves_receipt(lambda _, number: ("documents", str(number)))

@@ -13,7 +13,6 @@ import orjson
 from tokenmill.base.atomic import keep
 from tokenmill.preparation.plan import Plan, load_plan
 from tokenmill.preparation.stages.encode import EncodedUnit, encoded_units
-from tokenmill.preparation.stages.long_documents import hash_document, write_row
 from tokenmill.preparation.stages.parts import FOLDER, Part, TokenFile
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import leaves_receipt, read_once
@@ -48,9 +47,15 @@ def join_stretches(plan: Plan, units: Iterable[EncodedUnit]) -> Iterator[Part]:
             part = Part(files, stretch.num_documents)
             files = ()
             if _is_joined(part):
-                write_row(plan, part, hash_document(plan, part) if plan.needs_hashes else b"")
+                _write_table(plan, part)
             yield part
     assert not files, "the last unit leaves no document open"
+
+
+def _write_table(plan: Plan, part: Part) -> None:
+    from tokenmill.preparation.stages.long_documents import hash_document, write_row
+
+    write_row(plan, part, hash_document(plan, part) if plan.needs_hashes else b"")
 
 
 def _is_joined(part: Part) -> bool:

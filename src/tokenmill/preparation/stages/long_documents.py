@@ -35,7 +35,6 @@ from tokenmill.preparation.stages.parts import (
     hashed_bytes,
 )
 from tokenmill.preparation.stages.text_encoder import TextEncoder
-from tokenmill.text.cleaning.clean import join_edge
 from tokenmill.text.cleaning.dedup import HASH
 from tokenmill.text.reading.document_rules import CUT_TEXT_FILES
 from tokenmill.tokens.cuts import LOOKS_AHEAD, last_cut
@@ -291,7 +290,11 @@ def _cuts_of(plan: Plan) -> re.Pattern[bytes]:
 
 def _after(plan: Plan, before: bytes, text: bytes) -> bytes:
     """The text as it is after `before` in one document."""
-    return join_edge(before, text) if plan.settings.clean else text
+    if not plan.settings.clean:
+        return text
+    from tokenmill.text.cleaning.clean import join_edge
+
+    return join_edge(before, text)
 
 
 def _check_pending(plan: Plan, text: bytes) -> None:

@@ -1,102 +1,90 @@
-"""The text of a unit, read and cleaned, and the stages that only look at it.
+"""The text of units as it is encoded: here as it is in its files.
 
-characters: which characters there are, for the tokenizer `chars`.
-lines: hash every line. Lines are dropped before a text is encoded, so repeated ones must be known
-in advance. This leaves 24 bytes a line on disk, and the cleaned text itself if there is room.
+`cleaned_text.py` has the same for texts that are cleaned, or lose repeated lines.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
-
-import numpy as np
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.preparation.budget.memory_budget import load_limits, one_at_a_time
-from tokenmill.preparation.plan import Plan, load_plan
-from tokenmill.preparation.stages.duplicates import Hashed, write_runs
-from tokenmill.preparation.stages.unpack import is_unpacked, unpacked_chunks
-from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.under_way import UnderWay
-from tokenmill.preparation.workspace.work_folder import leaves_receipt
-from tokenmill.text.cleaning.clean_chunks import (
-    ChunkKeeper,
-    CleanChunk,
-    KeptChunks,
-    clean_chunk,
-    lines_to_compare,
-)
-from tokenmill.text.cleaning.line_work import hash_selected
+from tokenmill.preparation.plan import Plan
 from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.text.inputs.units import whole_file
 from tokenmill.text.reading.bad_input import TooLargeError
-from tokenmill.text.reading.chunks import Chunk, ReadRules
+from tokenmill.text.reading.chunks import Chunk, ChunkFacts, ReadRules
 from tokenmill.text.reading.read import read_files, read_unit
 from tokenmill.text.reading.read_text import read_small_file
-from tokenmill.tokens.bytes_and_chars import chars_of
+
+if TYPE_CHECKING:
+    from tokenmill.preparation.stages.duplicates import Searched
+
+SEAM_BYTES = 64 << 10  # of the next unit that are read at a time, in search of a cut
 
 
-@leaves_receipt(lambda _, unit: ("characters", str(unit)))
-def find_characters(out_dir: str, unit: int) -> Receipt:
-    """Task: the characters of one unit."""
-    plan = load_plan(out_dir)
-    found, num_bytes = set[str](), 0
-    with naming_source(plan, unit):
-        chunks = cleaned_chunks(plan, unit)
-        for chunk in UnderWay(plan.workspace).noting(unit, chunks):
-            found |= chars_of(chunk.texts)
-            num_bytes += chunk.bytes_in
-    facts = {"characters": "".join(sorted(found)), "counts": {"bytes_in": num_bytes}}
-    return plan.workspace.leave_receipt("characters", str(unit), [], facts)
+class ReadAgainError(Exception):
+    """Text that was kept is gone or damaged: whoever reads the unit begins again."""
 
 
-@leaves_receipt(lambda _, unit, first, keep_text: ("lines", str(first + unit)))
-def hash_lines(out_dir: str, unit: int, first: int, keep_text: bool) -> Receipt:
-    """Task: leave the sorted line hashes of one unit, perhaps its text; unit 0 is run `first`."""
-    plan, number = load_plan(out_dir), first + unit
-    min_chars, long_line = plan.settings.dedup_min_chars, plan.settings.long_line
-    counts = {"lines": 0, "bytes_in": 0}
+@dataclass(frozen=True)
+class TextChunk:
+    """Texts that are ready to be encoded: of whole documents, or one piece of a long document."""
 
-    def hashed(keeper: ChunkKeeper | None) -> Iterator[Hashed]:
-        chunks = cleaned_chunks(plan, unit)
-        for chunk in UnderWay(plan.workspace).noting(unit, chunks):
-            lines, which = lines_to_compare(chunk, min_chars=min_chars, long_line=long_line)
-            if keeper is not None:
-                keeper.add(chunk, lines)
-            # An ordinal is the number of a line in the unit.
-            ordinals = np.flatnonzero(which) + counts["lines"]
-            yield hash_selected(lines, which), ordinals
-            counts["lines"] += len(lines)
-            counts["bytes_in"] += chunk.bytes_in
+    texts: list[bytes]
+    read: ChunkFacts
+    """The chunk as it was read."""
+    num_dropped_lines: int = 0
 
-    path = plan.workspace.path("lines", f"{number}.text")
-    with naming_source(plan, unit), ChunkKeeper(path) if keep_text else nullcontext() as keeper:
-        runs = write_runs(plan.workspace, "lines", number, hashed(keeper))
-        facts = {"runs": runs, "counts": counts, "kept": keeper.finish() if keeper else None}
-    return plan.workspace.leave_receipt("lines", str(number), [f"{number}.runs"], facts)
+    @property
+    def bytes_in(self) -> int:
+        return self.read.bytes_in
 
 
-def kept_text(plan: Plan, number: int) -> KeptChunks:
-    """The cleaned text that `hash_lines` kept of a unit, as run `number`."""
-    receipt = plan.workspace.receipt("lines", str(number)) or {}
-    return KeptChunks(plan.workspace.path("lines", f"{number}.text"), receipt.get("kept") or [])
+class UnitText(Protocol):
+    """The text of a preparation, by unit."""
+
+    def chunks(self, unit: int) -> Iterator[TextChunk]:
+        """All chunks of a unit."""
+
+    def first_chunks(self, unit: int) -> Iterator[TextChunk]:
+        """The same, for one who needs the beginning only."""
+
+    def forget(self, unit: int) -> None:
+        """The unit is encoded: nothing has to be kept for it any more."""
 
 
-def kept_chunks(plan: Plan, unit: int, kept: KeptChunks) -> Iterator[CleanChunk]:
-    """The same as `cleaned_chunks`, from the text that was kept."""
-    limits = load_limits(plan.workspace)
-    share = min(limits.share(source.kind) for source in plan.sources_of(unit))
+def text_of(plan: Plan, lines: "Searched | None", first: int) -> UnitText:
+    """The text of a plan; `lines` knows the repeated lines, and there unit 0 is run `first`."""
+    if lines is None and not plan.settings.clean:
+        return PlainText(plan)
+    from tokenmill.preparation.stages.cleaned_text import CleanedText
+
+    return CleanedText(plan, lines, first)
+
+
+class PlainText:
+    """Texts as they are in their files."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def chunks(self, unit: int) -> Iterator[TextChunk]:
+        return (TextChunk(chunk.texts, chunk) for chunk in read_chunks(self._plan, unit))
+
+    def first_chunks(self, unit: int) -> Iterator[TextChunk]:
+        # A cut is found within a few words.
+        return PlainText(replace(self._plan, chunk_bytes=SEAM_BYTES)).chunks(unit)
+
+    def forget(self, unit: int) -> None:
+        """Nothing was kept."""
+
+
+def read_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:
+    """Read one unit."""
     with one_at_a_time(plan.workspace) as on_large:
-        yield from kept.chunks(share, on_large)
-
-
-def cleaned_chunks(plan: Plan, unit: int) -> Iterator[CleanChunk]:
-    """Read one unit, and clean its texts if that is asked for."""
-    settings = plan.settings
-    long_line = settings.long_line if settings.dedup == "lines" else None
-    with one_at_a_time(plan.workspace) as on_large:
-        for chunk in UnitReader(plan, unit, on_large).chunks():
-            yield clean_chunk(chunk, normalize=settings.clean, long_line=long_line)
+        yield from UnitReader(plan, unit, on_large).chunks()
 
 
 class UnitReader:
@@ -144,7 +132,9 @@ class UnitReader:
             return read_documents(source, self._unit, rules)
         if self._unit.num_sources > 1:
             return read_unit(source, whole_file(source), rules)
-        if is_unpacked(self._plan, self._number):
+        if self._plan.is_packed(self._number):
+            from tokenmill.preparation.stages.unpack import unpacked_chunks
+
             return unpacked_chunks(self._plan, self._number, rules)
         return read_unit(source, self._unit, rules)
 

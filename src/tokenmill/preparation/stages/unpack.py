@@ -37,29 +37,13 @@ _SECONDS_BETWEEN_LOOKS = 0.02
 _WORD = np.dtype("<u8")
 
 
-def is_unpacked(plan: Plan, unit: int) -> bool:
-    """Whether a unit is a part of a compressed file."""
-    where = plan.units[unit]
-    source = plan.sources[where.source]
-    is_compressed = source.compression is not None and where.num_sources == 1
-    return is_compressed and (where.start > 0 or where.stop < source.size)
-
-
-def files_to_unpack(plan: Plan) -> list[int]:
-    """The sources that are cut so, in order."""
-    if not any(source.compression for source in plan.sources):
-        return []
-    units = range(len(plan.units))
-    return sorted({plan.units[unit].source for unit in units if is_unpacked(plan, unit)})
-
-
 def _units_of(plan: Plan, source: int) -> range:
     first = bisect_left(plan.units, source, key=lambda unit: unit.source)
     return range(first, bisect_right(plan.units, source, key=lambda unit: unit.source))
 
 
 def _receipt_name(out_dir: str, number: int, *_: object) -> tuple[str, str]:
-    return "unpacked", str(files_to_unpack(load_plan(out_dir))[number])
+    return "unpacked", str(load_plan(out_dir).packed_sources[number])
 
 
 @leaves_receipt(_receipt_name)
@@ -155,7 +139,7 @@ class Unpacking:
     def __init__(self, plan: Plan, out_dir: str, workers: int) -> None:
         self._plan, self._out_dir = plan, out_dir
         self._rules = replace(plan.settings.read_rules, cuts=plan.cuts)
-        files = files_to_unpack(plan)
+        files = plan.packed_sources
         self._waiting = deque(unpack_file.missing([(out_dir, n) for n in range(len(files))]))
         self._is_stopped = threading.Event()
         self._error: BaseException | None = None
@@ -187,7 +171,7 @@ class Unpacking:
             pass
         except BaseException as error:
             self._error = error
-            for source in files_to_unpack(self._plan):
+            for source in self._plan.packed_sources:
                 _ends_file(self._plan, source).unlink(missing_ok=True)  # nobody shall wait
 
     def _next(self) -> int | None:
@@ -203,8 +187,8 @@ class Unpacking:
     def units_in_turn(self) -> Iterator[int]:
         """The numbers of all units, each when it can be read; those of other files first."""
         units = range(len(self._plan.units))
-        for unit in sorted(units, key=lambda unit: is_unpacked(self._plan, unit)):
-            if is_unpacked(self._plan, unit):
+        for unit in sorted(units, key=self._plan.is_packed):
+            if self._plan.is_packed(unit):
                 self._wait_for(unit)
             yield unit
 

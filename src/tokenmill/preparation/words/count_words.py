@@ -77,8 +77,8 @@ def count_all_words(this: Preparation) -> tuple[list[Path], dict[str, int]]:
     return paths, {fact: sum(group[fact] for group in groups) for fact in FACTS}
 
 
-WORDS = Stage("words", count_words, "group of parts")
-ADD_WORDS = Stage("add-words", add_words, "million words")
+WORDS = Stage("words", "words.count_words.count_words", "group of parts")
+ADD_WORDS = Stage("add-words", "words.count_words.add_words", "million words")
 
 
 def _kept_text(plan: Plan, part: int, decision: Decision) -> Iterator[np.ndarray[Any, Any]]:

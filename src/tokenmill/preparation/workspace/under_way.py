@@ -6,14 +6,22 @@ read; the driver adds them up to show progress. Nothing else depends on it.
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.text.reading.chunks import ChunkFacts
 
-AnyChunk = TypeVar("AnyChunk", bound=ChunkFacts)
+
+class Readable(Protocol):
+    """Something that was read."""
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of the input that it covers."""
+
+
+AnyChunk = TypeVar("AnyChunk", bound=Readable)
 
 
 class UnderWay:

@@ -108,6 +108,10 @@ class ChunkFacts:
         """Whether all documents begin and end here."""
         return self.continues is Edge.NONE and self.open is Edge.NONE
 
+    def text(self, number: int) -> bytes:
+        """One of the texts."""
+        raise NotImplementedError
+
 
 @dataclass
 class Chunk(ChunkFacts):
@@ -115,6 +119,9 @@ class Chunk(ChunkFacts):
 
     texts: list[bytes]
     """UTF-8."""
+
+    def text(self, number: int) -> bytes:
+        return self.texts[number]
 
     def add(self, other: "Chunk") -> None:
         """Take in the documents of another chunk; both are whole."""

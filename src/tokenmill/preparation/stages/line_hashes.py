@@ -1,0 +1,48 @@
+"""lines: hash every line.
+
+Lines are dropped before a text is encoded, so repeated ones must be known in advance. This leaves
+24 bytes per line on disk, and the cleaned text itself if there is room.
+"""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import numpy as np
+
+from tokenmill.preparation.plan import load_plan
+from tokenmill.preparation.stages.cleaned_text import cleaned_chunks
+from tokenmill.preparation.stages.duplicates import Hashed, write_runs
+from tokenmill.preparation.stages.unit_text import naming_source
+from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.workspace.under_way import UnderWay
+from tokenmill.preparation.workspace.work_folder import leaves_receipt
+from tokenmill.text.cleaning.clean_chunks import ChunkKeeper, lines_to_compare
+from tokenmill.text.cleaning.line_work import hash_selected
+
+
+@leaves_receipt(lambda _, unit, first, keep_text: ("lines", str(first + unit)))
+def hash_lines(out_dir: str, unit: int, first: int, keep_text: bool) -> Receipt:
+    """Task: leave the sorted line hashes of one unit, perhaps its text; unit 0 is run `first`."""
+    plan = load_plan(out_dir)
+    number = first + unit
+    min_chars = plan.settings.dedup_min_chars
+    long_line = plan.settings.long_line
+    counts = {"lines": 0, "bytes_in": 0}
+
+    def hashed(keeper: ChunkKeeper | None) -> Iterator[Hashed]:
+        chunks = cleaned_chunks(plan, unit)
+        for chunk in UnderWay(plan.workspace).noting(unit, chunks):
+            lines, which = lines_to_compare(chunk, min_chars=min_chars, long_line=long_line)
+            if keeper is not None:
+                keeper.add(chunk, lines)
+            # An ordinal is the number of a line in the unit.
+            ordinals = np.flatnonzero(which) + counts["lines"]
+            yield hash_selected(lines, which), ordinals
+            counts["lines"] += len(lines)
+            counts["bytes_in"] += chunk.bytes_in
+
+    path = plan.workspace.path("lines", f"{number}.text")
+    with naming_source(plan, unit), ChunkKeeper(path) if keep_text else nullcontext() as keeper:
+        runs = write_runs(plan.workspace, "lines", number, hashed(keeper))
+        facts = {"runs": runs, "counts": counts, "kept": keeper.finish() if keeper else None}
+    return plan.workspace.leave_receipt("lines", str(number), [f"{number}.runs"], facts)

@@ -1,0 +1,97 @@
+"""The gather in C: equal to its NumPy twin, and no span reaches outside of an array."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tokenmill import kernel
+from tokenmill.reading.span_reader import PlainMaps
+
+pytestmark = pytest.mark.skipif(kernel.compiled is None, reason="the loops are not compiled")
+DTYPES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
+NUMBERS = st.one_of(st.integers(-3, 45), st.sampled_from([-(2**63), 2**62, 2**63 - 1]))
+
+
+def both(sizes, dtype, missing=()):
+    edges = np.cumsum([0, *sizes])
+    tokens = np.arange(edges[-1], dtype=np.int64).astype(dtype) * 3
+    maps = kernel.compiled.Maps(edges, np.dtype(dtype).itemsize, np.dtype(dtype).kind == "i")
+    twin = PlainMaps(edges)
+    for run in set(range(len(sizes))) - set(missing):
+        for each in (maps, twin):
+            each.put(run, tokens[edges[run] : edges[run + 1]])
+    return maps, twin
+
+
+@given(
+    sizes=st.lists(st.integers(0, 12), min_size=1, max_size=6).filter(sum),
+    dtype=st.sampled_from(DTYPES),
+    out=st.sampled_from(DTYPES),
+    largest=st.sampled_from([20, 2**64 - 1]),
+    data=st.data(),
+)
+@settings(max_examples=200, deadline=None)
+def test_spans_are_copied_as_the_twin_copies_them(sizes, dtype, out, largest, data):
+    missing = data.draw(st.sets(st.integers(0, len(sizes) - 1), max_size=1))
+    maps, twin = both(sizes, dtype, missing)
+    spans = []
+    for _ in range(data.draw(st.integers(0, 6))):
+        length = data.draw(st.integers(0, min(9, sum(sizes))))
+        start = data.draw(st.integers(0, sum(sizes) - length))
+        spans.append(
+            (data.draw(st.integers(0, 3)), data.draw(st.integers(0, 9 - length)), start, length)
+        )
+    tables = np.array(spans, np.int64).reshape(-1, 4).T.copy()
+    rows, expected = np.zeros((4, 9), out), np.zeros((4, 9), out)
+
+    found = maps.gather(rows, *tables, largest, 0)
+
+    assert found == twin.gather(expected, *tables, largest, 0)
+    if found[0] == len(spans):
+        assert rows.tolist() == expected.tolist()
+
+
+@given(row=NUMBERS, column=NUMBERS, start=NUMBERS, length=NUMBERS)
+@settings(max_examples=300, deadline=None)
+def test_a_span_outside_of_the_axis_or_of_the_rows_is_refused(row, column, start, length):
+    maps, _ = both([20, 20], "uint16")
+    guarded = np.full((6, 9), 7, np.int64)
+    rows = guarded[1:5]
+    is_inside = 0 <= row < 4 and column >= 0 and length >= 0 and column + length <= 9
+    is_inside = is_inside and start >= 0 and start + length <= 40
+
+    tables = [np.array([number], np.int64) for number in (row, column, start, length)]
+    if is_inside:
+        assert maps.gather(rows, *tables, 2**64 - 1, 0) == (1, -1)
+    else:
+        with pytest.raises(IndexError, match="outside of the axis or of the rows"):
+            maps.gather(rows, *tables, 2**64 - 1, 0)
+        assert (guarded == 7).all()
+    assert (guarded[[0, 5]] == 7).all()
+
+
+@pytest.mark.parametrize("edges", [[], [0], [1, 5], [0, 5, 3], [-1, 4], [0, 2**62]], ids=str)
+def test_edges_that_are_none_are_refused(edges):
+    with pytest.raises(ValueError, match="must rise from 0"):
+        kernel.compiled.Maps(np.array(edges, np.int64), 2, False)
+
+
+def test_buffers_and_arrays_of_other_sizes_are_refused():
+    maps, _ = both([20, 20], "uint16")
+    one = np.zeros(1, np.int64)
+
+    with pytest.raises(ValueError, match="not as long as its run"):
+        maps.put(0, np.zeros(19, np.uint16))
+    with pytest.raises(IndexError):
+        maps.put(2, np.zeros(20, np.uint16))
+    with pytest.raises(IndexError):
+        maps.drop(-1)
+    with pytest.raises(ValueError, match="int64"):
+        maps.gather(np.zeros((1, 9)), one, one, one, one[:0], 0, 0)
+    with pytest.raises(ValueError, match="int64"):
+        maps.gather(np.zeros((1, 9)), one.astype(np.int32), one, one, one, 0, 0)
+    with pytest.raises(ValueError, match="2-D"):
+        maps.gather(np.zeros(9), one, one, one, one, 0, 0)
+    with pytest.raises((BufferError, ValueError), match="contiguous"):
+        maps.gather(np.zeros((1, 9))[:, ::2], one, one, one, one, 0, 0)
