@@ -88,7 +88,7 @@ EXAMPLES = {
         print(done.splits)""",
     "tokenmill.inspect": """
         known = tokenmill.inspect("data/corpus")
-        print(known["tokens"])""",
+        print(known.tokens)""",
     "tokenmill.verify": """
         result = tokenmill.verify("data/corpus", full=True)
         assert not result.damaged""",

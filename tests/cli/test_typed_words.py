@@ -76,7 +76,7 @@ def test_numbers_with_units_are_what_they_say(tmp_path, monkeypatch):
 
     shards = library.open("out").shards
     assert {shard.num_tokens for shard in shards[:-1]} == {1500}
-    settings = library.inspect("out")["made"]["settings"]
+    settings = library.inspect("out").made.settings
     assert (settings["tokens_per_shard"], settings["long_line"]) == (1500, 1024)
     assert typed("convert", "out", "there", "--to", "llmc", "--allow_lost_documents",
                  "--tokens_per_shard", "10k", "-q") == 0  # fmt: skip

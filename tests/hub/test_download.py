@@ -259,7 +259,7 @@ def test_what_was_fetched_opens_with_the_last_shard_held_out(hub, shards, tmp_pa
     assert [shard.file for shard in train.shards] == FIRST_THREE[:2]
     assert [shard.file for shard in val.shards] == FIRST_THREE[2:]
     assert train.tokens(0, 4000).tobytes() == shards[FIRST_THREE[0]][1024:]
-    [origin] = inspect(folder)["fetched"]
+    [origin] = inspect(folder).fetched
     assert origin == {"repo": REPO, "revision": "main", "commit": hub.refs[REPO, "main"]}
 
 

@@ -35,11 +35,11 @@ def test_counts_are_those_of_the_documents_in_every_format(tmp_path, few, format
     known = inspect(write(tmp_path / "d", few), **settings)
 
     tokens = {name: sum(len(d) + 1 for d in docs) for name, docs in few.items()}
-    assert (known["format"], known["dtype"]) == (format, "uint16")
-    assert known["tokens"] == sum(tokens.values())
-    assert {n: s["tokens"] for n, s in known["splits"].items()} == tokens
-    assert known["bytes"] == 2 * sum(tokens.values())
-    assert known["documents"] == (66 if format in INDEXED else None)
+    assert (known.format, known.dtype) == (format, "uint16")
+    assert known.tokens == sum(tokens.values())
+    assert {n: s.tokens for n, s in known.splits.items()} == tokens
+    assert known.bytes == 2 * sum(tokens.values())
+    assert known.documents == (66 if format in INDEXED else None)
 
 
 def test_bytes_per_token_are_those_of_the_text(tmp_path, few):
@@ -48,14 +48,14 @@ def test_bytes_per_token_are_those_of_the_text(tmp_path, few):
 
     known = inspect(build.ours(tmp_path / "d", few))
 
-    assert known["bytes_per_token"] == pytest.approx(exact, rel=0.02)
+    assert known.bytes_per_token == pytest.approx(exact, rel=0.02)
 
 
 def test_how_it_was_made_is_shown(tmp_path, few):
     known = inspect(build.ours(tmp_path / "d", few))
 
-    assert known["made"]["settings"] == {"dedup": "lines", "clean": True}
-    assert known["made"]["source_bytes"] == 12345
+    assert known.made.settings == {"dedup": "lines", "clean": True}
+    assert known.made.source_bytes == 12345
     shown = "\n".join(lines(known))
     assert "gpt2, 50,257 ids, end-of-text 50256 after each document" in shown
     assert "made with  dedup=lines" in shown
@@ -70,10 +70,10 @@ def test_data_without_splits_is_listed_whole_as_open_opens_it(tmp_path, few, nam
     known = inspect(path, dtype="uint16")
 
     data = tokenmill.open(path, dtype="uint16")
-    assert {n: s["tokens"] for n, s in known["splits"].items()} == {"all": len(data)}
-    assert known["tokens"] == len(data) == path.stat().st_size // 2
-    assert known["fingerprint"] == {"all": data.fingerprint}
-    assert not known["splits"]["all"]["part_of_a_file"]
+    assert {n: s.tokens for n, s in known.splits.items()} == {"all": len(data)}
+    assert known.tokens == len(data) == path.stat().st_size // 2
+    assert known.splits["all"].fingerprint == data.fingerprint
+    assert not known.splits["all"].part_of_a_file
 
 
 def test_what_is_held_out_by_rule_is_listed_when_asked_for(tmp_path, few):
@@ -91,7 +91,7 @@ def test_what_is_held_out_by_rule_is_listed_when_asked_for(tmp_path, few):
 def test_data_with_other_splits_than_train_is_listed_by_them(tmp_path, few):
     path = build.raw(tmp_path / "d", {"val": few["val"], "test": few["train"]})
 
-    assert list(inspect(path, dtype="uint16")["splits"]) == ["val", "test"]
+    assert list(inspect(path, dtype="uint16").splits) == ["val", "test"]
 
 
 def test_a_name_with_control_characters_is_shown_harmlessly(tmp_path, few, capsys):
@@ -228,5 +228,5 @@ def test_end_of_text_given_by_hand_is_shown(tmp_path, few):
 
     known = inspect(path, dtype="uint16", tokenizer="gpt2", end_of_text=EOT)
 
-    assert known["tokenizer"]["name"] == "gpt2"
-    assert known["tokenizer"]["end_of_text_id"] == EOT
+    assert known.tokenizer.name == "gpt2"
+    assert known.tokenizer.end_of_text_id == EOT

@@ -65,7 +65,7 @@ def test_it_is_recorded_and_seen(both):
         tokenmill.open(begun).begin_token_id == tokenmill.open(begun, "val").begin_token_id == BEGIN
     )
     assert tokenmill.open(begun).part(3, 90).begin_token_id == BEGIN
-    assert tokenmill.inspect(begun)["tokenizer"]["begin_token_id"] == BEGIN
+    assert tokenmill.inspect(begun).tokenizer.begin_token_id == BEGIN
     assert f"| {BEGIN} |" in (begun / "README.md").read_text()
     assert "--begin_token '<s>'" in (begun / "README.md").read_text()
     assert verify(begun, full=True) == []

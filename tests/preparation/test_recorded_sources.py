@@ -58,7 +58,7 @@ def test_folders_have_counts_and_the_list_has_every_file(few, tmp_path):
     assert verify(tmp_path / "out", full=True) == []
     assert "| a/x/ |" in (tmp_path / "out" / "README.md").read_text()
     known = inspect(tmp_path / "out")
-    assert known["made"]["sources"] == 18
+    assert known.made.sources == 18
     assert any("18 files in all" in line for line in lines(known))
 
 

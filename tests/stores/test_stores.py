@@ -152,7 +152,7 @@ def test_a_dataset_in_each_store_gives_the_batches_of_the_disk(on_disk, store_bu
     assert theirs.fingerprint == ours.fingerprint
     np.testing.assert_array_equal(batches(theirs), batches(ours))
     seen = [tokenmill.inspect(place) for place in (on_disk, f"{store_bucket}/data")]
-    assert {**seen[1], "path": seen[0]["path"]} == seen[0]
+    assert replace(seen[1], path=seen[0].path) == seen[0]
 
 
 def test_a_dataset_on_a_plain_web_server(on_disk, use_server, tmp_path):

@@ -1,9 +1,11 @@
-"""`tokenmill inspect`: what a dataset holds and how it was made."""
+"""`tokenmill inspect`: the contents of a dataset and how it was made."""
 
+from dataclasses import asdict
 from typing import Any
 
 import click
 
+from tokenmill.base.human import one_line, plural
 from tokenmill.cli.flags import given, open_options
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
@@ -25,13 +27,15 @@ def command(path: str, quiet: bool, **options: Any) -> Outcome:
     """
     from tokenmill.errors import NotADatasetError
     from tokenmill.look.inspect import inspect, lines
-    from tokenmill.look.list_datasets import lines_of_datasets, list_datasets
+    from tokenmill.look.list_datasets import list_datasets
 
     try:
         known = inspect(path, **given(options))
     except NotADatasetError:
-        if not (found := list_datasets(path, **given(options))):
+        if not (datasets := list(list_datasets(path, **given(options)))):
             raise
-        found_here = {"path": path, "datasets": found}
-        return Outcome(found_here, results=lines_of_datasets(path, found))
-    return Outcome(known, results=lines(known))
+        width = max(len(dataset.path) for dataset in datasets)
+        rows = [one_line(f"  {dataset.path:<{width}}  {dataset}") for dataset in datasets]
+        title = f"{one_line(path)} holds {plural(len(datasets), 'dataset')}"
+        return Outcome({"path": path, "datasets": [*map(asdict, datasets)]}, results=[title, *rows])
+    return Outcome(known.to_json(), results=lines(known))

@@ -2,51 +2,48 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tokenmill.base.human import one_line, plural
 from tokenmill.errors import FormatError, NotADatasetError
 from tokenmill.look.inspect import open_splits
 
 DEEPEST = 3
-"""How many folders below the one that was named are searched."""
+"""Levels of folders that are searched, below the one that was named."""
 
 
-def list_datasets(folder: str | os.PathLike[str], **open_options: Any) -> list[dict[str, Any]]:
-    """What each dataset in a folder holds, in the order of their names, as JSON values.
+@dataclass(frozen=True)
+class ListedDataset:
+    """One dataset of a folder."""
 
-    One that cannot be opened, for want of a dtype or because it is damaged, has an `error`.
-    """
-    return list(_search(Path(folder), DEEPEST, open_options)) if os.path.isdir(folder) else []
+    path: str
+    format: str = ""
+    dtype: str = ""
+    tokens: dict[str, int] = field(default_factory=dict)
+    """By split."""
+    error: str | None = None
+    """The reason why it cannot be opened, such as a dtype that no file states, or damage."""
+
+    def __str__(self) -> str:
+        counts = (f"{split} {count:,} tokens" for split, count in self.tokens.items())
+        return self.error or f"{self.format} {self.dtype}, {', '.join(counts)}"
 
 
-def _search(folder: Path, depth: int, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    inside = (path for path in folder.iterdir() if path.is_dir() and path.name[:1] != ".")
+def list_datasets(
+    folder: str | os.PathLike[str], depth: int = DEEPEST, **open_options: Any
+) -> Iterator[ListedDataset]:
+    """The datasets in a folder and in the folders of it, in the order of their names."""
+    inside = [path for path in Path(folder).glob("[!.]*") if path.is_dir()]
     for path in sorted(inside, key=lambda path: os.fsencode(path.name)):
         try:
-            yield {"path": str(path), **_known(path, options)}
+            splits = open_splits(path, **open_options)
         except NotADatasetError:
             if depth > 1:
-                yield from _search(path, depth - 1, options)
+                yield from list_datasets(path, depth - 1, **open_options)
         except FormatError as error:
-            yield {"path": str(path), "error": error.message}
-
-
-def _known(path: Path, options: dict[str, Any]) -> dict[str, Any]:
-    splits = open_splits(path, **options)
-    data = next(iter(splits.values()))
-    tokens = {name: split.num_tokens for name, split in splits.items()}
-    return {"format": data.format, "dtype": data.dtype.name, "tokens": tokens}
-
-
-def lines_of_datasets(folder: str, found: list[dict[str, Any]]) -> list[str]:
-    """The same as lines for people."""
-    width = max(len(each["path"]) for each in found)
-    lines = [f"{one_line(folder)} holds {plural(len(found), 'dataset')}"]
-    for each in found:
-        words = each.get("error") or f"{each['format']} {each['dtype']}, " + ", ".join(
-            f"{name} {plural(tokens, 'token')}" for name, tokens in each["tokens"].items()
-        )
-        lines.append(f"  {one_line(each['path']):<{width}}  {one_line(words)}")
-    return lines
+            yield ListedDataset(str(path), error=error.message)
+        else:
+            data = next(iter(splits.values()))
+            tokens = {name: split.num_tokens for name, split in splits.items()}
+            yield ListedDataset(str(path), data.format, data.dtype.name, tokens)

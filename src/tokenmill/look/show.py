@@ -75,22 +75,18 @@ def show_step(
         raise ValueError(f"row is {row}; the batch has rows 0 to {len(batch.tokens) - 1}")
     for number in range(len(batch.tokens)) if row is None else [row]:
         data = loader.datasets[int(batch.sources[number])]
-        start, sample = int(batch.starts[number]), int(batch.samples[number])
+        sample = int(batch.samples[number])
         title = f"step {step:,}, rank {loader.rank}, row {number} (sample {sample:,})"
-        if not batch.has_padding:
-            stop = start + loader.block_size + 1
-            yield show_tokens(data, start, stop, limit=limit, title=title)
-        else:
-            yield _show_row(data, batch, number, title, limit)
+        yield _show_row(data, batch, number, title, limit)
 
 
 def _show_row(data: TokenDataset, batch: Batch, row: int, title: str, limit: int) -> Excerpt:
-    """A row of documents without its padding; the place is that of its first token."""
+    """A row without its padding; the place is that of its first token."""
     tokens = batch.tokens[row]
-    spans = batch.spans.between(row, row + 1)
-    filled = int(spans.filled[0])
-    count = len(spans.row)
+    filled = int(batch.spans.filled[row])
     ids = tokens[: min(filled, limit)]
     shown = show_ids(ids, data.tokenizer, end_of_text_id=data.end_of_text_id)
-    title += f": {plural(count, 'document')}, {len(tokens) - filled:,} of padding"
+    if batch.has_padding:
+        count = len(batch.spans.between(row, row + 1).row)
+        title += f": {plural(count, 'document')}, {len(tokens) - filled:,} of padding"
     return Excerpt(title, place_of(data, int(batch.starts[row])), shown, filled - len(ids))

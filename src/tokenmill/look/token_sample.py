@@ -24,8 +24,8 @@ def spread(count: int, total: int) -> list[int]:
     >>> spread(3, 101), spread(3, 2), spread(3, 0)
     ([0, 50, 100], [0, 1], [])
     """
-    places = np.linspace(0, total - 1, min(count, total)).astype(np.int64)
-    return [int(place) for place in np.unique(places)]
+    numbers: list[int] = np.linspace(0, total - 1, min(count, total)).astype(np.int64).tolist()
+    return numbers
 
 
 def spread_ranges(count: int, length: int, start: int, stop: int) -> list[tuple[int, int]]:
@@ -41,13 +41,15 @@ def ranges_within(budget: int, length: int, start: int, stop: int) -> list[tuple
     return spread_ranges(max(1, budget // length), length, start, stop)
 
 
-def text_size(data: TokenDataset, start: int, stop: int, tokenizer: Any) -> tuple[int, int]:
-    """(bytes of text, tokens) of a range, without begin tokens and end-of-text ids."""
-    ids = data.tokens(start, stop)
-    ids = ids[ids != tokenizer.end_of_text_id]
-    if data.begin_token_id is not None:
-        ids = ids[ids != data.begin_token_id]
-    return len(tokenizer.decode(ids)), len(ids)
+def text_size(data: TokenDataset, ranges: list[tuple[int, int]], tokenizer: Any) -> tuple[int, int]:
+    """(bytes of text, tokens) of some ranges, without begin tokens and end-of-text ids."""
+    num_bytes = num_tokens = 0
+    for start, stop in ranges:
+        ids = data.tokens(start, stop)
+        ids = ids[(ids != tokenizer.end_of_text_id) & (ids != data.begin_token_id)]
+        num_bytes += len(tokenizer.decode(ids))
+        num_tokens += len(ids)
+    return num_bytes, num_tokens
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ class SplitSample:
         """
         if not self.data.knows_documents:
             return
-        done, total = -1, self.data.num_tokens
+        done = -1
+        total = self.data.num_tokens
         for position in spread(count, max(1, total)):
             position = max(position, done)
             ends = self.data.document_ends(position, min(position + BLOCK_TOKENS, total))

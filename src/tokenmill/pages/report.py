@@ -5,19 +5,20 @@ nothing from elsewhere. No clock and no path is in it: the same data gives the s
 """
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tokenmill.base.address import is_remote
-from tokenmill.base.human import human_count, plural
+from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag, text
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.edits.usage import SourceUsage
-from tokenmill.look.inspect import inspect, shown_setting
+from tokenmill.look.inspect import Inspection, Made, inspect, shown_setting
 from tokenmill.look.shown_tokens import show_ids
 from tokenmill.look.token_sample import BUDGET, SplitSample, spread_ranges
 from tokenmill.pages.elements import plots, report_numbers
@@ -27,6 +28,7 @@ from tokenmill.pages.elements.html import (
     coloured,
     facts,
     inline,
+    main_figures,
     note,
     offline_page,
     preview,
@@ -38,7 +40,8 @@ from tokenmill.shards.manifest import Manifest, has_manifest
 from tokenmill.version import __version__
 
 TOP = 26
-SAMPLES, SAMPLE_TOKENS = 4, 400
+SAMPLES = 4
+SAMPLE_TOKENS = 400  # of each
 EQUAL_TOKENS = 12  # shown of a document that is there several times
 
 
@@ -48,13 +51,15 @@ def report(
 ) -> str:
     """The page about the token data at `path`; other keywords are those of `tokenmill.open`.
 
-    `sample` is how many tokens of each split are looked at. `usage` is how a run has used the data
+    `sample` tokens of each split are looked at. `usage` is the use of the data by a run
     (`loader.usage()`).
     """
     opened = open_for_looking(path, open_options)
-    splits, tokenizer = opened.splits, opened.tokenizer
+    splits = opened.splits
+    tokenizer = opened.tokenizer
     manifest = Manifest.load(path) if has_manifest(path) else None
     known = inspect(path, **opened.open_options)
+    made = known.made
     counts = report_numbers.count_ids(splits, sample)
     health = health_of(opened, sample)
     name = path.rstrip("/").rpartition("/")[2] if is_remote(path) else Path(path).resolve().name
@@ -66,7 +71,7 @@ def report(
         _lengths(splits, sample),
         _pair(_top_tokens(splits, tokenizer, counts), _vocabulary(known, counts)),
         _pair(_splits(known), _compression(splits, tokenizer, manifest)),
-        _pair(_accounts(known), _repeated(splits, known, tokenizer)) if manifest else None,
+        _pair(_accounts(made), _repeated(splits, made, tokenizer)) if made else None,
         None if usage is None else _usage(usage),
         _samples(splits, tokenizer),
         tag("footer", _footer(known, counts, health)),
@@ -74,24 +79,22 @@ def report(
     return offline_page(f"{name} - tokenmill report", body)
 
 
-def _lead(known: dict[str, Any]) -> Html:
-    tokenizer = (known["tokenizer"] or {}).get("name")
-    words = [f"{known['tokens']:,} tokens"]
-    if known["documents"] is not None:
-        words.append(plural(known["documents"], "document"))
-    words.append(f"tokenizer {tokenizer}" if tokenizer else "tokenizer not named")
-    words += [known["dtype"], f"format {known['format']}"]
+def _lead(known: Inspection) -> Html:
+    name = known.tokenizer.name
+    words = [f"{known.tokens:,} tokens"]
+    if known.documents is not None:
+        words.append(plural(known.documents, "document"))
+    words.append(f"tokenizer {name}" if name else "tokenizer not named")
+    words += [known.dtype, f"format {known.format}"]
     return tag("p", ", ".join(words), class_="lead")
 
 
-def _figures(known: dict[str, Any], counts: report_numbers.Counts, health: Health) -> Html:
-    used, size = counts.num_used, (known["tokenizer"] or {}).get("vocab_size")
-    per_token = known["bytes_per_token"]
+def _figures(known: Inspection, counts: report_numbers.Counts, health: Health) -> Html:
+    used = counts.num_used
+    size = known.tokenizer.vocab_size
     kind, state = health.mark
     return cards(
-        ("tokens", human_count(known["tokens"])),
-        ("documents", "-" if known["documents"] is None else human_count(known["documents"])),
-        ("bytes a token", "-" if per_token is None else f"{per_token:.2f}"),
+        *main_figures(known),
         ("vocabulary used", f"{used / size:.1%}" if size else f"{used:,} ids"),
         ("entropy, in bits", f"{counts.entropy:.2f}"),
         ("health", tag("span", state, class_=f"mark large {kind}")),
@@ -153,8 +156,8 @@ def _top_tokens(
     return section("Top tokens", plots.bars(rows), note(words), sampled)
 
 
-def _vocabulary(known: dict[str, Any], counts: report_numbers.Counts) -> Html:
-    size = (known["tokenizer"] or {}).get("vocab_size")
+def _vocabulary(known: Inspection, counts: report_numbers.Counts) -> Html:
+    size = known.tokenizer.vocab_size
     once = int((counts.by_id == 1).sum())
     parts: list[object] = []
     if size:
@@ -178,15 +181,15 @@ def _vocabulary(known: dict[str, Any], counts: report_numbers.Counts) -> Html:
     return section("Vocabulary", *parts)
 
 
-def _splits(known: dict[str, Any]) -> Html:
+def _splits(known: Inspection) -> Html:
     rows: list[tuple[object, ...]] = [
-        (name, s["tokens"], "-" if s["documents"] is None else s["documents"], s["shards"])
-        for name, s in known["splits"].items()
+        (name, split.tokens, "-" if split.documents is None else split.documents, split.shards)
+        for name, split in known.splits.items()
     ]
-    tokenizer = {f"tokenizer {key}": value for key, value in (known["tokenizer"] or {}).items()}
-    said = {k: v for k, v in known["details"].items() if k not in ("splits", "tokenizer")}
+    named = asdict(known.tokenizer).items()
+    tokenizer = {f"tokenizer {key}": value for key, value in named if value is not None}
     counts = table(("split", "tokens", "documents", "shards"), rows)
-    return section("Splits", counts, facts(tokenizer | said))
+    return section("Splits", counts, facts(tokenizer | known.other_details()))
 
 
 def _compression(
@@ -205,31 +208,28 @@ def _compression(
     return section(f"Bytes a token, by {kind}", plots.bars(rows), note(words))
 
 
-def _accounts(known: dict[str, Any]) -> Html:
-    made = known["made"]
+def _accounts(made: Made) -> Html:
     rows: dict[str, object] = {}
-    for name, value in made["accounts"].items():
+    for name, value in made.accounts.items():
         if isinstance(value, dict):
             rows |= {f"{name}: {reason}": amount for reason, amount in value.items()}
         else:
             rows[name] = value
-    rows["source files"] = made["sources"]
-    settings = {name: shown_setting(value) for name, value in made["settings"].items()}
+    rows["source files"] = made.sources
+    settings = {name: shown_setting(value) for name, value in made.settings.items()}
     more = tag("details", tag("summary", "Settings"), facts(settings))
     return section("Accounts", facts(rows), more)
 
 
-def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any], tokenizer: Any) -> Html:
-    accounts = known["made"]["accounts"]
-    dropped = accounts.get("dropped")
+def _repeated(splits: dict[str, TokenDataset], made: Made, tokenizer: Any) -> Html:
     parts: list[object] = []
-    if isinstance(dropped, dict) and isinstance(accounts.get("documents_in"), int):
-        many = sum(n for reason, n in dropped.items() if "duplicate" in reason)
-        read = max(1, accounts["documents_in"])
-        words = f"{many:,} of {accounts['documents_in']:,} documents dropped as duplicates"
-        parts.append(plots.meter(many / read, words))
-    if isinstance(accounts.get("lines_dropped"), int):
-        parts.append(tag("p", f"{accounts['lines_dropped']:,} repeated lines dropped."))
+    if "dropped" in made.accounts:
+        many = sum(n for reason, n in made.accounts["dropped"].items() if "duplicate" in reason)
+        read = made.accounts["documents_in"]
+        words = f"{many:,} of {read:,} documents dropped as duplicates"
+        parts.append(plots.meter(many / max(1, read), words))
+    if "lines_dropped" in made.accounts:
+        parts.append(tag("p", f"{made.accounts['lines_dropped']:,} repeated lines dropped."))
     found = report_numbers.repeated_documents(splits)
     if found is not None:
         words = (
@@ -237,14 +237,14 @@ def _repeated(splits: dict[str, TokenDataset], known: dict[str, Any], tokenizer:
             "one, token for token."
         )
         parts.append(tag("p", words))
-        parts += _why_repeated(found, known["made"]["settings"], tokenizer)
+        parts += _why_repeated(found, made.settings, tokenizer)
     return section("Duplicates", *parts)
 
 
 def _why_repeated(
     found: report_numbers.Repeated, settings: dict[str, Any], tokenizer: Any
 ) -> Iterator[Html]:
-    """Why equal documents are in the data, and those that are there most often."""
+    """The reason why equal documents are in the data, and those that are there most often."""
     if not found.repeated:
         return
     shortest = settings.get("dedup_min_chars", 16)
@@ -267,7 +267,7 @@ def _why_repeated(
 
 
 def _usage(usage: SourceUsage) -> Html:
-    """How often each shard was used: flat, but for the epoch that is under way."""
+    """The use of each shard: flat, but for the epoch that is under way."""
     used = [shard.epochs for shard in usage.shards]
     words = (
         f"{usage.samples:,} samples of {usage.source}, {usage.epochs:.3g} epochs. The tokens of a "
@@ -292,8 +292,8 @@ def _samples(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:
     return tag("section", tag("h2", "Samples"), *parts)
 
 
-def _footer(known: dict[str, Any], counts: report_numbers.Counts, health: Health) -> Html:
-    prints = ", ".join(f"{name} {value[:12]}" for name, value in known["fingerprint"].items())
+def _footer(known: Inspection, counts: report_numbers.Counts, health: Health) -> Html:
+    prints = ", ".join(f"{name} {split.fingerprint[:12]}" for name, split in known.splits.items())
     exact = "all tokens" if counts.is_whole else counts.sample
     return text(
         f"Made by tokenmill {__version__} from {exact}; the checks looked at {health.looked_at:,}. "

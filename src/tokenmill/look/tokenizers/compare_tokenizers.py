@@ -16,7 +16,7 @@ import numpy as np
 
 from tokenmill.base.human import human_bytes
 from tokenmill.errors import BadInputError
-from tokenmill.look.tokenizers.text_scripts import ScriptCutter
+from tokenmill.look.tokenizers.text_scripts import cut_by_script
 from tokenmill.look.tokenizers.tokenizer_facts import facts_of
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.sources import find_sources
@@ -73,7 +73,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `tokenizer compare` found."""
+    """Figures of two tokenizers on the same text."""
 
     files: int
     bytes_in: int
@@ -88,7 +88,7 @@ class Comparison:
     """Spellings that are in both vocabularies."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return asdict(self)
 
     def side_by_side(self) -> list[tuple[str, str, str]]:
@@ -124,75 +124,64 @@ def compare_tokenizers(
     """Encode the same text with both; names and paths are those that `prepare` takes."""
     if sample < 1:
         raise ValueError(f"sample is {sample}; it must be at least 1 byte")
-    names, pair = (first, second), (load(first), load(second))
+    pair = (load(first), load(second))
     sources = find_sources([inputs] if isinstance(inputs, str | os.PathLike) else inputs)
     rules = ReadRules(text_field=text_field, separator=separator, long_line=PIECE)
     batches = list(_sampled(sources, rules, sample))
     if not any(map(len, batches)):
         raise BadInputError("the inputs hold no text to compare on")
-    by_script = _ByScript(pair)
-    for texts in batches:
-        by_script.add(texts)
-    text_bytes = sum(len(text) for texts in batches for text in texts)
-    words = by_script.words.total()
+    scripts = _by_script(pair, batches)
+    text_bytes = sum(script.text_bytes for script in scripts)
+    words = sum(script.words for script in scripts)
     vocabularies = [set(filter(None, tokenizer.bytes_of_ids())) for tokenizer in pair]
-    compared = [
-        _measure(name, tokenizer, batches, text_bytes, words)
-        for name, tokenizer in zip(names, pair, strict=True)
-    ]
     return Comparison(
         len(sources),
         sum(source.size for source in sources),
         sum(map(len, batches)),
         text_bytes,
         words,
-        (compared[0], compared[1]),
-        by_script.figures(),
+        (_measure(first, pair[0], batches, words), _measure(second, pair[1], batches, words)),
+        scripts,
         len(vocabularies[0] & vocabularies[1]),
     )
 
 
-class _ByScript:
-    """Bytes, words and tokens of each script."""
-
-    def __init__(self, pair: tuple[Tokenizer, Tokenizer]) -> None:
-        self.pair = pair
-        self.words: Counter[str] = Counter()
-        self.text_bytes: Counter[str] = Counter()
-        self.tokens = (Counter[str](), Counter[str]())
-        self._cutter = ScriptCutter()
-
-    def add(self, texts: list[bytes]) -> None:
-        cut = self._cutter.cut(texts)
-        self.words.update(cut.words)
-        for script, piece in zip(cut.scripts, cut.pieces, strict=True):
-            self.text_bytes[script] += len(piece)
-        for tokenizer, counts in zip(self.pair, self.tokens, strict=True):
-            lengths = np.diff(tokenizer.encode_batch(cut.pieces)[1], prepend=0).tolist()
-            for script, length in zip(cut.scripts, lengths, strict=True):
-                counts[script] += length
-
-    def figures(self) -> tuple[ScriptFigures, ...]:
-        order = sorted(self.text_bytes, key=lambda name: (-self.text_bytes[name], name))
-        first, second = self.tokens
-        return tuple(
-            ScriptFigures(at, self.text_bytes[at], self.words[at], (first[at], second[at]))
-            for at in order
-        )
+def _by_script(
+    pair: tuple[Tokenizer, Tokenizer], batches: list[list[bytes]]
+) -> tuple[ScriptFigures, ...]:
+    """Bytes, words and tokens of each script, the largest first."""
+    text_bytes: Counter[str] = Counter()
+    words: Counter[str] = Counter()
+    tokens = (Counter[str](), Counter[str]())
+    for texts in batches:
+        pieces = [piece for text in texts for piece in cut_by_script(text)]
+        for piece in pieces:
+            text_bytes[piece.script] += len(piece.text)
+            words[piece.script] += piece.num_words
+        for tokenizer, counts in zip(pair, tokens, strict=True):
+            _, ends = tokenizer.encode_batch([piece.text for piece in pieces])
+            for piece, length in zip(pieces, np.diff(ends, prepend=0).tolist(), strict=True):
+                counts[piece.script] += length
+    order = sorted(text_bytes, key=lambda name: (-text_bytes[name], name))
+    return tuple(
+        ScriptFigures(name, text_bytes[name], words[name], (tokens[0][name], tokens[1][name]))
+        for name in order
+    )
 
 
-def _measure(
-    name: str, tokenizer: Tokenizer, batches: list[list[bytes]], text_bytes: int, words: int
-) -> Compared:
+def _measure(name: str, tokenizer: Tokenizer, batches: list[list[bytes]], words: int) -> Compared:
     tokenizer.encode_batch([WARM_UP])
     used = np.zeros(tokenizer.vocab_size, bool)
-    num_tokens, seconds = 0, 0.0
+    num_tokens = 0
+    text_bytes = 0
+    seconds = 0.0
     for texts in batches:
         started = time.perf_counter()
         ids, _ = tokenizer.encode_batch(texts)
         seconds += time.perf_counter() - started
         used[ids] = True
         num_tokens += len(ids)
+        text_bytes += sum(map(len, texts))
     facts = facts_of(tokenizer)
     return Compared(
         name,
@@ -215,7 +204,8 @@ def _sampled(sources: Sequence[Source], rules: ReadRules, sample: int) -> Iterat
     """
     sources = sources[:: -(-len(sources) // MOST_FILES)]
     rules = replace(rules, cuts=AT_SPACES_AND_COMMAS, chunk_bytes=PIECE)
-    total, least = sum(source.size for source in sources), sample // len(sources) // 4
+    total = sum(source.size for source in sources)
+    least = sample // len(sources) // 4
     for source in sources:
         share = max(least, sample * source.size // max(1, total), 1)
         units = cut_into_units([source], PIECE)
@@ -234,7 +224,7 @@ def _sampled(sources: Sequence[Source], rules: ReadRules, sample: int) -> Iterat
 
 
 def _up_to(most: int, texts: Sequence[bytes]) -> list[bytes]:
-    """The first texts, of so many bytes at most; the last one may be cut, if possible at a word."""
+    """The first texts, up to `most` bytes; the last one may be cut, if possible at a word."""
     found = []
     for text in filter(None, texts):
         if len(text) > most:

@@ -1,4 +1,4 @@
-"""Texts are cut where their script changes, and their words are counted by script.
+"""Texts cut where their script changes, with the number of words in each piece.
 
 Spaces, digits and punctuation belong to the script before them, but one space before a word belongs
 to the word. Chinese characters and Japanese kana are one script here, since Japanese mixes them in
@@ -6,19 +6,16 @@ every sentence. A word is a run of letters, marks and digits; in scripts that pu
 words every letter counts as one, and so does every emoji.
 """
 
+import re
 import unicodedata
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-Array = npt.NDArray[Any]
-
-HAN, EMOJI, OTHER, NO_SCRIPT = "Han and Kana", "Emoji", "Other", "Numbers and signs"
-# By how Unicode names their letters.
+HAN = "Han and Kana"
+EMOJI = "Emoji"
+OTHER = "Other"
+NO_SCRIPT = "Numbers and signs"
+# The first words of the names that Unicode gives to letters.
 _NAMES = (
     "LATIN GREEK CYRILLIC ARMENIAN HEBREW ARABIC SYRIAC DEVANAGARI BENGALI GURMUKHI GUJARATI ORIYA "
     "TAMIL TELUGU KANNADA MALAYALAM SINHALA THAI LAO TIBETAN MYANMAR GEORGIAN HANGUL ETHIOPIC "
@@ -29,97 +26,66 @@ _SCRIPT_OF_NAME = {
     **dict.fromkeys(("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HALFWIDTH"), HAN),
     **dict.fromkeys(("FEMININE", "MASCULINE"), "Latin"),  # ordinal indicators
 }
-SCRIPTS = (NO_SCRIPT, *dict.fromkeys(_SCRIPT_OF_NAME.values()), EMOJI, OTHER)
-WITHOUT_SPACES = frozenset({HAN, "Thai", "Lao", "Khmer", "Myanmar", "Tibetan", EMOJI})
-_IS_UNSPACED = np.array([name in WITHOUT_SPACES for name in SCRIPTS])
-_UNSEEN = 255
-_MARK, _LETTER = 1, 2  # what is in a word; 0: what is not
+WITHOUT_SPACES = {HAN, "Thai", "Lao", "Khmer", "Myanmar", "Tibetan", EMOJI}
+# A code for each character: a letter for its script, " " for a space, "0" where it has none.
+_SCRIPT_OF_CODE = dict(
+    enumerate(dict.fromkeys((*_SCRIPT_OF_NAME.values(), EMOJI, OTHER)), start=ord("A"))
+)
+_CODES = {script: chr(code) for code, script in _SCRIPT_OF_CODE.items()} | {NO_SCRIPT: "0"}
+# One script and what belongs to it; a space before another script is left to that.
+_PIECE = re.compile(r"(?:\A[ 0]+| )?([^ 0])(?:\1|0| (?=\1|[ 0]|\Z))*+|[ 0]+")
+_WORD = re.compile("[LM]+")
 
 
-@dataclass
-class CutTexts:
-    """Pieces of one script each, and what they hold."""
+class Piece(NamedTuple):
+    """Neighbouring characters of one script."""
 
-    pieces: list[bytes]
-    scripts: list[str]
-    """Of each piece."""
-    words: Counter[str] = field(default_factory=Counter)
-    """By script."""
+    script: str
+    text: bytes
+    num_words: int
 
 
-class ScriptCutter:
-    """Cuts texts; remembers what it looked up about characters."""
-
-    def __init__(self) -> None:
-        self._script = np.full(0x110000, _UNSEEN, np.uint8)
-        """The number of the script of each code point, or _UNSEEN."""
-        self._in_word = np.zeros(0x110000, np.uint8)
-
-    def cut(self, texts: Sequence[bytes]) -> CutTexts:
-        """Cut UTF-8 texts; none of the pieces is empty."""
-        strings = [text.decode() for text in texts if text]
-        data = "".join(strings)
-        if not data:
-            return CutTexts([], [])
-        points = np.frombuffer(data.encode("utf-32-le"), "<u4")
-        self._look_up(points)
-        starts = np.cumsum([0, *map(len, strings)])[:-1]
-        script = _filled(self._script[points], starts)
-        cuts = np.flatnonzero(script[1:] != script[:-1]) + 1
-        cuts = np.setdiff1d(cuts, starts)
-        has_space = (points[cuts - 1] == 0x20) & ~np.isin(cuts - 1, starts)
-        script[(cuts - 1)[has_space]] = script[cuts[has_space]]
-        begins = np.union1d(starts, cuts - has_space)
-        found = CutTexts(_slices(data, points, begins), [SCRIPTS[n] for n in script[begins]])
-        found.words.update(_count_words(self._in_word[points], script, starts))
-        return found
-
-    def _look_up(self, points: Array) -> None:
-        for point in np.unique(points).tolist():
-            if self._script[point] == _UNSEEN:
-                script, category = _script_of(chr(point)), unicodedata.category(chr(point))[0]
-                self._script[point] = SCRIPTS.index(script)
-                if category in "LMN" or script == EMOJI:
-                    self._in_word[point] = _MARK if category == "M" else _LETTER
+def cut_by_script(text: bytes) -> Iterator[Piece]:
+    """Cut a UTF-8 text where its script changes; no piece is empty."""
+    characters = text.decode()
+    kinds = characters.translate(_word_kinds)
+    for match in _PIECE.finditer(characters.translate(_script_codes)):
+        script = _SCRIPT_OF_CODE[ord(match[1])] if match[1] else NO_SCRIPT
+        in_words = kinds[match.start() : match.end()]
+        unspaced = script in WITHOUT_SPACES
+        num_words = in_words.count("L") if unspaced else len(_WORD.findall(in_words))
+        yield Piece(script, characters[match.start() : match.end()].encode(), num_words)
 
 
-def _script_of(letter: str) -> str:
-    category = unicodedata.category(letter)
-    if category == "So" and ord(letter) >= 0x2600:
+class _Table(dict[int, str]):
+    """A table for `str.translate`, filled as characters are met."""
+
+    def __init__(self, code_of: Callable[[str], str]) -> None:
+        super().__init__()
+        self.code_of = code_of
+
+    def __missing__(self, point: int) -> str:
+        return self.setdefault(point, self.code_of(chr(point)))
+
+
+def _script_of(character: str) -> str:
+    category = unicodedata.category(character)
+    if category == "So" and ord(character) >= 0x2600:
         return EMOJI
     if category[0] not in "LM":
         return NO_SCRIPT
-    name = unicodedata.name(letter, "").partition(" ")[0]
-    if name in _SCRIPT_OF_NAME:
-        return _SCRIPT_OF_NAME[name]
-    return OTHER if category[0] == "L" else NO_SCRIPT  # a mark takes that of its letter
+    name = unicodedata.name(character, "").partition(" ")[0]
+    # A mark without a script of its own takes that of the letter before it.
+    return _SCRIPT_OF_NAME.get(name, OTHER if category[0] == "L" else NO_SCRIPT)
 
 
-def _filled(script: Array, starts: Array) -> Array:
-    """Characters without a script take that before them, or at the start of a text the next one."""
-    places = np.arange(len(script))
-    is_known = script != 0
-    text = np.searchsorted(starts, places, "right")  # the number of each one's text
-    before = np.maximum.accumulate(np.where(is_known, places, 0))
-    after = np.minimum.accumulate(np.where(is_known, places, len(script) - 1)[::-1])[::-1]
-    in_text = is_known[before] & (text[before] == text)
-    source = np.where(in_text, before, np.where(text[after] == text, after, places))
-    filled: Array = script[source]
-    return filled
+def _word_kind(character: str) -> str:
+    """L for a letter, a digit or an emoji, M for a mark, a space for what is in no word."""
+    category = unicodedata.category(character)[0]
+    if category in "LN" or _script_of(character) == EMOJI:
+        return "L"
+    return "M" if category == "M" else " "
 
 
-def _slices(data: str, points: Array, begins: Array) -> list[bytes]:
-    sizes = 1 + (points >= 0x80) + (points >= 0x800) + (points >= 0x10000).astype(np.int64)
-    offsets = (np.cumsum(sizes) - sizes)[begins].tolist()
-    encoded = data.encode()
-    stops = [*offsets[1:], len(encoded)]
-    return [encoded[start:stop] for start, stop in zip(offsets, stops, strict=True)]
-
-
-def _count_words(in_word: Array, script: Array, starts: Array) -> dict[str, int]:
-    begins = in_word > 0
-    begins[1:] &= (in_word[:-1] == 0) | (script[1:] != script[:-1])
-    begins[starts] = in_word[starts] > 0
-    begins = np.where(_IS_UNSPACED[script], in_word == _LETTER, begins)
-    counts = np.bincount(script[begins], minlength=len(SCRIPTS)).tolist()
-    return {name: count for name, count in zip(SCRIPTS, counts, strict=True) if count}
+_script_codes = _Table(lambda character: " " if character == " " else _CODES[_script_of(character)])
+_word_kinds = _Table(_word_kind)

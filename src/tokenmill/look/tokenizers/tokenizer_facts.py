@@ -1,4 +1,4 @@
-"""What a tokenizer is: its family, who encodes, how many ids, which are special, how it splits."""
+"""Facts about a tokenizer: its family, its engine, its ids, its special ids, its split pattern."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class TokenizerFacts:
-    """What `tokenizer show` prints."""
+    """The facts that `tokenizer show` prints."""
 
     name: str
     family: str
@@ -38,7 +38,7 @@ class TokenizerFacts:
 
 
 def facts_of(tokenizer: Tokenizer) -> TokenizerFacts:
-    """Look into a tokenizer."""
+    """Return the facts about a tokenizer."""
     state = tokenizer.state()
     kind = str(state["kind"])
     tree = orjson.loads(state["json"]) if kind == "tokenizer.json" else {}

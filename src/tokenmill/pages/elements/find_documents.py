@@ -5,21 +5,21 @@ tokens before it, so it is named by the place of its first token, and looked for
 away. Where nothing says how documents end, windows of a fixed length take their place.
 
 Lengths are those of all documents, or of evenly spaced stretches of a large dataset. With an index
-8 bytes a document are read; without one the tokens themselves are looked through. The stretches
+8 bytes per document are read; without one the tokens themselves are looked through. The stretches
 depend on the data alone, so the same dataset gets the same answer every time.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.look.token_sample import ranges_within, spread
+from tokenmill.look.token_sample import ranges_within
 
-LOOK = 4 << 20  # tokens looked through for the end of one document
-WIDTHS = (1 << 13, 1 << 17, LOOK)  # most documents end nearby: a little is looked through first
+LOOK = 1 << 20  # tokens looked through for the end of one document, in both directions
 WINDOW = 1024
 MAX_DOCUMENTS = 8 << 20  # looked up in an index: 64 MB of it
 MAX_TOKENS = 64 << 20  # looked through without one: 128 MB of uint16
@@ -46,12 +46,20 @@ class Extent:
 
     @property
     def query(self) -> dict[str, int]:
-        """What names it in an address."""
+        """The field that names it in an address."""
         return {"at": self.start} if self.number is None else {"n": self.number}
 
 
+class DocumentPage(NamedTuple):
+    """Neighbouring documents, and the fields that name the pages around them in an address."""
+
+    extents: list[Extent]
+    before: dict[str, int] | None = None
+    after: dict[str, int] | None = None
+
+
 class DocumentFinder:
-    """Where the documents of a split are."""
+    """Finds the documents of a split."""
 
     def __init__(self, data: TokenDataset) -> None:
         self.data = data
@@ -68,70 +76,52 @@ class DocumentFinder:
 
     def at(self, position: int) -> Extent:
         """The document that holds this token."""
-        data, total = self.data, self.data.num_tokens
+        total = self.data.num_tokens
         if not 0 <= position < total:
             raise ValueError(f"there is no token {position:,}: it has {total:,}, from 0")
         if self.count is not None:
-            return self.numbered(data.document_at(position))
-        if not data.knows_documents:
-            start = position - position % WINDOW
-            return Extent(start, min(start + WINDOW, total), noun="window")
-        for width in WIDTHS:
-            low, high = max(0, position - width), min(position + width, total)
-            before, after = data.document_ends(low, position), data.document_ends(position, high)
-            whole = (len(before) > 0 or low == 0) and (len(after) > 0 or high == total)
-            if whole:
-                break
+            return self.numbered(self.data.document_at(position))
+        low = max(0, position - LOOK)
+        high = min(position + LOOK, total)
+        before = self._ends(low, position)
+        after = self._ends(position, high)
+        whole = (len(before) > 0 or low == 0) and (len(after) > 0 or high == total)
         start = int(before[-1]) if len(before) else low
-        return Extent(start, int(after[0]) if len(after) else high, whole=whole)
+        return Extent(start, int(after[0]) if len(after) else high, whole=whole, noun=self.noun)
 
-    def beginning(self, position: int) -> Extent:
-        """The document that begins at this token, named without looking for its end."""
-        if self.count is not None or not self.data.knows_documents:
-            return self.at(position)
-        return Extent(position, position + 1, whole=False)
+    def page(self, size: int, *, n: int | None = None, at: int | None = None) -> DocumentPage:
+        """`size` documents from number n, or from the one at a token, on."""
+        if not self.data.num_tokens:
+            return DocumentPage([])
+        if self.count is None:
+            return self._page_from(self.at(at or 0).start, size)
+        first = n or 0 if at is None else self.data.document_at(at)
+        self.numbered(first)  # an error, if there is none
+        stop = min(first + size, self.count)
+        extents = [self.numbered(number) for number in range(first, stop)]
+        before = {"n": max(0, first - size)} if first else None
+        return DocumentPage(extents, before, {"n": stop} if stop < self.count else None)
 
-    def page(
-        self, size: int, *, n: int | None = None, at: int | None = None
-    ) -> tuple[list[Extent], dict[str, int] | None, dict[str, int] | None]:
-        """`size` documents from number n, or from the one at a token, on.
-
-        Also what names the pages before and after this one in an address.
-        """
-        total = self.data.num_tokens if self.count is None else self.count
-        if not total:
-            return [], None, None
-        if self.count is not None:
-            key, first = "n", n or 0 if at is None else (self.at(at).number or 0)
-            self.numbered(first)  # an error, if there is none
-            earlier, stop = first - size, min(first + size, total)
-            extents = [self.numbered(number) for number in range(first, stop)]
-        elif self.noun == "window":
-            key, first = "at", self.at(at or 0).start
-            earlier, stop = first - size * WINDOW, min(first + size * WINDOW, total)
-            extents = [self.at(place) for place in range(first, stop, WINDOW)]
-        else:
-            key, first = "at", self.at(at or 0).start
-            extents, earlier = self._scan(first, size)
-            stop = extents[-1].stop
-        before = {key: max(0, earlier)} if first else None
-        return extents, before, {key: stop} if stop < total else None
-
-    def _scan(self, start: int, size: int) -> tuple[list[Extent], int]:
-        """Documents without an index from this token on, and where the page before begins."""
+    def _page_from(self, start: int, size: int) -> DocumentPage:
+        """Documents without an index from this token on."""
         total = self.data.num_tokens
-        for width in WIDTHS:
-            high = min(start + width, total)
-            ends = self.data.document_ends(start, high)[:size]
-            if len(ends) == size:
-                break
-        bounds = [start, *ends.tolist()]
-        extents = [Extent(a, b) for a, b in pairwise(bounds)]
+        high = min(start + LOOK, total)
+        bounds = [start, *self._ends(start, high)[:size].tolist()]
+        extents = [Extent(a, b, noun=self.noun) for a, b in pairwise(bounds)]
         if len(extents) < size and bounds[-1] < high:
-            extents.append(Extent(bounds[-1], high, whole=high == total))
-        back = self.data.document_ends(max(0, start - LOOK), max(0, start - 1))
+            extents.append(Extent(bounds[-1], high, whole=high == total, noun=self.noun))
+        stop = extents[-1].stop
         # `size` documents earlier, or as far back as was looked.
-        return extents, int(back[-size]) if len(back) >= size else start - LOOK
+        back = self._ends(max(0, start - LOOK), max(0, start - 1))
+        earlier = int(back[-size]) if len(back) >= size else max(0, start - LOOK)
+        before = {"at": earlier} if start else None
+        return DocumentPage(extents, before, {"at": stop} if stop < total else None)
+
+    def _ends(self, low: int, high: int) -> np.ndarray:
+        """Ends of documents, or of windows, after `low` and up to `high`."""
+        if self.data.knows_documents:
+            return self.data.document_ends(low, high)
+        return np.arange(low - low % WINDOW + WINDOW, high + 1, WINDOW)
 
 
 @dataclass(frozen=True)
@@ -168,16 +158,11 @@ def survey(
     data: TokenDataset, *, max_documents: int = MAX_DOCUMENTS, max_tokens: int = MAX_TOKENS
 ) -> Survey:
     """All of the data, or evenly spaced parts within these bounds."""
-    documents = data.num_documents
-    if documents is None:
-        return Survey(data, ranges_within(max_tokens, BLOCK_TOKENS, 0, data.num_tokens))
-    if documents <= max_documents:
-        return Survey(data, [(0, data.num_tokens)])
-    per_shard = -(-documents // len(data.shards))
-    shards = [data.shards[i] for i in spread(max(1, max_documents // per_shard), len(data.shards))]
-    # One enormous shard is looked at in part.
-    most = max(1, data.num_tokens * max_documents // documents)
-    return Survey(data, [(s.start, s.start + min(s.num_tokens, most)) for s in shards])
+    total = data.num_tokens
+    if not data.num_documents:
+        return Survey(data, ranges_within(max_tokens, BLOCK_TOKENS, 0, total))
+    holding = -(-total * max_documents // data.num_documents)  # tokens of that many documents
+    return Survey(data, ranges_within(holding, BLOCK_TOKENS << 4, 0, total))
 
 
 def extremes(looked_at: Survey, count: int, *, longest: bool) -> list[tuple[int, int]]:

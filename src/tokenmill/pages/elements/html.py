@@ -10,8 +10,9 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from tokenmill.base.human import plural
+from tokenmill.base.human import human_count, plural
 from tokenmill.base.markup import Html, join, tag, text, whole_page
+from tokenmill.look.inspect import Inspection
 from tokenmill.look.shown_tokens import NEWLINE, SPACE, TAB, ShownToken
 
 SHADES = 6
@@ -78,6 +79,17 @@ def cards(*entries: tuple[object, object]) -> Html:
         for label, value in entries
     )
     return tag("div", *made, class_="figures")
+
+
+def main_figures(known: Inspection) -> list[tuple[object, object]]:
+    """The cards that report and overview both begin with."""
+    documents = known.documents
+    per_token = known.bytes_per_token
+    return [
+        ("tokens", human_count(known.tokens)),
+        ("documents", "not counted" if documents is None else human_count(documents)),
+        ("bytes a token", "unknown" if per_token is None else f"{per_token:.2f}"),
+    ]
 
 
 def section(title: str, *children: object) -> Html:

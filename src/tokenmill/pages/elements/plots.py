@@ -7,15 +7,12 @@ from itertools import cycle, pairwise
 import numpy as np
 
 from tokenmill.base.human import human_count
-from tokenmill.base.markup import Html, Plot, column_chart, join, number, tag
+from tokenmill.base.markup import Html, Plot, column_chart, number, tag, ticks
 from tokenmill.pages.elements.html import note
 
-MARGINS = {"left": 56, "right": 16, "top": 12, "bottom": 40}
-NARROW = Plot(520, 270, **MARGINS, label_gap=(8, 18))  # half of a card
-# With an axis on both sides, and their names above: a whole card, and a whole card on a phone.
-BOTH = {**MARGINS, "right": 52, "top": 34}
-WIDE, PHONE = (Plot(w, h, **BOTH, label_gap=(8, 18)) for w, h in ((1080, 290), (360, 270)))
-TICK_ROOM = 34  # that the label of an axis takes
+NARROW = Plot(520, 270, left=56, right=16, top=12, bottom=40, label_gap=(8, 18))  # half a card
+# A whole card, with an axis on both sides and their names above; scrolled on a phone.
+WIDE = replace(NARROW, width=1080, height=290, right=52, top=34)
 
 
 def binary(power: int) -> str:
@@ -26,77 +23,64 @@ def binary(power: int) -> str:
     return f"{1 << power}"
 
 
-def _round(most: int) -> list[int]:
-    """One to four round numbers up to the largest."""
-    unit = 10 ** int(np.log10(most))
-    steps = (unit // 2 or 1, unit, 2 * unit, 5 * unit)
-    step = next(step for step in steps if most // step <= 4)
-    return list(range(step, most + 1, step))
-
-
 def histogram(lengths: np.ndarray) -> Html:
-    """Lengths in bins of half an octave; a line shows how many tokens are in documents so short.
-
-    Drawn twice, of which the style sheet shows one: labels keep their size on a narrow screen.
-    """
+    """Lengths in bins of half an octave; a line shows the share of tokens up to each length."""
     lengths = lengths[lengths > 0]
     if not len(lengths):
         return note("No documents to plot.")
-    return join(
-        _histogram(lengths, WIDE, "on-wide"),
-        _histogram(lengths, PHONE, "on-narrow"),
-    )
-
-
-def _histogram(lengths: np.ndarray, plot: Plot, kind: str) -> Html:
+    plot = WIDE
     bins = np.floor(2 * np.log2(lengths)).astype(int)
     first = int(bins.min())
     counts = np.bincount(bins - first)
     tokens = np.bincount(bins - first, weights=lengths)
     shares = np.cumsum(tokens) / tokens.sum()
-    low, high, peak = plot.y(0), plot.y(1), int(counts.max())
+    low = plot.y(0)
+    high = plot.y(1)
+    peak = int(counts.max())
     step = plot.x(1 / len(counts)) - plot.x(0)
     bars = []
     for place, amount in enumerate(counts.tolist()):
         begin, end = (int(np.ceil(2 ** ((first + place + more) / 2))) for more in (0, 1))
         span = f"{begin:,}" if end - 1 <= begin else f"{begin:,} to {end - 1:,}"
         words = f"{span} tokens: {amount:,} documents, {shares[place]:.1%} of tokens up to here"
-        x, y = plot.x(place / len(counts)), plot.y(amount / peak)
+        x = plot.x(place / len(counts))
+        y = plot.y(amount / peak)
         bar = {"x": number(x + 1), "width": number(max(0.5, step - 2)), "rx": 2}
         visible = tag("rect", y=number(y), height=number(low - y), class_="bar", **bar)
         whole = tag("rect", y=number(high), height=number(low - high), class_="touch", **bar)
         bars.append(tag("g", tag("title", words), whole, visible))
     edges = np.arange(len(counts) + 1) / len(counts)
     points = plot.corners(zip(edges, [0.0, *shares], strict=True))
-    # Powers of two, as many as do not touch.
-    every = next(n for n in (2, 4, 6, 8, 12, 16, 24, 128) if step * n > TICK_ROOM or n == 128)
-    ticks = [
+    powers = [
         (edge, binary((first + place) // 2))
         for place, edge in enumerate(edges)
-        if (first + place) % every == 0
+        if (first + place) % 2 == 0  # powers of two
     ]
-    return plot.svg(
-        plot.grid((at / peak, human_count(at)) for at in _round(peak)),
+    drawing = plot.svg(
+        plot.grid(
+            (at / peak, human_count(at)) for at in ticks(0, peak, whole=True)[1:] if at <= peak
+        ),
         *bars,
         tag("polyline", points=points, class_="line"),
         tag("line", x1=number(plot.x(0)), x2=number(plot.x(1)), y1=low, y2=low, class_="axis"),
-        plot.below(ticks),
+        plot.below(powers),
         plot.on_right((share, f"{share:.0%}") for share in (0, 0.5, 1)),
         tag("text", "documents", x=4, y=14),
         tag("text", "share of tokens", x=plot.width - 4, y=14, class_="second end"),
         plot.axis_name("tokens of a document", plot.height - 2),
         label="Histogram of document lengths",
-        class_=kind,
     )
+    return tag("div", drawing, class_="scroll wide")
 
 
 def rank_frequency(counts: np.ndarray) -> Html:
-    """How often the token of each rank occurs, both axes logarithmic."""
+    """Occurrences of the token of each rank, both axes logarithmic."""
     counts = np.sort(counts[counts > 0])[::-1]
     if len(counts) < 2:
         return note("Too few different tokens to plot.")
     ranks = np.unique(np.geomspace(1, len(counts), 200).astype(int))
-    top, right = max(np.log10(counts[0]), 0.1), np.log10(len(counts))
+    top = max(np.log10(counts[0]), 0.1)
+    right = np.log10(len(counts))
     places = zip(np.log10(ranks) / right, np.log10(counts[ranks - 1]) / top, strict=True)
     points = NARROW.corners(places)
     area = f"{NARROW.corners([(0, 0)])} {points} {NARROW.corners([(1, 0)])}"
@@ -113,8 +97,8 @@ def rank_frequency(counts: np.ndarray) -> Html:
 
 def vocabulary_map(counts: np.ndarray, vocab_size: int) -> Html:
     """Every id in its place: a cell stands for some neighbouring ids, dark when all are used."""
-    columns, rows = 56, 18
-    cells = min(vocab_size, columns * rows)
+    columns = 56
+    cells = min(vocab_size, columns * 18)
     edges = np.linspace(0, vocab_size, cells + 1).astype(int).tolist()
     used = np.concatenate([[0], np.cumsum(counts > 0)])
     size = (NARROW.width - 2) / columns
@@ -144,13 +128,10 @@ def bars(rows: Sequence[tuple[Html, float, str]], kinds: Sequence[str] = ("bar",
 
 
 def columns(parts: Sequence[tuple[str, float]], unit: str) -> Html:
-    """Columns side by side: (name, value); drawn twice, as the histogram is."""
-    wide, phone = (replace(plot, height=230, bottom=16, right=16) for plot in (WIDE, PHONE))
-    label = "A column for each of them"
-    return join(
-        column_chart(wide, parts, unit=unit, label=label, class_="on-wide"),
-        column_chart(phone, parts, unit=unit, label=label, class_="on-narrow"),
-    )
+    """Columns side by side: (name, value)."""
+    plot = replace(WIDE, height=230, bottom=16, right=16)
+    drawing = column_chart(plot, parts, unit=unit, label="A column for each of them")
+    return tag("div", drawing, class_="scroll wide")
 
 
 def meter(share: float, words: str) -> Html:
@@ -159,10 +140,10 @@ def meter(share: float, words: str) -> Html:
     return tag("div", drawing, tag("span", words), class_="meter")
 
 
-def strip(cuts: Sequence[int], length: int, filled: int | None = None) -> Html:
-    """How documents are packed into a row: a bar for each; what follows the last is padding."""
+def strip(columns: Sequence[int], length: int, filled: int) -> Html:
+    """A row of a batch, a bar for each document from its column on; the rest is padding."""
     parts = []
-    for place, (begin, end) in enumerate(pairwise([0, *cuts, filled or length])):
+    for place, (begin, end) in enumerate(pairwise([*columns, filled])):
         words = tag("title", f"part {place}: {end - begin:,} tokens")
         width = max(0.5, 1000 * (end - begin) / length - 1.5)
         parts.append(_bar(1000 * begin / length, width, f"part p{place % 6}", words))

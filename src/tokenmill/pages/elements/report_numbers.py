@@ -25,7 +25,7 @@ from tokenmill.shards.manifest import Manifest
 MAX_HASHED = 50_000  # documents compared with each other
 MAX_HASHED_TOKENS = 16 << 20
 MOST_OFTEN = 5  # documents that are named, of those that are there several times
-MAX_PARTS = 24  # sources or shards with a line of their own
+MAX_PARTS = 24  # sources or shards with a line each
 PARTS_TOKENS = 4 << 20  # decoded of all of them together
 MAX_LENGTHS = 4 << 20
 MAX_ID = 4 << 20  # ids from here on are no ids: files read with the wrong dtype have them
@@ -36,7 +36,7 @@ Part = tuple[str, TokenDataset, int, int]
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each id occurs in the sample."""
+    """Occurrences of each id in the sample."""
 
     by_id: np.ndarray
     looked_at: int
@@ -56,7 +56,7 @@ class Counts:
 
     @property
     def entropy(self) -> float:
-        """Bits a token would take if each came alone."""
+        """Bits per token, if each came alone."""
         share = self.by_id[self.by_id > 0] / max(1, self.looked_at)
         return float(-(share * np.log2(share)).sum()) + 0.0
 
@@ -70,7 +70,7 @@ class Compression(NamedTuple):
 
 
 def count_ids(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Counts:
-    """How often each id occurs, over all splits."""
+    """Count each id, over all splits."""
     by_id = np.zeros(1, np.int64)
     looked_at = 0
     for name, data in splits.items():
@@ -86,7 +86,7 @@ def count_ids(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Counts:
 def lengths_of(
     splits: dict[str, TokenDataset], budget: int = BUDGET
 ) -> tuple[np.ndarray, bool] | None:
-    """Lengths of documents of all splits, and whether of all; None if nothing says how they end."""
+    """Lengths of documents, and True if of all; None if nothing says how documents end."""
     if not all(data.knows_documents for data in splits.values()):
         return None
     surveys = [survey(d, max_documents=MAX_LENGTHS, max_tokens=budget) for d in splits.values()]
@@ -105,15 +105,14 @@ class Repeated(NamedTuple):
 
 
 def repeated_documents(splits: dict[str, TokenDataset]) -> Repeated | None:
-    """How many documents equal an earlier one; they are evenly spaced in large data."""
+    """Compare documents with each other; evenly spaced ones of large data."""
     if not all(data.knows_documents for data in splits.values()):
         return None
+    limits = {"max_documents": MAX_HASHED, "max_tokens": MAX_HASHED_TOKENS}
     documents = (
         (data, start, stop)
         for data in splits.values()
-        for bounds in survey(
-            data, max_documents=MAX_HASHED, max_tokens=MAX_HASHED_TOKENS
-        ).stretches()
+        for bounds in survey(data, **limits).stretches()
         for start, stop in pairwise(bounds.tolist())
     )
     seen: dict[bytes, list[Any]] = {}
@@ -133,22 +132,19 @@ def repeated_documents(splits: dict[str, TokenDataset]) -> Repeated | None:
 def compression(
     splits: dict[str, TokenDataset], tokenizer: Any, manifest: Manifest | None
 ) -> tuple[str, list[Compression], int]:
-    """What the parts are (sources or shards), some of them, and how many there are."""
+    """The kind of the parts (source or shard), some of the parts, and how many there are."""
     kind, parts = "source", _by_source(splits, manifest)
     if parts is None:
         kind, parts = "shard", _by_shard(splits)
     chosen = spread(MAX_PARTS, len(parts))
+    budget = max(BLOCK_TOKENS, PARTS_TOKENS // max(1, len(chosen)))
     found = []
     for name, data, start, stop in (parts[number] for number in chosen):
-        num_bytes = num_tokens = 0
-        budget = max(BLOCK_TOKENS, PARTS_TOKENS // len(chosen))
-        for low, high in ranges_within(budget, BLOCK_TOKENS, start, stop):
-            try:
-                size, count = text_size(data, low, high, tokenizer)
-            except (ValueError, IndexError, OverflowError):
-                continue  # ids beyond the vocabulary: reported by the checks
-            num_bytes, num_tokens = num_bytes + size, num_tokens + count
-        found.append(Compression(name, num_bytes, num_tokens))
+        ranges = ranges_within(budget, BLOCK_TOKENS, start, stop)
+        try:
+            found.append(Compression(name, *text_size(data, ranges, tokenizer)))
+        except (ValueError, IndexError, OverflowError):
+            found.append(Compression(name, 0, 0))  # ids beyond the vocabulary: the checks report it
     return kind, found, len(parts)
 
 

@@ -18,9 +18,9 @@ ROW_TOKENS = 320  # shown of a row, unless the row is asked for alone
 
 def batch(view: View) -> Page:
     """The rows of a step on a rank; `row` shows one of them whole."""
-    settings, query = OrderSettings.read(view.query), view.query
-    step = query.number("step", 0, most=MAX_STEP)
-    row = query.optional("row", most=settings.batch_size - 1)
+    settings = OrderSettings.read(view.query)
+    step = view.query.number("step", 0, most=MAX_STEP)
+    row = view.query.optional("row", most=settings.batch_size - 1)
     title = f"Batch of step {step:,}" + ("" if row is None else f", row {row:,}")
     fields = [number_field("step", step), *settings.fields(), tag("button", "show")]
     asked = form("batch", view.split, *fields, class_="settings")
@@ -60,7 +60,7 @@ def _rows(view: View, made: Batch, here: Fields, row: int | None) -> Iterator[Ht
 
 
 def _summary(made: Batch) -> Html:
-    """How many documents and masked targets the batch has."""
+    """Counts of the documents and masked targets of the batch."""
     if made.marks is None:
         return note("Nothing in this data says where documents end.")
     segments = made.marks.segments
@@ -77,8 +77,9 @@ def _summary(made: Batch) -> Html:
 
 def _row(view: View, made: Batch, number: int, whole: str | None) -> Html:
     """One row: its place, its packing, its tokens; a part, if `whole` is where to see them all."""
-    start = int(made.starts[number])
-    tokens, parts = made.tokens[number], _parts(view, made, number)
+    tokens = made.tokens[number]
+    parts = list(_parts(view, made, number))
+    start = parts[0].position
     filled = int(made.spans.filled[number])
     limit = min(ROW_TOKENS, filled) if whole else filled
     extent = view.documents.at(start)
@@ -93,8 +94,8 @@ def _row(view: View, made: Batch, number: int, whole: str | None) -> Html:
         join(tag("a", extent.name, href=link), inside),
     ]
     heading = tag("h2", *(tag("span", part) for part in place), class_="row")
-    cuts = [column for column, _, _ in parts[1:]]
-    packing = strip(cuts, len(tokens), filled) if view.data.knows_documents else None
+    columns = [part.column for part in parts]
+    packing = strip(columns, len(tokens), filled) if view.data.knows_documents else None
     edges = {part.column: _edge(view, part) for part in parts if part.column < limit}
     notes = [_note(made, number, column) for column in range(limit)]
     body = coloured(view.show_ids(tokens[:limit]), notes=notes, edges=edges)
@@ -111,27 +112,24 @@ class _Part(NamedTuple):
     column: int
     position: int
     """Of its first token, on the axis."""
-    begins: bool
-    """Whether it is known that the document begins there."""
 
 
-def _parts(view: View, made: Batch, number: int) -> list[_Part]:
-    start = int(made.starts[number])
-    if made.has_padding:
-        spans = made.spans.between(number, number + 1)
-        columns = (spans.column - spans.after_begin).tolist()
-        begins = zip(columns, spans.start.tolist(), strict=True)
-        return [_Part(column, position, False) for column, position in begins]
-    ends = []
-    if view.data.knows_documents:
-        ends = view.data.document_ends(start, start + made.tokens.shape[1] - 1).tolist()
-    return [_Part(0, start, False), *(_Part(end - start, end, True) for end in ends)]
+def _parts(view: View, made: Batch, number: int) -> Iterator[_Part]:
+    """The parts of a row: each span, cut where documents end in it."""
+    spans = made.spans.between(number, number + 1)
+    columns = (spans.column - spans.after_begin).tolist()
+    for column, start, length in zip(
+        columns, spans.start.tolist(), spans.length.tolist(), strict=True
+    ):
+        yield _Part(column, start)
+        if view.data.knows_documents:
+            for end in view.data.document_ends(start, start + length - 1).tolist():
+                yield _Part(column + end - start, end)
 
 
 def _edge(view: View, part: _Part) -> Html:
     """Where a document begins or continues, with a link to it."""
-    find = view.documents.beginning if part.begins else view.documents.at
-    extent = find(part.position)
+    extent = view.documents.at(part.position)
     words = extent.name if part.position == extent.start else f"{extent.name}, continued"
     link = address("document", view.here, {"at": part.position})
     return tag("a", words, class_="edge", href=link)
@@ -140,9 +138,12 @@ def _edge(view: View, part: _Part) -> Html:
 def _note(made: Batch, number: int, column: int) -> str:
     if column == made.inputs.shape[1]:
         return "the last target; no input"
-    words, marks, place = f"input {column:,}", made.marks, (number, column)
-    if marks is not None:
-        words += f", position {marks.positions[place]:,} of part {marks.document_ids[place]:,}"
-        if not marks.loss_mask[place]:
-            words += "\nno loss: its target begins another document, or is padding"
+    words = f"input {column:,}"
+    marks = made.marks
+    if marks is None:
+        return words
+    part = marks.document_ids[number, column]
+    words += f", position {marks.positions[number, column]:,} of part {part:,}"
+    if not marks.loss_mask[number, column]:
+        words += "\nno loss: its target begins another document, or is padding"
     return words

@@ -1,14 +1,13 @@
 """Pages: the overview, the list of documents, the longest and shortest ones, and a random one."""
 
 import secrets
-from typing import Any
 
-from tokenmill.base.human import human_bytes, human_count, plural
+from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.markup import Html, join, tag
-from tokenmill.look.inspect import shown_setting
+from tokenmill.look.inspect import Inspection, SplitInfo, shown_setting
 from tokenmill.pages.elements.find_documents import Extent, survey
 from tokenmill.pages.elements.find_documents import extremes as find_extremes
-from tokenmill.pages.elements.html import cards, facts, note, preview, table
+from tokenmill.pages.elements.html import cards, facts, main_figures, note, preview, table
 from tokenmill.pages.site.frame import Page, pager
 from tokenmill.pages.site.query import address, form, number_field
 from tokenmill.pages.site.routes import View
@@ -21,62 +20,55 @@ PREVIEW_TOKENS = 24
 def overview(view: View) -> Page:
     """Counts, splits, tokenizer, how it was made; the first documents."""
     known = view.site.known
-    documents = known["documents"]
-    per_token = known["bytes_per_token"]
-    tokenizer = known["tokenizer"] or {}
     figures = cards(
-        ("tokens", human_count(known["tokens"])),
-        ("documents", "not counted" if documents is None else human_count(documents)),
-        ("bytes a token", "unknown" if per_token is None else f"{per_token:.2f}"),
-        ("tokenizer", tokenizer.get("name") or "not named"),
-        ("on disk", human_bytes(known["bytes"])),
+        *main_figures(known),
+        ("tokenizer", known.tokenizer.name or "not named"),
+        ("on disk", human_bytes(known.bytes)),
     )
     splits: list[tuple[object, ...]] = [
         (
             tag("a", name, href=address("documents", {"split": name})),
-            split["tokens"],
-            "not counted" if split["documents"] is None else split["documents"],
-            split["shards"],
-            tag("span", _files(split), class_="place"),
+            split.tokens,
+            "not counted" if split.documents is None else split.documents,
+            split.shards,
+            tag("span", " ... ".join(_first_and_last(split)), class_="place"),
         )
-        for name, split in known["splits"].items()
+        for name, split in known.splits.items()
     ]
-    extents, _, _ = view.documents.page(FIRST)
     body = join(
         figures,
         table(("split", "tokens", "documents", "shards", "files"), splits),
         tag("h2", f"First {view.documents.noun}s of {view.split}"),
-        rows(view, extents),
+        rows(view, view.documents.page(FIRST).extents),
         tag("h2", "How it was made"),
         _made(known),
     )
     return Page(view.site.name, body)
 
 
-def _files(split: dict[str, Any]) -> str:
-    first, last = split["first_file"], split["last_file"]
-    return str(first) if first == last else f"{first} ... {last}"
+def _first_and_last(split: SplitInfo) -> list[str]:
+    """The first and last file, one name where they are the same."""
+    return list(dict.fromkeys(filter(None, (split.first_file, split.last_file))))
 
 
-def _made(known: dict[str, Any]) -> Html:
-    rows = {"format": known["format"], "ids": known["dtype"]}
-    rows |= {name: str(value) for name, value in known["details"].items() if name != "splits"}
-    if made := known.get("made"):
-        rows["sources"] = f"{made['sources']:,} files, {made['source_bytes']:,} bytes"
-        stated = made["settings"] | made["accounts"]
+def _made(known: Inspection) -> Html:
+    rows = {"format": known.format, "ids": known.dtype} | known.other_details()
+    if made := known.made:
+        rows["sources"] = f"{made.sources:,} files, {made.source_bytes:,} bytes"
+        stated = made.settings | made.accounts
         rows |= {name: shown_setting(value) for name, value in stated.items()}
     return facts(rows)
 
 
 def documents(view: View) -> Page:
     """A page of the list, from a document or a token on."""
-    finder, query = view.documents, view.query
-    n, at = query.optional("n"), query.optional("at")
-    extents, before, after = finder.page(PAGE_SIZE, n=n, at=at)
+    finder = view.documents
+    page = finder.page(PAGE_SIZE, n=view.query.optional("n"), at=view.query.optional("at"))
     field = number_field("n" if finder.count is not None else "at", None, placeholder="number")
     jump = form("documents", view.split, field, tag("button", "go"), class_="jump")
-    pages = pager("documents", view.here, before, after, join(_range(view, extents), jump))
-    return Page(f"{finder.noun.capitalize()}s", join(pages, rows(view, extents), pages))
+    between = join(_range(view, page.extents), jump)
+    pages = pager("documents", view.here, page.before, page.after, between)
+    return Page(f"{finder.noun.capitalize()}s", join(pages, rows(view, page.extents), pages))
 
 
 def _range(view: View, extents: list[Extent]) -> str:

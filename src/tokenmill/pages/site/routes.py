@@ -13,7 +13,7 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import TokenmillError
-from tokenmill.look.inspect import inspect
+from tokenmill.look.inspect import Inspection, inspect
 from tokenmill.look.shown_tokens import ShownToken, show_ids
 from tokenmill.pages.elements.find_documents import DocumentFinder
 from tokenmill.pages.elements.open_splits import OpenedSplits, open_for_looking
@@ -28,7 +28,8 @@ class Site:
         self._opened = opened
         self.name = Path(opened.path).resolve().name
         self.splits = opened.splits
-        self.tokenizer, self.tokenizer_error = opened.tokenizer, opened.tokenizer_error
+        self.tokenizer = opened.tokenizer
+        self.tokenizer_error = opened.tokenizer_error
         self.lock = threading.Lock()  # tables of a dataset are shared by all requests
 
     @classmethod
@@ -38,8 +39,8 @@ class Site:
         return cls(open_for_looking(path, open_options))
 
     @cached_property
-    def known(self) -> dict[str, Any]:
-        """What `tokenmill inspect` says."""
+    def known(self) -> Inspection:
+        """The data as `tokenmill inspect` describes it."""
         return inspect(self._opened.path, **self._opened.open_options)
 
     def render(self, route: str, encoded: str) -> tuple[Page, str]:
