@@ -25,7 +25,7 @@ BOTH = [
 # Spelled as users have them in their scripts; a flag in this list never goes away.
 KNOWN = {
     "prepare": """input_files out_dir tokenizer tokenization end_of_text token_pattern dtype
-        documents separator text_field clean normalize no_normalize dedup no_dedup dedup_min_chars
+        document_is separator text_field clean normalize no_normalize dedup no_dedup dedup_min_chars
         on_bad_input val_fraction tokens_per_shard long_line workers max_ram append overwrite
         break_lock engine ray_address work_dir estimate json quiet""",
     "train": """input_file dataset_dir train_data_path val_data_path tokenizer dtype documents order

@@ -51,12 +51,12 @@ def test_a_mistyped_setting_is_named_with_the_one_that_was_meant(function, tmp_p
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"documents": "word"},
+        {"document_is": "word"},
         {"on_bad_input": "ignore"},
         {"dedup": "words"},
         {"dtype": "int8"},
         {"separator": ""},
-        {"separator": "---", "documents": "line"},
+        {"separator": "---", "document_is": "line"},
         {"text_field": ""},
         {"long_line": 0},
         {"val_fraction": 1.0},

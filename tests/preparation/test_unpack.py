@@ -62,7 +62,7 @@ def num_unpacked(out):
 @pytest.mark.parametrize("kind", ["jsonl", "txt"])
 def test_every_compression_gives_the_bytes_of_the_text(tmp_path, texts, kind, suffix):
     workers = 2 if suffix == "gz" else 1
-    options = {"documents": "paragraph"} if (kind, suffix) == ("txt", "zst") else {}
+    options = {"document_is": "paragraph"} if (kind, suffix) == ("txt", "zst") else {}
     found = {}
     for name, data in ((kind, texts[kind]), (f"{kind}.{suffix}", PACKERS[suffix](texts[kind]))):
         (tmp_path / f"a.{name}").write_bytes(data)

@@ -52,7 +52,7 @@ OUTPUT, VOCABULARY = ({"section": at} for at in ("Output", "Vocabulary"))
     PREPARE_SETTINGS,
     only=(
         *("clean", "dedup", "dedup_min_chars"),
-        *("documents", "separator", "text_field", "on_bad_input", "long_line"),
+        *("document_is", "separator", "text_field", "on_bad_input", "long_line"),
     ),
     clean=CLEAN_ALIAS,
 )

@@ -104,7 +104,7 @@ class UnitReader:
         if len(sources) == 1:
             return self._read(sources[0])
         settings = self._plan.settings
-        is_file = settings.documents == "file" and not settings.separator
+        is_file = settings.document_is == "file" and not settings.separator
         return read_files(
             sources, self._read_small if is_file else self._read, self._plan.chunk_bytes
         )
