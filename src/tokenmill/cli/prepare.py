@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,10 +10,11 @@ import click
 from tokenmill.base.human import human_bytes, human_rate, plural
 from tokenmill.base.progress import open_progress
 from tokenmill.cli import flags
-from tokenmill.cli.flags import PREPARE_SETTINGS, switch, value
+from tokenmill.cli.flags import switch, value
 from tokenmill.cli.group import GroupWithMain, Subcommand
 from tokenmill.cli.hints import in_flags
 from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.preparation.settings import Settings
 
 if TYPE_CHECKING:
     from tokenmill.preparation.stages.accounts import Summary
@@ -40,7 +42,7 @@ preparation_options = flags.together(
     switch("--append", "Add to the dataset in OUT", **WHERE),
     switch("--overwrite", "Replace the dataset in OUT", **WHERE),
     value("--work_dir", "DIR", "Where to work when OUT is s3://, gs:// or az://", **WHERE),
-    flags.settings_flags(PREPARE_SETTINGS, tokenizer="--tokenization", clean=CLEAN_ALIAS),
+    flags.settings_flags(Settings, tokenizer="--tokenization", clean=CLEAN_ALIAS),
     no_dedup_switch,
     flags.work_options,
 )
@@ -107,8 +109,7 @@ def run_command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Ou
     if estimate:
         from tokenmill.preparation.budget.estimate import estimate as make_estimate
 
-        fields = (field.name for field in flags.read_fields(*PREPARE_SETTINGS))
-        known = {"workers", "val_input", *fields}
+        known = {"workers", "val_input", *(field.name for field in fields(Settings))}
         found = make_estimate(inputs, **{k: v for k, v in settings.items() if k in known})
         return Outcome(found.to_json(), results=[found.to_text()])
     from tokenmill.preparation.prepare import prepare

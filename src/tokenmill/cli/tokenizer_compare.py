@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.base.human import human_bytes, plural
-from tokenmill.cli.flags import PREPARE_SETTINGS, Size, given, settings_flags, value
+from tokenmill.cli.flags import Size, given, settings_flags, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.preparation.settings import Settings
 
 if TYPE_CHECKING:
     from tokenmill.look.tokenizers.compare_tokenizers import Comparison
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @value("--html", "FILE", "Also write the comparison as a page with plots")
 @value("--sample", "SIZE", "Text to compare on", default=8 << 20, type=Size())
-@settings_flags(PREPARE_SETTINGS, only=("text_field", "separator"))
+@settings_flags(Settings, only=("text_field", "separator"))
 @prints_outcome
 def compare(
     first: str,
