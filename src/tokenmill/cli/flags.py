@@ -134,7 +134,8 @@ class Size(IntType):
             self.fail(str(error), param, ctx)
 
 
-WHOLE, COUNT = Count(), Count(least=1)
+WHOLE = Count()
+COUNT = Count(least=1)
 SIZES = ("long_line",)
 """Settings that are counted in bytes."""
 OPEN_NAMES = ("format", "dtype", "tokenizer", "end_of_text", "begin_token")

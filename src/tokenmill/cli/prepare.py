@@ -149,7 +149,9 @@ def plan(out_dir: str, quiet: bool, **options: Any) -> Outcome:
     if isinstance(made, Summary):
         done = f"{made.out_dir} is finished: there is nothing to plan"
         return Outcome(made.to_json(), notes=[done])
-    run, units, parts = options["work_dir"] or out_dir, len(made.units), jobs.usual_parts(made)
+    run = options["work_dir"] or out_dir
+    units = len(made.units)
+    parts = jobs.usual_parts(made)
     return Outcome(
         {"run": printable(run), "units": units, "bytes": made.bytes_in, "parts": parts},
         results=[f"{plural(units, 'unit')}, {human_bytes(made.bytes_in)} of input"],
@@ -176,9 +178,10 @@ def inputs_and_settings(options: dict[str, Any]) -> tuple[list[str], dict[str, A
 def drop_no_dedup(options: dict[str, Any]) -> None:
     """`--no_dedup` becomes `--dedup none`."""
     if options.pop("no_dedup"):
-        kind, options["dedup"] = options["dedup"], "none"
-        if kind not in (None, "none"):
+        if options["dedup"] not in (None, "none"):
+            kind = options["dedup"]
             raise click.UsageError(f"--no_dedup and --dedup {kind} contradict each other")
+        options["dedup"] = "none"
 
 
 def _val_input() -> Any:

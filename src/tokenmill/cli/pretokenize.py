@@ -46,7 +46,8 @@ def command(files: tuple[str, ...], quiet: bool, **options: Any) -> Outcome:
     from tokenmill.preparation.pretokenize import pretokenize
     from tokenmill.tokens.load_tokenizer import load
 
-    pattern, end = options.pop("token_pattern"), options.pop("end_of_text")
+    pattern = options.pop("token_pattern")
+    end = options.pop("end_of_text")
     if pattern is not None or end is not None:
         end = int(end) if end is not None and end.isdecimal() else end
         name = options["tokenizer"] or "gpt2"

@@ -1,4 +1,4 @@
-"""`tokenmill show`: decoded documents, ranges of tokens, the batch of a step, where a text is."""
+"""`tokenmill show`: decoded documents, ranges of tokens, the batch of a step, places of a text."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""`tokenmill tokenizer show`: what a tokenizer is."""
+"""`tokenmill tokenizer show`: print the facts about a tokenizer."""
 
 from dataclasses import asdict
 from typing import Any

@@ -25,7 +25,8 @@ from tokenmill.preparation.settings import Settings
 if TYPE_CHECKING:
     from tokenmill.preparation.train_tokenizer import Training
 
-OUTPUT, VOCABULARY = ({"section": at} for at in ("Output", "Vocabulary"))
+OUTPUT = {"section": "Output"}
+VOCABULARY = {"section": "Vocabulary"}
 
 
 @click.command(cls=SectionedCommand)

@@ -135,7 +135,8 @@ def _swapped(ids: np.ndarray, where: str, end: int | None) -> Trap | None:
 
     Frequent tokens have small ids, in every vocabulary made by counting, so the high bytes are few.
     """
-    low, high = _entropy(ids & 0xFF), _entropy(ids >> 8)
+    low = _entropy(ids & 0xFF)
+    high = _entropy(ids >> 8)
     if high < low + 0.5:
         return None
     swapped = ids.byteswap()

@@ -107,8 +107,9 @@ def _unfilled(sample: SplitSample) -> Iterator[Trap]:
 
 def _tail(sample: SplitSample, i: int) -> tuple[int, int]:
     """The last token of a shard, and how many like it end the shard."""
-    data, count = sample.data, sample.data.files[i].num_tokens
-    token, length = 0, 0
+    data = sample.data
+    count = data.files[i].num_tokens
+    token = length = 0
     while length < count:
         size = min(STEP_TOKENS if length else LEAST_TAIL, count - length)
         part = np.empty(size, data.dtype)
