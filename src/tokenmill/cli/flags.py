@@ -10,13 +10,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, fields
 from types import MappingProxyType, NoneType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 import click
 
 from tokenmill.base.human import parse_bytes, parse_count
-
-FLOAT = {"metavar": "X", "type": float}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,7 +54,7 @@ def value(
     if choices:
         more["type"] = click.Choice(choices)
     if more.get("type", type(default)) is int:
-        more["type"] = WHOLE
+        more["type"] = whole
     if default is not None:
         more["default"] = default
     text = _help(text, choices, default)
@@ -98,44 +96,41 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-if TYPE_CHECKING:
-    IntType = click.ParamType[int]
-else:  # where it is not generic in every click that is allowed
-    IntType = click.ParamType
+# Types of flags. An error is given to click by name, so that it says which flag is wrong.
 
 
-class Count(IntType):
+def whole(value: str | int) -> int:
     """A whole number, also written as 64k or 10M."""
-
-    name = "count"
-
-    def __init__(self, least: int | None = None) -> None:
-        self.least = least
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        try:
-            count = parse_count(value) if isinstance(value, str) else int(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if self.least is not None and count < self.least:
-            self.fail(f"{count:,} is less than {self.least:,}", param, ctx)
-        return count
+    try:
+        return parse_count(str(value))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-class Size(IntType):
+def position(value: str | int) -> int:
+    """A whole number from 0 on."""
+    return _at_least(0, whole(value))
+
+
+def count(value: str | int) -> int:
+    """A whole number from 1 on."""
+    return _at_least(1, whole(value))
+
+
+def _at_least(least: int, number: int) -> int:
+    if number < least:
+        raise click.BadParameter(f"{number:,} is less than {least:,}")
+    return number
+
+
+def size(value: str | int) -> int:
     """A number of bytes, also written as 512k or 8M, in powers of 1024 as --max_ram is."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        try:
-            return parse_bytes(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+    try:
+        return parse_bytes(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-WHOLE = Count()
-COUNT = Count(least=1)
 SIZES = ("long_line",)
 """Settings that are counted in bytes."""
 OPEN_NAMES = ("format", "dtype", "tokenizer", "end_of_text", "begin_token")
@@ -158,7 +153,7 @@ work_options = together(
     switch("--break_lock", "Take OUT over from a machine that is gone", section="Running"),
 )
 sample_option = value(
-    "--sample", "N", "Tokens of each split to look at", default=16 << 20, type=COUNT
+    "--sample", "N", "Tokens of each split to look at", default=16 << 20, type=count
 )
 
 
@@ -206,9 +201,11 @@ def _flag(field: "Field[Any]", words: FieldWords, alias: str) -> Callable[[F], F
     elif choices:
         options = {"metavar": "KIND", "type": click.Choice(choices)}
     elif field.name in SIZES:
-        options = {"metavar": "SIZE", "type": Size()}
-    elif kind is not str:
-        options = {"metavar": "N", "type": WHOLE} if kind is int else FLOAT
+        options = {"metavar": "SIZE", "type": size}
+    elif kind is int:
+        options = {"metavar": "N", "type": whole}
+    elif kind is float:
+        options = {"metavar": "X", "type": float}
     text = _help(words.help, choices, field.default)
     return click.option(*names, cls=Flag, default=None, help=text, section=words.section, **options)
 

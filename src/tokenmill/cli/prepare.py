@@ -120,7 +120,7 @@ def run_command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Ou
 
 
 def start_workers(inputs: Sequence[str], settings: Mapping[str, Any]) -> None:
-    """Where there is enough text for them, workers start while this process imports the rest."""
+    """Start workers while this process imports the rest, where there is enough text for them."""
     if settings.get("engine", "local") != "local" or "max_ram" in settings:
         return
     size = sum(os.path.getsize(path) for path in inputs if os.path.isfile(path))
@@ -185,7 +185,7 @@ def drop_no_dedup(options: dict[str, Any]) -> None:
 
 
 def _val_input() -> Any:
-    """What was given as --val_input to the command that runs; None where it was not."""
+    """The files given as --val_input to the command that runs; None without it."""
     from tokenmill.preparation.val_inputs import read_words
 
     groups = click.get_current_context().meta[VAL_GROUPS]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.base.human import human_bytes, plural
-from tokenmill.cli.flags import Size, given, settings_flags, value
+from tokenmill.cli.flags import given, settings_flags, size, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.preparation.settings import Settings
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("second", metavar="B")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @value("--html", "FILE", "Also write the comparison as a page with plots")
-@value("--sample", "SIZE", "Text to compare on", default=8 << 20, type=Size())
+@value("--sample", "SIZE", "Text to compare on", default=8 << 20, type=size)
 @settings_flags(Settings, only=("text_field", "separator"))
 @prints_outcome
 def compare(

@@ -118,7 +118,7 @@ def _runs(sample: SplitSample, tokenizer: Any) -> list[np.ndarray]:
 
 
 def _never_given(ids: np.ndarray, tokenizer: Any) -> np.ndarray:
-    """Those whose text alone gives other ids: special tokens of chats and the like."""
+    """The ids whose text alone gives other ids: special tokens of chats and the like."""
     texts = []
     known = []
     for number in ids.tolist():

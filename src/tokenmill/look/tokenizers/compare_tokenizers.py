@@ -83,7 +83,7 @@ class Comparison:
     words: int
     tokenizers: tuple[Compared, Compared]
     scripts: tuple[ScriptFigures, ...]
-    """Those of the text, the largest first."""
+    """The scripts of the text, the largest first."""
     shared_tokens: int
     """Spellings that are in both vocabularies."""
 

@@ -74,8 +74,9 @@ def count_ids(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Counts:
             looked_at += len(block.ids)
             # Ids beyond any vocabulary, or below 0, are reported by the checks.
             inside = block.ids[(block.ids >= 0) & (block.ids < MAX_ID)].astype(np.int64)
-            before, by_id = by_id, np.bincount(inside, minlength=len(by_id))
-            by_id[: len(before)] += before
+            more = np.bincount(inside, minlength=len(by_id))
+            more[: len(by_id)] += by_id
+            by_id = more
     return Counts(by_id, looked_at, sum(data.num_tokens for data in splits.values()))
 
 
