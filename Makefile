@@ -37,6 +37,7 @@ format: $(VENV)/dev.stamp
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python scripts/make_api_page.py
+	$(BIN)/python scripts/make_traces.py
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/load.py

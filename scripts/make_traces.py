@@ -90,6 +90,14 @@ def take_profiles(folder: Path) -> Profiles:
     return Profiles(prepare, opened, first, later)
 
 
+def warm_profiles() -> Profiles:
+    """Profiles of a second run, in which nothing is imported any more."""
+    for _ in range(2):
+        with tempfile.TemporaryDirectory() as folder:
+            profiles = take_profiles(Path(folder))
+    return profiles
+
+
 def list_of(*profiles: Profile) -> str:
     """The files of some profiles as a numbered list, each with its first function."""
     stops: dict[str, CodeType] = {}
@@ -145,8 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--table", action="store_true", help="print counts, write nothing")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        profiles = take_profiles(Path(folder))
+    profiles = warm_profiles()
     if arguments.table:
         print(table(profiles))
         return

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from tokenmill.hub import download, upload
     from tokenmill.look.check import verify
     from tokenmill.look.inspect import inspect
-    from tokenmill.preparation.from_tokens.retokenize import retokenize
     from tokenmill.preparation.prepare import prepare
     from tokenmill.preparation.pretokenize import pretokenize
+    from tokenmill.preparation.retokenize import retokenize
     from tokenmill.preparation.train_tokenizer import train_tokenizer
     from tokenmill.tokens.load_tokenizer import load as load_tokenizer
 
@@ -87,7 +87,7 @@ _HOME_OF = {
     "open": "tokenmill.dataset",
     "prepare": "tokenmill.preparation.prepare",
     "pretokenize": "tokenmill.preparation.pretokenize",
-    "retokenize": "tokenmill.preparation.from_tokens.retokenize",
+    "retokenize": "tokenmill.preparation.retokenize",
     "train_tokenizer": "tokenmill.preparation.train_tokenizer",
     "upload": "tokenmill.hub",
     "verify": "tokenmill.look.check",

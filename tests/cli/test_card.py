@@ -33,10 +33,13 @@ CASES = {
     "a separator": (["b c.txt"], {"separator": "<|end|>", "dedup": "documents"}),
     "a separator with a newline": (["a.txt"], {"separator": "\n\n"}),
     "cleaned": (["a.txt"], {"clean": True, "dedup": "lines"}),
-    "short lines": (["a.txt"], {"dedup": "lines", "dedup_min_chars": 90, "documents": "paragraph"}),
+    "short lines": (
+        ["a.txt"],
+        {"dedup": "lines", "dedup_min_chars": 90, "document_is": "paragraph"},
+    ),
     "JSON lines": (["rows.jsonl"], {"text_field": "body", "tokens_per_shard": 5000}),
     "CSV": (["table.csv"], {"text_field": "body", "dtype": "uint32"}),
-    "bad input": (["bad.txt"], {"on_bad_input": "replace", "documents": "line"}),
+    "bad input": (["bad.txt"], {"on_bad_input": "replace", "document_is": "line"}),
     "learned characters": (["a.txt", "rows.jsonl"], {"tokenizer": "chars", "text_field": "body"}),
 }
 

@@ -14,7 +14,7 @@ from tokenmill.cli.prepare import plan, run_command
 from tokenmill.cli.train import FLAGS as TRAIN_FLAGS
 from tokenmill.cli.train import run_command as train_command
 from tokenmill.hub.remote_files import DEFAULT_NUM_SHARDS
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.settings import Settings
 from tokenmill.train.config import TrainConfig
 
 BOTH = [
@@ -24,7 +24,7 @@ BOTH = [
 # Spelled as users have them in their scripts; a flag in this list never goes away.
 KNOWN = {
     "prepare": """input_files out_dir tokenizer tokenization end_of_text token_pattern dtype
-        documents separator text_field clean normalize no_normalize dedup no_dedup dedup_min_chars
+        document_is separator text_field clean normalize no_normalize dedup no_dedup dedup_min_chars
         on_bad_input val_fraction tokens_per_shard long_line workers max_ram append overwrite
         break_lock engine ray_address work_dir estimate json quiet""",
     "train": """input_file dataset_dir train_data_path val_data_path tokenizer dtype documents order

@@ -24,7 +24,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     (folder / "a.txt").write_text(TEXT)
     library.prepare(
-        folder / "a.txt", folder / "data", tokenizer="bytes", documents="paragraph", workers=1
+        folder / "a.txt", folder / "data", tokenizer="bytes", document_is="paragraph", workers=1
     )
     (folder / "tiny.json").write_text(
         '{"n_layer": 1, "n_head": 1, "n_embd": 8, "eval_batches": 1, "sample_tokens": 0}'

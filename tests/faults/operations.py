@@ -25,7 +25,7 @@ import tokenmill
 from tokenmill.shards.manifest import FILE_NAME as MANIFEST
 
 Files = dict[str, bytes]
-SMALL = [*flags({"tokenizer": "bytes", "tokens_per_shard": 2000, "workers": 1}), "--quiet"]
+SMALL = ["--tokenizer", "bytes", "--tokens_per_shard", "2000", "--workers", "1", "--quiet"]
 
 
 def _corpus(folder: Path) -> None:

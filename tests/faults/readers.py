@@ -120,13 +120,13 @@ def _write(name: str, data: bytes) -> Callable[[Path], object]:
 
 
 def _read_plain(folder: Path, sound: dict[str, bytes]) -> None:
-    path, rules = only_file(folder), ReadRules(documents="line", on_bad_input="replace")
+    path, rules = only_file(folder), ReadRules(document_is="line", on_bad_input="replace")
     data = path.read_bytes()
     read_all(path, rules, unit_bytes=50, chunk_bytes=40)
     try:
         data.decode()
     except UnicodeDecodeError:
-        _must_refuse(path, ReadRules(documents="line"))
+        _must_refuse(path, ReadRules(document_is="line"))
         return
     documents, dropped, _ = read_all(path, rules, unit_bytes=70, chunk_bytes=33)
     expected = naive_documents(data, rules)

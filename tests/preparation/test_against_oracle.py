@@ -69,7 +69,7 @@ def write_corpus(folder, kind, documents):
     between = {"separator": SEPARATOR, "line": "\n", "paragraph": "\n\n"}[kind]
     # What ends the last document begins no further one; so an empty last one is counted.
     (folder / "a.txt").write_bytes("".join(text + between for text in documents).encode())
-    return {"separator": SEPARATOR} if kind == "separator" else {"documents": kind}
+    return {"separator": SEPARATOR} if kind == "separator" else {"document_is": kind}
 
 
 rules = st.fixed_dictionaries(

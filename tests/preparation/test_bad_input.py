@@ -114,9 +114,9 @@ def test_the_first_places_of_bad_input_are_reported_whatever_the_workers(tmp_pat
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"documents": "word"}, "known are: file, line, paragraph"),
+        ({"document_is": "word"}, "known are: file, line, paragraph"),
         ({"on_bad_input": "ignore"}, "known are: error, skip, replace"),
-        ({"separator": "x", "documents": "line"}, "both say where"),
+        ({"separator": "x", "document_is": "line"}, "both say where"),
         ({"separator": ""}, "separator is empty"),
         ({"text_field": ""}, "text_field is empty"),
         ({"long_line": 0}, "at least 1"),
@@ -165,7 +165,7 @@ def test_files_that_cannot_be_read_at_all_are_errors_or_counted(tmp_path):
 def test_documents_of_repeated_lines_only_are_not_called_empty(tmp_path, unit_bytes):
     line = "a line that is said again and again"
     (tmp_path / "a.txt").write_text(f"{line}\n\n{line}\n\nother words\n\n{line}\n{line}\n")
-    given = {**BYTES, "documents": "paragraph", "long_line": 40, "unit_bytes": unit_bytes}
+    given = {**BYTES, "document_is": "paragraph", "long_line": 40, "unit_bytes": unit_bytes}
     given |= {"clean": True, "dedup": "lines"}
     done = prepare(tmp_path / "a.txt", tmp_path / "out", **given)
     assert texts_of(tmp_path / "out") == [line, "other words"]

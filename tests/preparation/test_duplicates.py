@@ -59,7 +59,7 @@ def test_many_units_give_the_bytes_of_few(dedup):
     """With so many that their runs are merged before they are searched."""
     lines = [b"This is line %d of the text.\n" % (number % 431) for number in range(600)]
     assert len(lines) > MOST_FILES
-    given = {"dedup": dedup, "tokenizer": "bytes", "documents": "line", "workers": 1}
+    given = {"dedup": dedup, "tokenizer": "bytes", "document_is": "line", "workers": 1}
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         text, few, many = (Path(folder) / name for name in ("text.txt", "few", "many"))
         text.write_bytes(b"".join(lines))

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from tokenmill.base.progress import Progress
-from tokenmill.preparation.budget import estimate as module
-from tokenmill.preparation.budget.estimate import estimate
+from tokenmill.preparation import estimate as module
+from tokenmill.preparation.estimate import estimate
 from tokenmill.preparation.prepare import prepare
 
 

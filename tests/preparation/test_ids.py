@@ -32,13 +32,13 @@ def test_separator_lines_and_paragraphs(documents, gpt2, tmp_path):
     (tmp_path / "a.txt").write_bytes(text.encode())
     ways = {
         "separator": ({"separator": separator}, text.split(separator)),
-        "line": ({"documents": "line"}, text.split("\n")),
+        "line": ({"document_is": "line"}, text.split("\n")),
     }
     for name, (how, expected) in ways.items():
         prepare(tmp_path / "a.txt", tmp_path / name, **PLAIN, **how, unit_bytes=30_000)
         found = read_dataset(tmp_path / name)["train"]
         assert found == [[*gpt2(part), 50256] for part in expected if part]
-    prepare(tmp_path / "a.txt", tmp_path / "paragraph", **PLAIN, documents="paragraph")
+    prepare(tmp_path / "a.txt", tmp_path / "paragraph", **PLAIN, document_is="paragraph")
     paragraphs, lines = [], []
     for line in [*text.split("\n"), ""]:
         if line.strip(" \t\r"):

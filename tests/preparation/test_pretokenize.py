@@ -31,7 +31,7 @@ from tokenmill.errors import (
     PrepareError,
     TokenizerMismatchError,
 )
-from tokenmill.preparation.budget import memory_budget
+from tokenmill.preparation.planning import memory_budget
 from tokenmill.preparation.pretokenize import TextArray, pretokenize
 from tokenmill.preparation.workspace.target import hold_workspace
 from tokenmill.shards import writer

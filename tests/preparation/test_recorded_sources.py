@@ -9,9 +9,9 @@ import pytest
 import tokenmill
 from tokenmill.errors import FormatError, PrepareError, SettingsMismatchError
 from tokenmill.look.inspect import inspect, lines
-from tokenmill.preparation.budget.shard_count import choose_shard_size
+from tokenmill.preparation.planning.settings import Settings
+from tokenmill.preparation.planning.shard_count import choose_shard_size
 from tokenmill.preparation.prepare import prepare
-from tokenmill.preparation.settings import Settings
 from tokenmill.preparation.workspace import recorded_sources
 from tokenmill.preparation.workspace.recorded_sources import by_folder
 from tokenmill.shards.entries import SourceEntry

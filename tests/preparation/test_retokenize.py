@@ -12,7 +12,7 @@ from preparation.runs import assert_nothing_stray, wait_until
 
 import tokenmill
 from tokenmill.errors import PrepareError, SettingsMismatchError, TokenmillError
-from tokenmill.preparation.from_tokens.retokenize import retokenize
+from tokenmill.preparation.retokenize import retokenize
 
 END_OF_BYTES = 256
 UNUSED = 188  # of gpt2: a byte of 0, which is in none of the texts
@@ -87,7 +87,7 @@ def test_begin_tokens_are_taken_off_and_put_on(source, tmp_path):
 
 COMMAND = """
 import sys
-from tokenmill.preparation.from_tokens.retokenize import retokenize
+from tokenmill.preparation.retokenize import retokenize
 retokenize(sys.argv[1], sys.argv[2], tokenizer="gpt2", tokens_per_shard=4000, unit_bytes=3000,
            workers=int(sys.argv[3]))
 """

@@ -9,9 +9,10 @@ from typing import get_type_hints
 import pytest
 
 import tokenmill
-from tokenmill.preparation import jobs, settings
-from tokenmill.preparation.budget.estimate import estimate
-from tokenmill.preparation.settings import Settings, SettingsKeywords
+from tokenmill.preparation import jobs
+from tokenmill.preparation.estimate import estimate
+from tokenmill.preparation.planning import settings
+from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
 
 
 def test_the_keywords_for_type_checkers_are_the_fields():
@@ -50,12 +51,12 @@ def test_a_mistyped_setting_is_named_with_the_one_that_was_meant(function, tmp_p
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"documents": "word"},
+        {"document_is": "word"},
         {"on_bad_input": "ignore"},
         {"dedup": "words"},
         {"dtype": "int8"},
         {"separator": ""},
-        {"separator": "---", "documents": "line"},
+        {"separator": "---", "document_is": "line"},
         {"text_field": ""},
         {"long_line": 0},
         {"val_fraction": 1.0},

@@ -9,8 +9,8 @@ import pytest
 from tokenmill.base.progress import Progress
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs, prepare
-from tokenmill.preparation.plan import Plan
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.plan import Plan
+from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.stage_table import STAGES, stage_of, stages_for
 from tokenmill.preparation.workspace.work_folder import Workspace
 

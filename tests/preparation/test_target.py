@@ -24,7 +24,7 @@ from tokenmill.errors import (
     TokenmillError,
 )
 from tokenmill.preparation import jobs
-from tokenmill.preparation.budget.estimate import estimate
+from tokenmill.preparation.estimate import estimate
 from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.workspace import work_folder
 

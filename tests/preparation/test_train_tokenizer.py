@@ -20,9 +20,9 @@ from tokens.plain_bpe import plain_merges, tokens_of
 import tokenmill
 from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, FormatError, LockedError, SettingsMismatchError
-from tokenmill.preparation.budget.memory_budget import PER_DRIVER
-from tokenmill.preparation.words import choose_words
-from tokenmill.preparation.words.word_runs import CountedWords, add_up
+from tokenmill.preparation import choose_words
+from tokenmill.preparation.planning.memory_budget import PER_DRIVER
+from tokenmill.preparation.word_runs import CountedWords, add_up
 from tokenmill.text.cleaning.dedup import partition_bounds
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION

@@ -15,7 +15,7 @@ from preparation.runs import start, wait_until
 from tokenmill.errors import BadInputError
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
-from tokenmill.preparation.plan import load_plan
+from tokenmill.preparation.planning.plan import load_plan
 from tokenmill.preparation.prepare import prepare
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import choose_unit_bytes, cut_into_units, worth_unpacking
@@ -62,7 +62,7 @@ def num_unpacked(out):
 @pytest.mark.parametrize("kind", ["jsonl", "txt"])
 def test_every_compression_gives_the_bytes_of_the_text(tmp_path, texts, kind, suffix):
     workers = 2 if suffix == "gz" else 1
-    options = {"documents": "paragraph"} if (kind, suffix) == ("txt", "zst") else {}
+    options = {"document_is": "paragraph"} if (kind, suffix) == ("txt", "zst") else {}
     found = {}
     for name, data in ((kind, texts[kind]), (f"{kind}.{suffix}", PACKERS[suffix](texts[kind]))):
         (tmp_path / f"a.{name}").write_bytes(data)

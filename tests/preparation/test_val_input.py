@@ -20,8 +20,8 @@ from tokenmill.cli import main
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
+from tokenmill.preparation.planning.val_inputs import held_out_inputs, read_words
 from tokenmill.preparation.prepare import prepare
-from tokenmill.preparation.val_inputs import held_out_inputs, read_words
 
 RAW = {"tokenizer": "bytes", "clean": False, "workers": 1}
 

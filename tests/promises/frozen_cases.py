@@ -1130,8 +1130,8 @@ for clean in (True, False):
     for dedup in ("none", "lines", "documents"):
         named = f"{'cleaned' if clean else 'as it is'}, dedup {dedup}"
         rule = {"clean": clean, "dedup": dedup}
-        for documents in ("file", "line", "paragraph"):
-            freeze_dataset(f".txt by {documents}, {named}", TEXT, documents=documents, **rule)
+        for document_is in ("file", "line", "paragraph"):
+            freeze_dataset(f".txt by {document_is}, {named}", TEXT, document_is=document_is, **rule)
         freeze_dataset(f".txt cut at a separator, {named}", TEXT, separator="word for word", **rule)
         freeze_dataset(f".jsonl {named}, gpt2", JSONL, tokenizer="gpt2", **rule)
         freeze_dataset(f".csv {named}", file_of("a.csv", as_csv, 3, 50), **rule)
@@ -1375,7 +1375,7 @@ for kind in ("txt", "csv", "jsonl"):
                 partial(bad, kind=kind),
                 on_bad_input=rule,
                 clean=clean,
-                documents="paragraph",
+                document_is="paragraph",
             )
 
 

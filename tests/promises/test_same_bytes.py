@@ -27,7 +27,7 @@ def corpus(tmp_path_factory):
     "settings",
     [
         {"dedup": "lines", "long_line": 400},
-        {"dedup": "documents", "clean": False, "documents": "paragraph"},
+        {"dedup": "documents", "clean": False, "document_is": "paragraph"},
     ],
 )
 def test_workers_units_and_memory_do_not_matter(corpus, tmp_path, settings):

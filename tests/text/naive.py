@@ -20,9 +20,9 @@ def naive_documents(data: bytes, rules) -> list[bytes]:
         return [b""]
     if rules.separator is not None:
         parts = data.split(rules.separator.encode())
-    elif rules.documents == "file":
+    elif rules.document_is == "file":
         return [data]
-    elif rules.documents == "line":
+    elif rules.document_is == "line":
         parts = data.split(b"\n")
     else:
         return naive_paragraphs(data)

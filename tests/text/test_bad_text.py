@@ -31,12 +31,12 @@ def test_bad_bytes_are_an_error_that_names_the_byte(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes("caf\u00e9\n".encode() * 100 + b"here: \xe9t\xe9\n" + b"more\n" * 100)
 
-    for documents in ("file", "line", "paragraph"):
+    for document_is in ("file", "line", "paragraph"):
         for unit_bytes in (50, 1 << 20):
             with pytest.raises(BadInputError, match=r"a\.txt at byte 606: not UTF-8 \(bytes e9 74"):
                 read_all(
                     path,
-                    ReadRules(documents=documents, long_line=100),
+                    ReadRules(document_is=document_is, long_line=100),
                     unit_bytes=unit_bytes,
                     chunk_bytes=70,
                     cuts=ANYWHERE,
@@ -46,7 +46,7 @@ def test_bad_bytes_are_an_error_that_names_the_byte(tmp_path):
 def test_documents_with_bad_bytes_are_left_out_and_counted(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"good\nbad \xff\nalso good\ntruncated \xe4\xb8\nlast")
-    rules = ReadRules(documents="line", on_bad_input="skip")
+    rules = ReadRules(document_is="line", on_bad_input="skip")
 
     for unit_bytes in (1, 5, 1000):
         documents, dropped, _ = read_all(path, rules, unit_bytes=unit_bytes, chunk_bytes=7)
@@ -70,8 +70,8 @@ def test_a_large_document_with_bad_bytes_is_never_left_out(tmp_path, unit_bytes,
 def test_an_empty_file_is_one_empty_document(tmp_path):
     for name, data in (("a.txt", b""), ("b.txt.gz", gzip.compress(b""))):
         (tmp_path / name).write_bytes(data)
-        for documents in ("file", "line", "paragraph"):
-            found, dropped, _ = read_all(tmp_path / name, ReadRules(documents=documents))
+        for document_is in ("file", "line", "paragraph"):
+            found, dropped, _ = read_all(tmp_path / name, ReadRules(document_is=document_is))
             assert (found, dropped) == ([], {"empty": 1})
 
 
@@ -82,17 +82,17 @@ def test_an_empty_file_is_one_empty_document(tmp_path):
     members=st.integers(1, 4),
     chunk_bytes=st.sampled_from([1, 7, 100, 1 << 20]),
     long_line=st.sampled_from([5, 100, 10_000]),
-    documents=st.sampled_from(["file", "line", "paragraph"]),
+    document_is=st.sampled_from(["file", "line", "paragraph"]),
 )
 def test_compressed_files_of_several_members_give_what_the_plain_text_gives(
-    tmp_path, suffix, lines, members, chunk_bytes, long_line, documents
+    tmp_path, suffix, lines, members, chunk_bytes, long_line, document_is
 ):
     data = "\n".join(lines).encode()
     step = len(data) // members + 1
     parts = [data[n : n + step] for n in range(0, len(data), step)] or [b""]
     path = tmp_path / f"a.txt{suffix}"
     path.write_bytes(b"".join(COMPRESS[suffix](part) for part in parts))
-    rules = ReadRules(documents=documents, long_line=long_line)
+    rules = ReadRules(document_is=document_is, long_line=long_line)
 
     found, _, _ = read_all(path, rules, chunk_bytes=chunk_bytes, cuts=ANYWHERE)
 

@@ -306,7 +306,7 @@ def test_parquet_files_are_closed_however_reading_ends(tmp_path):
     code = """if True:
         import os
         from tokenmill.errors import BadInputError
-        from tokenmill.preparation.budget.estimate import estimate
+        from tokenmill.preparation.estimate import estimate
         from tokenmill.text.inputs.sources import find_sources
         from tokenmill.text.inputs.units import cut_into_units
         from tokenmill.text.reading.chunks import ReadRules
@@ -374,7 +374,7 @@ def test_a_source_that_changed_is_refused_before_and_after_reading(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"line\n" * 100)
     source = one_source(path)
-    chunks = read_unit(source, Unit(0, 0, 500), ReadRules(documents="line", chunk_bytes=50))
+    chunks = read_unit(source, Unit(0, 0, 500), ReadRules(document_is="line", chunk_bytes=50))
     next(chunks)
     with path.open("ab") as file:
         file.write(b"more\n")

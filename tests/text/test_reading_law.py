@@ -31,7 +31,7 @@ TEXTS = st.lists(
 UNITS = st.sampled_from([13, 20, 64, 301, 1000, 5000])
 CHUNKS = st.sampled_from([5, 17, 100, 1200, 4096])
 WAYS = st.one_of(
-    st.sampled_from(["file", "line", "paragraph"]).map(lambda kind: {"documents": kind}),
+    st.sampled_from(["file", "line", "paragraph"]).map(lambda kind: {"document_is": kind}),
     st.sampled_from(["<|>", "\n\n", "a", "aa", "aba", "\n", "---", "\u4e2d"]).map(
         lambda separator: {"separator": separator}
     ),
@@ -75,7 +75,7 @@ def test_units_and_chunks_of_any_size_give_the_same_documents(
     long_line=st.sampled_from([1, 4, 33, 500]),
     cuts=st.sampled_from([None, LETTERS, ANYWHERE]),
 )
-@example("a b c " * 300, {"documents": "file"}, 20, 4, LETTERS)
+@example("a b c " * 300, {"document_is": "file"}, 20, 4, LETTERS)
 def test_what_is_settled_stays_when_the_file_grows(
     tmp_path, monkeypatch, text, way, place, long_line, cuts
 ):
@@ -197,7 +197,7 @@ HARD = [
 @pytest.mark.parametrize("text", HARD)
 @pytest.mark.parametrize(
     "way",
-    [{"documents": "line"}, {"documents": "paragraph"}]
+    [{"document_is": "line"}, {"document_is": "paragraph"}]
     + [{"separator": separator} for separator in ("\n\n", "<|>", "aba")],
 )
 @pytest.mark.parametrize("cuts", [None, LETTERS, ANYWHERE])
@@ -223,7 +223,7 @@ def test_every_place_of_a_cut_gives_the_same_documents(tmp_path, text, way, cuts
 def test_a_paragraph_ends_after_a_line_longer_than_is_looked_at(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes((b"x" * 1300 + b"\n\n" + b"b c\n \n") * 2)
-    rules = ReadRules(documents="paragraph", long_line=4)
+    rules = ReadRules(document_is="paragraph", long_line=4)
 
     for unit_bytes in range(90, 120):
         documents, _, _ = read_all(
@@ -243,7 +243,7 @@ def test_a_long_run_of_overlapping_separators_needs_no_place_to_cut(tmp_path, mo
     assert (documents, dropped) == ([b"a", b"\nb"], {"empty": 249})
 
 
-@pytest.mark.parametrize("way", [{"documents": "file"}, {"separator": "<|>"}])
+@pytest.mark.parametrize("way", [{"document_is": "file"}, {"separator": "<|>"}])
 def test_chunks_of_a_large_document_stay_near_the_limits(tmp_path, way):
     path = tmp_path / "a.txt"
     path.write_bytes(b"some words and more\n" * 50_000 + b"no line end here " * 60_000)
@@ -294,7 +294,7 @@ def test_which_documents_are_too_large_does_not_depend_on_the_cuts(
 def test_documents_too_large_are_left_out_and_counted(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"small\n" + b"x" * 5000 + b"\n" + b"also small\n" + b"y" * 5000)
-    rules = ReadRules(documents="line", max_document_bytes=100, on_bad_input="skip")
+    rules = ReadRules(document_is="line", max_document_bytes=100, on_bad_input="skip")
 
     for unit_bytes in (17, 1000, 1 << 20):
         documents, dropped, _ = read_all(path, rules, unit_bytes=unit_bytes, chunk_bytes=64)

@@ -76,7 +76,7 @@ def test_every_validation_set_is_evaluated_and_reported(corpus, capsys):
             corpus / name,
             val_input=held_out,
             val_fraction=fraction,
-            documents="line",
+            document_is="line",
             tokenizer="bytes",
             workers=1,
         )

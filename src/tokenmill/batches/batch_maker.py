@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # of rows with documents
     from tokenmill.batches.window_documents import RowBegins
 
 POSITIONS_AT_ONCE = 1 << 16
-TOKENS_AT_ONCE = 1 << 18
+TOKENS_AT_ONCE = 1 << 19
 _A_MOMENT = 2e-3  # seconds
 _EPOCHS_AT_ONCE = 32  # a tiny dataset has many epochs in few steps, and each has its own keys
 _KEPT_UP_TO = 16 << 20  # bytes; glibc learns up to 32 MiB

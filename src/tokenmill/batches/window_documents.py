@@ -6,7 +6,7 @@ without an id has an index, which needs no tokens: it is asked when rows are loc
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,29 @@ class RowBegins(NamedTuple):
         first, stop = low * self.length, high * self.length
         i, j = self.places.searchsorted((first, stop))
         return RowBegins(self.places[i : j + 1] - first, self.length)
+
+
+class EndMark(NamedTuple):
+    """The id that is beside every document of a source."""
+
+    token_id: int
+    comes: str | None
+    """"before": the first token of a document; else its last one."""
+
+    def fill(self, rows: np.ndarray, flags: np.ndarray) -> None:
+        """Set the flags of all rows, and those after them: False where a document begins."""
+        flags[0] = True
+        flags[rows.size :] = True
+        # An id at the end of a document says that the token after it begins another.
+        flagged = flags[: rows.size] if self.comes == "before" else flags[1 : rows.size + 1]
+        np.not_equal(rows.reshape(-1), self.token_id, out=flagged)
+
+    def fill_some(self, rows: np.ndarray, chosen: np.ndarray, flags: np.ndarray) -> None:
+        """Set the flags of some rows; `chosen` is (rows,) bool."""
+        of_all = np.empty(rows.size + 1, bool)
+        self.fill(rows, of_all)
+        of_rows = flags[: rows.size].reshape(rows.shape)
+        of_rows[chosen] = of_all[:-1].reshape(rows.shape)[chosen]
 
 
 class PieceFields:
@@ -57,8 +80,12 @@ class WindowFields:
         self._length = length
         self._datasets = datasets
         self._max_documents = max_documents
-        self._by_id = [s for s, data in enumerate(datasets) if data.end_of_text_id is not None]
         self._by_index = [s for s, data in enumerate(datasets) if data.end_of_text_id is None]
+        self._by_id: dict[EndMark, list[int]] = {}  # the sources that have each mark
+        for s, data in enumerate(datasets):
+            if data.end_of_text_id is not None:
+                mark = EndMark(data.end_of_text_id, data.end_of_text_comes)
+                self._by_id.setdefault(mark, []).append(s)
 
     def locate(self, spans: Spans) -> RowBegins | None:
         """Where documents begin, as far as the index is asked; None if no source needs it."""
@@ -98,32 +125,25 @@ class WindowFields:
             flags[begins.places] = False
             if not self._by_id:
                 return flags, begins.places
-        elif len(self._datasets) == 1:
-            self._look_for_id(self._datasets[0], rows, spans.start, flags)
-            return flags, None
-        of_rows = flags[: rows.size].reshape(rows.shape)
-        for s in self._by_id:
-            (mine,) = (spans.source == s).nonzero()
-            theirs = np.empty(len(mine) * self._length + 1, bool)
-            self._look_for_id(self._datasets[s], rows[mine], spans.start[mine], theirs)
-            of_rows[mine] = theirs[:-1].reshape(-1, self._length)
+        for mark, sources in self._by_id.items():
+            if len(sources) == len(self._datasets):
+                mark.fill(rows, flags)
+            else:
+                mark.fill_some(rows, np.isin(spans.source, sources), flags)
+            for s in sources:
+                self._ask_at_edges(s, spans, flags)
         flags[rows.size :] = True
         return flags, None
 
-    def _look_for_id(
-        self, data: TokenDataset, rows: np.ndarray, starts: np.ndarray, flags: np.ndarray
-    ) -> None:
-        """Fill in the flags of the rows of one dataset, and those after them."""
-        size, length = rows.size, self._length
-        flags[0] = True
-        flags[size:] = True
-        # An id at the end of a document says that the token after it begins another.
-        flagged = flags[:size] if data.end_of_text_comes == "before" else flags[1 : size + 1]
-        np.not_equal(rows.reshape(-1), cast(int, data.end_of_text_id), out=flagged)
+    def _ask_at_edges(self, source: int, spans: Spans, flags: np.ndarray) -> None:
+        """Add what the index of a source says about its rows across an edge of shards."""
+        data = self._datasets[source]
         edges = data.shard_starts
         if len(edges) == 2 or not data.has_index:
             return
-        (across,) = (edges[edges.searchsorted(starts, side="right")] < starts + length).nonzero()
+        length = self._length
+        (mine,) = (spans.source == source).nonzero()
+        starts = spans.start[mine]
+        across = edges[edges.searchsorted(starts, side="right")] < starts + length
         which, ends = data.document_ends_in_rows(starts[across], length)
-        rows_across = across[which]
-        flags[rows_across * length + (ends - starts[rows_across])] = False
+        flags[mine[across][which] * length + (ends - starts[across][which])] = False

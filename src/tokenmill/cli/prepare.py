@@ -14,7 +14,7 @@ from tokenmill.cli.flags import switch, value
 from tokenmill.cli.group import GroupWithMain, Subcommand
 from tokenmill.cli.hints import in_flags
 from tokenmill.cli.outcome import Outcome, prints_outcome
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
     from tokenmill.preparation.stages.accounts import Summary
@@ -107,7 +107,7 @@ def run_command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Ou
         start_workers([*options["inputs"], *options["input_files"]], flags.given(options))
     inputs, settings = inputs_and_settings(options)
     if estimate:
-        from tokenmill.preparation.budget.estimate import estimate as make_estimate
+        from tokenmill.preparation.estimate import estimate as make_estimate
 
         known = {"workers", "val_input", *(field.name for field in fields(Settings))}
         found = make_estimate(inputs, **{k: v for k, v in settings.items() if k in known})
@@ -186,7 +186,7 @@ def drop_no_dedup(options: dict[str, Any]) -> None:
 
 def _val_input() -> Any:
     """The files given as --val_input to the command that runs; None without it."""
-    from tokenmill.preparation.val_inputs import read_words
+    from tokenmill.preparation.planning.val_inputs import read_words
 
     groups = click.get_current_context().meta[VAL_GROUPS]
     if [] in groups:

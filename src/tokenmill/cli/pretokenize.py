@@ -12,7 +12,7 @@ from tokenmill.base.progress import open_progress
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.cli.flags import given, settings_flags, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
     from tokenmill.preparation.pretokenize import Pretokenized

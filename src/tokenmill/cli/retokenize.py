@@ -16,7 +16,7 @@ from tokenmill.cli.flags import (
 from tokenmill.cli.hints import in_flags
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.cli.prepare import summary_lines
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.settings import Settings
 
 TAKEN = (
     "tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype", "tokens_per_shard",
@@ -43,7 +43,7 @@ def command(src: str, out_dir: str, quiet: bool, **options: Any) -> Outcome:
     Example:
         tokenmill retokenize data/corpus data/corpus-32k --tokenizer tok/
     """
-    from tokenmill.preparation.from_tokens.retokenize import retokenize
+    from tokenmill.preparation.retokenize import retokenize
 
     if options["tokenizer"] is None:
         raise click.UsageError("the new tokenizer is missing; name it: --tokenizer tok/")

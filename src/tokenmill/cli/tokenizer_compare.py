@@ -10,7 +10,7 @@ import click
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.cli.flags import given, settings_flags, size, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
     from tokenmill.look.tokenizers.compare_tokenizers import Comparison

@@ -8,7 +8,7 @@ import click
 from tokenmill.base.human import plural
 from tokenmill.cli.flags import settings_flags
 from tokenmill.cli.outcome import Outcome, prints_outcome
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.settings import Settings
 
 SHOWN_SPECIALS = 12
 

@@ -20,7 +20,7 @@ from tokenmill.cli.flags import (
 from tokenmill.cli.hints import in_flags
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.cli.prepare import CLEAN_ALIAS, drop_no_dedup, no_dedup_switch
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
     from tokenmill.preparation.train_tokenizer import Training
@@ -53,7 +53,7 @@ VOCABULARY = {"section": "Vocabulary"}
     Settings,
     only=(
         *("clean", "dedup", "dedup_min_chars"),
-        *("documents", "separator", "text_field", "on_bad_input", "long_line"),
+        *("document_is", "separator", "text_field", "on_bad_input", "long_line"),
     ),
     clean=CLEAN_ALIAS,
 )

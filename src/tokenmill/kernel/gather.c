@@ -35,7 +35,7 @@ typedef void (*Copy)(void *to, const void *from, int64_t count);
         const any_##FROM *source = from;                                                 \
         any_##TO *out = to;                                                              \
         if (sizeof *out == sizeof *source)                                               \
-            memcpy(out, source, (size_t)count * sizeof *out);                            \
+            memmove(out, source, (size_t)count * sizeof *out);                           \
         else                                                                             \
             for (int64_t i = 0; i < count; i++) out[i] = (any_##TO)source[i];            \
     }

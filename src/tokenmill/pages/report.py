@@ -123,17 +123,11 @@ def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
         "95 %": high,
         "longest": int(values.max()),
     }
-    key = note(
-        tag("i", class_="key"),
-        "documents of a length ",
-        tag("i", class_="key line"),
-        "share of all tokens that are in documents up to that length",
-    )
     words = f"Half of all tokens are in documents of {half:,} tokens or more."
     numbers = table(tuple(figures), [tuple(figures.values())])
     sampled = _sampled(f"{len(values):,} documents", is_whole)
-    plot = plots.histogram(values)
-    return section("Document lengths", plot, key, numbers, tag("p", words), sampled)
+    plot = plots.length_bars(values)
+    return section("Document lengths", plot, numbers, tag("p", words), sampled)
 
 
 def _top_tokens(

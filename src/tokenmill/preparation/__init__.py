@@ -1,18 +1,16 @@
 """The offline half: text files become a dataset of token shards.
 
-prepare.py      the story: all stages in the order they run
-stage_table.py  the stages as a table, and the runner of their tasks
-settings.py     what may change a byte of the result
-inputs.py       which texts are read
-val_inputs.py   which of them are held out as validation sets
-compare_encoders.py  does the fast encoder give the right ids for them
-plan.py         inputs, settings and units, written down before the work begins
-words/          which words there are, and how often: for training a tokenizer
-from_tokens/    a dataset becomes one with other ids: a preparation with another input
-stages/         the stages themselves
-workspace/      the folder of a preparation, and where its result goes
-budget/         memory, disk, and what to expect
-jobs.py         a preparation as numbered jobs, for Slurm and others
-pretokenize.py  one text file becomes one .npy: a preparation with another output
+prepare.py          the story: all stages in the order they run
+planning/           what is read, by which settings, within which limits
+stage_table.py      the stages as a table, and the runner of their tasks
+stages/             the stages themselves
+workspace/          the folder of a preparation, and where its result goes
+estimate.py         tokens, size and time, from one percent of the input
+jobs.py             a preparation as numbered jobs, for Slurm and others
+retokenize.py       a dataset is the input: its documents become text, then other ids
+pretokenize.py      one text file becomes one .npy: a preparation with another output
 train_tokenizer.py  text files become a tokenizer: likewise
+count_words.py      its two stages: count groups of parts, then add up what they counted
+word_runs.py        the file of counted words, sorted by hash, and the sum of many
+choose_words.py     the words that fit into the memory
 """

@@ -26,12 +26,12 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import NotADatasetError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.numbered import JobPart, NotReady, PartExecutor, StageReport
-from tokenmill.preparation.budget.disk_space import explain_bad_disk
-from tokenmill.preparation.budget.memory_budget import decide_limits, fit_into_memory
-from tokenmill.preparation.inputs import Inputs, ValInput
-from tokenmill.preparation.plan import UNIT_BYTES, Plan, read_plan
+from tokenmill.preparation.planning.disk_space import explain_bad_disk
+from tokenmill.preparation.planning.inputs import Inputs, ValInput
+from tokenmill.preparation.planning.memory_budget import decide_limits, fit_into_memory
+from tokenmill.preparation.planning.plan import UNIT_BYTES, Plan, read_plan
+from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
 from tokenmill.preparation.prepare import publish, run_stages, start
-from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stage_table import stage_of, stages_for
 from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.workspace.target import Swap, Target, open_target

@@ -35,18 +35,18 @@ from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import BadInputError
 from tokenmill.executors.executor import Engine, Executor
-from tokenmill.preparation.budget.disk_space import check_space, has_room_for_text, is_small_job
-from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
-from tokenmill.preparation.budget.shard_count import choose_shard_size, refuse_too_many_shards
-from tokenmill.preparation.inputs import (
+from tokenmill.preparation.planning.disk_space import check_space, has_room_for_text, is_small_job
+from tokenmill.preparation.planning.inputs import (
     HeldOut,
     Inputs,
     ValInput,
     find_inputs,
     notes_on_inputs,
 )
-from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, keep_tokenizer
-from tokenmill.preparation.settings import Settings, SettingsKeywords
+from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
+from tokenmill.preparation.planning.plan import UNIT_BYTES, Plan, begin, keep_tokenizer
+from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
+from tokenmill.preparation.planning.shard_count import choose_shard_size, refuse_too_many_shards
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.stages.accounts import (
     PreparationOutcome,
@@ -156,7 +156,7 @@ def start(
     """The plan, written or found, and how many workers fit; or the outcome, if all was done."""
     held_out: HeldOut = {}
     if val_input is not None:
-        from tokenmill.preparation.val_inputs import check_splits, held_out_inputs
+        from tokenmill.preparation.planning.val_inputs import check_splits, held_out_inputs
 
         held_out = held_out_inputs(val_input)
         if target.previous is None:
@@ -187,7 +187,7 @@ def start(
     check_space(plan)
     tokenizer = target.tokenizer(given)
     if tokenizer is not None and tokenizer.reference() is not None:
-        from tokenmill.preparation.compare_encoders import choose_encoder
+        from tokenmill.preparation.planning.compare_encoders import choose_encoder
 
         tokenizer = choose_encoder(
             tokenizer, sources, settings.read_rules, normalize=settings.clean, say=progress.say

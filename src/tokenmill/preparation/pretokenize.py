@@ -37,10 +37,10 @@ from tokenmill.errors import (
     TokenmillError,
 )
 from tokenmill.executors.local import LocalExecutor
-from tokenmill.preparation.budget.disk_space import check_space, explain_bad_disk
-from tokenmill.preparation.compare_encoders import choose_encoder
-from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, choose_dtype
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.compare_encoders import choose_encoder
+from tokenmill.preparation.planning.disk_space import check_space, explain_bad_disk
+from tokenmill.preparation.planning.plan import UNIT_BYTES, Plan, begin, choose_dtype
+from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.write_npy import write_npy

@@ -18,8 +18,8 @@ from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.executors.executor import Executor, WorkerDiedError
 from tokenmill.executors.local import LocalExecutor
-from tokenmill.preparation.budget.disk_space import has_room_for_text
-from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.planning.disk_space import has_room_for_text
+from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.decide import Decision, Layout
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.parts import split_of

@@ -3,14 +3,14 @@
 The text is read, cleaned and deduplicated as by `prepare` (with the tokenizer `bytes`, so that what
 is encoded is the text itself). Then, instead of shards, there are:
 
-    words        count the words of all documents                      words/count_words.py
-    add-words    add up what was counted                               words/count_words.py
+    words        count the words of all documents                      count_words.py
+    add-words    add up what was counted                               count_words.py
     merges       learn merges from the words, in one process           tokens/merges.py
     files        tokenizer.json, tokenizer.tiktoken and training.json  workspace/trained_folder.py
 
 The merges are the same for any number of workers, run through or killed and started again. Memory
 holds the different words, never the text; with `max_ram` rare words may be left out, by the rule in
-words/choose_words.py.
+choose_words.py.
 """
 
 import os
@@ -26,15 +26,15 @@ from tokenmill.base.signals import stop_on_signals
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import BadInputError
 from tokenmill.executors.local import LocalExecutor
-from tokenmill.preparation.budget.disk_space import check_space, explain_bad_disk, is_small_job
-from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
-from tokenmill.preparation.inputs import Inputs, find_inputs
-from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin, list_differences, read_plan
+from tokenmill.preparation.choose_words import ChosenWords, choose_words
+from tokenmill.preparation.count_words import count_all_words
+from tokenmill.preparation.planning.disk_space import check_space, explain_bad_disk, is_small_job
+from tokenmill.preparation.planning.inputs import Inputs, find_inputs
+from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
+from tokenmill.preparation.planning.plan import UNIT_BYTES, Plan, begin, list_differences, read_plan
+from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
 from tokenmill.preparation.prepare import cut_inputs, find_documents
-from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stage_table import Preparation
-from tokenmill.preparation.words.choose_words import ChosenWords, choose_words
-from tokenmill.preparation.words.count_words import count_all_words
 from tokenmill.preparation.workspace.target import hold_workspace
 from tokenmill.preparation.workspace.trained_folder import (
     NOT_TRAINING,

@@ -12,7 +12,7 @@ from typing import Any
 
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.assemble import WrittenShard
 from tokenmill.preparation.stages.decide import DROPPED, DecidedPart, Decision
 from tokenmill.preparation.stages.encode import encoded_units
@@ -83,7 +83,7 @@ class PreparationOutcome:
                 f"the separator {settings.separator!r} cut no text file in two: is it spelt as in "
                 "the text?"
             )
-        can_be_cut = settings.documents == "file" and settings.separator is None
+        can_be_cut = settings.document_is == "file" and settings.separator is None
         can_be_cut &= any(source.kind == "text" for source in plan.sources)
         if self.split == "end" and "val" in self.splits:
             found.append(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.decide import Layout, decisions_on, load_layout
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt

@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from tokenmill.preparation.budget.memory_budget import load_limits, one_at_a_time
-from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.planning.memory_budget import load_limits, one_at_a_time
+from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.unit_text import (
     SEAM_BYTES,
     ReadAgainError,

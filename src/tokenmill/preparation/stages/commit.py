@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.base.atomic import new_file, sync_file, sync_folder, write_atomically
-from tokenmill.preparation.plan import Plan
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.plan import Plan
+from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.stages.accounts import PreparationOutcome
 from tokenmill.preparation.workspace.recorded_sources import record
 from tokenmill.shards.card import write_tokenizer_and_card
@@ -45,7 +45,7 @@ def commit(
     ]
     settings = {**plan.settings.to_json(for_manifest=True), "split": outcome.split}
     if plan.held_out_splits:
-        from tokenmill.preparation.val_inputs import files_by_split
+        from tokenmill.preparation.planning.val_inputs import files_by_split
 
         settings["val_input"] = files_by_split(plan.sources)
     tokenizer = TokenizerEntry.of(plan.tokenizer, state, plan.begin_token_id)

@@ -23,7 +23,7 @@ import numpy as np
 
 from tokenmill.base.atomic import new_file
 from tokenmill.errors import BadInputError, MismatchError, PrepareError
-from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.hash_runs import (
     ORDINAL_BITS,
     WORD,

@@ -10,7 +10,7 @@ from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.parts import FOLDER, TOKENS_PER_FILE, Part, PartWriter
 from tokenmill.preparation.stages.text_encoder import TextEncoder
 from tokenmill.preparation.stages.unit_text import (

@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 
 from tokenmill.base.atomic import keep
-from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.encode import EncodedUnit, encoded_units
 from tokenmill.preparation.stages.parts import FOLDER, Part, TokenFile
 from tokenmill.preparation.workspace.receipt_log import Receipt

@@ -1,6 +1,6 @@
 """characters: the characters of the input, for the tokenizer `chars`."""
 
-from tokenmill.preparation.plan import load_plan
+from tokenmill.preparation.planning.plan import load_plan
 from tokenmill.preparation.stages.unit_text import naming_source, text_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.under_way import UnderWay

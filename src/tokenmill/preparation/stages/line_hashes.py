@@ -9,7 +9,7 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from tokenmill.preparation.plan import load_plan
+from tokenmill.preparation.planning.plan import load_plan
 from tokenmill.preparation.stages.cleaned_text import cleaned_chunks
 from tokenmill.preparation.stages.duplicates import Hashed, write_runs
 from tokenmill.preparation.stages.unit_text import naming_source

@@ -25,7 +25,7 @@ import xxhash
 
 from tokenmill.base.atomic import new_file
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.parts import (
     FOLDER,
     ROW,

@@ -21,7 +21,7 @@ import numpy as np
 
 from tokenmill import kernel
 from tokenmill.base.atomic import new_file
-from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.planning.plan import Plan
 from tokenmill.text.cleaning.dedup import HASH, hash_all
 
 TOKENS_PER_FILE = 16 << 20

@@ -7,7 +7,7 @@ import numpy as np
 import xxhash
 
 from tokenmill.errors import BadInputError, PrepareError
-from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.planning.plan import Plan
 from tokenmill.text.reading.bad_input import EMPTY, ONLY_REPEATED_LINES
 from tokenmill.tokens.tokenizer import Tokenizer
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from tokenmill.errors import PrepareError, TokenmillError
-from tokenmill.preparation.budget.memory_budget import load_limits, one_at_a_time
-from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.planning.memory_budget import load_limits, one_at_a_time
+from tokenmill.preparation.planning.plan import Plan
 from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.text.inputs.units import whole_file
 from tokenmill.text.reading.bad_input import TooLargeError
@@ -104,7 +104,7 @@ class UnitReader:
         if len(sources) == 1:
             return self._read(sources[0])
         settings = self._plan.settings
-        is_file = settings.documents == "file" and not settings.separator
+        is_file = settings.document_is == "file" and not settings.separator
         return read_files(
             sources, self._read_small if is_file else self._read, self._plan.chunk_bytes
         )
@@ -127,7 +127,7 @@ class UnitReader:
 
     def _chunks_of(self, source: Source, rules: ReadRules) -> Iterator[Chunk]:
         if source.kind == TOKENS:
-            from tokenmill.preparation.from_tokens.token_inputs import read_documents
+            from tokenmill.preparation.stages.token_inputs import read_documents
 
             return read_documents(source, self._unit, rules)
         if self._unit.num_sources > 1:

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.inputs.decompress import InputStream

@@ -9,7 +9,7 @@ import numpy as np
 import xxhash
 
 from tokenmill.base.atomic import new_file
-from tokenmill.preparation.plan import CHUNK_BYTES, Plan
+from tokenmill.preparation.planning.plan import CHUNK_BYTES, Plan
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.shards.writer import check_read_back
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tokenmill.base.hashing import regular
 from tokenmill.errors import FormatError
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.settings import Settings
 from tokenmill.shards.entries import SourceEntry
 from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER, Manifest
 from tokenmill.text.inputs.open_input import Source

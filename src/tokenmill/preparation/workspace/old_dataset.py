@@ -11,7 +11,7 @@ import xxhash
 from tokenmill.base.address import join
 from tokenmill.base.atomic import keep
 from tokenmill.errors import CorruptShardError, SettingsMismatchError
-from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.planning.plan import Plan
 from tokenmill.shards.entries import EndsEntry, ShardEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
 from tokenmill.shards.packed import PackedIds, open_ids, read_ends, unpacked

@@ -28,8 +28,8 @@ from tokenmill.errors import (
     SettingsMismatchError,
     TokenmillError,
 )
-from tokenmill.preparation.plan import Plan
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.plan import Plan
+from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.workspace.claim import Claim
 from tokenmill.preparation.workspace.target import Target, hold_workspace, refuse_strange_folder

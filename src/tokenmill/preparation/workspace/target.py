@@ -20,9 +20,14 @@ from tokenmill.errors import (
     TokenizerMismatchError,
     TokenmillError,
 )
-from tokenmill.preparation.budget.disk_space import explain_bad_disk
-from tokenmill.preparation.plan import list_differences, load_tokenizer, other_settings, read_plan
-from tokenmill.preparation.settings import Settings, SettingsKeywords, list_other_settings
+from tokenmill.preparation.planning.disk_space import explain_bad_disk
+from tokenmill.preparation.planning.plan import (
+    list_differences,
+    load_tokenizer,
+    other_settings,
+    read_plan,
+)
+from tokenmill.preparation.planning.settings import Settings, SettingsKeywords, list_other_settings
 from tokenmill.preparation.stages.accounts import Summary, summarize
 from tokenmill.preparation.workspace.folder_contents import (
     is_ours,

@@ -17,8 +17,8 @@ import orjson
 from tokenmill.base.atomic import write_atomically
 from tokenmill.base.human import plural
 from tokenmill.errors import SettingsMismatchError
-from tokenmill.preparation.plan import other_settings
-from tokenmill.preparation.settings import Settings, list_other_settings
+from tokenmill.preparation.planning.plan import other_settings
+from tokenmill.preparation.planning.settings import Settings, list_other_settings
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.tokens.trained_files import TrainedTokenizer

@@ -14,7 +14,7 @@ import xxhash
 
 from tokenmill.base.address import join, split
 from tokenmill.errors import LockedError
-from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.workspace.claim import Claim
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.block_hashes import file_name, hash_blocks, parse, to_bytes

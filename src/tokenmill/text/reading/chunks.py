@@ -18,7 +18,7 @@ MAX_DOCUMENT_BYTES = 256 << 20
 class ReadRules:
     """How documents are found in files, and what is done about bad ones."""
 
-    documents: str = "file"
+    document_is: str = "file"
     """What a document is in a text file: `file`, `line` or `paragraph`."""
     separator: str | None = None
     """Cut text files at this string instead."""
@@ -42,11 +42,11 @@ class ReadRules:
     """Where compressed parquet is unpacked to."""
 
     def __post_init__(self) -> None:
-        one_of("documents", self.documents, ("file", "line", "paragraph"))
+        one_of("document_is", self.document_is, ("file", "line", "paragraph"))
         one_of("on_bad_input", self.on_bad_input, ("error", "skip", "replace"))
-        if self.separator is not None and self.documents != "file":
+        if self.separator is not None and self.document_is != "file":
             raise ValueError(
-                f"separator {self.separator!r} and documents {self.documents!r} both say where "
+                f"separator {self.separator!r} and document_is {self.document_is!r} both say where "
                 "documents end; give one of them"
             )
         if self.separator == "":
@@ -58,9 +58,9 @@ class ReadRules:
 
     def document_rule(self) -> DocumentRule:
         """The rule for documents in text files."""
-        if self.documents == "paragraph":
+        if self.document_is == "paragraph":
             return ByParagraph()
-        separator = "\n" if self.documents == "line" else self.separator
+        separator = "\n" if self.document_is == "line" else self.separator
         return BySeparator(separator.encode()) if separator else DocumentRule()
 
 
@@ -156,18 +156,24 @@ class Chunk(ChunkFacts):
 
     def apart(self) -> Iterator["Chunk"]:
         """The same as chunks of whole documents and of one piece; the facts go with the first."""
-        first, texts, last = self.texts[:1], self.texts, self.texts[-1:]
-        continues, is_open = self.continues, self.open
+        first = self.texts[:1]
+        texts = self.texts
+        last = self.texts[-1:]
+        continues = self.continues
+        is_open = self.open
         if self.is_whole or len(texts) == 1:
             yield self
             return
-        self.texts, self.continues, self.open = [], Edge.NONE, Edge.NONE
+        self.texts = []
+        self.continues = Edge.NONE
+        self.open = Edge.NONE
         if not texts:
             yield self
             return
         if continues is not Edge.NONE:
             texts = texts[1:]
-            self.texts, self.continues = first, continues
+            self.texts = first
+            self.continues = continues
             yield self
         if is_open is not Edge.NONE:
             texts = texts[:-1]
@@ -193,7 +199,8 @@ class RowReader:
     """Puts rows of CSV or parquet into `chunk`; bad ones are errors, or are counted in it."""
 
     def __init__(self, source: Source, rules: ReadRules) -> None:
-        self.source, self.rules = source, rules
+        self.source = source
+        self.rules = rules
         self.chunk = Chunk([], offset=1)
 
     def add(self, row: int, text: bytes) -> None:

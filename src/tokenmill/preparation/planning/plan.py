@@ -18,7 +18,7 @@ import orjson
 
 from tokenmill.base.atomic import keep, new_file
 from tokenmill.errors import PrepareError, SettingsMismatchError
-from tokenmill.preparation.settings import Settings, list_other_settings
+from tokenmill.preparation.planning.settings import Settings, list_other_settings
 from tokenmill.preparation.workspace.work_folder import Workspace, read_once
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs.open_input import Source

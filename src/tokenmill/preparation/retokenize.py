@@ -13,13 +13,13 @@ from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import SettingsMismatchError
 from tokenmill.executors.executor import Engine
-from tokenmill.preparation.budget.disk_space import check_space
-from tokenmill.preparation.budget.memory_budget import Memory, decide_limits, fit_into_memory
-from tokenmill.preparation.from_tokens.token_inputs import cut_into_documents, find_splits
-from tokenmill.preparation.plan import UNIT_BYTES, Plan, begin
+from tokenmill.preparation.planning.disk_space import check_space
+from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
+from tokenmill.preparation.planning.plan import UNIT_BYTES, Plan, begin
+from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
 from tokenmill.preparation.prepare import carry_out
-from tokenmill.preparation.settings import Settings, SettingsKeywords
 from tokenmill.preparation.stages.accounts import Summary
+from tokenmill.preparation.stages.token_inputs import cut_into_documents, find_splits
 from tokenmill.preparation.workspace.target import Target, open_target
 
 TAKEN = ("tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype", "tokens_per_shard",

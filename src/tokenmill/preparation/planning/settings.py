@@ -25,7 +25,7 @@ class SettingsKeywords(TypedDict, total=False):
     clean: bool
     dedup: Literal["none", "lines", "documents"]
     dedup_min_chars: int
-    documents: Literal["file", "line", "paragraph"]
+    document_is: Literal["file", "line", "paragraph"]
     separator: str | None
     text_field: str
     on_bad_input: Literal["error", "skip", "replace"]
@@ -72,7 +72,7 @@ class Settings:
     """Lines with fewer characters are never duplicates."""
 
     # Reading
-    documents: Literal["file", "line", "paragraph"] = "file"
+    document_is: Literal["file", "line", "paragraph"] = "file"
     """What is one document in a text file."""
     separator: str | None = None
     """Cut text files into documents at this text."""
@@ -104,7 +104,7 @@ class Settings:
     def read_rules(self) -> ReadRules:
         """The part of the settings that readers need."""
         return ReadRules(
-            documents=self.documents,
+            document_is=self.document_is,
             separator=self.separator,
             text_field=self.text_field,
             on_bad_input=self.on_bad_input,

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.budget.memory_budget import PER_DRIVER
-from tokenmill.preparation.words.word_runs import CountedWords
+from tokenmill.preparation.planning.memory_budget import PER_DRIVER
+from tokenmill.preparation.word_runs import CountedWords
 
 BYTES_PER_SYMBOL = 32  # of memory while merges are learned; measured: 25
 HIGHEST_LIMIT = 1 << 16  # words that occur as often are never left out

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.preparation.plan import Plan, load_plan
+from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stage_table import Preparation, Stage
 from tokenmill.preparation.stages.decide import DROPPED, Decision, decisions_on
 from tokenmill.preparation.stages.join import load_parts
-from tokenmill.preparation.words.word_runs import CountedWords, add_up
+from tokenmill.preparation.word_runs import CountedWords, add_up
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.cleaning.dedup import partition_bounds
@@ -77,8 +77,8 @@ def count_all_words(this: Preparation) -> tuple[list[Path], dict[str, int]]:
     return paths, {fact: sum(group[fact] for group in groups) for fact in FACTS}
 
 
-WORDS = Stage("words", "words.count_words.count_words", "group of parts")
-ADD_WORDS = Stage("add-words", "words.count_words.add_words", "million words")
+WORDS = Stage("words", "count_words.count_words", "group of parts")
+ADD_WORDS = Stage("add-words", "count_words.add_words", "million words")
 
 
 def _kept_text(plan: Plan, part: int, decision: Decision) -> Iterator[np.ndarray[Any, Any]]:

@@ -14,7 +14,7 @@ from tokenmill import dataset
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError, NotADatasetError, PrepareError, TokenmillError
 from tokenmill.formats.held_out import ALL, stated
-from tokenmill.preparation.val_inputs import name_of_split
+from tokenmill.preparation.planning.val_inputs import name_of_split
 from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.text.inputs.sources import in_order
 from tokenmill.text.inputs.units import Unit

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from tokenmill.base.human import plural
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.budget.disk_space import text_bytes
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.disk_space import text_bytes
+from tokenmill.preparation.planning.settings import Settings
 from tokenmill.text.inputs.open_input import Source
 
 MOST_SHARDS = 10_000

@@ -27,7 +27,7 @@ import orjson
 
 from tokenmill.base.atomic import keep
 from tokenmill.base.human import parse_bytes
-from tokenmill.preparation.plan import CHUNK_BYTES, Plan
+from tokenmill.preparation.planning.plan import CHUNK_BYTES, Plan
 from tokenmill.preparation.workspace.work_folder import Workspace, read_once
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading.bad_input import TooLargeError

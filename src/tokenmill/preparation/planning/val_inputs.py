@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from tokenmill.errors import PrepareError, SettingsMismatchError
-from tokenmill.preparation.inputs import HeldOut, Inputs, ValInput, as_list
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.inputs import HeldOut, Inputs, ValInput, as_list
+from tokenmill.preparation.planning.settings import Settings
 from tokenmill.shards.manifest import Manifest
 from tokenmill.text.inputs.open_input import Source
 

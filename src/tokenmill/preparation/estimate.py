@@ -14,13 +14,13 @@ import numpy as np
 
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.preparation.inputs import Inputs, ValInput, as_list, search_inputs
-from tokenmill.preparation.plan import UNIT_BYTES, choose_dtype, load_tokenizer
-from tokenmill.preparation.settings import Settings, SettingsKeywords
+from tokenmill.preparation.planning.inputs import Inputs, ValInput, as_list, search_inputs
+from tokenmill.preparation.planning.plan import UNIT_BYTES, choose_dtype, load_tokenizer
+from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
+from tokenmill.preparation.planning.val_inputs import held_out_inputs
 from tokenmill.preparation.stages.duplicates import MOST_FILES
 from tokenmill.preparation.stages.hash_runs import ENTRY
 from tokenmill.preparation.stages.parts import ROW
-from tokenmill.preparation.val_inputs import held_out_inputs
 from tokenmill.text.cleaning.clean_chunks import (
     PLACE_BYTES,
     CleanChunk,

@@ -12,7 +12,7 @@ from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file
 from tokenmill.base.progress import Progress
 from tokenmill.errors import PrepareError, SettingsMismatchError
-from tokenmill.preparation.settings import Settings
+from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.workspace.folder_contents import is_ours
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace
 from tokenmill.text.inputs.file_kind import find_code, lookalikes

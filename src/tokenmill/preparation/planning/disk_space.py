@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.plan import Plan
+from tokenmill.preparation.planning.plan import Plan
 from tokenmill.text.inputs.open_input import Source
 
 # Fewer tokens than nearly any text makes: this must not refuse what would have fitted.
