@@ -38,7 +38,7 @@ from tokenmill.formats.format import NO_LIMIT, TokenFormat, token_dtype
 from tokenmill.formats.held_out import is_named, stated
 from tokenmill.formats.registry import WRITABLE, load_format
 from tokenmill.formats.writing import Writer, WriteTarget
-from tokenmill.shards.compression_name import checked_compression
+from tokenmill.shards.entries import checked_compression
 from tokenmill.shards.manifest import FILE_NAME
 
 MAX_SHARDS = 10_000

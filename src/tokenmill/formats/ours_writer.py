@@ -9,8 +9,7 @@ import orjson
 
 from tokenmill.formats.writing import RollingWriter, WriteTarget
 from tokenmill.shards.card import write_tokenizer_and_card
-from tokenmill.shards.compression_name import level_of
-from tokenmill.shards.entries import ShardEntry, SplitEntry, TokenizerEntry
+from tokenmill.shards.entries import ShardEntry, SplitEntry, TokenizerEntry, level_of
 from tokenmill.shards.layout import shard_name
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.writer import ShardWriter
