@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from flat import estimate, prepare
 from preparation.oracle import hashes_of_files
 from preparation.runs import assert_nothing_stray, run, start, start_and_hold, wait_until
 from system_faults import RENAMES, injecting, needs_strace
@@ -24,8 +25,6 @@ from tokenmill.errors import (
     TokenmillError,
 )
 from tokenmill.preparation import jobs
-from tokenmill.preparation.estimate import estimate
-from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.workspace import work_folder
 
 BYTES = {"tokenizer": "bytes", "workers": 1}

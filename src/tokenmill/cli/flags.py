@@ -6,6 +6,7 @@ The source is parsed and not imported, so that `--help` needs neither NumPy nor 
 """
 
 import ast
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 import click
 
 from tokenmill.base.human import parse_bytes, parse_count
+from tokenmill.base.progress import Progress
 
 PACKAGE = Path(__file__).parents[1]
 FLOAT = {"metavar": "X", "type": float}
@@ -100,6 +102,20 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were given; the rest is left to the library's defaults."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def as_keywords(options: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
+    """The options that were given, as `prepare` takes them: with `run` and `details`."""
+    from tokenmill.preparation import Details, Run
+
+    keywords = given(options)
+    if progress is not None:
+        keywords["progress"] = progress
+    for name, kind in {"run": Run, "details": Details}.items():
+        fields = keywords.keys() & {field.name for field in dataclasses.fields(kind)}
+        if fields:
+            keywords[name] = kind(**{field: keywords.pop(field) for field in fields})
+    return keywords
 
 
 if TYPE_CHECKING:

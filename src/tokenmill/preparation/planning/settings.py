@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, cast
 
 from tokenmill.base.suggest import one_of
 from tokenmill.shards.writer import checked_compression, level_of
@@ -12,24 +12,59 @@ from tokenmill.text.reading.chunks import ReadRules
 
 
 class SettingsKeywords(TypedDict, total=False):
-    """The fields of `Settings` as keyword arguments, for type checkers."""
+    """The fields of `Settings` that are keyword arguments, for type checkers."""
 
     tokenizer: str
     end_of_text: str | None
     begin_token: str | None
-    token_pattern: str | None
     dtype: Literal["uint16", "uint32"] | None
     tokens_per_shard: int
     val_fraction: float
     compress: str | None
     clean: bool
     dedup: Literal["none", "lines", "documents"]
-    dedup_min_chars: int
-    document_is: Literal["file", "line", "paragraph"]
     separator: str | None
     text_field: str
     on_bad_input: Literal["error", "skip", "replace"]
+
+
+class SettingsGiven(SettingsKeywords, total=False):
+    """The same, with those of `Details`."""
+
+    token_pattern: str | None
+    dedup_min_chars: int
+    document_is: Literal["file", "line", "paragraph"]
     long_line: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Details:
+    """Settings that few need, for `prepare(..., details=Details(dedup_min_chars=40))`.
+
+    None leaves a setting as it is by default, or as it is in the dataset that is added to.
+    """
+
+    token_pattern: str | None = None
+    """Splitting pattern of a .tiktoken file that is not a published one: its name (gpt2, cl100k...)
+    or a regular expression."""
+    dedup_min_chars: int | None = None
+    """Lines with fewer characters are never duplicates; by default 16."""
+    document_is: Literal["file", "line", "paragraph"] | None = None
+    """What is one document in a text file; by default the whole file."""
+    long_line: int | None = None
+    """Lines of more bytes are never duplicates, and a document of more may be encoded in pieces; by
+    default 8 MiB."""
+
+
+NO_DETAILS = Details()
+DETAILS = tuple(field.name for field in fields(Details))
+"""Fields of `Settings` that are given as `details`."""
+
+
+def with_details(settings: SettingsKeywords, details: Details) -> SettingsGiven:
+    """Return all settings that were given."""
+    given = {name: value for name, value in asdict(details).items() if value is not None}
+    return cast(SettingsGiven, {**settings, **given})
 
 
 @dataclass(frozen=True, kw_only=True)
