@@ -47,7 +47,7 @@ def test_the_stages_that_run_are_those_of_the_table(corpus, tmp_path, dedup, tok
     settings, out = {"dedup": dedup, "tokenizer": tokenizer}, tmp_path / "out"
     for adds, inputs in ((False, corpus), (True, tmp_path / "c.txt")):
         labels = Labels()
-        prepare.prepare(inputs, out, workers=1, append=adds, progress=labels, **settings)
+        flat.prepare(inputs, out, workers=1, append=adds, progress=labels, **settings)
 
         expected = [stage.name for stage in stages_for(plan_of(Settings(**settings), adds))]
         assert labels.seen == expected

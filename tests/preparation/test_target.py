@@ -176,10 +176,11 @@ def test_what_is_added_can_be_corrected_and_the_dataset_is_not_touched(texts, tm
 
 @pytest.mark.parametrize("text", [b"another text\n", b"a text\n"])
 def test_another_standard_input_gives_way_where_little_was_done(tmp_path, monkeypatch, text):
-    for given, progress in ((b"a text\n", StopAtFirstStage()), (text, None)):
+    stopped = {"progress": StopAtFirstStage()}
+    for given, options in ((b"a text\n", stopped), (text, {})):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
-        with pytest.raises(StoppedHereError) if progress else nullcontext():
-            prepare("-", tmp_path / "out", **BYTES, progress=progress)
+        with pytest.raises(StoppedHereError) if options else nullcontext():
+            prepare("-", tmp_path / "out", **BYTES, **options)
 
     data = tokenmill.open(tmp_path / "out", "all")
     assert data.decode(data[: len(data)]).encode().startswith(text.rstrip())
