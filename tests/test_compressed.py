@@ -206,8 +206,7 @@ def test_inspect_says_what_compression_saves(both):
 
 
 def test_verify_says_of_compressed_shards_what_it_says_of_plain_ones(both):
-    plain, packed = (examine(both / name).to_json() for name in ("plain", "packed"))
-    assert {**packed, "path": ""} == {**plain, "path": ""}
+    assert examine(both / "packed") == examine(both / "plain")
 
 
 def test_a_damaged_file_in_the_cache_is_unpacked_again(both, tmp_path):

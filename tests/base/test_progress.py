@@ -71,14 +71,6 @@ def test_a_move_can_be_shown_at_once_and_a_total_may_be_unknown(clock, log):
     assert log.getvalue() == "  a.gz         5.0 kB, 5.0 kB/s\n"
 
 
-def test_details_are_not_for_logs(clock, log):
-    meter = Lines(log).begin("one of many", 100, detail=True)
-    clock.now += 100
-    meter.advance(50)
-
-    assert log.getvalue() == ""
-
-
 @pytest.mark.parametrize("kind", [Progress, lambda: Lines(io.StringIO()), Bars])
 def test_results_pass_through_unchanged(kind):
     with kind() as progress:

@@ -79,6 +79,29 @@ def test_fields_equal_those_of_a_plain_loop(way, comes, from_index, seed):
         assert batch.max_seqlen == max(np.diff(begins))
 
 
+@pytest.mark.parametrize("kinds", [["after", "after"], ["after", "index"], ["before", "after"],
+                                   ["index", "before", "after"]], ids="-".join)  # fmt: skip
+def test_sources_of_a_mixture_are_each_asked_in_their_own_way(way, kinds):
+    sources, owners = {}, []
+    for seed, kind in enumerate(kinds):
+        ids, owner = axis_of(documents_of(seed), comes="before" if kind == "before" else "after")
+        if kind == "index":
+            ends = np.append(np.flatnonzero(np.diff(owner)) + 1, len(ids))
+            sources[str(seed)] = from_array(np.full_like(ids, END), document_ends=ends)
+        else:
+            sources[str(seed)] = from_array(ids, end_of_text=END, end_of_text_comes=kind)
+        owners.append(owner)
+    mixture = tokenmill.Mixture(sources, weights={name: 1 for name in sources})
+    loader = BatchLoader(mixture, batch_size=6, block_size=17, documents=True)
+
+    for batch in (next(loader) for _ in range(30)):
+        for i, (source, start) in enumerate(zip(batch.sources, batch.starts, strict=True)):
+            (ids,), (positions,), (mask,), _ = plain_marks(owners[source], [start], 17)
+            assert batch.document_ids[i].tolist() == ids
+            assert batch.positions[i].tolist() == positions
+            assert batch.loss_mask[i].tolist() == mask
+
+
 def test_shapes_and_types_are_the_same_in_every_batch():
     ids, _ = axis_of(documents_of(0), "after")
     data = from_array(ids, end_of_text=END)

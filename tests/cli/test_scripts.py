@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,10 @@ import pytest
 import train_runs
 
 from tokenmill.cli import main
-from tokenmill.cli.flags import read_fields
-from tokenmill.cli.train import FLAGS, SETTINGS
+from tokenmill.cli.flags import kind_of
+from tokenmill.cli.train import FLAGS
 from tokenmill.cli.train import command as train_command
-from tokenmill.train.config import SOURCES
+from tokenmill.train.config import SOURCES, TrainConfig
 from tokenmill.train.metrics import points
 
 ROOT = Path(__file__).parents[2]
@@ -295,11 +296,12 @@ def test_the_printed_job_is_the_script_to_submit_but_for_numbers_and_arguments(c
 def test_a_printed_slurm_job_passes_every_flag_of_train_on(capsys):
     """Each once, with a value of its type; read back by the parser of `tokenmill train`."""
     words = {"dataset_dir": "data/x y"}
-    for field in read_fields(*SETTINGS):
+    for field in fields(TrainConfig):
         if field.name in SOURCES or field.name not in FLAGS:
             continue
-        example = {int: "7", float: "0.5", str: "it's", bool: ""}[field.kind]
-        words[field.name] = field.choices[-1] if field.choices else example
+        kind, choices = kind_of(field)
+        example = {int: "7", float: "0.5", str: "it's", bool: ""}[kind]
+        words[field.name] = choices[-1] if choices else example
     flags = [part for name, text in words.items() for part in (f"--{name}", text) if part]
     text = print_job(capsys, *flags, "--config_file", "a.json", "--nodes", "3", "--time", "1-00")
 

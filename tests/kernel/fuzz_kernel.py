@@ -10,6 +10,7 @@ outside of an array ends the process. Needs gcc; `make faults` runs it.
 """
 
 import argparse
+import functools
 import importlib.util
 import os
 import subprocess
@@ -27,6 +28,7 @@ KERNEL = ROOT / "src" / "tokenmill" / "kernel"
 FLAGS = ["-g", "-O1", "-fPIC", "-shared", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
 TESTS_OF_TWINS = [
     "tests/kernel/test_kernel.py",
+    "tests/kernel/test_gather_spans.py",
     "tests/augment/test_augmentation.py",
     "tests/order/test_permutation.py",
     "tests/order/test_recipes.py",
@@ -195,6 +197,41 @@ def located(rng: np.random.Generator) -> tuple[Any, ...]:
     return (np.empty(40, np.int64), np.empty(40, np.int64), length, nth, runs, starts, *tables)
 
 
+def mapped(rng: np.random.Generator) -> tuple[Any, ...]:
+    """The arguments of `use_maps`: runs of which one may be missing, spans that may overlap."""
+    kind = np.dtype(str(rng.choice(["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8"])))
+    sizes = rng.integers(0, 40, rng.integers(1, 6))
+    edges = np.append(0, sizes.cumsum())
+    tokens = [rng.integers(0, 99, size).astype(kind) for size in sizes]
+    runs = list(range(rng.integers(max(1, len(sizes) - 1), len(sizes) + 1)))
+    out = np.empty((8, 50), rng.choice(np.array(["u1", "u2", "i4", "i8", "f8"])))
+    length = rng.integers(0, min(50, edges[-1]) + 1, rng.integers(0, 12))
+    spans = (rng.integers(0, 8, len(length)), rng.integers(0, 51 - length),
+             rng.integers(0, edges[-1] + 1 - length), length)  # fmt: skip
+    largest = int(rng.choice(np.array([50, 255, 2**64 - 1], np.uint64)))
+    overlaps = bool(rng.random() < 0.2)
+    return edges, kind.itemsize, kind.kind == "i", runs, tokens, overlaps, out, *spans, largest, 0
+
+
+def use_maps(loops: Any, edges: Any, width: Any, is_signed: Any, runs: Any, *rest: Any) -> None:
+    """Put runs in, and gather; then again after one was dropped and another one replaced.
+
+    With `overlaps` the rows lie over the tokens that are put in last.
+    """
+    tokens, overlaps, *call = rest
+    maps = loops.Maps(edges, width, is_signed)
+    for run, array in zip(runs, tokens, strict=False):
+        maps.put(run, array)
+    maps.gather(*call)
+    if overlaps:
+        rows = np.ravel(call[0]).view(np.uint8)
+        maps.put(runs[-1], rows[: np.asarray(tokens[runs[-1]]).nbytes])
+        maps.gather(*call)
+    maps.drop(runs[0])
+    maps.drop(runs[0])
+    maps.gather(*call)
+
+
 RIGHT: dict[str, Callable[[np.random.Generator], tuple[Any, ...]]] = {
     "odd_texts": lambda rng: (texts(rng), rng.choice([b"", bytes(0x200000 // 8)])),
     "squeeze": lambda rng: (texts(rng), bool(rng.integers(2)), bool(rng.integers(2))),
@@ -210,6 +247,7 @@ RIGHT: dict[str, Callable[[np.random.Generator], tuple[Any, ...]]] = {
     "permute": permuted,
     "expand_rows": expanded,
     "locate_pieces": located,
+    "Maps": mapped,
 }
 
 
@@ -223,13 +261,18 @@ def spoiled(value: Any, rng: np.random.Generator) -> Any:
     if isinstance(value, bytes) and rng.random() < 0.8:
         return value[: rng.integers(0, len(value) + 1)]
     if isinstance(value, list) and rng.random() < 0.8:
-        return [*value, rng.choice([0, 1])]
+        place = rng.integers(len(value) + 1)
+        return [*value[:place], spoiled([*value, 0][place], rng), *value[place + 1 :]]
     return [*WILD, None, b"", b"12345678", np.empty(3), [], "text"][rng.integers(len(WILD) + 6)]
 
 
 def spoiled_array(value: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    if value.ndim == 2 and rng.random() < 0.5:
+        return [value[:, ::2], value[::-1], value.T, value[:1], value[:, :7].copy()][
+            rng.integers(5)
+        ]
     flat = value.reshape(-1).copy()
-    match rng.integers(5):
+    match rng.integers(6):
         case 0 if flat.size:
             places = rng.integers(0, flat.size, rng.integers(1, 4))
             flat[places] = np.array(rng.choice(np.array(WILD), len(places))).astype(flat.dtype)
@@ -240,6 +283,8 @@ def spoiled_array(value: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         case 3:
             with np.errstate(invalid="ignore"):
                 flat = flat.astype(rng.choice(np.array(["i1", "i4", "u8", "f8", "u2"])))
+        case 4:
+            flat = flat[:: rng.choice([-1, 2])]
         case _:
             flat.flags.writeable = False
     return flat
@@ -248,17 +293,19 @@ def spoiled_array(value: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def abuse(loops: Any, calls: int, seed: int) -> int:
     rng = np.random.default_rng(seed)
     names = [name for name in RIGHT if hasattr(loops, name)]
+    functions = {name: getattr(loops, name) for name in names}
+    functions["Maps"] = functools.partial(use_maps, loops)
     returned = 0
     for _ in range(calls):
         name = names[rng.integers(len(names))]
         arguments = list(RIGHT[name](rng))
         if rng.random() < 0.1:
-            getattr(loops, name)(*arguments)  # these are right
+            functions[name](*arguments)  # these are right
         for _ in range(rng.integers(1, 3)):
             place = rng.integers(len(arguments))
             arguments[place] = spoiled(arguments[place], rng)
         try:
-            getattr(loops, name)(*arguments)
+            functions[name](*arguments)
             returned += 1
         except REFUSED:
             pass

@@ -140,34 +140,13 @@ def test_the_labels_of_plots_can_be_read_on_a_phone(browser, folder, tmp_path):
         browser.get(path.as_uri())
         sizes = label_sizes(browser)
 
-        assert len(sizes) > 15
+        assert len(sizes) > 5
         assert min(sizes) >= 10
         assert labels_that_overlap(browser) == []
         assert overflow(browser) <= 0
     browser.get(path.as_uri())
     assert min(label_sizes(browser)) >= 10
     assert labels_that_overlap(browser) == []
-
-
-def test_every_curve_has_an_axis(browser, folder, tmp_path):
-    """Labels at its lower and upper end, beside the plot, in the colour of the curve."""
-    path = tmp_path / "report.html"
-    path.write_text(report(str(folder)))
-    for screen in (contextlib.nullcontext(), phone(browser)):
-        with screen:
-            browser.get(path.as_uri())
-            (curve,) = [line for line in find(browser, "g ~ .line") if line.size["width"]]
-            labels = {e.text: e.location["y"] for e in find(browser, ".tick.second") if e.text}
-            top, bottom = curve.location["y"], curve.location["y"] + curve.size["height"]
-
-            assert list(labels) == ["0%", "50%", "100%"]
-            assert abs(labels["100%"] - top) < 12
-            assert abs(labels["0%"] - bottom) < 12
-            colours = [
-                e.value_of_css_property(name)
-                for e, name in ((curve, "stroke"), (find(browser, ".tick.second")[0], "fill"))
-            ]
-            assert colours[0] == colours[1]
 
 
 def edited_run():

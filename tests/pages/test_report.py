@@ -24,7 +24,6 @@ from tokenmill.pages.elements.report_numbers import (
 )
 from tokenmill.pages.report import report
 from tokenmill.preparation.prepare import prepare
-from tokenmill.shards.manifest import Manifest
 from tokenmill.tokens.load_tokenizer import load
 
 
@@ -139,24 +138,16 @@ def test_equal_documents_are_explained_and_shown(tmp_path):
         assert why in page
 
 
-def test_bytes_a_token_by_source_where_the_manifest_settles_it(tmp_path):
-    made = tmp_path / "text"
-    made.mkdir()
-    sources = {"a.txt": b"aaaa " * 900, "b.txt": "\u4e2d\u6587\n".encode() * 300}
-    for name, data in sources.items():
-        (made / name).write_bytes(data)
-    settings = {"val_fraction": 0, "dedup": "none", "clean": False}
-    prepare(made, tmp_path / "data", workers=1, **settings)
-    manifest = Manifest.load(tmp_path / "data")
-    tokenizer = load("gpt2")
+def test_bytes_a_token_are_those_of_each_shard(tmp_path):
+    texts = [b"aaaa " * 900, "\u4e2d\u6587\n".encode() * 300]
+    folder = ours(tmp_path / "d", {"train": encoded(texts[:1]), "val": encoded(texts[1:])})
 
-    kind, found, total = compression(open_splits(tmp_path / "data"), tokenizer, manifest)
+    parts = compression(open_splits(folder), load("gpt2"))
 
-    assert (kind, total) == ("source", 2)
-    for part, (name, data) in zip(found, sources.items(), strict=True):
-        assert part.name.endswith(name)
-        assert part.num_bytes == len(data)
-        assert part.num_tokens == len(tokenizer.encode_batch([data])[0])
+    assert [part.name.partition("/")[0] for part in parts] == ["train", "val"]
+    for part, text in zip(parts, texts, strict=True):
+        assert part.num_bytes == len(text)
+        assert part.num_tokens == len(load("gpt2").encode_batch([text])[0])
 
 
 def test_bad_data_is_red(tmp_path):

@@ -50,7 +50,8 @@ class KnownIds:
         sizes = [data.vocab_size for data in datasets if data.vocab_size is not None]
         given = [id for data in datasets for id in (data.end_of_text_id, data.begin_token_id)]
         known = {id for id in (*names.values(), *given, begin_token) if id is not None}
-        largest, vocab_size = int(np.iinfo(rules.dtype).max), min(sizes, default=None)
+        largest = int(np.iinfo(rules.dtype).max)
+        vocab_size = min(sizes, default=None)
         if rules.check_ids and vocab_size is not None:
             largest = min(largest, vocab_size - 1)
         return cls(

@@ -53,7 +53,8 @@ class OwnFunction(OfFields):
         return {}
 
     def apply(self, rows: Rows, random: RowRandom) -> None:
-        fixed, before = rows.fixed, rows.tokens.copy()
+        fixed = rows.fixed
+        before = rows.tokens.copy()
         rows.random = random
         found = np.asarray(self.function(rows))
         self._check(found, before, fixed, rows.ids.largest)

@@ -129,15 +129,6 @@ class Plot:
         )
         return join(*texts)
 
-    def on_right(self, ticks: Iterable[tuple[float, str]]) -> Html:
-        """Values of a second axis, on the right."""
-        x = self.width - self.right + self.label_gap[0]
-        texts = (
-            tag("text", label, x=x, y=number(self.y(share)), class_="tick second")
-            for share, label in ticks
-        )
-        return join(*texts)
-
     def axis_name(self, words: str, y: int) -> Html:
         return tag("text", words, x=self.width - self.right, y=y, class_="tick right")
 

@@ -79,7 +79,6 @@ class Progress:
 
     seconds_between = float("inf")
     """Between two times that a meter is shown."""
-    shows_details = True
 
     words: Callable[[str], str] = staticmethod(lambda text: text)
     """Translates a sentence for its reader, such as keywords into flags."""
@@ -97,15 +96,9 @@ class Progress:
     def forget(self, meter: Meter) -> None:
         """Drop a meter that has ended."""
 
-    def begin(
-        self, what: str, total: int | None, *, in_bytes: bool = False, detail: bool = False
-    ) -> Meter:
-        """Return a new meter; `total` is what it is expected to reach, None if not known.
-
-        A `detail` is shown only where there is room for it, on a terminal.
-        """
-        shown_by = Progress() if detail and not self.shows_details else self
-        return Meter(shown_by, what, total, in_bytes)
+    def begin(self, what: str, total: int | None, *, in_bytes: bool = False) -> Meter:
+        """Return a new meter; `total` is what it is expected to reach, None if not known."""
+        return Meter(self, what, total, in_bytes)
 
     def follow(
         self,
@@ -161,8 +154,6 @@ class Progress:
 class Lines(Progress):
     """Shows a line now and then: for logs."""
 
-    shows_details = False
-
     def __init__(self, file: TextIO | None = None) -> None:
         self._file = file or sys.stderr
         self.seconds_between = SECONDS_BETWEEN_LINES
@@ -204,8 +195,8 @@ class Bars(Progress):
     def write(self, line: str) -> None:
         self._rich.console.print(visible(line), markup=False, highlight=False)
 
-    def begin(self, what: str, total: int | None, **options: bool) -> Meter:
-        meter = super().begin(what, total, **options)
+    def begin(self, what: str, total: int | None, *, in_bytes: bool = False) -> Meter:
+        meter = super().begin(what, total, in_bytes=in_bytes)
         self._bars[meter] = self._rich.add_task(what, total=total, text="")
         return meter
 

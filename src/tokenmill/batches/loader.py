@@ -194,7 +194,8 @@ class BatchLoader:
 
     def close(self) -> None:
         """End the prefetching thread; iterating again starts a new one."""
-        batches, self._batches = self._batches, None
+        batches = self._batches
+        self._batches = None
         if batches is not None:
             self._waited += batches.seconds_waited
             batches.close()
@@ -412,13 +413,15 @@ class BatchLoader:
 
     def _num_steps(self) -> int | None:
         """Steps of this pass; None in an endless loader."""
-        stop, share = self.passes.stop_of(self._pass), self._maker.share
+        stop = self.passes.stop_of(self._pass)
+        share = self._maker.share
         return None if stop is None else max(0, stop - share.origin) // share.samples_per_step
 
     def _seek(self, samples: int) -> None:
         """Go to a sample number of this pass; steps are counted so that one begins there."""
         self.close()
-        self._ended, self._samples = False, samples
+        self._ended = False
+        self._samples = samples
         share = self._maker.share
         low = self.passes.start_of(self._pass)
         origin = low + (samples - low) % share.samples_per_step

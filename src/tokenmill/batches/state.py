@@ -66,9 +66,11 @@ def _refuse_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> No
         wanted = (
             ", ".join(f"{key}={state[key]!r}" for key in settings) or "the settings of that run"
         )
-        what, hint = "order", f"use {wanted} to resume"
+        what = "order"
+        hint = f"use {wanted} to resume"
     else:
-        what, hint = "data", "open the data it was saved with"
+        what = "data"
+        hint = "open the data it was saved with"
     saved, ours = (one_line(str(those[f"{what}_fingerprint"])[:8]) for those in (state, here))
     shown = {name: one_line(str(state[name])[:200]) for name in named}
     lines = [f"       {name:<12} {shown[name]} -> {here[name]}" for name in named]

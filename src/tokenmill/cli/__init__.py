@@ -1,8 +1,8 @@
-"""The command `tokenmill`: one file a command, imported when it is called.
+"""The command `tokenmill`: one file per command, imported when it is called.
 
 group.py              a command with subcommands
 flags.py              flags that several commands share, or made from the fields of a dataclass
-outcome.py            what a command prints: results, notes, or JSON; `--json` and `--quiet`
+outcome.py            the output of a command: results, notes, or JSON; `--json` and `--quiet`
 hints.py              hints of the library, which are Python, as flags of a command
 prepare.py            tokenize text files into shards; `prepare plan` writes only the plan
 prepare_jobs.py       `prepare work`, `status`, `finish` and `slurm`: the plan as numbered jobs
@@ -83,7 +83,8 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, known = args[0], self.list_commands(ctx)
+        name = args[0]
+        known = self.list_commands(ctx)
         if not name.startswith("-") and name not in known:
             raise click.UsageError(f"no command is called {name!r}{did_you_mean(name, known)}", ctx)
         return super().resolve_command(ctx, args)
@@ -162,7 +163,7 @@ def main(args: list[str] | None = None) -> NoReturn:
 
 
 def _explain(misuse: click.ClickException) -> str:
-    """What is wrong with the words of a command, and how it is used."""
+    """The mistake in the words of a command, and its usage."""
     context = getattr(misuse, "ctx", None)
     if context is None:
         return misuse.format_message()

@@ -6,17 +6,17 @@ import click
 
 from tokenmill.base.human import human_bytes
 from tokenmill.base.signals import interrupt_on_signals
-from tokenmill.cli.flags import COUNT, given, switch, value
+from tokenmill.cli.flags import count, given, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 
 @click.command()
 @click.argument("repo_id", required=False, metavar="[REPO]")
 @value("-o --out folder", "DIR", "Folder  [default: /tmp/data/NAME]")
-@value("--shards", "N", "Training shards, in the order of their names  [default: 3]", type=COUNT)
+@value("--shards", "N", "Training shards, in the order of their names  [default: 3]", type=count)
 @value("--pattern patterns", "GLOB", "Take the files that match; may be given again", multiple=True)
 @value("--revision", "R", "Branch, tag or commit", default="main")
-@value("--workers", "N", "Files fetched at the same time", default=4, type=COUNT)
+@value("--workers", "N", "Files fetched at the same time", default=4, type=count)
 @value("--deadline", "SECONDS", "Give up after this time, all tries together", type=float)
 @switch("--force", "Read again what is here; replace what differs")
 @switch("--dry_run", "Only say what would be fetched")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.base.address import is_remote
-from tokenmill.cli.flags import Count, SectionedCommand, value
+from tokenmill.cli.flags import SectionedCommand, position, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 @value("--then", "WHAT", "After --cap", default="share", choices=("share", "end"), **ASK)
 @value("--add", "NAME=DIR", "Another source; needs --weights", **ASK)
 @value("--weights", "W", "With --add: weights of all sources, as in --reweight", **ASK)
-@value("--at", "STEP", "From this step on  [default: the next one]", type=Count(least=0), **ASK)
+@value("--at", "STEP", "From this step on  [default: the next one]", type=position, **ASK)
 @value("--note", "TEXT", "Who asks, and why", **ASK)
 @prints_outcome
 def command(run: str, at: int | None, note: str | None, quiet: bool, **flags: Any) -> Outcome:

@@ -2,27 +2,20 @@
 
 Name, type, default and help of a setting are written once, in its dataclass: the docstring under
 a field is the help of its flag, a comment above a field is the title of the flags from there on.
-The source is parsed and not imported, so that `--help` needs neither NumPy nor torch.
+The modules of these dataclasses import neither NumPy nor torch, so that `--help` is fast.
 """
 
-import ast
-import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, fields
+from types import MappingProxyType, NoneType
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 import click
 
 from tokenmill.base.human import parse_bytes, parse_count
 from tokenmill.base.progress import Progress
-
-PACKAGE = Path(__file__).parents[1]
-FLOAT = {"metavar": "X", "type": float}
-PREPARE_SETTINGS = ("preparation/planning/settings.py", "Settings")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -62,7 +55,7 @@ def value(
     if choices:
         more["type"] = click.Choice(choices)
     if more.get("type", type(default)) is int:
-        more["type"] = WHOLE
+        more["type"] = whole
     if default is not None:
         more["default"] = default
     text = _help(text, choices, default)
@@ -112,49 +105,46 @@ def as_keywords(options: Mapping[str, Any], progress: Progress | None = None) ->
     if progress is not None:
         keywords["progress"] = progress
     for name, kind in {"run": Run, "details": Details}.items():
-        fields = keywords.keys() & {field.name for field in dataclasses.fields(kind)}
-        if fields:
-            keywords[name] = kind(**{field: keywords.pop(field) for field in fields})
+        if named := keywords.keys() & {field.name for field in fields(kind)}:
+            keywords[name] = kind(**{field: keywords.pop(field) for field in named})
     return keywords
 
 
-if TYPE_CHECKING:
-    IntType = click.ParamType[int]
-else:  # where it is not generic in every click that is allowed
-    IntType = click.ParamType
+# Types of flags. An error is given to click by name, so that it says which flag is wrong.
 
 
-class Count(IntType):
+def whole(value: str | int) -> int:
     """A whole number, also written as 64k or 10M."""
-
-    name = "count"
-
-    def __init__(self, least: int | None = None) -> None:
-        self.least = least
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        try:
-            count = parse_count(value) if isinstance(value, str) else int(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if self.least is not None and count < self.least:
-            self.fail(f"{count:,} is less than {self.least:,}", param, ctx)
-        return count
+    try:
+        return parse_count(str(value))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-class Size(IntType):
+def position(value: str | int) -> int:
+    """A whole number from 0 on."""
+    return _at_least(0, whole(value))
+
+
+def count(value: str | int) -> int:
+    """A whole number from 1 on."""
+    return _at_least(1, whole(value))
+
+
+def _at_least(least: int, number: int) -> int:
+    if number < least:
+        raise click.BadParameter(f"{number:,} is less than {least:,}")
+    return number
+
+
+def size(value: str | int) -> int:
     """A number of bytes, also written as 512k or 8M, in powers of 1024 as --max_ram is."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        try:
-            return parse_bytes(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+    try:
+        return parse_bytes(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-WHOLE, COUNT = Count(), Count(least=1)
 SIZES = ("long_line",)
 """Settings that are counted in bytes."""
 OPEN_NAMES = ("format", "dtype", "tokenizer", "end_of_text", "begin_token")
@@ -177,72 +167,68 @@ work_options = together(
     switch("--break_lock", "Take OUT over from a machine that is gone", section="Running"),
 )
 sample_option = value(
-    "--sample", "N", "Tokens of each split to look at", default=16 << 20, type=COUNT
+    "--sample", "N", "Tokens of each split to look at", default=16 << 20, type=count
 )
 
 
-@dataclass(frozen=True)
-class FieldSource:
-    """One field of a dataclass, as its source has it."""
+def settings_flags(
+    settings: type, *, only: tuple[str, ...] = (), **aliases: str
+) -> Callable[[F], F]:
+    """A flag for each field of a dataclass (or those in `only`); one that is not given is None."""
+    return together(
+        *(
+            _flag(field, words, aliases.get(field.name, ""))
+            for field, words in zip(fields(settings), field_words(settings), strict=True)
+            if not only or field.name in only
+        )
+    )
 
-    name: str
-    kind: type
-    choices: tuple[str, ...]  # of a Literal; empty for other types
-    default: Any
+
+class FieldWords(NamedTuple):
+    """The help of a field, and the title of its section."""
+
     help: str
     section: str
 
 
-def settings_flags(
-    settings: tuple[str, str], *, only: tuple[str, ...] = (), **aliases: str
-) -> Callable[[F], F]:
-    """A flag for each field (or those in `only`); a flag that is not given is None."""
-    fields = [field for field in read_fields(*settings) if not only or field.name in only]
-    return together(*(_flag(field, aliases.get(field.name, "")) for field in fields))
+# A title in a comment, or a field with the docstring under it.
+_TITLE_OR_FIELD = re.compile(r'^    (?:# ([^\n]+)|\w+: [^\n]+\n    """(.+?)"""$)', re.M | re.S)
 
 
-def _flag(field: FieldSource, alias: str) -> Callable[[F], F]:
-    text = _help(field.help.removesuffix("."), field.choices, field.default)
+def field_words(settings: type) -> Iterator[FieldWords]:
+    """The words of each field, in order, from the source of the dataclass."""
+    section = "Options"
+    for title, docstring in _TITLE_OR_FIELD.findall(inspect.getsource(settings)):
+        if docstring:
+            yield FieldWords(" ".join(docstring.split()).removesuffix("."), section)
+        section = title or section
+
+
+def _flag(field: "Field[Any]", words: FieldWords, alias: str) -> Callable[[F], F]:
+    kind, choices = kind_of(field)
     # A switch that is not off by default has two flags, so that both can be written down.
-    no = f"/--no_{field.name}" if field.kind is bool and field.default is not False else ""
+    no = f"/--no_{field.name}" if kind is bool and field.default is not False else ""
     names = [field.name, f"--{field.name}{no}", *alias.split()]
     options: dict[str, Any] = {"metavar": field.name.rpartition("_")[2].upper()}
-    if field.kind is bool:
+    if kind is bool:
         options = {"is_flag": True}
-    elif field.choices:
-        options = {"metavar": "KIND", "type": click.Choice(field.choices)}
+    elif choices:
+        options = {"metavar": "KIND", "type": click.Choice(choices)}
     elif field.name in SIZES:
-        options = {"metavar": "SIZE", "type": Size()}
-    elif field.kind is not str:
-        options = {"metavar": "N", "type": WHOLE} if field.kind is int else FLOAT
-    options |= {"default": None, "help": text, "section": field.section}
-    return click.option(*names, cls=Flag, **options)
+        options = {"metavar": "SIZE", "type": size}
+    elif kind is int:
+        options = {"metavar": "N", "type": whole}
+    elif kind is float:
+        options = {"metavar": "X", "type": float}
+    text = _help(words.help, choices, field.default)
+    return click.option(*names, cls=Flag, default=None, help=text, section=words.section, **options)
 
 
-@cache
-def read_fields(file: str, class_name: str) -> list[FieldSource]:
-    """The fields of a dataclass of ours, in order, read from its source."""
-    source = (PACKAGE / file).read_text(encoding="utf-8")
-    lines, fields, section = source.splitlines(), [], "Options"
-    (node,) = [n for n in ast.parse(source).body if getattr(n, "name", None) == class_name]
-    assert isinstance(node, ast.ClassDef)
-    for field, docstring in pairwise(node.body):
-        if not isinstance(field, ast.AnnAssign):
-            continue
-        assert field.value, "a field has a default"
-        assert isinstance(docstring, ast.Expr), "and a docstring, which is the help of its flag"
-        above = lines[field.lineno - 2].strip()
-        section = above.removeprefix("# ") if above.startswith("# ") else section
-        annotation = field.annotation
-        kind = _evaluate(annotation.left if isinstance(annotation, ast.BinOp) else annotation)
-        choices = get_args(kind)  # of a Literal
-        name, default = ast.unparse(field.target), _evaluate(field.value)
-        text = " ".join(_evaluate(docstring.value).split())
-        fields.append(FieldSource(name, str if choices else kind, choices, default, text, section))
-    return fields
-
-
-def _evaluate(node: ast.expr) -> Any:
-    """A type or a default that uses no other names: numbers, texts, `8 << 20`."""
-    names = {"str": str, "int": int, "float": float, "bool": bool, "Literal": Literal}
-    return eval(compile(ast.Expression(node), "field", "eval"), {"__builtins__": names})
+def kind_of(field: "Field[Any]") -> tuple[Any, tuple[str, ...]]:
+    """The type of a field without None, and its choices if it is a Literal."""
+    annotation: Any = field.type
+    if NoneType in get_args(annotation):
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) is Literal:
+        return str, get_args(annotation)
+    return annotation, ()

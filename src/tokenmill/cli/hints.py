@@ -35,7 +35,8 @@ def as_flags(text: str, command: click.Command, typed: Sequence[str] = ()) -> st
     flags = {option.name: option for option in command.params if isinstance(option, click.Option)}
 
     def written(match: re.Match[str]) -> str:
-        path, name = match["path"], match[3]
+        path = match["path"]
+        name = match[3]
         if path is None:
             return _flag(flags[name], match[4]) if name in flags else match[0]
         arguments = dict(_ARGUMENT.findall(match["arguments"]))
@@ -51,7 +52,7 @@ def as_flags(text: str, command: click.Command, typed: Sequence[str] = ()) -> st
 
 
 def _is_given(path: str, typed: Sequence[str]) -> bool:
-    """Whether the command was given this path, or a folder or glob that it is in."""
+    """True if the command was given this path, or a folder or glob that it is in."""
     return any(
         path == word or path.startswith(f"{word.rstrip('/')}/") or fnmatch(path, word)
         for word in typed

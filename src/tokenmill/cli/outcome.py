@@ -1,4 +1,4 @@
-"""What a command prints: results on standard output, notes on standard error, or JSON.
+"""The output of a command: results on standard output, notes on standard error, or JSON.
 
 A command that has an outcome returns an `Outcome` and is decorated with `@prints_outcome`, which
 adds `--json` and `--quiet`. One rule for all: results and errors are always printed; notes and
@@ -29,7 +29,7 @@ class Outcome:
     """Lines for standard error, printed after the results."""
     exit_code: int = 0
     is_styled: bool = False
-    """Whether results hold colours for the terminal; else no control character is printed."""
+    """True if results hold colours for the terminal; else no control character is printed."""
 
 
 def prints_outcome(command: Callable[..., Outcome]) -> Callable[..., None]:

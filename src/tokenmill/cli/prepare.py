@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,10 +10,11 @@ import click
 from tokenmill.base.human import human_bytes, human_rate, plural
 from tokenmill.base.progress import open_progress
 from tokenmill.cli import flags
-from tokenmill.cli.flags import PREPARE_SETTINGS, switch, value
+from tokenmill.cli.flags import switch, value
 from tokenmill.cli.group import GroupWithMain, Subcommand
 from tokenmill.cli.hints import in_flags
 from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
     from tokenmill.preparation.stages.accounts import Summary
@@ -40,7 +42,7 @@ preparation_options = flags.together(
     switch("--append", "Add to the dataset in OUT", **WHERE),
     switch("--overwrite", "Replace the dataset in OUT", **WHERE),
     value("--work_dir", "DIR", "Where to work when OUT is s3://, gs:// or az://", **WHERE),
-    flags.settings_flags(PREPARE_SETTINGS, tokenizer="--tokenization", clean=CLEAN_ALIAS),
+    flags.settings_flags(Settings, tokenizer="--tokenization", clean=CLEAN_ALIAS),
     no_dedup_switch,
     flags.work_options,
 )
@@ -107,10 +109,9 @@ def run_command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Ou
     if estimate:
         from tokenmill.preparation.estimate import estimate as make_estimate
 
-        fields = (field.name for field in flags.read_fields(*PREPARE_SETTINGS))
-        known = {"workers", "val_input", *fields}
-        settings = {name: value for name, value in options.items() if name in known}
-        found = make_estimate(inputs, **flags.as_keywords(settings))
+        known = {"workers", "val_input", *(field.name for field in fields(Settings))}
+        given = {name: value for name, value in options.items() if name in known}
+        found = make_estimate(inputs, **flags.as_keywords(given))
         return Outcome(found.to_json(), results=[found.to_text()])
     from tokenmill.preparation.prepare import prepare
 
@@ -120,7 +121,7 @@ def run_command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Ou
 
 
 def start_workers(inputs: Sequence[str], settings: Mapping[str, Any]) -> None:
-    """Where there is enough text for them, workers start while this process imports the rest."""
+    """Start workers while this process imports the rest, where there is enough text for them."""
     if settings.get("engine", "local") != "local" or "max_ram" in settings:
         return
     size = sum(os.path.getsize(path) for path in inputs if os.path.isfile(path))
@@ -149,7 +150,9 @@ def plan(out_dir: str, quiet: bool, **options: Any) -> Outcome:
     if isinstance(made, Summary):
         done = f"{made.out_dir} is finished: there is nothing to plan"
         return Outcome(made.to_json(), notes=[done])
-    run, units, parts = options["work_dir"] or out_dir, len(made.units), jobs.usual_parts(made)
+    run = options["work_dir"] or out_dir
+    units = len(made.units)
+    parts = jobs.usual_parts(made)
     return Outcome(
         {"run": printable(run), "units": units, "bytes": made.bytes_in, "parts": parts},
         results=[f"{plural(units, 'unit')}, {human_bytes(made.bytes_in)} of input"],
@@ -176,13 +179,14 @@ def take_inputs(options: dict[str, Any]) -> list[str]:
 def drop_no_dedup(options: dict[str, Any]) -> None:
     """`--no_dedup` becomes `--dedup none`."""
     if options.pop("no_dedup"):
-        kind, options["dedup"] = options["dedup"], "none"
-        if kind not in (None, "none"):
+        if options["dedup"] not in (None, "none"):
+            kind = options["dedup"]
             raise click.UsageError(f"--no_dedup and --dedup {kind} contradict each other")
+        options["dedup"] = "none"
 
 
 def _val_input() -> Any:
-    """What was given as --val_input to the command that runs; None where it was not."""
+    """The files given as --val_input to the command that runs; None without it."""
     from tokenmill.preparation.planning.val_inputs import read_words
 
     groups = click.get_current_context().meta[VAL_GROUPS]

@@ -7,7 +7,7 @@ import click
 
 from tokenmill.base.human import plural
 from tokenmill.base.progress import open_progress
-from tokenmill.cli.flags import COUNT, as_keywords, value, work_options, workers_option
+from tokenmill.cli.flags import as_keywords, count, value, work_options, workers_option
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.cli.prepare import summary_lines
 
@@ -46,7 +46,7 @@ def work(run: str, part: str, workers: int, wait: float, quiet: bool) -> Outcome
 
 @click.command()
 @click.argument("run", metavar="OUT")
-@value("--parts", "N", "Name missing parts of N", type=COUNT)
+@value("--parts", "N", "Name missing parts of N", type=count)
 @prints_outcome
 def status(run: str, parts: int | None, quiet: bool) -> Outcome:
     """Say how far each stage is, and which parts are missing, as `sbatch --array` takes them."""
@@ -94,8 +94,8 @@ def finish(run: str, quiet: bool, **options: Any) -> Outcome:
 
 @click.command()
 @click.argument("run", metavar="OUT")
-@value("--parts", "N", "Jobs in each array", type=COUNT)
-@value("--cpus", "N", "CPUs of each job", default=1, type=COUNT)
+@value("--parts", "N", "Jobs in each array", type=count)
+@value("--cpus", "N", "CPUs of each job", default=1, type=count)
 @value("--memory", "SIZE", "For each CPU", default="2G")
 def slurm(run: str, parts: int | None, cpus: int, memory: str) -> None:
     """Print a script to read, change and submit: an array for each stage, then `finish`."""

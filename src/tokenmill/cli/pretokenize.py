@@ -10,8 +10,9 @@ import click
 from tokenmill.base.human import human_bytes
 from tokenmill.base.progress import open_progress
 from tokenmill.base.signals import interrupt_on_signals
-from tokenmill.cli.flags import PREPARE_SETTINGS, given, settings_flags, switch, value
+from tokenmill.cli.flags import given, settings_flags, switch, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
     from tokenmill.preparation.pretokenize import Pretokenized
@@ -22,7 +23,7 @@ DTYPES = ("uint16", "uint32", "int32", "int64")
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE.txt...")
 @settings_flags(
-    PREPARE_SETTINGS,
+    Settings,
     only=("tokenizer", "end_of_text", "token_pattern", "separator"),
     tokenizer="--tokenization",
 )
@@ -45,7 +46,8 @@ def command(files: tuple[str, ...], quiet: bool, **options: Any) -> Outcome:
     from tokenmill.preparation.pretokenize import pretokenize
     from tokenmill.tokens.load_tokenizer import load
 
-    pattern, end = options.pop("token_pattern"), options.pop("end_of_text")
+    pattern = options.pop("token_pattern")
+    end = options.pop("end_of_text")
     if pattern is not None or end is not None:
         end = int(end) if end is not None and end.isdecimal() else end
         name = options["tokenizer"] or "gpt2"

@@ -6,7 +6,6 @@ import click
 
 from tokenmill.base.progress import open_progress
 from tokenmill.cli.flags import (
-    PREPARE_SETTINGS,
     SectionedCommand,
     as_keywords,
     settings_flags,
@@ -17,6 +16,7 @@ from tokenmill.cli.flags import (
 from tokenmill.cli.hints import in_flags
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.cli.prepare import summary_lines
+from tokenmill.preparation.planning.settings import Settings
 
 TAKEN = (
     "tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype", "tokens_per_shard",
@@ -27,7 +27,7 @@ TAKEN = (
 @click.command(cls=SectionedCommand)
 @click.argument("src")
 @click.argument("out_dir", metavar="OUT")
-@settings_flags(PREPARE_SETTINGS, only=TAKEN)
+@settings_flags(Settings, only=TAKEN)
 @workers_option
 @work_options
 @switch("--overwrite", "Replace the dataset in OUT", section="Running")

@@ -1,4 +1,4 @@
-"""`tokenmill show`: decoded documents, ranges of tokens, the batch of a step, where a text is."""
+"""`tokenmill show`: decoded documents, ranges of tokens, the batch of a step, places of a text."""
 
 import os
 import re
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.cli.flags import (
-    COUNT,
     OPEN_NAMES,
-    Count,
     SectionedCommand,
+    count,
     file_options,
     given,
     open_options,
+    position,
     switch,
     together,
     value,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tokenmill.look.show import Excerpt
 
 AROUND = 24  # tokens shown on each side of a text that was found
-NUMBER = Count(least=0)
 # What all of these take.
 excerpt_options = together(
     value("--split", "NAME", "Which split, or `all`  [default: train, or all without splits]"),
@@ -37,12 +36,12 @@ excerpt_options = together(
     switch("--plain", "Print the text alone, without edges of tokens"),
 )
 show_options = together(excerpt_options, open_options)
-limit_option = value("--limit", "N", "Tokens of an excerpt", default=2000, type=COUNT)
+limit_option = value("--limit", "N", "Tokens of an excerpt", default=2000, type=count)
 
 
 @click.command(cls=SectionedCommand)
 @click.argument("path")
-@click.argument("number", type=NUMBER, default=0, metavar="[N]")
+@click.argument("number", type=position, default=0, metavar="[N]")
 @limit_option
 @show_options
 @prints_outcome
@@ -86,7 +85,7 @@ def tokens_command(path: str, tokens: str, limit: int, **options: Any) -> Outcom
 
 @click.command()
 @click.argument("path")
-@click.argument("step", type=NUMBER)
+@click.argument("step", type=position)
 @value("--rank", "N", "Rank", default=0)
 @value("--world_size", "N", "Number of ranks", default=1)
 @value("--batch_size", "N", "Rows on a rank", default=8)
@@ -135,7 +134,7 @@ def batch(
 @click.command()
 @click.argument("path")
 @click.argument("text")
-@value("--limit", "N", "Texts to find", default=10, type=COUNT)
+@value("--limit", "N", "Texts to find", default=10, type=count)
 @show_options
 @prints_outcome
 def text_command(path: str, text: str, limit: int, **options: Any) -> Outcome:
@@ -147,7 +146,8 @@ def text_command(path: str, text: str, limit: int, **options: Any) -> Outcome:
 
     def excerpts() -> "Iterator[Excerpt]":
         for match in islice(find(data, text), limit):
-            start, stop = max(0, match.start - AROUND), min(match.stop + AROUND, data.num_tokens)
+            start = max(0, match.start - AROUND)
+            stop = min(match.stop + AROUND, data.num_tokens)
             yield show_tokens(data, start, stop, title=f"found at token {match.start:,}")
 
     matches = excerpts()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.base.human import human_bytes, plural
-from tokenmill.cli.flags import PREPARE_SETTINGS, Size, given, settings_flags, value
+from tokenmill.cli.flags import given, settings_flags, size, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
     from tokenmill.look.tokenizers.compare_tokenizers import Comparison
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 @click.argument("second", metavar="B")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @value("--html", "FILE", "Also write the comparison as a page with plots")
-@value("--sample", "SIZE", "Text to compare on", default=8 << 20, type=Size())
-@settings_flags(PREPARE_SETTINGS, only=("text_field", "separator"))
+@value("--sample", "SIZE", "Text to compare on", default=8 << 20, type=size)
+@settings_flags(Settings, only=("text_field", "separator"))
 @prints_outcome
 def compare(
     first: str,

@@ -1,4 +1,4 @@
-"""`tokenmill tokenizer show`: what a tokenizer is."""
+"""`tokenmill tokenizer show`: print the facts about a tokenizer."""
 
 from dataclasses import asdict
 from typing import Any
@@ -6,15 +6,16 @@ from typing import Any
 import click
 
 from tokenmill.base.human import plural
-from tokenmill.cli.flags import PREPARE_SETTINGS, settings_flags
+from tokenmill.cli.flags import settings_flags
 from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.preparation.planning.settings import Settings
 
 SHOWN_SPECIALS = 12
 
 
 @click.command()
 @click.argument("name")
-@settings_flags(PREPARE_SETTINGS, only=("end_of_text", "token_pattern"))
+@settings_flags(Settings, only=("end_of_text", "token_pattern"))
 @prints_outcome
 def show(name: str, end_of_text: str | None, token_pattern: str | None, quiet: bool) -> Outcome:
     """Print what a tokenizer is: family, engine, ids, special ids, split pattern.

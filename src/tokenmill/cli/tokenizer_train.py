@@ -9,7 +9,6 @@ import click
 from tokenmill.base.human import human_bytes, human_rate, plural
 from tokenmill.base.progress import open_progress
 from tokenmill.cli.flags import (
-    PREPARE_SETTINGS,
     SectionedCommand,
     as_keywords,
     settings_flags,
@@ -21,11 +20,13 @@ from tokenmill.cli.flags import (
 from tokenmill.cli.hints import in_flags
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.cli.prepare import CLEAN_ALIAS, drop_no_dedup, no_dedup_switch
+from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
     from tokenmill.preparation.train_tokenizer import Training
 
-OUTPUT, VOCABULARY = ({"section": at} for at in ("Output", "Vocabulary"))
+OUTPUT = {"section": "Output"}
+VOCABULARY = {"section": "Vocabulary"}
 
 
 @click.command(cls=SectionedCommand)
@@ -49,7 +50,7 @@ OUTPUT, VOCABULARY = ({"section": at} for at in ("Output", "Vocabulary"))
     **VOCABULARY,
 )
 @settings_flags(
-    PREPARE_SETTINGS,
+    Settings,
     only=(
         *("clean", "dedup", "dedup_min_chars"),
         *("document_is", "separator", "text_field", "on_bad_input", "long_line"),

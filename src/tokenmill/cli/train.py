@@ -1,6 +1,6 @@
 """`tokenmill train`: train a small GPT on token data."""
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import click
@@ -8,7 +8,6 @@ import click
 from tokenmill.base.suggest import closest
 from tokenmill.cli.flags import (
     SectionedCommand,
-    read_fields,
     settings_flags,
     switch,
     together,
@@ -17,8 +16,8 @@ from tokenmill.cli.flags import (
 from tokenmill.cli.group import GroupWithMain, Subcommand
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.errors import MissingExtraError
+from tokenmill.train.config import TrainConfig
 
-SETTINGS = ("train/config.py", "TrainConfig")
 SOURCES = ("input_file", "dataset_dir", "train_data_path", "mixture")
 # The settings that change from one command to the next; the others are keys of the config file.
 FLAGS = (
@@ -30,7 +29,7 @@ FLAGS = (
 RUN = {"section": "The run"}
 # The options of both `train` and `train slurm`.
 train_options = together(
-    settings_flags(SETTINGS, only=FLAGS),
+    settings_flags(TrainConfig, only=FLAGS),
     value("--config_file", "FILE", "JSON settings, e.g. configs/150M_1024.json; flags win", **RUN),
     switch("--resume", "Continue from the last checkpoint of the run, or start it", **RUN),
 )
@@ -44,7 +43,7 @@ class TrainCommand(SectionedCommand):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as misuse:
             name = misuse.option_name.lstrip("-")
-            close = closest(name, [field.name for field in read_fields(*SETTINGS)])
+            close = closest(name, [field.name for field in fields(TrainConfig)])
             if close is None or close in FLAGS:
                 raise
             known = f"{name} is" if name == close else f"there is no {name}; {close} is"

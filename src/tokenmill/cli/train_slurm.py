@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from tokenmill.cli.flags import COUNT, switch, value
+from tokenmill.cli.flags import count, switch, value
 from tokenmill.cli.train import SOURCES, TrainCommand, train_options
 
 JOB = {"section": "The job"}
@@ -23,9 +23,9 @@ OPEN_ARGUMENTS = re.compile(r"^\[ \$# -gt 0 \].*$", re.MULTILINE)
 
 
 @click.command(cls=TrainCommand)
-@value("--nodes", "N", "Machines", default=1, type=COUNT, **JOB)
+@value("--nodes", "N", "Machines", default=1, type=count, **JOB)
 @value("--gpus", "N", "GPUs of each; 0 trains on CPUs", default=1, type=click.IntRange(0), **JOB)
-@value("--cpus", "N", "CPUs for each GPU", default=4, type=COUNT, **JOB)
+@value("--cpus", "N", "CPUs for each GPU", default=4, type=count, **JOB)
 @value("--memory", "SIZE", "For each CPU", default="8G", **JOB)
 @value("--time", "LIMIT", "As sbatch takes it", default="24:00:00", **JOB)
 @train_options

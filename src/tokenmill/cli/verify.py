@@ -1,4 +1,4 @@
-"""`tokenmill verify`: is the data whole, unchanged and sound?"""
+"""`tokenmill verify`: check that the data is whole, unchanged and sound."""
 
 from collections.abc import Iterator
 from dataclasses import replace

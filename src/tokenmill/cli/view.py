@@ -78,7 +78,7 @@ def _save(
 
 
 def _usage(run: str, path: str) -> "SourceUsage":
-    """How a run has used the data at a path."""
+    """The use of the data at a path by a run."""
     from tokenmill.train.run_loader import open_run, source_at
 
     loader = open_run(Path(run), path).loader

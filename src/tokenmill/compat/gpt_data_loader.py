@@ -32,10 +32,12 @@ class GPTDataLoader:
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        self.config, self.dataset_dir = config, dataset_dir
+        self.config = config
+        self.dataset_dir = dataset_dir
         known = load_tokenizer.load(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self.tokenizer: Any = known
-        self._rank, self._world_size = rank, world_size
+        self._rank = rank
+        self._world_size = world_size
         self._splits: dict[str, BatchesOnDemand] = {}
         if dataset_dir is not None:
             named = known if hasattr(known, "fingerprint") else None

@@ -58,7 +58,8 @@ def open_text(
 
 def _open_npy(npy: Path, split: str | None, tokenizer: Tokenizer, say: Say) -> TokenDataset:
     data = dataset.open(npy, split, tokenizer=tokenizer, end_of_text=tokenizer.end_of_text_id)
-    first, size = data.files[0].first, data.num_tokens
+    first = data.files[0].first
+    size = data.num_tokens
     where = f"indices {first:,} to {first + size:,}"
     say(f"   Using {split or 'whole'} portion: {size:,} tokens ({where})")
     return data

@@ -22,7 +22,8 @@ class BatchesOnDemand:
     def __init__(
         self, data: Any, *, block_size: int, seed: int, rank: int | None, world_size: int | None
     ) -> None:
-        self.data, self.block_size = data, block_size
+        self.data = data
+        self.block_size = block_size
         self._options: dict[str, Any] = {"seed": seed, "rank": rank, "world_size": world_size}
 
     @functools.cached_property

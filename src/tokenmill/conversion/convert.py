@@ -38,8 +38,8 @@ from tokenmill.formats.format import NO_LIMIT, TokenFormat, token_dtype
 from tokenmill.formats.held_out import is_named, stated
 from tokenmill.formats.registry import WRITABLE, load_format
 from tokenmill.formats.writing import Writer, WriteTarget
+from tokenmill.shards.entries import checked_compression
 from tokenmill.shards.manifest import FILE_NAME
-from tokenmill.shards.writer import checked_compression
 
 MAX_SHARDS = 10_000
 """Shards are larger than usual where there would be more of them than this."""

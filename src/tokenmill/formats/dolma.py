@@ -106,7 +106,8 @@ def load_ends(path: str, num_tokens: int) -> np.ndarray:
             # A line is never read further than that: a small file may unpack to a huge one.
             lines = iter(lambda: text.readline(MAX_LINE), "")
             for row, fields in enumerate(csv.reader(lines)):
-                start, next_end = int(fields[0]), int(fields[1])
+                start = int(fields[0])
+                next_end = int(fields[1])
                 if start != end or not end <= next_end <= num_tokens or row > 2 * num_tokens:
                     raise untrusted.mixed(
                         path,

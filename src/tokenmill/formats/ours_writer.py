@@ -9,10 +9,10 @@ import orjson
 
 from tokenmill.formats.writing import RollingWriter, WriteTarget
 from tokenmill.shards.card import write_tokenizer_and_card
-from tokenmill.shards.entries import ShardEntry, SplitEntry, TokenizerEntry
+from tokenmill.shards.entries import ShardEntry, SplitEntry, TokenizerEntry, level_of
 from tokenmill.shards.layout import shard_name
 from tokenmill.shards.manifest import Manifest
-from tokenmill.shards.writer import ShardWriter, level_of
+from tokenmill.shards.writer import ShardWriter
 
 
 class OursWriter(RollingWriter):

@@ -98,7 +98,9 @@ def _push(
     message: str,
 ) -> Upload:
     package = hub_package()
-    api, repo, kind = hub.api, hub.repo_id, {"repo_type": "dataset"}
+    api = hub.api
+    repo = hub.repo_id
+    kind = {"repo_type": "dataset"}
     hub.ask(api.create_repo, repo, private=private, exist_ok=True, **kind)
     if hub.revision != "main":
         hub.ask(api.create_branch, repo, branch=hub.revision, exist_ok=True, **kind)

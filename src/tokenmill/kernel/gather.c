@@ -35,7 +35,7 @@ typedef void (*Copy)(void *to, const void *from, int64_t count);
         const any_##FROM *source = from;                                                 \
         any_##TO *out = to;                                                              \
         if (sizeof *out == sizeof *source)                                               \
-            memcpy(out, source, (size_t)count * sizeof *out);                            \
+            memmove(out, source, (size_t)count * sizeof *out);                           \
         else                                                                             \
             for (int64_t i = 0; i < count; i++) out[i] = (any_##TO)source[i];            \
     }
@@ -199,8 +199,9 @@ static inline int is_inside(const Maps *self, const Spans *spans, Py_ssize_t spa
 
 enum { AHEAD = 2, LINE = 64, MOST_FETCHED = 4096 /* bytes; the processor sees by itself what follows */ };
 
-/* Ask for the bytes of a later span: to wait for memory is most of what a copy costs. */
-static inline void fetch_ahead(const Maps *self, const Spans *spans, Py_ssize_t span) {
+/* Ask for the bytes of a later span: to wait for memory is most of what a copy costs. Inline, or gcc
+   leaves the call out: to it, asking for memory has no effect. */
+static inline __attribute__((always_inline)) void fetch_ahead(const Maps *self, const Spans *spans, Py_ssize_t span) {
     if (span >= spans->num_spans || !is_inside(self, spans, span) || !spans->length[span]) return;
     int64_t start = spans->start[span], run = run_of(self, start);
     if (!self->views[run]) return;

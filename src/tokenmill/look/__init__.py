@@ -1,15 +1,15 @@
-"""Look at token data: what it holds, its text, whether it is whole, what is wrong with it.
+"""Look at token data: its contents, its text, and the faults in it.
 
 inspect.py          format, dtype, tokens, documents, tokenizer, splits, how it was made
 list_datasets.py    the datasets in a folder, a line each
 token_sample.py     tokens spread evenly over a split, bounded
 show.py             documents, ranges and the batch of a step as excerpts, with their places
 shown_tokens.py     each id as the bytes it stands for, made visible
-find_text.py        where a text occurs
+find_text.py        places of a text
 trained_on.py       the steps and checkpoints that trained on a document
-tokenizers/         what is in a tokenizer; two of them on the same text
+tokenizers/         facts about a tokenizer; two of them on the same text
 examine.py          opens, samples, runs every check, stops where one trap explains the rest
-trap.py             what a check reports
+trap.py             the report of a check
 misread.py          header-as-tokens, wrong-dtype, byte-order
 shard_files.py      zero-tail, padded-tail, zero-hole, cut-shard, repeated-shard
 wrong_tokenizer.py  ids-beyond-vocabulary, one-token, wrong-tokenizer

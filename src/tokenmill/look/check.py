@@ -1,9 +1,9 @@
-"""Is token data whole, unchanged and sound? `tokenmill.verify`, for every format.
+"""`tokenmill.verify`: token data of any format, compared with what it says of itself.
 
 A tokenmill dataset is compared with its manifest. Formats without hashes can only be compared with
 themselves: sizes against headers and indices when they are opened, then with `full` every index
 and every id against the vocabulary. Data that is whole may still be wrong, such as ids of another
-tokenizer: traps/ looks at a sample of it.
+tokenizer: examine.py looks at a sample of it.
 """
 
 import math
@@ -39,7 +39,7 @@ Progress = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class Check:
-    """Result of `verify`: what was compared, and what is wrong."""
+    """The result of `verify`: the checks that were made, and the faults."""
 
     path: str
     format: str
@@ -176,7 +176,8 @@ def _check_foreign(
 def _check_shard(data: TokenDataset, i: int) -> list[Finding]:
     """The index of a shard, and every id of it against the vocabulary."""
     file = data.files[i]
-    start, stop = data.shards[i].start, data.shards[i].start + data.shards[i].num_tokens
+    start = data.shards[i].start
+    stop = start + data.shards[i].num_tokens
     try:
         if file.ends is not None:
             data.document_ends(start, stop)
@@ -184,8 +185,7 @@ def _check_shard(data: TokenDataset, i: int) -> list[Finding]:
             return []
         for low in range(start, stop, BLOCK_TOKENS):
             ids = data.tokens(low, min(low + BLOCK_TOKENS, stop))
-            largest, least = int(ids.max()), int(ids.min())
-            wrong = largest if largest >= data.vocab_size else least
+            wrong = int(ids.max()) if ids.max() >= data.vocab_size else int(ids.min())
             if not 0 <= wrong < data.vocab_size:
                 expected = f"ids below {data.vocab_size:,}"
                 return [Finding(file.name, "ids", expected, f"id {wrong:,}", _FETCH)]

@@ -7,7 +7,7 @@ never-shuffled: documents are sorted by source, language, date or length. Cheap 
 documents spread over the split are compared with those of the next one. In shuffled data
 neighbours have nothing in common and the correlation is 0, give or take 1/sqrt(n). It is a note,
 not a fault: tokenmill shuffles windows over the whole split, other programs may read shards from
-front to back. Datasets of our own keep the order of their input files: nothing is said of them.
+front to back. Datasets of tokenmill keep the order of their input files: nothing is said of them.
 """
 
 from collections.abc import Iterator
@@ -55,7 +55,8 @@ def _doubled(sample: SplitSample) -> Iterator[Trap]:
 
 
 def _by_marks(sample: SplitSample) -> Iterator[Trap]:
-    ids, end = sample.ids, sample.data.end_of_text_id
+    ids = sample.ids
+    end = sample.data.end_of_text_id
     if len(ids) >= LEAST_TOKENS and not bool((ids == end).any()):
         evidence = f"not one of {len(ids):,} tokens is the end-of-text id {end}"
         fix = (
@@ -76,17 +77,19 @@ def _by_index(sample: SplitSample) -> Iterator[Trap]:
     first = np.concatenate([data.tokens(start, start + 1) for start, _ in ranges])
     end = data.end_of_text_id
     if end is not None:
-        marked, least = int(((last == end) | (first == end)).sum()), 1.0
+        marked = int(((last == end) | (first == end)).sum())
+        least = 1.0
     else:
         # Nothing names the id: good documents still agree on their last token, or on their first,
         # and have it nowhere else (as they have the end of a line).
         marked = max(_marked_by_their_own(sample, ranges, x) for x in (last, first))
         least = 0.9
     if marked < least * len(ranges):
-        without, mark = len(ranges) - marked, f"the end-of-text id {end}"
+        without = len(ranges) - marked
+        mark = f"the end-of-text id {end}" if end is not None else "a mark common to all"
         evidence = (
             f"{without:,} of {len(ranges):,} documents looked at ({percent(without, len(ranges))}) "
-            f"neither end nor begin with {mark if end is not None else 'a mark common to all'}"
+            f"neither end nor begin with {mark}"
         )
         fix = (
             "write the files again with a mark at each end (Megatron: --append-eod; datatrove: "

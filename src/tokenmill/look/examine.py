@@ -41,10 +41,10 @@ def examine(
 ) -> Examination:
     """Look for all known traps in token data; other keywords are those of `tokenmill.open`.
 
-    `budget` is how many tokens of each split are looked at. A path that holds no token data at all
+    `budget` tokens of each split are looked at. A path that holds no token data at all
     is an error, not a finding.
     """
-    result = Examination(os.fspath(path))
+    result = Examination()
     try:
         splits = _open(path, result, open_options)
     except NotADatasetError:

@@ -1,4 +1,4 @@
-"""Where a text occurs in token data.
+"""Find a text in token data.
 
 The ids of a text depend on what is around it, so looking for the ids of the text is not enough.
 But between two places where the tokenizer may be cut the ids are the same everywhere: these inner
@@ -67,7 +67,7 @@ def _by_ids(
             if begin < 0 or not np.array_equal(block[begin : begin + len(inner)], inner):
                 continue
             hit = first + begin
-            # No token is empty: so many tokens hold at least as many bytes.
+            # No token is empty: n tokens hold at least n bytes.
             around = (max(start, hit - before), min(hit + len(needle), stop))
             for match in _in_range(data, *around, needle):
                 if done < match.start <= hit < match.stop:
@@ -100,7 +100,7 @@ def _in_range(data: TokenDataset, low: int, high: int, needle: bytes) -> Iterato
 
 
 def _byte_ends(data: TokenDataset, ids: np.ndarray, text: bytes) -> np.ndarray:
-    """Where each token ends in the whole text."""
+    """The end of each token in the whole text, in bytes."""
     unique, places = np.unique(ids, return_inverse=True)
     decode = data.tokenizer.decode
     lengths = np.array([len(decode(id)) for id in unique[:, None]])

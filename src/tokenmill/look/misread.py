@@ -81,7 +81,7 @@ def _in_the_middle(sample: SplitSample) -> Iterator[tuple[int, bytes]]:
 
 
 def _wrong_type(sample: SplitSample) -> Iterator[Trap]:
-    """What most blocks of the sample show, for the tokens as they are read now."""
+    """The trap that most blocks of the sample show, with the tokens as they are read now."""
     said: dict[tuple[str, str], list[Trap]] = {}
     blocks = [block.ids for block in sample.blocks if len(block.ids) >= LEAST_TOKENS]
     blocks = blocks[:: max(1, len(blocks) // NUM_BLOCKS)]
@@ -135,7 +135,8 @@ def _swapped(ids: np.ndarray, where: str, end: int | None) -> Trap | None:
 
     Frequent tokens have small ids, in every vocabulary made by counting, so the high bytes are few.
     """
-    low, high = _entropy(ids & 0xFF), _entropy(ids >> 8)
+    low = _entropy(ids & 0xFF)
+    high = _entropy(ids >> 8)
     if high < low + 0.5:
         return None
     swapped = ids.byteswap()

@@ -15,12 +15,13 @@ from tokenmill.look.token_sample import BLOCK_TOKENS, SplitSample
 from tokenmill.look.trap import Trap
 
 RUN = 32  # tokens; a power of two
-KEEP = 64  # one in so many hashes
+KEEP = 64  # one hash in 64 is kept
 VAL_TOKENS = 64 << 20
 LEAST_HASHES = 8
 SHARE = 0.5  # of the hashes of a piece of train that are in val
 PIECE_TOKENS = 1 << 12  # tokens of train that are judged together
-NOTED, FAULTY = 0.01, 0.05  # share of val; pages that occur twice are in every crawl
+NOTED = 0.01  # share of val; pages that occur twice are in every crawl
+FAULTY = 0.05
 
 
 def check(train: SplitSample, val: SplitSample) -> Iterator[Trap]:
@@ -28,7 +29,8 @@ def check(train: SplitSample, val: SplitSample) -> Iterator[Trap]:
     known = _kept_of(val.data)
     if not len(known):
         return
-    pieces, shared = 0, []
+    pieces = 0
+    shared = []
     matched = [known[:0]]
     for block in train.blocks:
         hashes, places = _kept(block.ids)

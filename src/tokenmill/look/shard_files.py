@@ -20,7 +20,6 @@ from tokenmill.look.trap import Trap
 
 LEAST_TAIL = 64  # tokens
 LEAST_HOLE = 1024
-STEP_TOKENS = 1 << 16  # read at a time, back from the end
 PROBES = 16
 PROBE_TOKENS = 256
 
@@ -107,33 +106,31 @@ def _unfilled(sample: SplitSample) -> Iterator[Trap]:
 
 def _tail(sample: SplitSample, i: int) -> tuple[int, int]:
     """The last token of a shard, and how many like it end the shard."""
-    data, count = sample.data, sample.data.files[i].num_tokens
-    token, length = 0, 0
-    while length < count:
-        size = min(STEP_TOKENS if length else LEAST_TAIL, count - length)
-        part = np.empty(size, data.dtype)
-        data.read_into(i, count - length - size, part)
-        if not length:
-            token = int(part[-1])
-        other = np.flatnonzero(part != token)
-        if len(other):
-            return token, length + size - 1 - int(other[-1])
-        length += size
-        # Long enough to say so; the budget is for all shards together.
-        if length > sample.budget // len(data.shards):
+    data = sample.data
+    token = length = 0
+    # A few tokens; where they are alike, as many as the budget has for one shard.
+    for size in (LEAST_TAIL, max(LEAST_TAIL, sample.budget // len(data.shards))):
+        part = np.empty(min(size, data.files[i].num_tokens), data.dtype)
+        data.read_into(i, data.files[i].num_tokens - len(part), part)
+        if not len(part):
+            break
+        token = int(part[-1])
+        length = int((part[::-1] != token).argmax()) or len(part)
+        if length < LEAST_TAIL:
             break
     return token, length
 
 
 def longest_run(mask: np.ndarray) -> tuple[int, int]:
-    """Where the longest run of True begins, and its length.
+    """(start, length) of the longest run of True.
 
     >>> longest_run(np.array([0, 1, 1, 0, 1], bool))
     (1, 2)
     """
     edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.view(np.int8), [0]])))
-    starts, stops = edges[::2], edges[1::2]
-    if not len(starts):
+    if not len(edges):
         return 0, 0
-    best = int((stops - starts).argmax())
-    return int(starts[best]), int(stops[best] - starts[best])
+    starts = edges[::2]
+    lengths = edges[1::2] - starts
+    best = int(lengths.argmax())
+    return int(starts[best]), int(lengths[best])

@@ -13,7 +13,10 @@ import numpy as np
 
 from tokenmill.base.human import visible
 
-SPACE, NEWLINE, TAB, EDGE = "\u00b7", "\u21b5", "\u2192", "\u2502"
+SPACE = "\u00b7"
+NEWLINE = "\u21b5"
+TAB = "\u2192"
+EDGE = "\u2502"
 _MARKED = {" ": SPACE, "\n": NEWLINE + "\n", "\t": TAB}
 # Neighbouring tokens in two shades, what is special in reverse red.
 _SHADES = ("\x1b[48;5;254;38;5;16m", "\x1b[48;5;250;38;5;16m")
@@ -55,7 +58,7 @@ def show_ids(
 
 
 def _bytes_of_each(ids: np.ndarray, tokenizer: Any) -> Sequence[bytes | None]:
-    """What each id adds to the text: an excerpt is short, so one call a token is cheap."""
+    """The bytes that each id adds to the text: an excerpt is short, one call per token is cheap."""
     if tokenizer is None:
         return [None] * len(ids)
     alone = {number: _decode(tokenizer, [number]) for number in np.unique(ids).tolist()}

@@ -1,7 +1,6 @@
-"""What a check reports: the name of the trap, where it is, the evidence, and the fix."""
+"""The report of a check: the name of the trap, its place, the evidence, and the fix."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -14,7 +13,7 @@ class Trap:
     evidence: str
     fix: str
     is_fault: bool = True
-    """False for what is worth knowing but need not be wrong."""
+    """False for a note: worth knowing, but perhaps not wrong."""
 
     def __str__(self) -> str:
         kind = "FAULT" if self.is_fault else "note "
@@ -23,18 +22,14 @@ class Trap:
 
 @dataclass
 class Examination:
-    """All that was found."""
+    """The traps in a dataset, and the size of the sample."""
 
-    path: str
     findings: list[Trap] = field(default_factory=list)
     tokens_looked_at: int = 0
     tokens: int = 0
     assumed: dict[str, str] = field(default_factory=dict)
-    """What no file says and was guessed from the data: {"dtype": "uint16"}."""
+    """Facts that no file states, guessed from the data: {"dtype": "uint16"}."""
 
     @property
     def has_faults(self) -> bool:
         return any(trap.is_fault for trap in self.findings)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)

@@ -36,10 +36,9 @@ def check(sample: SplitSample) -> Iterator[Trap]:
 
 def _check_ids(sample: SplitSample) -> Iterator[Trap]:
     """The largest id against the vocabulary, and the most common one."""
-    ids, data = sample.ids, sample.data
-    if not len(ids):
-        return
-    largest, limit = int(ids.max()), data.vocab_size
+    ids = sample.ids
+    largest = int(ids.max(initial=0))
+    limit = sample.data.vocab_size
     if limit is not None and largest >= limit:
         beyond = int((ids >= limit).sum())
         first = next(
@@ -83,17 +82,20 @@ def _check_text(sample: SplitSample) -> Iterator[Trap]:
     runs = _runs(sample, tokenizer)
     texts = [tokenizer.decode(run).decode("utf-8", "ignore").encode() for run in runs]
     kept = total = 0
-    worst, shown = 1.0, ""
+    worst = 1.0
+    shown = b""
     for run, text, back in zip(runs, texts, _encode(tokenizer, texts), strict=True):
         pairs = Counter(pairwise(run[2:-2].tolist()))  # the edges are those of cut words
         same = (pairs & Counter(pairwise(back))).total()
-        kept, total = kept + same, total + pairs.total()
+        kept += same
+        total += pairs.total()
         if same / pairs.total() < worst:
-            worst, shown = same / pairs.total(), one_line(text[:60])
+            worst = same / pairs.total()
+            shown = text[:60]
     if total >= LEAST_PAIRS and kept < AGREE * total:
         evidence = (
             f"{percent(total - kept, total)} of {total:,} pairs of ids change when their text is "
-            f"encoded again with {tokenizer.name}; they decode to '{shown}' ..."
+            f"encoded again with {tokenizer.name}; they decode to '{one_line(shown)}' ..."
         )
         fix = "name the tokenizer that made them with tokenizer=, or prepare the text again"
         yield Trap("wrong-tokenizer", sample.split, evidence, fix)
@@ -116,8 +118,9 @@ def _runs(sample: SplitSample, tokenizer: Any) -> list[np.ndarray]:
 
 
 def _never_given(ids: np.ndarray, tokenizer: Any) -> np.ndarray:
-    """Those whose text alone gives other ids: special tokens of chats and the like."""
-    texts, known = [], []
+    """The ids whose text alone gives other ids: special tokens of chats and the like."""
+    texts = []
+    known = []
     for number in ids.tolist():
         try:
             text = tokenizer.decode(np.array([number]))

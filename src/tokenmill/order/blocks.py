@@ -38,7 +38,8 @@ from tokenmill.order.windows import Windows, check_at_least_one
 MOST_TOKENS = 1 << 24
 GROUP_TOKENS = 1 << 27
 LEAST_BLOCKS = 16
-_KEYS_OF_BLOCKS, _KEYS_OF_GROUP = 2, 3  # unlike each other and those of the other orders
+_KEYS_OF_BLOCKS = 2
+_KEYS_OF_GROUP = 3  # unlike each other and those of the other orders
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,8 @@ class ShardBlocks:
     name = "blocks"
 
     def __init__(self, edges: np.ndarray, blocks_per_group: int) -> None:
-        self.edges, self.blocks_per_group = edges, blocks_per_group
+        self.edges = edges
+        self.blocks_per_group = blocks_per_group
         self._of_epoch: tuple[tuple[int, int], np.ndarray, np.ndarray] | None = None
 
     @classmethod
@@ -162,7 +164,8 @@ class ShardBlocks:
         moved = np.empty(place.shape, np.int64)
         for g in np.unique(group).tolist():
             here = group == g
-            first, length = int(edges[g]), int(edges[g + 1] - edges[g])
+            first = int(edges[g])
+            length = int(edges[g + 1] - edges[g])
             keys = round_keys(seed, epoch, _KEYS_OF_GROUP, g + 1)
             moved[here] = permute(place[here] - first, length, keys, inverse=inverse) + first
         return moved

@@ -67,7 +67,8 @@ class DocumentPieces:
     def __init__(
         self, lengths: np.ndarray, counts: np.ndarray, *, block_size: int, begin: bool
     ) -> None:
-        self.block_size, self.begin = block_size, begin
+        self.block_size = block_size
+        self.begin = begin
         self.capacity = block_size + 1
         whole = lengths + begin
         self._full = (whole - 1) // block_size  # full pieces of a document of each length
@@ -78,7 +79,8 @@ class DocumentPieces:
         """Documents of more than one piece."""
 
         # One run of numbers for the rests, and one for the full pieces, of every length.
-        rests, fulls = np.flatnonzero(has_rest), np.flatnonzero(self._full)
+        rests = np.flatnonzero(has_rest)
+        fulls = np.flatnonzero(self._full)
         length = np.concatenate([rest[rests], np.full(len(fulls), self.capacity)])
         order = np.argsort(length, kind="stable")
         self._length = length[order]

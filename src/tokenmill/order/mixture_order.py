@@ -62,14 +62,16 @@ class Deal:
     def locate(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The source of each sample, and which sample of that source it is."""
         flat = samples.reshape(-1)
-        source, index = np.empty(flat.shape, np.int64), np.empty(flat.shape, np.int64)
+        source = np.empty(flat.shape, np.int64)
+        index = np.empty(flat.shape, np.int64)
         stages = np.searchsorted(self._starts, flat, side="right") - 1
         for stage in np.unique(stages).tolist():
             here = np.flatnonzero(stages == stage)
             block, slot = np.divmod(flat[here] - self._starts[stage], SAMPLES_PER_BLOCK)
             blocks, row = np.unique(block, return_inverse=True)
             sources, indices = self._deal(stage, blocks)
-            source[here], index[here] = sources[row, slot], indices[row, slot]
+            source[here] = sources[row, slot]
+            index[here] = indices[row, slot]
         return source.reshape(samples.shape), index.reshape(samples.shape)
 
     def sample_of(self, source: int, index: np.ndarray) -> np.ndarray:
@@ -116,7 +118,8 @@ class Deal:
         dealt = blocks[:, None] * SAMPLES_PER_BLOCK + (ticket & _SLOT_BITS).astype(np.int64)
 
         source, index = self._shares[stage].locate(dealt.reshape(-1))
-        source, index = source.reshape(number.shape), index.reshape(number.shape)
+        source = source.reshape(number.shape)
+        index = index.reshape(number.shape)
         # Shuffled in the block, the samples of a source still count up: n-th seen, n-th number.
         for s in np.unique(source).tolist():
             mine = source == s

@@ -135,7 +135,8 @@ def pack(lengths: Sequence[int], counts: Sequence[int], capacity: int) -> Recipe
             each = space // length
             rows = min(group.rows, (pieces - placed) // each)
             if not rows:  # too few are left to fill one more row
-                rows, each = 1, pieces - placed
+                rows = 1
+                each = pieces - placed
             if group.filled is not None and group.rows > rows:
                 rest = _Group(group.filled, group.skipped + rows, group.rows - rows)
                 open_rows.put(space, rest)
@@ -182,10 +183,13 @@ class _OpenRows:
 
 
 def _table(groups: Iterable[_Group]) -> Recipes:
-    rows, num_entries = [0], [0]
+    rows = [0]
+    num_entries = [0]
     entries: list[tuple[int, int, int]] = []
     for group in groups:
-        filled, skipped, mine = group.filled, group.skipped, []
+        filled = group.filled
+        skipped = group.skipped
+        mine = []
         while filled is not None:
             mine.append((filled.length, filled.count, filled.first + skipped * filled.count))
             skipped += filled.skipped

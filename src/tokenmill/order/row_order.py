@@ -170,7 +170,8 @@ class RowOrder(SourceOrder):
 
     def row_of(self, number: np.ndarray, epoch: int) -> np.ndarray:
         """The row that holds each piece."""
-        recipes, pieces = self.recipes, self.pieces
+        recipes = self.recipes
+        pieces = self.pieces
         length = pieces.length_of(number)
         first = pieces.first_of[length]
         number = first + self._permute(number - first, length, epoch, inverse=True)

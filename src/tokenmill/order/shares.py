@@ -76,7 +76,8 @@ class Shares:
             small, first, right, right_sources = heapq.heappop(heap)
             large, second, left, left_sources = heapq.heappop(heap)
             common = math.gcd(small, large)
-            a, b = large // common, (small + large) // common
+            a = large // common
+            b = (small + large) // common
             for source in left_sources:
                 self._climbs[source].append((a, b, b // 2))
             for source in right_sources:  # n - (n * a + b // 2) // b, as a share of its own
@@ -87,13 +88,15 @@ class Shares:
 
     def locate(self, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The source of each sample number, and which number it is within that source."""
-        source, index = np.empty(n.shape, np.int64), np.empty(n.shape, np.int64)
+        source = np.empty(n.shape, np.int64)
+        index = np.empty(n.shape, np.int64)
         # Walk down the tree with whole groups: (node, which of n, their numbers at this node).
         todo = [(self._root, np.arange(n.size), n.astype(np.int64))]
         while todo:
             node, where, number = todo.pop()
             if isinstance(node, int):
-                source[where], index[where] = node, number
+                source[where] = node
+                index[where] = number
                 continue
             before = _share_of_left(number, node)
             goes_left = _share_of_left(number + 1, node) > before

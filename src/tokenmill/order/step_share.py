@@ -29,7 +29,8 @@ class StepShare:
 
     def __post_init__(self) -> None:
         check_at_least_one(batch_size=self.batch_size, world_size=self.world_size)
-        rank, size = self.rank, self.world_size
+        rank = self.rank
+        size = self.world_size
         if not 0 <= rank < size:
             raise ValueError(f"rank is {rank}; with world_size {size} it must be 0 to {size - 1}")
 

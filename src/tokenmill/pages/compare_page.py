@@ -48,7 +48,8 @@ def _by_script(found: Comparison) -> Html:
         *(tag("i", class_="key second"), second.name),
     )
     shown = [one for one in found.scripts if one.text_bytes * LEAST_SHARE >= found.text_bytes]
-    words, sizes = list[Row](), list[Row]()
+    words: list[Row] = []
+    sizes: list[Row] = []
     for script in shown:
         size = human_bytes(script.text_bytes)
         if script.words:
@@ -64,6 +65,6 @@ def _by_script(found: Comparison) -> Html:
 
 
 def _two_rows(script: ScriptFigures, below: str, values: tuple[float, float]) -> list[Row]:
-    """A bar for each tokenizer; what the script is, and how much text, to the left of them."""
-    labels = text(script.script), tag("span", below, class_="place")
+    """A bar for each tokenizer; the name of the script and the size of its text to the left."""
+    labels = (text(script.script), tag("span", below, class_="place"))
     return [(label, value, f"{value:.2f}") for label, value in zip(labels, values, strict=True)]

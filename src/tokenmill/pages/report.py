@@ -36,7 +36,6 @@ from tokenmill.pages.elements.html import (
     table,
 )
 from tokenmill.pages.elements.open_splits import open_for_looking
-from tokenmill.shards.manifest import Manifest, has_manifest
 from tokenmill.version import __version__
 
 TOP = 26
@@ -57,7 +56,6 @@ def report(
     opened = open_for_looking(path, open_options)
     splits = opened.splits
     tokenizer = opened.tokenizer
-    manifest = Manifest.load(path) if has_manifest(path) else None
     known = inspect(path, **opened.open_options)
     made = known.made
     counts = report_numbers.count_ids(splits, sample)
@@ -70,7 +68,7 @@ def report(
         section("Health", health_list(health)),
         _lengths(splits, sample),
         _pair(_top_tokens(splits, tokenizer, counts), _vocabulary(known, counts)),
-        _pair(_splits(known), _compression(splits, tokenizer, manifest)),
+        _pair(_splits(known), _compression(splits, tokenizer)),
         _pair(_accounts(made), _repeated(splits, made, tokenizer)) if made else None,
         None if usage is None else _usage(usage),
         _samples(splits, tokenizer),
@@ -125,17 +123,11 @@ def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
         "95 %": high,
         "longest": int(values.max()),
     }
-    key = note(
-        tag("i", class_="key"),
-        "documents of a length ",
-        tag("i", class_="key line"),
-        "share of all tokens that are in documents up to that length",
-    )
     words = f"Half of all tokens are in documents of {half:,} tokens or more."
     numbers = table(tuple(figures), [tuple(figures.values())])
     sampled = _sampled(f"{len(values):,} documents", is_whole)
-    plot = plots.histogram(values)
-    return section("Document lengths", plot, key, numbers, tag("p", words), sampled)
+    plot = plots.length_bars(values)
+    return section("Document lengths", plot, numbers, tag("p", words), sampled)
 
 
 def _top_tokens(
@@ -192,20 +184,19 @@ def _splits(known: Inspection) -> Html:
     return section("Splits", counts, facts(tokenizer | known.other_details()))
 
 
-def _compression(
-    splits: dict[str, TokenDataset], tokenizer: Any, manifest: Manifest | None
-) -> Html:
+def _compression(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:
     if tokenizer is None:
         return section("Bytes a token", note("Not known without the tokenizer."))
-    kind, found, total = report_numbers.compression(splits, tokenizer, manifest)
+    shards = report_numbers.compression(splits, tokenizer)
     rows = []
-    for name, num_bytes, num_tokens in found:
+    for name, num_bytes, num_tokens in shards:
         ratio = num_bytes / num_tokens if num_tokens else 0.0
         rows.append((tag("span", name, class_="place"), ratio, f"{ratio:.2f}"))
-    words = f"Bytes of decoded text by token, from {sum(p.num_tokens for p in found):,} tokens."
-    if len(found) < total:
-        words += f" {len(found):,} of {total:,} {kind}s, evenly spaced."
-    return section(f"Bytes a token, by {kind}", plots.bars(rows), note(words))
+    words = f"Bytes of decoded text by token, from {sum(s.num_tokens for s in shards):,} tokens."
+    total = sum(len(data.shards) for data in splits.values())
+    if len(shards) < total:
+        words += f" {len(shards):,} of {total:,} shards, evenly spaced."
+    return section("Bytes a token, by shard", plots.bars(rows), note(words))
 
 
 def _accounts(made: Made) -> Html:

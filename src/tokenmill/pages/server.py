@@ -66,7 +66,8 @@ class Server(ThreadingHTTPServer):
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = ADDRESS, self.server_address[1]
+        self.server_name = ADDRESS
+        self.server_port = self.server_address[1]
 
     @property
     def address(self) -> str:
@@ -91,8 +92,8 @@ class Handler(BaseHTTPRequestHandler):
         if name in ("do_GET", "do_HEAD"):
             return self._answer
         if name.startswith("do_"):
-            status, words = HTTPStatus.METHOD_NOT_ALLOWED, b"GET and HEAD only.\n"
-            return partial(self._send, status, words, Allow="GET, HEAD")
+            words = b"GET and HEAD only.\n"
+            return partial(self._send, HTTPStatus.METHOD_NOT_ALLOWED, words, Allow="GET, HEAD")
         raise AttributeError(name)
 
     def _answer(self) -> None:
@@ -111,7 +112,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus(page.status), body, kind="text/html; charset=utf-8", **where)
 
     def _is_ours(self) -> bool:
-        """Whether the request was made for this address, by this site or by hand."""
+        """True if the request was made for this address, by this site or by hand."""
         hosts = self.headers.get_all("Host") or []
         origins = self.headers.get_all("Origin") or []
         sites = self.headers.get_all("Sec-Fetch-Site") or []
@@ -135,7 +136,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the parser of requests refuses: in plain text, with the same headers."""
+        """Answer a request that the parser refuses: in plain text, with the same headers."""
         self.close_connection = True
         status = HTTPStatus(code)
         self._send(status, f"{status.phrase}\n".encode())

@@ -38,7 +38,8 @@ def stat(address: str) -> ObjectStat:
     """Size, ETag and time of change, or DownloadError."""
     if (found := find(address)) is None:
         place = split(address)
-        what, hint = f"there is no {place.key!r} in bucket {place.bucket!r}", "check the address"
+        what = f"there is no {place.key!r} in bucket {place.bucket!r}"
+        hint = "check the address"
         raise DownloadError(what, hint=hint)
     return found
 
@@ -243,7 +244,8 @@ def upload(path: Path, address: str, condition: str = "") -> ObjectStat | None:
             return None
         send = (str(path.absolute()),)
         call(lambda: ask("put_file", address, *send), "write", address)
-        found, sure = stat(address), is_encrypted(address)
+        found = stat(address)
+        sure = is_encrypted(address)
     else:
         data = path.read_bytes()
         if not put(address, data, condition):
@@ -267,7 +269,9 @@ def compare_content(path: Path, address: str) -> None:
 
 def has_content_of(address: str, path: Path) -> bool:
     """Return True if the object holds the bytes of the file; reads both."""
-    found, size, step = stat(address), os.path.getsize(path), 8 << 20
+    found = stat(address)
+    size = os.path.getsize(path)
+    step = 8 << 20
     with open(path, "rb") as file:
         return found.size == size and all(
             read(address, at, min(at + step, size), found) == file.read(step)

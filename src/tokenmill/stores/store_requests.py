@@ -226,7 +226,8 @@ def _record(found: Any) -> ObjectRecord:
 def _failure(kind: str, error: Exception) -> StoreFailure:
     """The parts of a message that are no secret: status and code; texts may hold signatures."""
     text = str(error)
-    status, code = _STATUS.search(text), _CODE.search(text)
+    status = _STATUS.search(text)
+    code = _CODE.search(text)
     if "169.254.169.254" in text or "metadata.google.internal" in text:
         return StoreFailure("credentials")
     if "object was only" in text:  # said by obstore itself, of a range after the end

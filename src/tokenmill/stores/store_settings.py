@@ -77,7 +77,8 @@ def _profile(name: str | None) -> Mapping[str, str]:
     home = os.path.join(os.path.expanduser("~"), ".aws")
     config = os.environ.get("AWS_CONFIG_FILE") or os.path.join(home, "config")
     keys = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.join(home, "credentials")
-    wanted, found = name or "default", dict[str, str]()
+    wanted = name or "default"
+    found = dict[str, str]()
     for path, section in ((config, f"profile {wanted}"), (config, wanted), (keys, wanted)):
         files = configparser.RawConfigParser()
         files.read(path, encoding="utf-8")

@@ -25,7 +25,8 @@ def with_begin_token(tokenizer: Tokenizer, given: str) -> Tokenizer:
 
 def find_begin_token(tokenizer: Tokenizer, given: str) -> int:
     """The id that `given` names; refused if it is unknown, or ends documents already."""
-    known, name = tokenizer.special_ids, tokenizer.name
+    known = tokenizer.special_ids
+    name = tokenizer.name
     if given == AUTO:
         given = _only_known(tokenizer)
     if given in known:

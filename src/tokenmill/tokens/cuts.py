@@ -57,14 +57,16 @@ def last_cut(cuts: re.Pattern[bytes], data: bytes, start: int, stop: int) -> int
     Looks backwards in windows that double: the pattern is tried at every byte, about 10 MB/s, so
     the cost is that of the distance to the cut and not of the text.
     """
-    high, window = stop, 64
+    high = stop
+    window = 64
     while high > start + 1:
         low = max(start + 1, high - window)
         # Bytes past `high` are seen, but no cut is there.
         ends = [m.end() for m in cuts.finditer(data, low, high + LOOKS_AHEAD) if m.end() < high]
         if ends:
             return ends[-1]
-        high, window = low, 2 * window
+        high = low
+        window = 2 * window
     return None
 
 

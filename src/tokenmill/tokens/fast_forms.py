@@ -34,7 +34,8 @@ class FastForm(NamedTuple):
 
 def fast_form(tree: Tree) -> FastForm | None:
     """What gigatoken is given for this file; None where it is sure to give other ids."""
-    model, added = tree["model"], tree.get("added_tokens") or []
+    model = tree["model"]
+    added = tree.get("added_tokens") or []
     added = [token for token in added if not token.get("special")]
     if model.get("type") != "BPE" or any(map(model.get, _UNKNOWN_OPTIONS)):
         return None

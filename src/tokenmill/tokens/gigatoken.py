@@ -36,7 +36,8 @@ TEXT_LIMIT = 4 << 30  # bytes of text, where resident memory can be asked for
 TEXT_LIMIT_UNSEEN = 64 << 20  # and where it cannot: worst case then 400 MB
 LOOK_EVERY = 4 << 20  # bytes of text; to ask for resident memory takes 70 us
 BUILT_BYTES = 48 << 20  # of an encoder
-WORD_BYTES, PIECE_BYTES = 7, 50  # for each byte of a text: of byte-level BPE, of SentencePiece's
+WORD_BYTES = 7
+PIECE_BYTES = 50  # for each byte of a text: of byte-level BPE, of SentencePiece's
 SINGLY = 100_000  # texts of a process, at 2 us each: more are worth the 0.4 s to import awkward
 
 
@@ -44,7 +45,8 @@ class Encoder:
     """gigatoken, built by a function when first used, and built again before it grows too large."""
 
     def __init__(self, build: Callable[[], Any], *, memory_per_byte: int = WORD_BYTES) -> None:
-        self._build, self._memory_per_byte = build, memory_per_byte
+        self._build = build
+        self._memory_per_byte = memory_per_byte
         self._backend: Any = None
         self._text_seen = self._text_seen_at_last_look = 0
         self._texts_singly = 0

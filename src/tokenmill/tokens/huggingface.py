@@ -241,9 +241,11 @@ def _end_of_text(
 
 def _check_added(tokenizer: HuggingFaceTokenizer, where: str) -> None:
     """Refuse added tokens that `tokenizers` gives other ids, or one of two by chance."""
-    slow, by_text = tokenizer._slow, dict[str, str]()
+    slow = tokenizer._slow
+    by_text = dict[str, str]()
     for token in tokenizer._tree.get("added_tokens") or []:
-        text, number = token["content"], token["id"]
+        text = token["content"]
+        number = token["id"]
         found = slow.token_to_id(text)
         if found not in (None, number):
             raise FormatError(

@@ -93,7 +93,8 @@ def _numbers() -> npt.NDArray[np.bool_]:
         file.flush()
         encoder = BPETokenizer.from_tiktoken(file.name, "gpt2")
     probe = np.full((len(points), 3), ord("1"), "<u4")
-    probe[:, 0], probe[:, 2] = ord("\n"), points
+    probe[:, 0] = ord("\n")
+    probe[:, 2] = points
     ids = encoder.encode(probe.tobytes().decode("utf-32-le").encode())
     found = np.zeros(0x110000, np.bool_)
     found[ord("0") : ord("9") + 1] = True

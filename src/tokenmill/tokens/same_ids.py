@@ -74,7 +74,8 @@ def probes() -> list[bytes]:
 
 def first_difference(one: EncodeBatch, other: EncodeBatch, texts: Sequence[bytes]) -> int | None:
     """The number of the first text to which two encoders give other ids; None: there is none."""
-    (ids, ends), (other_ids, other_ends) = one(texts), other(texts)
+    (ids, ends) = one(texts)
+    (other_ids, other_ends) = other(texts)
     if np.array_equal(ids, other_ids) and np.array_equal(ends, other_ends):
         return None
     starts, other_starts = ([0, *e[:-1].tolist()] for e in (ends, other_ends))

@@ -23,7 +23,10 @@ class SlowRanks:
     def __init__(
         self, pattern: str, read_ranks: Callable[[], Mapping[int, bytes]], name: str, why: str
     ) -> None:
-        self._pattern, self._read_ranks, self._name, self._why = pattern, read_ranks, name, why
+        self._pattern = pattern
+        self._read_ranks = read_ranks
+        self._name = name
+        self._why = why
 
     @functools.cached_property
     def _ranks(self) -> Mapping[int, bytes]:

@@ -19,7 +19,8 @@ _SUFFIXES = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _BEFORE_WORD = r"[^\r\n\p{L}\p{N}]?"
 _REST = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 _SIGNS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|"
-_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+_LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _CAPITALISED = rf"{_BEFORE_WORD}{_UPPER}*{_LOWER}+"
 _IN_CAPITALS = rf"{_BEFORE_WORD}{_UPPER}+{_LOWER}*"
 _SIGNS_AND_SLASHES = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|"
@@ -45,8 +46,11 @@ _DEEPSEEK3 = (
 # The same as one expression. What one step isolates is split by the next ones, but by itself: so
 # nothing has characters of both sides of an edge, and white space looks ahead no further.
 _CJK = "\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff"
-_INSIDE, _OUTSIDE = f"(?=[{_CJK}])", f"(?![{_CJK}])"
-_LETTER, _SIGN, _OTHER = r"[\p{L}\p{M}]", r"[\p{P}\p{S}]", r"[^\s\p{L}\p{M}\p{N}\p{P}\p{S}]"
+_INSIDE = f"(?=[{_CJK}])"
+_OUTSIDE = f"(?![{_CJK}])"
+_LETTER = r"[\p{L}\p{M}]"
+_SIGN = r"[\p{P}\p{S}]"
+_OTHER = r"[^\s\p{L}\p{M}\p{N}\p{P}\p{S}]"
 _DEEPSEEK3_AT_ONCE = (
     r"\p{N}{1,3}"
     rf"|(?:{_INSIDE}{_OTHER})?(?:{_INSIDE}{_LETTER})+|(?:{_INSIDE}{_SIGN})+"

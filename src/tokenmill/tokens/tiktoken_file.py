@@ -123,7 +123,8 @@ class TiktokenTokenizer(SpelledTokenizer):
         if pattern is None:
             why = f"the split pattern of {self.name}"
             return SlowRanks(self.pattern, self._read_ranks, self.name, why).encode_batch
-        regex, why = ONE_EXPRESSION[self.pattern], "a text with characters of Unicode 17"
+        regex = ONE_EXPRESSION[self.pattern]
+        why = "a text with characters of Unicode 17"
         encoder = Encoder(functools.partial(_build, self.data, pattern.scheme))
         fast = in_pairs(encoder.encode_batch) if pattern.in_pairs else encoder.encode_batch
         exact = SlowRanks(regex, self._read_ranks, self.name, why).encode_batch
@@ -261,7 +262,8 @@ def parse_ranks(data: bytes, name: str) -> dict[int, bytes]:
             continue
         try:
             token, rank = line.split()
-            spelling, key = binascii.a2b_base64(token, strict_mode=True), int(rank)
+            spelling = binascii.a2b_base64(token, strict_mode=True)
+            key = int(rank)
         except (ValueError, binascii.Error):
             raise FormatError(
                 f"{name}, line {number}: {line[:40]!r} is not a token and its rank"

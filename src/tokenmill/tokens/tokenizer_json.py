@@ -50,7 +50,8 @@ def _check_growth(steps: list[dict[str, Any]], where: str) -> None:
 
 def _replaced(text: str, step: dict[str, Any]) -> str:
     """A text after a later step, or as much of it as is too long anyway."""
-    pattern, content = step.get("pattern"), step.get("content")
+    pattern = step.get("pattern")
+    content = step.get("content")
     if not isinstance(pattern, dict) or not isinstance(content, str):
         return text
     found = pattern.get("String")
@@ -63,7 +64,8 @@ def _replaced(text: str, step: dict[str, Any]) -> str:
 
 def _check_prefix(model: dict[str, Any], where: str) -> None:
     """Refuse merges without the prefix that the file says they have: `tokenizers` would abort."""
-    prefix, merges = model.get("continuing_subword_prefix"), model.get("merges")
+    prefix = model.get("continuing_subword_prefix")
+    merges = model.get("merges")
     if not isinstance(prefix, str) or not prefix or not isinstance(merges, list):
         return
     for merge in merges:
@@ -141,7 +143,8 @@ def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
 
 def bytes_of_spelling(tree: dict[str, Any], spelling: str) -> bytes:
     """What a token that is spelled like this in the file adds to a text."""
-    model, steps = tree["model"], steps_of(tree.get("pre_tokenizer"), "pretokenizers")
+    model = tree["model"]
+    steps = steps_of(tree.get("pre_tokenizer"), "pretokenizers")
     if any(step.get("type") == "ByteLevel" for step in steps):
         return _from_byte_level(spelling)
     if model.get("type") == "WordPiece":
@@ -161,7 +164,8 @@ def _all_from_byte_level(texts: list[str]) -> list[bytes]:
     found = table.take(joined, mode="clip")
     others = np.concatenate([[0], np.cumsum(found == NO_BYTE)])
     ends = np.cumsum([0, *map(len, texts)])
-    data, cuts = found.astype(np.uint8).tobytes(), ends.tolist()
+    data = found.astype(np.uint8).tobytes()
+    cuts = ends.tolist()
     spellings = [data[start:end] for start, end in pairwise(cuts)]
     for number in np.flatnonzero(np.diff(others[ends])).tolist():
         spellings[number] = _from_byte_level(texts[number])

@@ -33,8 +33,10 @@ PROBE = (
     "\U0001f33e\U0001f3fd\u200d\U0001f468 \u00a0\u2003\u3000 <|endoftext|></s><s>\n"
 ).encode()
 _MOST_GAPS = 1 << 20  # ids without a token, besides three for each token
-_BYTE_PIECE, _SPACE_PIECE = re.compile(rb"<0x([0-9A-F]{2})>"), "\u2581".encode()
-_MANY, _RUN_OF_ARROW = 1 << 17, 1 << 20  # ids that are worth importing pyarrow for; at a time
+_BYTE_PIECE = re.compile(rb"<0x([0-9A-F]{2})>")
+_SPACE_PIECE = "\u2581".encode()
+_MANY = 1 << 17
+_RUN_OF_ARROW = 1 << 20  # ids that are worth importing pyarrow for; at a time
 _RUN = 1 << 14  # ids spelled at a time; what this needs then stays in the processor's cache
 
 
@@ -60,7 +62,8 @@ class Vocabulary:
         lengths = np.full(self.size, -1, np.int64)  # -1: no such id
         ids = np.fromiter(spellings, np.int64, len(spellings))
         lengths[ids] = np.fromiter(map(len, spellings.values()), np.int64, len(spellings))
-        self._lengths, self._has_gaps = lengths, len(spellings) < self.size
+        self._lengths = lengths
+        self._has_gaps = len(spellings) < self.size
         ordered = b"".join(spellings[i] for i in sorted(spellings))
         self._text = np.frombuffer(ordered, np.uint8)
         self._starts = np.concatenate([[0], np.cumsum(np.maximum(lengths, 0))[:-1]])
@@ -75,7 +78,8 @@ class Vocabulary:
         self, ids: npt.NDArray[np.integer[Any]], starts: np.ndarray, ends: Ends
     ) -> list[bytes]:
         """The texts of the ids from each of `starts` up to each of `ends`, which come in order."""
-        known, texts = self.check(ids), [b""] * len(ends)
+        known = self.check(ids)
+        texts = [b""] * len(ends)
         run, spell = self._ways(known.size)
         for begin in range(0, known.size, run):
             text, edges = spell(known[begin : begin + run])
@@ -185,7 +189,8 @@ class SpelledTokenizer:
 
     def bytes_of_ids(self) -> list[bytes]:
         """What each id adds to a text, by id; nothing for special ids and unused ones."""
-        spellings, special = self._vocabulary.spellings, set(self.special_ids.values())
+        spellings = self._vocabulary.spellings
+        special = set(self.special_ids.values())
         return [
             self._bytes_of(spellings[i]) if i in spellings and i not in special else b""
             for i in range(self._vocabulary.size)

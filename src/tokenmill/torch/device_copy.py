@@ -47,9 +47,11 @@ class CudaCopier:
 
     def start(self, block: np.ndarray) -> tuple[Tensor, torch.cuda.Event]:
         """Begin the copy of a block; the tensor is whole once the event has passed."""
-        slot, self._next = self._next, (self._next + 1) % NUM_BUFFERS
+        slot = self._next
+        self._next = (self._next + 1) % NUM_BUFFERS
         bits = bits_of(block)
-        pinned, done = self._pinned[slot], self._done[slot]
+        pinned = self._pinned[slot]
+        done = self._done[slot]
         if done is not None:
             done.synchronize()  # the copy before last: long past
         if pinned is None or pinned.shape != bits.shape or pinned.dtype != bits.dtype:

@@ -45,7 +45,8 @@ class WindowsDataset(Dataset[Any]):
         **options: Unpack[OrderKeywords],
     ) -> None:
         one_of("items", items, ITEMS)
-        self.data, self.items = data, items
+        self.data = data
+        self.items = items
         loader = BatchLoader(data, batch_size=1, block_size=block_size, form=form, **options)
         self._length = len(loader.windows())
         self._windows = loader.windows(_NO_END)

@@ -115,7 +115,8 @@ def _of_mesh(mesh: Any) -> Ranks | None:
             "the DeviceMesh has no mesh_dim_names, so its data dimensions are unknown\n\n"
             "hint: name them, e.g. init_device_mesh('cuda', (4, 2), mesh_dim_names=('dp', 'tp'))"
         )
-    rank, world_size = 0, 1
+    rank = 0
+    world_size = 1
     for name in names:  # row-major over the data dimensions
         if name not in _SAME_BATCH_DIMS:
             size = mesh.size(names.index(name))
@@ -134,7 +135,8 @@ def _of_process_group() -> Ranks | None:
 
 def _of_environment(environ: Mapping[str, str]) -> Ranks | None:
     for source, rank_name, size_name, required in _LAUNCHERS:
-        rank, size = environ.get(rank_name), environ.get(size_name)
+        rank = environ.get(rank_name)
+        size = environ.get(size_name)
         if rank is None or size is None or (required and required not in environ):
             continue
         if not (rank.isdecimal() and size.isdecimal()):

@@ -372,7 +372,8 @@ class Trainer:
     def sample(self) -> str:
         """A few tokens of text from the model as it is now."""
         train = next(iter(self.data.sources.values()))
-        start, end_of_text_id = train.begin_token_id, train.end_of_text_id
+        start = train.begin_token_id
+        end_of_text_id = train.end_of_text_id
         if start is None:
             start = int(train.tokens(0, 1)[0]) if end_of_text_id is None else end_of_text_id
         ids = generate(

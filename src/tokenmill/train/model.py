@@ -121,7 +121,8 @@ class Attention(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.n_head, self.dropout = config.n_head, config.dropout
+        self.n_head = config.n_head
+        self.dropout = config.dropout
         self.qkv = nn.Linear(config.n_embd, 3 * config.n_embd, bias=False)
         self.project = nn.Linear(config.n_embd, config.n_embd, bias=False)
         self.drop = nn.Dropout(config.dropout)

@@ -27,7 +27,8 @@ class Validation:
 
     def __init__(self, name: str, data: TrainingData, config: TrainConfig) -> None:
         held_out = data.held_out[name]
-        block_size, num_tokens = config.block_size, held_out.num_tokens
+        block_size = config.block_size
+        num_tokens = held_out.num_tokens
         num_windows = max(0, num_tokens - 1) // block_size
         if num_windows == 0:
             called = "split" if name == "val" else f"split {name}"

@@ -83,7 +83,7 @@ class Comparison:
     words: int
     tokenizers: tuple[Compared, Compared]
     scripts: tuple[ScriptFigures, ...]
-    """Those of the text, the largest first."""
+    """The scripts of the text, the largest first."""
     shared_tokens: int
     """Spellings that are in both vocabularies."""
 
@@ -209,29 +209,29 @@ def _sampled(sources: Sequence[Source], rules: ReadRules, sample: int) -> Iterat
     for source in sources:
         share = max(least, sample * source.size // max(1, total), 1)
         units = cut_into_units([source], PIECE)
-        num_units = min(len(units), -(-share // PIECE))
-        unread = share
-        for number, unit in enumerate(units[:: len(units) // num_units][:num_units]):
-            # All of a small file: a unit with a long line may hold the text of several.
-            left = most = unread if source.size <= share else unread // (num_units - number)
+        limit = share  # bytes of text from each unit
+        if source.size > share:
+            num_units = min(len(units), -(-share // PIECE))
+            units = units[:: len(units) // num_units][:num_units]
+            limit = share // num_units
+        for unit in units:
+            left = limit
             for chunk in read_unit(source, unit, rules):
                 texts = _up_to(left, chunk.texts)
                 yield texts
                 left -= sum(map(len, texts))
                 if left <= 0:
                     break
-            unread -= most - left
 
 
 def _up_to(most: int, texts: Sequence[bytes]) -> list[bytes]:
     """The first texts, up to `most` bytes; the last one may be cut, if possible at a word."""
-    found = []
-    for text in filter(None, texts):
+    taken = []
+    for text in texts:
         if len(text) > most:
             cut = last_cut(AT_SPACES_AND_COMMAS, text, 0, most)
-            text = text[:cut] if cut else text[:most].decode(errors="ignore").encode()
-        found.append(text)
-        most -= len(text)
-        if most <= 0 or not text:
+            taken.append(text[:cut] if cut else text[:most].decode(errors="ignore").encode())
             break
-    return [text for text in found if text]
+        taken.append(text)
+        most -= len(text)
+    return [text for text in taken if text]

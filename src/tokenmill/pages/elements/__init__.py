@@ -1,4 +1,4 @@
-"""What pages are made of: HTML, plots, numbers, documents found with bounded work.
+"""The elements of pages: HTML, plots, numbers, documents found with bounded work.
 
 html.py            tables, cards and whole pages, tokens in colour, the packaged files
 plots.py           inline SVG

@@ -171,11 +171,7 @@ def extremes(looked_at: Survey, count: int, *, longest: bool) -> list[tuple[int,
     best = np.empty((0, 3), np.int64)  # length with its sign, start, stop
     for bounds in looked_at.stretches():
         lengths = sign * np.diff(bounds)
-        if not len(lengths):
-            continue
-        last = min(count, len(lengths)) - 1
-        limit = np.partition(lengths, last)[last]
-        picks = np.append(np.flatnonzero(lengths < limit), np.flatnonzero(lengths == limit)[:count])
+        picks = np.argsort(lengths, kind="stable")[:count]
         found = np.stack([lengths[picks], bounds[picks], bounds[picks + 1]], axis=1)
         best = np.concatenate([best, found])
         best = best[np.lexsort((best[:, 1], best[:, 0]))][:count]

@@ -1,4 +1,4 @@
-"""The checks of `verify` in green and red: what was found, and what could not be checked."""
+"""The checks of `verify` in green and red: the findings, and the checks that were not possible."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -100,16 +100,14 @@ def _files(result: Check) -> Answer:
 
 
 def _dropped(accounts: Mapping[str, Any]) -> Answer:
-    """What was read and is not in the dataset, by the accounts of its manifest."""
-    dropped, lines = accounts.get("dropped"), accounts.get("lines_dropped")
+    """Text that was read and is not in the dataset, by the accounts of its manifest."""
     found = []
-    if isinstance(lines, int) and lines:
+    if lines := accounts.get("lines_dropped"):
         found.append(f"{plural(lines, 'line')} seen before")
-    if isinstance(dropped, Mapping) and dropped:
+    if dropped := accounts.get("dropped"):
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(dropped.items()))
-        read = accounts.get("documents_in")
-        of = f" of {read:,}" if isinstance(read, int) else ""
-        found.append(f"{sum(dropped.values()):,}{of} documents ({reasons})")
+        read = accounts["documents_in"]
+        found.append(f"{sum(dropped.values()):,} of {read:,} documents ({reasons})")
     words = "All that was read is in the dataset"
     if not found:
         return ("good" if accounts else "unasked", words, [])

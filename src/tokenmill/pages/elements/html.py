@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
+from itertools import zip_longest
 from typing import Any
 
 from tokenmill.base.human import human_count, plural
@@ -28,8 +29,8 @@ def table(head: tuple[object, ...], rows: Sequence[tuple[object, ...]], **attrib
         for cell, below in zip(head, first, strict=bool(head))
     )
     body = (tag("tr", *map(_cell, row)) for row in rows)
-    parts = tag("thead", tag("tr", *names)) if head else None, tag("tbody", *body)
-    return tag("div", tag("table", *parts, **attributes), class_="scroll")
+    titles = tag("thead", tag("tr", *names)) if head else None
+    return tag("div", tag("table", titles, tag("tbody", *body), **attributes), class_="scroll")
 
 
 def _cell(value: object) -> Html:
@@ -63,9 +64,8 @@ def offline_page(title: str, body: Html) -> str:
         tag("style", Html(style)),
     )
     inspector = tag("output", id="inspector", hidden=True)
-    scripts = tag("script", Html(script))
-    page = tag("body", tag("main", body), inspector, scripts, class_="report")
-    return whole_page(title, head, page)
+    inside = (tag("main", body), inspector, tag("script", Html(script)))
+    return whole_page(title, head, tag("body", *inside, class_="report"))
 
 
 def _hash(inside: str) -> str:
@@ -101,25 +101,23 @@ def coloured(
     tokens: Sequence[ShownToken],
     *,
     first: int = 0,
-    notes: Sequence[str] | None = None,
+    notes: Sequence[str] = (),
     edges: Mapping[int, Html] | None = None,
     found: range = range(0),
 ) -> Html:
     """Tokens as one block. `first` is the place of the first, so that shades do not jump.
 
-    `notes` are more lines for hovering, one a token; `edges` are put before the token of their
+    `notes` are more lines for hovering, one per token; `edges` are put before the token of their
     number, where a document begins; tokens in `found` are marked.
     """
     edges = edges or {}
     parts: list[Html | None] = []
-    for number, token in enumerate(tokens):
-        hover = _hover(token, first + number)
-        if notes is not None:
-            hover += f"\n{notes[number]}"
+    for number, (token, words) in enumerate(zip_longest(tokens, notes)):
+        hover = [*_hover(token), f"token {first + number:,}", *filter(None, [words])]
         kind = _class(token, first + number) + (" found" if number in found else "")
         shown = token.text.translate(_MARKED)
         parts.append(edges.get(number))
-        parts.append(tag("span", shown, class_=kind, title=hover, data_id=token.id))
+        parts.append(tag("span", shown, class_=kind, title="\n".join(hover), data_id=token.id))
     parts.append(edges.get(len(tokens)))
     return tag("div", *parts, class_="tokens", translate="no", spellcheck="false")
 
@@ -127,7 +125,8 @@ def coloured(
 def inline(token: ShownToken, *, place: int = 0) -> Html:
     """One token alone, for tables and plots."""
     shown = token.text.translate(_MARKED).replace("\n", "").replace("\t", "")
-    return tag("span", shown or "(nothing)", class_=_class(token, place), title=_hover(token, None))
+    hover = "\n".join(_hover(token))
+    return tag("span", shown or "(nothing)", class_=_class(token, place), title=hover)
 
 
 def preview(tokens: Sequence[ShownToken]) -> Html:
@@ -142,17 +141,15 @@ def _class(token: ShownToken, place: int) -> str:
     return f"t s{place % SHADES}{'' if is_text else ' raw'}"
 
 
-def _hover(token: ShownToken, place: int | None) -> str:
-    lines = [f"id {token.id:,}"]
+def _hover(token: ShownToken) -> list[str]:
+    """The id, and the bytes where there are any."""
     if token.special:
-        lines[0] += " (special)"
-    elif token.data != b"<%d>" % token.id:  # shown for an id without a tokenizer
-        more = " ..." if len(token.data) > MAX_BYTES_SHOWN else ""
-        shown = token.data[:MAX_BYTES_SHOWN].hex(" ")
-        lines.append(f"{plural(len(token.data), 'byte')}: {shown}{more}")
-    if place is not None:
-        lines.append(f"token {place:,}")
-    return "\n".join(lines)
+        return [f"id {token.id:,} (special)"]
+    if token.data == b"<%d>" % token.id:  # shown for an id without a tokenizer
+        return [f"id {token.id:,}"]
+    more = " ..." if len(token.data) > MAX_BYTES_SHOWN else ""
+    shown = token.data[:MAX_BYTES_SHOWN].hex(" ")
+    return [f"id {token.id:,}", f"{plural(len(token.data), 'byte')}: {shown}{more}"]
 
 
 @cache

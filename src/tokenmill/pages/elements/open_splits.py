@@ -16,7 +16,7 @@ from tokenmill.look.inspect import open_splits
 
 @dataclass(frozen=True)
 class OpenedSplits:
-    """What a page is made from."""
+    """The data that a page is made from."""
 
     path: str
     splits: dict[str, TokenDataset]
@@ -24,7 +24,7 @@ class OpenedSplits:
     """For whatever opens the data again: the same backend, the tokenizer that is loaded already."""
     tokenizer: Any = None
     tokenizer_error: str | None = None
-    """Why there is none though the data names it; ids are shown instead of text."""
+    """The reason why there is none though the data names it; ids are shown instead of text."""
 
 
 def open_for_looking(path: str, open_options: Mapping[str, Any]) -> OpenedSplits:

@@ -6,71 +6,31 @@ from itertools import cycle, pairwise
 
 import numpy as np
 
-from tokenmill.base.human import human_count
-from tokenmill.base.markup import Html, Plot, column_chart, number, tag, ticks
+from tokenmill.base.human import human_count, plural
+from tokenmill.base.markup import Html, Plot, column_chart, number, tag, text
 from tokenmill.pages.elements.html import note
 
 NARROW = Plot(520, 270, left=56, right=16, top=12, bottom=40, label_gap=(8, 18))  # half a card
-# A whole card, with an axis on both sides and their names above; scrolled on a phone.
-WIDE = replace(NARROW, width=1080, height=290, right=52, top=34)
+WIDE = replace(NARROW, width=1080, height=230, top=34, bottom=16)  # a card; scrolled on a phone
 
 
-def binary(power: int) -> str:
-    """A power of two for an axis: 512, 1k, 64k."""
-    for shift, unit in ((30, "G"), (20, "M"), (10, "k")):
-        if power >= shift:
-            return f"{1 << power - shift}{unit}"
-    return f"{1 << power}"
-
-
-def histogram(lengths: np.ndarray) -> Html:
-    """Lengths in bins of half an octave; a line shows the share of tokens up to each length."""
+def length_bars(lengths: np.ndarray) -> Html:
+    """Documents by length, a bar per octave, and the share of tokens up to each length."""
     lengths = lengths[lengths > 0]
     if not len(lengths):
         return note("No documents to plot.")
-    plot = WIDE
-    bins = np.floor(2 * np.log2(lengths)).astype(int)
-    first = int(bins.min())
-    counts = np.bincount(bins - first)
-    tokens = np.bincount(bins - first, weights=lengths)
-    shares = np.cumsum(tokens) / tokens.sum()
-    low = plot.y(0)
-    high = plot.y(1)
-    peak = int(counts.max())
-    step = plot.x(1 / len(counts)) - plot.x(0)
-    bars = []
-    for place, amount in enumerate(counts.tolist()):
-        begin, end = (int(np.ceil(2 ** ((first + place + more) / 2))) for more in (0, 1))
-        span = f"{begin:,}" if end - 1 <= begin else f"{begin:,} to {end - 1:,}"
-        words = f"{span} tokens: {amount:,} documents, {shares[place]:.1%} of tokens up to here"
-        x = plot.x(place / len(counts))
-        y = plot.y(amount / peak)
-        bar = {"x": number(x + 1), "width": number(max(0.5, step - 2)), "rx": 2}
-        visible = tag("rect", y=number(y), height=number(low - y), class_="bar", **bar)
-        whole = tag("rect", y=number(high), height=number(low - high), class_="touch", **bar)
-        bars.append(tag("g", tag("title", words), whole, visible))
-    edges = np.arange(len(counts) + 1) / len(counts)
-    points = plot.corners(zip(edges, [0.0, *shares], strict=True))
-    powers = [
-        (edge, binary((first + place) // 2))
-        for place, edge in enumerate(edges)
-        if (first + place) % 2 == 0  # powers of two
-    ]
-    drawing = plot.svg(
-        plot.grid(
-            (at / peak, human_count(at)) for at in ticks(0, peak, whole=True)[1:] if at <= peak
-        ),
-        *bars,
-        tag("polyline", points=points, class_="line"),
-        tag("line", x1=number(plot.x(0)), x2=number(plot.x(1)), y1=low, y2=low, class_="axis"),
-        plot.below(powers),
-        plot.on_right((share, f"{share:.0%}") for share in (0, 0.5, 1)),
-        tag("text", "documents", x=4, y=14),
-        tag("text", "share of tokens", x=plot.width - 4, y=14, class_="second end"),
-        plot.axis_name("tokens of a document", plot.height - 2),
-        label="Histogram of document lengths",
-    )
-    return tag("div", drawing, class_="scroll wide")
+    octaves = np.log2(lengths).astype(int)
+    counts = np.bincount(octaves)
+    shares = np.cumsum(np.bincount(octaves, weights=lengths)) / lengths.sum()
+    rows = []
+    for power in range(int(octaves.min()), len(counts)):
+        least = 1 << power
+        span = "1 token" if power == 0 else f"{least:,} to {2 * least - 1:,} tokens"
+        words = (
+            f"{plural(int(counts[power]), 'document')}, {shares[power]:.1%} of tokens up to here"
+        )
+        rows.append((text(span), float(counts[power]), words))
+    return bars(rows)
 
 
 def rank_frequency(counts: np.ndarray) -> Html:
@@ -129,8 +89,7 @@ def bars(rows: Sequence[tuple[Html, float, str]], kinds: Sequence[str] = ("bar",
 
 def columns(parts: Sequence[tuple[str, float]], unit: str) -> Html:
     """Columns side by side: (name, value)."""
-    plot = replace(WIDE, height=230, bottom=16, right=16)
-    drawing = column_chart(plot, parts, unit=unit, label="A column for each of them")
+    drawing = column_chart(WIDE, parts, unit=unit, label="A column for each of them")
     return tag("div", drawing, class_="scroll wide")
 
 

@@ -20,18 +20,14 @@ from tokenmill.look.token_sample import (
     text_size,
 )
 from tokenmill.pages.elements.find_documents import survey
-from tokenmill.shards.manifest import Manifest
 
 MAX_HASHED = 50_000  # documents compared with each other
 MAX_HASHED_TOKENS = 16 << 20
 MOST_OFTEN = 5  # documents that are named, of those that are there several times
-MAX_PARTS = 24  # sources or shards with a line each
+MAX_PARTS = 24  # shards with a line each
 PARTS_TOKENS = 4 << 20  # decoded of all of them together
 MAX_LENGTHS = 4 << 20
 MAX_ID = 4 << 20  # ids from here on are no ids: files read with the wrong dtype have them
-
-Part = tuple[str, TokenDataset, int, int]
-"""A source or a shard: its name, and the tokens of a split that it is."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,7 @@ class Counts:
 
 
 class Compression(NamedTuple):
-    """Bytes of text and tokens, of one source or shard."""
+    """Bytes of text and tokens, of one shard."""
 
     name: str
     num_bytes: int
@@ -78,8 +74,9 @@ def count_ids(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Counts:
             looked_at += len(block.ids)
             # Ids beyond any vocabulary, or below 0, are reported by the checks.
             inside = block.ids[(block.ids >= 0) & (block.ids < MAX_ID)].astype(np.int64)
-            before, by_id = by_id, np.bincount(inside, minlength=len(by_id))
-            by_id[: len(before)] += before
+            more = np.bincount(inside, minlength=len(by_id))
+            more[: len(by_id)] += by_id
+            by_id = more
     return Counts(by_id, looked_at, sum(data.num_tokens for data in splits.values()))
 
 
@@ -129,49 +126,18 @@ def repeated_documents(splits: dict[str, TokenDataset]) -> Repeated | None:
     return Repeated(compared - len(seen), compared, several[:MOST_OFTEN])
 
 
-def compression(
-    splits: dict[str, TokenDataset], tokenizer: Any, manifest: Manifest | None
-) -> tuple[str, list[Compression], int]:
-    """The kind of the parts (source or shard), some of the parts, and how many there are."""
-    kind, parts = "source", _by_source(splits, manifest)
-    if parts is None:
-        kind, parts = "shard", _by_shard(splits)
-    chosen = spread(MAX_PARTS, len(parts))
+def compression(splits: dict[str, TokenDataset], tokenizer: Any) -> list[Compression]:
+    """Bytes and tokens of each shard, or of evenly spaced ones."""
+    shards = [(data, shard) for data in splits.values() for shard in data.shards]
+    chosen = spread(MAX_PARTS, len(shards))
     budget = max(BLOCK_TOKENS, PARTS_TOKENS // max(1, len(chosen)))
-    found = []
-    for name, data, start, stop in (parts[number] for number in chosen):
-        ranges = ranges_within(budget, BLOCK_TOKENS, start, stop)
+    parts = []
+    for data, shard in (shards[number] for number in chosen):
+        stop = shard.start + shard.num_tokens
+        ranges = ranges_within(budget, BLOCK_TOKENS, shard.start, stop)
         try:
-            found.append(Compression(name, *text_size(data, ranges, tokenizer)))
+            size = text_size(data, ranges, tokenizer)
         except (ValueError, IndexError, OverflowError):
-            found.append(Compression(name, 0, 0))  # ids beyond the vocabulary: the checks report it
-    return kind, found, len(parts)
-
-
-def _by_shard(splits: dict[str, TokenDataset]) -> list[Part]:
-    return [
-        (shard.file, data, shard.start, shard.start + shard.num_tokens)
-        for data in splits.values()
-        for shard in data.shards
-    ]
-
-
-def _by_source(splits: dict[str, TokenDataset], manifest: Manifest | None) -> list[Part] | None:
-    """The range of each source, where the manifest settles it: one split, and no document lost.
-
-    A manifest counts the documents that a source was read as. Documents keep their order, so these
-    counts are ranges, unless some were dropped or went to another split.
-    """
-    if manifest is None or len(splits) != 1 or not manifest.sources:
-        return None
-    (data,) = splits.values()
-    if sum(source.num_documents for source in manifest.sources) != data.num_documents:
-        return None
-    parts, first = [], 0
-    for source in manifest.sources:
-        last = first + source.num_documents
-        if last > first:
-            start, stop = data.document_range(first)[0], data.document_range(last - 1)[1]
-            parts.append((source.name, data, start, stop))
-        first = last
+            size = (0, 0)  # ids beyond the vocabulary: the checks report them
+        parts.append(Compression(shard.file, *size))
     return parts

@@ -128,7 +128,7 @@ def _parts(view: View, made: Batch, number: int) -> Iterator[_Part]:
 
 
 def _edge(view: View, part: _Part) -> Html:
-    """Where a document begins or continues, with a link to it."""
+    """The name of a document that begins or continues here, with a link to it."""
     extent = view.documents.at(part.position)
     words = extent.name if part.position == extent.start else f"{extent.name}, continued"
     link = address("document", view.here, {"at": part.position})

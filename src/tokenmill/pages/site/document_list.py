@@ -76,10 +76,12 @@ def _range(view: View, extents: list[Extent]) -> str:
     if not extents:
         return f"no {finder.noun}s"
     if finder.count is not None:
-        first, last = extents[0].number, extents[-1].number
-        return f"{first:,} to {last:,} of {plural(finder.count, 'document')}"
-    first, last, total = extents[0].start, extents[-1].stop, view.data.num_tokens
-    return f"tokens {first:,} to {last:,} of {total:,} ({100 * first / total:.3g} %)"
+        return (
+            f"{extents[0].number:,} to {extents[-1].number:,} of {plural(finder.count, 'document')}"
+        )
+    start = extents[0].start
+    total = view.data.num_tokens
+    return f"tokens {start:,} to {extents[-1].stop:,} of {total:,} ({100 * start / total:.3g} %)"
 
 
 def rows(view: View, extents: list[Extent]) -> Html:

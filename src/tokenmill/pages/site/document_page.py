@@ -1,4 +1,4 @@
-"""Page: one document, where it is, when it is trained on, and whether it encodes back."""
+"""Page: one document, its place, the steps that train on it, and its ids compared with its text."""
 
 import numpy as np
 
@@ -18,8 +18,9 @@ MAX_WINDOWS_OF_RANDOM = 50_000_000  # draws are looked through one by one
 
 def document(view: View) -> Page:
     """The document of a number or of a token; a long one in parts."""
-    finder, query = view.documents, view.query
-    number, at = query.optional("n"), query.optional("at")
+    number = view.query.optional("n")
+    at = view.query.optional("at")
+    finder = view.documents
     extent = finder.numbered(number) if number is not None else finder.at(at or 0)
     title = extent.name.capitalize()
     if extent.start == extent.stop:
@@ -27,11 +28,12 @@ def document(view: View) -> Page:
     length = extent.stop - extent.start
     # A place inside (a hit of a search) opens the part that holds it.
     inside = at - extent.start if number is None and at is not None else 0
-    first = query.number("from", inside - inside % PAGE_TOKENS, most=length - 1)
+    first = view.query.number("from", inside - inside % PAGE_TOKENS, most=length - 1)
     last = min(first + PAGE_TOKENS, length)
-    start, stop = extent.start + first, extent.start + last
-    hit = query.optional("hit")
+    start = extent.start + first
+    hit = view.query.optional("hit")
     found = range(at - start, at - start + hit) if at is not None and hit else range(0)
+    tokens = view.shown(start, extent.start + last)
     edges = {}
     if first == 0 and extent.whole:
         edges[0] = tag("span", f"{extent.noun} begins", class_="edge")
@@ -41,7 +43,7 @@ def document(view: View) -> Page:
         _around(view, extent),
         _facts(view, extent),
         parts := _parts(view, extent, first, last),
-        tag("article", coloured(view.shown(start, stop), first=first, edges=edges, found=found)),
+        tag("article", coloured(tokens, first=first, edges=edges, found=found)),
         parts if last < length else None,
         _when(view, extent),
     )
@@ -50,22 +52,23 @@ def document(view: View) -> Page:
 
 def _around(view: View, extent: Extent) -> Html:
     """Links to the documents before and after this one."""
-    finder, total = view.documents, view.data.num_tokens
+    finder = view.documents
     if extent.number is not None and finder.count is not None:
         before = {"n": extent.number - 1} if extent.number else None
         after = {"n": extent.number + 1} if extent.number + 1 < finder.count else None
     else:
         before = finder.at(extent.start - 1).query if extent.start else None
-        after = {"at": extent.stop} if extent.stop < total else None
+        after = {"at": extent.stop} if extent.stop < view.data.num_tokens else None
     many = "" if finder.count is None else f" of {finder.count:,}"
     return pager("document", view.here, before, after, f"{extent.name}{many}")
 
 
 def _facts(view: View, extent: Extent) -> Html:
-    begin, end = view.file_of(extent.start), view.file_of(extent.stop - 1)
-    place = "{}, token {:,}".format(*begin)
-    if end[0] != begin[0]:
-        place += ", to {}, token {:,}".format(*end)
+    first_file, first = view.file_of(extent.start)
+    last_file, last = view.file_of(extent.stop - 1)
+    place = f"{first_file}, token {first:,}"
+    if last_file != first_file:
+        place += f", to {last_file}, token {last:,}"
     length = extent.stop - extent.start
     facts: list[tuple[str, object]] = [
         ("tokens", f"{length:,}" if extent.whole else f"{length:,} or more: no end found nearby"),
@@ -83,7 +86,7 @@ def _facts(view: View, extent: Extent) -> Html:
 
 
 def _text_facts(view: View, extent: Extent) -> list[tuple[str, object]]:
-    """Bytes a token, and whether the text gives the same ids again."""
+    """Bytes per token, and the ids that the text gives when it is encoded again."""
     tokenizer = view.site.tokenizer
     ids = view.data.tokens(extent.start, extent.stop)
     ids = ids[ids != tokenizer.end_of_text_id]
@@ -93,13 +96,12 @@ def _text_facts(view: View, extent: Extent) -> list[tuple[str, object]]:
     except (ValueError, IndexError, OverflowError) as error:
         return [("encoded again", tag("span", str(error), class_="mark bad"))]
     size = f"{len(data):,} bytes, {len(data) / max(1, len(ids)):.2f} a token"
-    kind, words = "good", "the same ids"
+    mark = tag("span", "the same ids", class_="mark good")
     if not np.array_equal(again, ids):
         shorter = min(len(ids), len(again))
-        differ = np.flatnonzero(ids[:shorter] != again[:shorter])
-        where = int(differ[0]) if len(differ) else shorter
-        kind, words = "bad", f"other ids from token {where:,} on"
-    return [("text", size), ("encoded again", tag("span", words, class_=f"mark {kind}"))]
+        same = int((ids[:shorter] == again[:shorter]).cumprod().sum())
+        mark = tag("span", f"other ids from token {same:,} on", class_="mark bad")
+    return [("text", size), ("encoded again", mark)]
 
 
 def _parts(view: View, extent: Extent, first: int, last: int) -> Html | None:
@@ -108,8 +110,8 @@ def _parts(view: View, extent: Extent, first: int, last: int) -> Html | None:
         return None
     before = {"from": first - PAGE_TOKENS} if first >= PAGE_TOKENS else None
     after = {"from": last} if last < length else None
-    here, words = view.here | extent.query, f"tokens {first:,} to {last:,} of {length:,}"
-    return pager("document", here, before, after, words)
+    words = f"tokens {first:,} to {last:,} of {length:,}"
+    return pager("document", view.here | extent.query, before, after, words)
 
 
 def _when(view: View, extent: Extent) -> Html:

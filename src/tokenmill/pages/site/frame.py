@@ -1,4 +1,4 @@
-"""The frame of every page of the site: name, splits, where one can go."""
+"""The frame of every page of the site: its name, its splits, links to the pages."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ KEYS = {"random": "r", "batch": "b", "documents": "d"}
 
 @dataclass(frozen=True)
 class Page:
-    """What a page has of its own."""
+    """One page, without the frame."""
 
     title: str
     body: Html
@@ -22,15 +22,15 @@ class Page:
 
 def framed(page: Page, *, name: str, splits: list[str], split: str, route: str, q: str = "") -> str:
     """The whole document."""
-    here = {"split": split if split != splits[0] else None}
+    here = _split_field(split, splits)
     tabs = (
         tag(
             "a",
-            each,
-            href=address(route or ".", {"split": each if each != splits[0] else None}),
-            aria_current="true" if each == split else None,
+            name_of_split,
+            href=address(route or ".", _split_field(name_of_split, splits)),
+            aria_current="true" if name_of_split == split else None,
         )
-        for each in splits
+        for name_of_split in splits
     )
     links = (
         tag(
@@ -64,6 +64,11 @@ def framed(page: Page, *, name: str, splits: list[str], split: str, route: str, 
     main = tag("main", tag("h1", page.title), page.body)
     aside = tag("output", id="inspector", hidden=True)
     return whole_page(f"{page.title} - {name}", head, tag("body", top, main, aside, class_="site"))
+
+
+def _split_field(split: str, splits: list[str]) -> Fields:
+    """The field that names a split in an address; the first split needs none."""
+    return {"split": None if split == splits[0] else split}
 
 
 def message(title: str, words: str, *, status: int) -> Page:

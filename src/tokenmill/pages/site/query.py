@@ -11,8 +11,19 @@ from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.dataset import TokenDataset
 
-ROWS = ("windows", "packed", "documents")
-ORDERS = ("shuffle", "sequential", "blocks", "random")
+CHOICES = {
+    "order": ("shuffle", "sequential", "blocks", "random"),
+    "rows": ("windows", "packed", "documents"),
+}
+# The smallest and the largest value of each number, in the order of the form.
+BOUNDS = {
+    "rank": (0, 1 << 20),
+    "world_size": (1, 1 << 20),
+    "batch_size": (1, 1 << 16),
+    "block_size": (1, 1 << 21),
+    "seed": (0, 1 << 62),
+    "begin_token": (0, 1 << 62),
+}
 MAX_BATCH_TOKENS = 4 << 20
 MAX_STEP = 10**12
 MAX_TEXT = 1000
@@ -35,12 +46,12 @@ class Query:
             raise ValueError(f"{name} has {len(value):,} characters; at most {MAX_TEXT:,} are read")
         return value
 
-    def number(self, name: str, default: int, *, least: int = 0, most: int = 1 << 62) -> int:
-        """A whole number within these bounds."""
-        value = self.optional(name, least=least, most=most)
+    def number(self, name: str, default: int, most: int = 1 << 62) -> int:
+        """A whole number up to `most`."""
+        value = self.optional(name, 0, most)
         return default if value is None else value
 
-    def optional(self, name: str, *, least: int = 0, most: int = 1 << 62) -> int | None:
+    def optional(self, name: str, least: int = 0, most: int = 1 << 62) -> int | None:
         """A whole number within these bounds, or None where it is not given."""
         given = self.text(name).replace(",", "").replace("_", "").strip()
         if not given:
@@ -64,7 +75,7 @@ def address(page: str, *parts: Fields) -> str:
 
 @dataclass(frozen=True)
 class OrderSettings:
-    """What the batch of a step depends on, besides the step."""
+    """The settings that the batch of a step depends on."""
 
     batch_size: int = 8
     block_size: int = 1024
@@ -78,20 +89,13 @@ class OrderSettings:
 
     @classmethod
     def read(cls, query: Query) -> "OrderSettings":
-        usual = cls()
-        settings = cls(
-            batch_size=query.number("batch_size", usual.batch_size, least=1, most=1 << 16),
-            block_size=query.number("block_size", usual.block_size, least=1, most=1 << 21),
-            seed=query.number("seed", usual.seed),
-            order=query.text("order", usual.order),
-            rank=query.number("rank", usual.rank, most=1 << 20),
-            world_size=query.number("world_size", usual.world_size, least=1, most=1 << 20),
-            phase=query.text("phase") == "1",
-            rows=query.text("rows", usual.rows),
-            begin_token=query.optional("begin_token"),
-        )
-        one_of("order", settings.order, ORDERS)
-        one_of("rows", settings.rows, ROWS)
+        """Read the settings from an address; the usual value where one is not given."""
+        numbers: dict[str, Any] = {n: query.optional(n, *bounds) for n, bounds in BOUNDS.items()}
+        names = {name: query.text(name) or None for name in CHOICES}
+        given = {name: value for name, value in (numbers | names).items() if value is not None}
+        for name in names.keys() & given.keys():
+            one_of(name, given[name], CHOICES[name])
+        settings = cls(**given, phase=query.text("phase") == "1")
         if settings.batch_size * settings.block_size > MAX_BATCH_TOKENS:
             raise ValueError(
                 f"a batch of {settings.batch_size:,} rows of {settings.block_size:,} tokens is "
@@ -107,29 +111,20 @@ class OrderSettings:
 
     def loader(self, data: TokenDataset) -> BatchLoader:
         """A loader that reads only what it is asked for, and shows ids that are wrong."""
-        documents = data.knows_documents
-        return BatchLoader(
-            data, documents=documents, form=BatchForm(prefetch=0, check_ids=False), **asdict(self)
-        )
+        form = BatchForm(prefetch=0, check_ids=False)
+        return BatchLoader(data, documents=data.knows_documents, form=form, **asdict(self))
 
     def fields(self) -> list[Html]:
-        options = (tag("option", name, selected=name == self.order) for name in ORDERS)
-        kinds = (tag("option", name, selected=name == self.rows) for name in ROWS)
-        return [
-            number_field("rank", self.rank),
-            number_field("world_size", self.world_size),
-            number_field("batch_size", self.batch_size),
-            number_field("block_size", self.block_size),
-            number_field("seed", self.seed),
-            tag("label", tag("span", "order"), tag("select", *options, name="order")),
-            tag("label", tag("span", "rows"), tag("select", *kinds, name="rows")),
-            number_field("begin_token", self.begin_token),
-            tag(
-                "label",
-                tag("span", "phase"),
-                tag("input", type="checkbox", name="phase", value="1", checked=self.phase),
-            ),
-        ]
+        """The entries of a form, with these values."""
+        numbers = [number_field(name, getattr(self, name)) for name in BOUNDS]
+        selects = [_select(name, getattr(self, name)) for name in CHOICES]
+        phase = tag("input", type="checkbox", name="phase", value="1", checked=self.phase)
+        return [*numbers, *selects, tag("label", tag("span", "phase"), phase)]
+
+
+def _select(name: str, value: str) -> Html:
+    options = (tag("option", choice, selected=choice == value) for choice in CHOICES[name])
+    return tag("label", tag("span", name), tag("select", *options, name=name))
 
 
 def form(action: str, split: str, *fields: object, **attributes: Any) -> Html:

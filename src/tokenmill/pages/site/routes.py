@@ -1,4 +1,4 @@
-"""Which page an address asks for. Knows nothing of HTTP: a path and a query in, a page out."""
+"""The page that an address asks for. Knows nothing of HTTP: a path and a query in, a page out."""
 
 import threading
 from collections.abc import Callable
@@ -44,29 +44,29 @@ class Site:
         return inspect(self._opened.path, **self._opened.open_options)
 
     def render(self, route: str, encoded: str) -> tuple[Page, str]:
-        """The page of an address: what it is, and the whole document."""
-        first = next(iter(self.splits))
-        split, asked = first, ""
+        """The page of an address, and the whole document."""
+        splits = list(self.splits)
+        split = splits[0]
+        asked = ""
         try:
             query = Query(encoded)
             asked = query.text("q")
-            split = query.text("split", first)
-            if split not in self.splits:
-                split, known = first, ", ".join(self.splits)
-                raise ValueError(f"there is no split {query.text('split')!r}; known are: {known}")
-            maker = _pages().get(route)
-            if maker is None:
-                page = message("No such page", f"There is no page {route!r} here.", status=404)
-            else:
-                with self.lock:
-                    page = maker(View(self, split, query))
+            named = query.text("split", split)
+            if named not in self.splits:
+                raise ValueError(f"there is no split {named!r}; known are: {', '.join(splits)}")
+            split = named
+            page = self._page(route, View(self, split, query))
         except (ValueError, IndexError, TokenmillError, OSError) as error:
             page = message("This cannot be shown", str(error), status=400)
-        names, known_route = list(self.splits), route if route in _pages() else ""
-        document = framed(
-            page, name=self.name, splits=names, split=split, route=known_route, q=asked
-        )
-        return page, document
+        known = route if route in _pages() else ""
+        return page, framed(page, name=self.name, splits=splits, split=split, route=known, q=asked)
+
+    def _page(self, route: str, view: "View") -> Page:
+        make = _pages().get(route)
+        if make is None:
+            return message("No such page", f"There is no page {route!r} here.", status=404)
+        with self.lock:
+            return make(view)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
-"""Page: where a text occurs. Each request scans for about a second and says where it stopped."""
+"""Page: the places of a text. Each request scans for about a second and says where it stopped."""
 
 import time
-from collections.abc import Iterator
-from itertools import islice
 
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
@@ -19,36 +17,33 @@ PART_TOKENS = 1 << 16  # tokens between two looks at the clock
 AROUND = 24  # tokens shown on each side
 
 
-def scan(data: TokenDataset, text: str, start: int) -> Iterator[tuple[list[Match], int]]:
-    """Matches that begin from `start` on, part by part, each with where the next part begins."""
+def scan(data: TokenDataset, text: str, start: int) -> tuple[list[Match], int]:
+    """Matches from `start` on, for about a second, and the token where the scan stopped."""
+    until = time.monotonic() + SECONDS
     reach = len(text.encode()) + 1  # a text has no more tokens than bytes
-    for low in range(start, data.num_tokens, PART_TOKENS):
-        high = min(low + PART_TOKENS, data.num_tokens)
-        matches = find(data, text, low, min(high + reach, data.num_tokens))
-        found = [match for match in islice(matches, HITS) if match.start < high]
-        if len(found) == HITS:
-            yield found, found[-1].start + 1
-            return
-        yield found, high
+    total = data.num_tokens
+    hits: list[Match] = []
+    while start < total and time.monotonic() < until:
+        high = min(start + PART_TOKENS, total)
+        for match in find(data, text, start, min(high + reach, total)):
+            if len(hits) == HITS:
+                return hits, match.start
+            if match.start < high:
+                hits.append(match)
+        start = high
+    return hits, min(start, total)
 
 
 def search(view: View) -> Page:
     """Hits from a place on, with a link to continue where the scan stopped."""
-    asked, start = view.query.text("q"), view.query.number("at", 0)
+    asked = view.query.text("q")
+    start = view.query.number("at", 0)
     if not asked:
         return Page("Search", note("Type a text into the field above."))
     if view.site.tokenizer is None:
         words = view.site.tokenizer_error or "nothing names the tokenizer; give --tokenizer"
         raise ValueError(f"searching needs the tokenizer: {words}")
-    until = time.monotonic() + SECONDS
-    hits: list[Match] = []
-    stopped = min(start, view.data.num_tokens)
-    for found, reached in scan(view.data, asked, start):
-        hits, stopped = hits + found, reached
-        if len(hits) >= HITS or time.monotonic() > until:
-            break
-    if len(hits) > HITS:
-        hits, stopped = hits[:HITS], hits[HITS].start
+    hits, stopped = scan(view.data, asked, start)
     status = _status(view, asked, hits, start, stopped)
     return Page(f"Search for {asked!r}", join(status, *(_hit(view, match) for match in hits)))
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Literal, TypedDict, cast
 
 from tokenmill.base.suggest import one_of
-from tokenmill.shards.writer import checked_compression, level_of
+from tokenmill.shards.entries import checked_compression, level_of
 from tokenmill.text.reading.chunks import ReadRules
 
 

@@ -116,7 +116,8 @@ class LineDropper:
     """Takes repeated lines out of the chunks of a unit; `ordinals` are their numbers, sorted."""
 
     def __init__(self, ordinals: np.ndarray | None, *, normalize: bool) -> None:
-        self.ordinals, self.normalize = ordinals, normalize
+        self.ordinals = ordinals
+        self.normalize = normalize
         self.num_lines = self.num_dropped = 0
 
     def drop(self, chunk: CleanChunk) -> list[bytes]:
@@ -177,7 +178,8 @@ class KeptChunks:
     """The chunks that a `ChunkKeeper` wrote; `known` is what its `finish` returned."""
 
     def __init__(self, path: Path, known: list[dict[str, Any]]) -> None:
-        self._path, self._known = path, known
+        self._path = path
+        self._known = known
 
     def chunks(self, large_bytes: int, on_large: Callable[[bool], None]) -> Iterator[CleanChunk]:
         """All chunks in order, or KeptTextError at any of them. The rest is as in `ReadRules`."""
@@ -198,7 +200,8 @@ class KeptChunks:
 
 
 def _read_chunk(file: BinaryIO, known: dict[str, Any]) -> CleanChunk:
-    hasher, dtype = xxhash.xxh3_128(), np.min_scalar_type(known["num_bytes"])
+    hasher = xxhash.xxh3_128()
+    dtype = np.min_scalar_type(known["num_bytes"])
 
     def read(num_bytes: int) -> bytes:
         data = file.read(num_bytes)

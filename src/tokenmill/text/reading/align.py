@@ -69,8 +69,10 @@ class Aligner:
 
     def align(self, place: int) -> tuple[int, Edge]:
         """The real place for a planned one, and how a document is left open there."""
-        documents, cuts = self._documents, self._cuts
-        end, long_line = self._source.size, self._rules.long_line
+        documents = self._documents
+        cuts = self._cuts
+        end = self._source.size
+        long_line = self._rules.long_line
         if place <= 0:
             return 0, Edge.NONE
         place = self._first(documents.settled, place, end)

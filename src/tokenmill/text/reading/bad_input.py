@@ -10,13 +10,22 @@ from tokenmill.errors import BadInputError
 from tokenmill.text.inputs.open_input import Source
 
 # All reasons for which a document may be dropped, as they are in the manifest of a dataset.
-EMPTY, EMPTY_FILE, TOO_LARGE = "empty", "empty file", "too large"
-UNREADABLE, DUPLICATE, ONLY_REPEATED_LINES = "unreadable", "duplicate", "only repeated lines"
-HELD_OUT, IN_TRAIN = "held out for validation", "in train already"
-NOT_UTF8, NOT_JSON, NOT_CSV = "not UTF-8", "not JSON", "not CSV"
+EMPTY = "empty"
+EMPTY_FILE = "empty file"
+TOO_LARGE = "too large"
+UNREADABLE = "unreadable"
+DUPLICATE = "duplicate"
+ONLY_REPEATED_LINES = "only repeated lines"
+HELD_OUT = "held out for validation"
+IN_TRAIN = "in train already"
+NOT_UTF8 = "not UTF-8"
+NOT_JSON = "not JSON"
+NOT_CSV = "not CSV"
 REST_NOT_CSV = "not CSV, with the rest of the file"
 REST_TOO_LARGE = "too large, with the rest of the file"
-NO_FIELD, NO_STRING, NO_COLUMN = "missing field", "field is not a string", "missing column"
+NO_FIELD = "missing field"
+NO_STRING = "field is not a string"
+NO_COLUMN = "missing column"
 
 MOST_PLACES = 20  # places of bad input that are reported; all of them are counted
 _BLOCK_BYTES = 1 << 16
@@ -61,7 +70,9 @@ class NotReadableError(Exception):
 
     def __init__(self, reason: str, what: str, hint: str | None = None) -> None:
         super().__init__(what)
-        self.reason, self.what, self.hint = reason, what, hint
+        self.reason = reason
+        self.what = what
+        self.hint = hint
 
 
 def no_column(name: str, what: str) -> NotReadableError:

@@ -156,18 +156,24 @@ class Chunk(ChunkFacts):
 
     def apart(self) -> Iterator["Chunk"]:
         """The same as chunks of whole documents and of one piece; the facts go with the first."""
-        first, texts, last = self.texts[:1], self.texts, self.texts[-1:]
-        continues, is_open = self.continues, self.open
+        first = self.texts[:1]
+        texts = self.texts
+        last = self.texts[-1:]
+        continues = self.continues
+        is_open = self.open
         if self.is_whole or len(texts) == 1:
             yield self
             return
-        self.texts, self.continues, self.open = [], Edge.NONE, Edge.NONE
+        self.texts = []
+        self.continues = Edge.NONE
+        self.open = Edge.NONE
         if not texts:
             yield self
             return
         if continues is not Edge.NONE:
             texts = texts[1:]
-            self.texts, self.continues = first, continues
+            self.texts = first
+            self.continues = continues
             yield self
         if is_open is not Edge.NONE:
             texts = texts[:-1]
@@ -193,7 +199,8 @@ class RowReader:
     """Puts rows of CSV or parquet into `chunk`; bad ones are errors, or are counted in it."""
 
     def __init__(self, source: Source, rules: ReadRules) -> None:
-        self.source, self.rules = source, rules
+        self.source = source
+        self.rules = rules
         self.chunk = Chunk([], offset=1)
 
     def add(self, row: int, text: bytes) -> None:

@@ -58,12 +58,16 @@ class Splitter(Aligner):
         self, read: Callable[[int], bytes], block: int, offset: int, first: Edge, last: Edge
     ) -> Iterator[DocumentPieces]:
         """All pieces of the run that `read` gives, from its edge `first` to its edge `last`."""
-        edge, rest, skipping = first, b"", False
+        edge = first
+        rest = b""
+        skipping = False
         searched = 0  # bytes of the rest that are known to hold no place to cut
-        text, out = b"", None
+        text = b""
+        out = None
         while True:
             if len(rest) <= self._rules.large_document_bytes < len(text):
-                text, out = b"", None
+                text = b""
+                out = None
                 self._rules.on_large(False)
             # Twice the rest that is held, so that a long document is not scanned again and again.
             bound = self._hold if len(rest) <= self._hold else self._hold + CUT_BOUND
@@ -90,7 +94,9 @@ class Splitter(Aligner):
                 elif place := self._place_to_cut(rest, searched, offset + len(text) - len(rest)):
                     at, edge = place
                     out.texts.append(rest[:at])
-                    out.open, rest, searched = edge, rest[at:], 0
+                    out.open = edge
+                    rest = rest[at:]
+                    searched = 0
                 else:
                     searched = len(rest) - self._bytes_after
             if skipping:
@@ -149,7 +155,8 @@ class Splitter(Aligner):
     def _last_inside(self, rest: bytes, low: int, high: int) -> int:
         """The last place in low..high that `cuts` allow, or 0."""
         assert self._cuts is not None
-        stop, size = high, _TAIL_BYTES
+        stop = high
+        size = _TAIL_BYTES
         while stop > low:
             start = max(low, stop - size)
             if may_cut_between(rest, start, stop):
@@ -157,7 +164,8 @@ class Splitter(Aligner):
                 for at in reversed([match.end() for match in found]):
                     if at <= stop and self._may_cut(rest, at):
                         return at
-            stop, size = start, min(4 * size, _LARGEST_SEARCH_BYTES)
+            stop = start
+            size = min(4 * size, _LARGEST_SEARCH_BYTES)
         return 0
 
 
@@ -166,7 +174,10 @@ def pieces_of(
 ) -> Iterator[tuple[DocumentPieces, int]]:
     """Pieces of one unit with the bytes of the file that each covers."""
     splitter = Splitter(source, rules, documents)
-    start, stop, first, last = 0, sys.maxsize, Edge.NONE, Edge.NONE
+    start = 0
+    stop = sys.maxsize
+    first = Edge.NONE
+    last = Edge.NONE
     if source.compression is None:
         start, first = splitter.align(unit.start)
         stop, last = splitter.align(unit.stop)
@@ -192,7 +203,8 @@ def _size_of_document(source: Source, documents: DocumentRule, offset: int) -> i
     """How large the document is that begins here; the file is read again, for errors only."""
     with InputStream(source.path, source.compression, source.name) as stream:
         stream.skip(offset)
-        rest, before = b"", 0
+        rest = b""
+        before = 0
         while data := stream.read(1 << 20):
             text = rest + data
             found, rest = documents.split(text, fresh=not before)

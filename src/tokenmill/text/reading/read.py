@@ -84,9 +84,11 @@ def read_files(
 
     Lines of bad input are counted from the beginning of their file.
     """
-    together, size = Chunk([]), 0
+    together = Chunk([])
+    size = 0
     for number, source in enumerate(sources):
-        lines, begun = 0, 0
+        lines = 0
+        begun = 0
         for chunk in read(source):
             chunk.places = [
                 place._replace(source=number, number=place.number + lines * (place.kind == "line"))
@@ -101,7 +103,8 @@ def read_files(
                 size += sum(map(len, chunk.texts))
             if size >= chunk_bytes or not chunk.is_whole:
                 yield together
-                together, size = Chunk([]), 0
+                together = Chunk([])
+                size = 0
             if not chunk.is_whole:
                 yield chunk
     yield together

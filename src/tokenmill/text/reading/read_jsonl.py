@@ -26,7 +26,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 def read_jsonl(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     """The documents of one unit of a JSONL file; no document is ever left open."""
-    loads, field = orjson.loads, rules.text_field
+    loads = orjson.loads
+    field = rules.text_field
     rules = replace(rules, cuts=None)  # a line is parsed whole
     for pieces, bytes_in in pieces_of(source, unit, rules, BySeparator(b"\n")):
         chunk = Chunk([], bytes_in=bytes_in, offset=pieces.offset)

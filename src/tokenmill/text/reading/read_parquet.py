@@ -18,7 +18,8 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk
     import pyarrow
 
     with open_parquet(source, rules.spool_dir) as parquet:
-        metadata, reader = parquet.metadata, RowReader(source, rules)
+        metadata = parquet.metadata
+        reader = RowReader(source, rules)
         groups = metadata.num_row_groups
         if source.compression:
             unit = Unit(unit.source, 0, groups)
@@ -65,7 +66,8 @@ def _find_column(parquet: Any, rules: ReadRules) -> list[str]:
     """The path to the column: its name, or a dotted path into structs."""
     import pyarrow.types as types
 
-    schema, name = parquet.schema_arrow, rules.text_field
+    schema = parquet.schema_arrow
+    name = rules.text_field
     path = [name] if name in schema.names else name.split(".")
     kind: Any = None
     fields = {field.name: field.type for field in schema}
@@ -101,7 +103,8 @@ def _texts(batch: Any, path: list[str]) -> list[bytes | None]:
 
 def _fill(reader: RowReader, texts: list[bytes | None]) -> None:
     good = [text for text in texts if text]
-    most, column = reader.rules.max_document_bytes, f"column {reader.rules.text_field!r}"
+    most = reader.rules.max_document_bytes
+    column = f"column {reader.rules.text_field!r}"
     fits = len(good) == len(texts) and max(map(len, good), default=0) <= most
     if fits and bad_input.find_not_utf8(b"\n".join(good)) < 0:
         reader.chunk.texts = good

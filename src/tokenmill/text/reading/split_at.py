@@ -4,7 +4,8 @@ Python looks at byte after byte, even for a separator of one. `find` with a sing
 many at once; but each that is found takes some Python, so the byte must be rare.
 """
 
-SAMPLE_BYTES, RARE_BYTES = 4096, 1024  # a byte is rare that is there once in so many
+SAMPLE_BYTES = 4096
+RARE_BYTES = 1024  # a byte is rare that is there once in so many
 
 
 def split_at(separator: bytes, text: bytes) -> list[bytes]:
@@ -13,8 +14,10 @@ def split_at(separator: bytes, text: bytes) -> list[bytes]:
     rare = min(set(separator), key=start.count)
     if start.count(rare) * RARE_BYTES > len(start):
         return text.split(separator)
-    before, size = separator.index(rare), len(separator)
-    parts, done = list[bytes](), 0
+    before = separator.index(rare)
+    size = len(separator)
+    parts = list[bytes]()
+    done = 0
     at = text.find(rare, before)
     for _ in range(len(text) // RARE_BYTES):
         if at < 0:
