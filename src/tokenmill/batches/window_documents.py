@@ -129,7 +129,9 @@ class WindowFields:
             if len(sources) == len(self._datasets):
                 mark.fill(rows, flags)
             else:
-                mark.fill_some(rows, np.isin(spans.source, sources), flags)
+                have_it = np.zeros(len(self._datasets), bool)
+                have_it[sources] = True
+                mark.fill_some(rows, have_it[spans.source], flags)
             for s in sources:
                 self._ask_at_edges(s, spans, flags)
         flags[rows.size :] = True
