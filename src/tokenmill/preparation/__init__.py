@@ -15,7 +15,6 @@ word_runs.py        the file of counted words, sorted by hash, and the sum of ma
 choose_words.py     the words that fit into the memory
 """
 
-from tokenmill.preparation.planning.how_to_run import Run
-from tokenmill.preparation.planning.settings import Details
+from tokenmill.preparation.planning.settings import Details, Run
 
 __all__ = ["Details", "Run"]

@@ -14,12 +14,12 @@ import numpy as np
 
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.preparation.planning.how_to_run import UNIT_BYTES
 from tokenmill.preparation.planning.inputs import Inputs, ValInput, as_list, search_inputs
 from tokenmill.preparation.planning.plan import choose_dtype, load_tokenizer
 from tokenmill.preparation.planning.settings import (
     DETAILS,
     NO_DETAILS,
+    UNIT_BYTES,
     Details,
     Settings,
     SettingsKeywords,

@@ -27,14 +27,15 @@ from tokenmill.errors import NotADatasetError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.numbered import JobPart, NotReady, PartExecutor, StageReport
 from tokenmill.preparation.planning.disk_space import explain_bad_disk
-from tokenmill.preparation.planning.how_to_run import USUAL_RUN, Run
 from tokenmill.preparation.planning.inputs import Inputs, ValInput
 from tokenmill.preparation.planning.memory_budget import decide_limits, fit_into_memory
 from tokenmill.preparation.planning.plan import Plan, read_plan
 from tokenmill.preparation.planning.settings import (
     DETAILS,
     NO_DETAILS,
+    USUAL_RUN,
     Details,
+    Run,
     Settings,
     SettingsKeywords,
     with_details,

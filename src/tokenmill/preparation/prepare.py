@@ -36,7 +36,6 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import BadInputError
 from tokenmill.executors.executor import Engine, Executor
 from tokenmill.preparation.planning.disk_space import check_space, has_room_for_text, is_small_job
-from tokenmill.preparation.planning.how_to_run import USUAL_RUN, Run
 from tokenmill.preparation.planning.inputs import (
     HeldOut,
     Inputs,
@@ -49,7 +48,9 @@ from tokenmill.preparation.planning.plan import Plan, begin, keep_tokenizer
 from tokenmill.preparation.planning.settings import (
     DETAILS,
     NO_DETAILS,
+    USUAL_RUN,
     Details,
+    Run,
     Settings,
     SettingsGiven,
     SettingsKeywords,

@@ -14,12 +14,13 @@ from tokenmill.base.signatures import refuse_fields, takes_keywords_of
 from tokenmill.errors import SettingsMismatchError
 from tokenmill.executors.executor import Engine
 from tokenmill.preparation.planning.disk_space import check_space
-from tokenmill.preparation.planning.how_to_run import USUAL_RUN, Run
 from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
 from tokenmill.preparation.planning.plan import Plan, begin
 from tokenmill.preparation.planning.settings import (
     NO_DETAILS,
+    USUAL_RUN,
     Details,
+    Run,
     Settings,
     SettingsGiven,
     SettingsKeywords,

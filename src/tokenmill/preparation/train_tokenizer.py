@@ -29,14 +29,15 @@ from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.choose_words import ChosenWords, choose_words
 from tokenmill.preparation.count_words import count_all_words
 from tokenmill.preparation.planning.disk_space import check_space, explain_bad_disk, is_small_job
-from tokenmill.preparation.planning.how_to_run import USUAL_RUN, Run
 from tokenmill.preparation.planning.inputs import Inputs, find_inputs
 from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
 from tokenmill.preparation.planning.plan import Plan, begin, list_differences, read_plan
 from tokenmill.preparation.planning.settings import (
     DETAILS,
     NO_DETAILS,
+    USUAL_RUN,
     Details,
+    Run,
     Settings,
     SettingsKeywords,
     with_details,

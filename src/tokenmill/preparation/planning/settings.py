@@ -1,14 +1,20 @@
-"""What a preparation is asked to do: all that may change a byte of its result."""
+"""What a preparation is asked to do.
+
+`Settings` are all that may change a byte of its result. `Run` is the rest: memory, machines, folders.
+"""
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, TypedDict, cast
 
+from tokenmill.base.progress import Progress
 from tokenmill.base.suggest import one_of
 from tokenmill.shards.entries import checked_compression, level_of
 from tokenmill.text.reading.chunks import ReadRules
+
+UNIT_BYTES = 32 << 20
 
 
 class SettingsKeywords(TypedDict, total=False):
@@ -57,7 +63,7 @@ class Details:
 
 
 NO_DETAILS = Details()
-DETAILS = tuple(field.name for field in fields(Details))
+DETAILS = tuple(one.name for one in fields(Details))
 """Fields of `Settings` that are given as `details`."""
 
 
@@ -159,3 +165,29 @@ def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> l
         for name in {**ours, **theirs}
         if ours.get(name) != theirs.get(name)
     ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How a preparation runs, for `prepare(..., run=Run(max_ram="4G"))`; the result is the same.
+
+    `retokenize`, `train_tokenizer` and the jobs take it too.
+    """
+
+    max_ram: int | str | None = None
+    """Memory that all workers together stay within: bytes, or text such as "4G"."""
+    engine: str = "local"
+    """Where tasks run: `local` for processes of this machine, `ray` for a Ray cluster."""
+    ray_address: str | None = None
+    """The cluster: `auto`, or HOST:PORT. Without it, Ray is started on this machine alone."""
+    work_dir: str | os.PathLike[str] | None = None
+    """Folder for the work where the dataset goes to `s3://`, `gs://` or `az://`."""
+    break_lock: bool = False
+    """Take the output over from a machine that is gone."""
+    unit_bytes: int = UNIT_BYTES
+    """Bytes of input that one task reads."""
+    progress: Progress = field(default_factory=Progress, repr=False)
+    """Shows stages and notes while they happen; by default nothing is shown."""
+
+
+USUAL_RUN = Run()

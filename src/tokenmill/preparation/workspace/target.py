@@ -21,14 +21,18 @@ from tokenmill.errors import (
     TokenmillError,
 )
 from tokenmill.preparation.planning.disk_space import explain_bad_disk
-from tokenmill.preparation.planning.how_to_run import Run
 from tokenmill.preparation.planning.plan import (
     list_differences,
     load_tokenizer,
     other_settings,
     read_plan,
 )
-from tokenmill.preparation.planning.settings import Settings, SettingsGiven, list_other_settings
+from tokenmill.preparation.planning.settings import (
+    Run,
+    Settings,
+    SettingsGiven,
+    list_other_settings,
+)
 from tokenmill.preparation.stages.accounts import Summary, summarize
 from tokenmill.preparation.workspace.folder_contents import (
     is_ours,
