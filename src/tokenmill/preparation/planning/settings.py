@@ -1,6 +1,6 @@
 """What a preparation is asked to do.
 
-`Settings` are all that may change a byte of its result. `Run` is the rest: memory, machines, folders.
+`Settings` may change bytes of the result. `Run` may not: memory, machines, folders.
 """
 
 import os
