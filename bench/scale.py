@@ -22,6 +22,7 @@ from measure import machine
 
 import tokenmill
 from tokenmill.base.progress import Progress
+from tokenmill.preparation import Run
 from tokenmill.preparation.workspace.receipt_log import RECEIPTS, log_line
 from tokenmill.shards.entries import EndsEntry, ShardEntry, SplitEntry, TokenizerEntry
 from tokenmill.shards.manifest import Manifest
@@ -163,9 +164,8 @@ def stages(folder: Path, corpus: Path | None, megabytes: int) -> dict[str, float
         folder / "prepared",
         separator="<|endoftext|>",
         tokens_per_shard=1_000_000,
-        unit_bytes=size // 600,
         workers=1,
-        progress=times,
+        run=Run(unit_bytes=size // 600, progress=times),
     )
     times.seconds["all"] = time.process_time() - began
     return {what: round(seconds * 1e8 / size, 3) for what, seconds in times.seconds.items()}

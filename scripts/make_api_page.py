@@ -15,6 +15,7 @@ from pathlib import Path
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 MODULES = [
     "tokenmill",
+    "tokenmill.preparation",
     "tokenmill.edits",
     "tokenmill.augment",
     "tokenmill.torch",
@@ -69,6 +70,14 @@ EXAMPLES = {
     "tokenmill.Mixture": """
         mixture = tokenmill.Mixture({"web": data, "code": whole}, weights={"web": 0.8, "code": 0.2})
         mixed = tokenmill.BatchLoader(mixture, batch_size=8, block_size=128)""",
+    "tokenmill.preparation.Run": """
+        from tokenmill.preparation import Details, Run
+
+        small = Run(max_ram="2G")
+        tokenmill.prepare("corpus/*.jsonl", "data/small", tokenizer="bytes", run=small)""",
+    "tokenmill.preparation.Details": """
+        rare = Details(dedup_min_chars=40)
+        tokenmill.prepare("corpus/*.jsonl", "data/lines", dedup="lines", details=rare)""",
     "tokenmill.edits.Reweight": """
         mixed.edit(tokenmill.edits.Reweight({"web": 0.5, "code": 0.5}), note="ablation 7")""",
     "tokenmill.edits.Skip": """
@@ -294,6 +303,7 @@ def plain(text: str) -> str:
     text = re.sub(
         r"\b(?:tokenmill|collections\.abc|typing|torch|numpy|pathlib)\.(?:\w+\.)*", "", text
     )
+    text = re.sub(r"= ([A-Z]\w+)\([^()]*\)", r"= \1()", text)  # a default that has all defaults
     return re.sub(r"'(\w+)'", lambda m: f'"{m[1]}"', text)
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
+import flat
 import numpy as np
 import pytest
 from preparation.oracle import hashes_of_files
@@ -37,7 +38,7 @@ def both(corpus, tmp_path_factory):
     """A plain dataset of 20 shards or so, and the same compressed."""
     folder = tmp_path_factory.mktemp("both")
     for name, more in (("plain", {}), ("packed", {"compress": "zstd:1"})):
-        tokenmill.prepare(
+        flat.prepare(
             corpus,
             folder / name,
             tokenizer="bytes",
@@ -299,7 +300,7 @@ def test_a_read_only_cache_folder_is_explained(both, tmp_path):
 def test_workers_and_units_do_not_change_a_byte(corpus, tmp_path):
     files = []
     for name, more in (("a", {"workers": 1}), ("b", {"workers": 3, "unit_bytes": 5_000})):
-        tokenmill.prepare(
+        flat.prepare(
             corpus,
             tmp_path / name,
             tokenizer="bytes",
@@ -321,7 +322,7 @@ def test_a_preparation_that_is_killed_resumes_to_the_same_bytes(corpus, tmp_path
         "compress": "zstd:1",
         "workers": 1,
     }
-    tokenmill.prepare(out_dir=tmp_path / "whole", **arguments)
+    flat.prepare(out_dir=tmp_path / "whole", **arguments)
     arguments["out_dir"] = tmp_path / "killed"
     for number in (9, 14):
         code, _ = run(arguments, injecting(f"signal=SIGKILL:when={number}", RENAMES))
@@ -336,8 +337,8 @@ def test_adding_to_a_compressed_dataset_gives_what_adding_to_a_plain_one_gives(t
     second = [*write_corpus(tmp_path / "second", seed=2, documents=60), *first[:1]]
     options = {"tokenizer": "bytes", "tokens_per_shard": 5_000, "dedup": dedup, "workers": 1}
     for name, more in (("plain", {}), ("packed", {"compress": "zstd:2"})):
-        tokenmill.prepare(first, tmp_path / name, **options, **more)
-        tokenmill.prepare(second, tmp_path / name, append=True, workers=1)
+        flat.prepare(first, tmp_path / name, **options, **more)
+        flat.prepare(second, tmp_path / name, append=True, workers=1)
     plain, packed = (tokenmill.open(tmp_path / name, "all") for name in ("plain", "packed"))
 
     assert packed.fingerprint == plain.fingerprint
@@ -351,9 +352,9 @@ def test_compressed_and_plain_shards_in_one_dataset(tmp_path):
     second = write_corpus(tmp_path / "second", seed=2, documents=60)
     options = {"tokenizer": "bytes", "tokens_per_shard": 5_000, "dedup": "none", "workers": 1}
     for name in ("plain", "mixed"):
-        tokenmill.prepare(first, tmp_path / name, **options)
-    tokenmill.prepare(second, tmp_path / "plain", append=True, workers=1)
-    tokenmill.prepare(second, tmp_path / "mixed", append=True, compress="zstd", workers=1)
+        flat.prepare(first, tmp_path / name, **options)
+    flat.prepare(second, tmp_path / "plain", append=True, workers=1)
+    flat.prepare(second, tmp_path / "mixed", append=True, compress="zstd", workers=1)
 
     assert verify(tmp_path / "mixed", full=True) == []
     for order in ORDERS:
@@ -371,7 +372,7 @@ def test_compressed_and_plain_shards_in_one_dataset(tmp_path):
 @pytest.mark.parametrize("wrong", ["gzip", "zstd:0", "zstd:23", "zstd:", "zstd:fast", ""])
 def test_an_unknown_compression_is_refused(corpus, tmp_path, wrong):
     with pytest.raises(ValueError, match="compress is"):
-        tokenmill.prepare(corpus, tmp_path / "out", compress=wrong)
+        flat.prepare(corpus, tmp_path / "out", compress=wrong)
     assert not (tmp_path / "out").exists()
 
 

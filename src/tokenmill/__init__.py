@@ -93,7 +93,7 @@ _HOME_OF = {
     "verify": "tokenmill.look.check",
 }
 _NAME_THERE = {"load_tokenizer": "load"}  # in a module that says the rest
-_PUBLIC_ROOMS = ("augment", "compat", "edits", "errors", "torch", "train")
+_PUBLIC_ROOMS = ("augment", "compat", "edits", "errors", "preparation", "torch", "train")
 
 
 def __getattr__(name: str) -> object:

@@ -6,10 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import flat
 import orjson
 import pytest
-
-import tokenmill
 
 ROOT = Path(__file__).parents[2]
 LINES = [f"line {i % 70} of a text with numbers {i * i} and words" for i in range(400)]
@@ -57,7 +56,7 @@ def test_the_command_on_the_card_makes_the_same_bytes(tmp_path, monkeypatch, cas
     write_inputs(tmp_path)
     monkeypatch.chdir(tmp_path)
     inputs, settings = CASES[case]
-    tokenmill.prepare(inputs, "first", workers=1, **settings)
+    flat.prepare(inputs, "first", workers=1, **settings)
 
     card = (tmp_path / "first" / "README.md").read_text()
     (command,) = re.findall(r"```console\n(tokenmill prepare .*)\n```", card)

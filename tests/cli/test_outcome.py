@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import click
+import flat
 import pytest
 from click.testing import CliRunner
 
-import tokenmill as library
 from tokenmill.cli import tokenmill
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.train import start
@@ -23,7 +23,7 @@ def made(tmp_path_factory):
     """A folder with a text and a dataset."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "a.txt").write_text(TEXT)
-    library.prepare(
+    flat.prepare(
         folder / "a.txt", folder / "data", tokenizer="bytes", document_is="paragraph", workers=1
     )
     (folder / "tiny.json").write_text(

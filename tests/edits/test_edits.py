@@ -3,6 +3,7 @@
 import json
 import sys
 
+import flat
 import numpy as np
 import pytest
 from batches.numbered import numbered
@@ -421,9 +422,9 @@ def growing(tmp_path):
 
     out = tmp_path / "data"
     options = {"tokenizer": "bytes", "tokens_per_shard": 1500, "val_fraction": 0, "dedup": "none"}
-    tokenmill.prepare([write("one")], out, document_is="line", **options)
+    flat.prepare([write("one")], out, document_is="line", **options)
     before = tokenmill.open(out)
-    tokenmill.prepare([write("two")], out, append=True, document_is="line", **options)
+    flat.prepare([write("two")], out, append=True, document_is="line", **options)
     return before, tokenmill.open(out)
 
 

@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import flat
 import pytest
 from preparation.runs import done_tasks
 from small_corpus import files_of, write_corpus
@@ -36,7 +37,7 @@ def expected(corpus, tmp_path_factory):
     """Made by one worker; two workers make the same."""
     out = tmp_path_factory.mktemp("expected")
     for workers in (1, 2):
-        tokenmill.prepare(corpus, out / str(workers), workers=workers, **SETTINGS)
+        flat.prepare(corpus, out / str(workers), workers=workers, **SETTINGS)
     assert files_of(out / "1") == files_of(out / "2")
     return files_of(out / "1")
 
@@ -59,7 +60,7 @@ def run_rounds(out, numbers):
 
 
 def test_an_array_of_3_finished_as_an_array_of_5(corpus, expected, tmp_path):
-    plan = jobs.plan(corpus, tmp_path / "out", **SETTINGS)
+    plan = flat.plan(corpus, tmp_path / "out", **SETTINGS)
     assert len(plan.units) > 10
 
     for number in range(3):
@@ -71,7 +72,7 @@ def test_an_array_of_3_finished_as_an_array_of_5(corpus, expected, tmp_path):
 
 
 def test_parts_run_twice_at_once_and_out_of_order(corpus, expected, tmp_path):
-    jobs.plan(corpus, tmp_path / "out", **SETTINGS)
+    flat.plan(corpus, tmp_path / "out", **SETTINGS)
     numbers = [JobPart(number, 4) for number in range(4)] * 2
     random.Random(7).shuffle(numbers)
     source = os.path.join(os.path.dirname(tokenmill.__file__), "..")
@@ -93,7 +94,7 @@ def test_parts_run_twice_at_once_and_out_of_order(corpus, expected, tmp_path):
 
 
 def test_parts_that_run_at_the_same_time_can_wait_for_each_other(corpus, expected, tmp_path):
-    jobs.plan(corpus, tmp_path / "out", **SETTINGS)
+    flat.plan(corpus, tmp_path / "out", **SETTINGS)
 
     with ThreadPoolExecutor(2) as at_once:
         reports = at_once.map(lambda k: jobs.work(tmp_path / "out", JobPart(k, 2), wait=60), (0, 1))
@@ -104,7 +105,7 @@ def test_parts_that_run_at_the_same_time_can_wait_for_each_other(corpus, expecte
 
 
 def test_finish_alone_does_everything_that_is_missing(corpus, expected, tmp_path):
-    jobs.plan(corpus, tmp_path / "out", **SETTINGS)
+    flat.plan(corpus, tmp_path / "out", **SETTINGS)
     jobs.work(tmp_path / "out", JobPart(1, 3))
 
     jobs.finish(tmp_path / "out", workers=2)
@@ -114,9 +115,9 @@ def test_finish_alone_does_everything_that_is_missing(corpus, expected, tmp_path
 
 @pytest.mark.parametrize("dedup", ["documents", "none"])
 def test_every_kind_of_deduplication_can_be_shared(corpus, tmp_path, dedup):
-    tokenmill.prepare(corpus, tmp_path / "expected", dedup=dedup, workers=1, **SETTINGS)
+    flat.prepare(corpus, tmp_path / "expected", dedup=dedup, workers=1, **SETTINGS)
 
-    jobs.plan(corpus, tmp_path / "out", dedup=dedup, **SETTINGS)
+    flat.plan(corpus, tmp_path / "out", dedup=dedup, **SETTINGS)
     run_rounds(tmp_path / "out", [JobPart(1, 2), JobPart(0, 2)])
     jobs.finish(tmp_path / "out", workers=1)
 
@@ -127,17 +128,17 @@ def test_adding_and_replacing_can_be_shared(corpus, tmp_path):
     more = tmp_path / "more"
     write_corpus(more, seed=2, documents=60)
     for out in ("expected", "out"):
-        tokenmill.prepare(corpus, tmp_path / out, workers=1, **SETTINGS)
-    tokenmill.prepare(more, tmp_path / "expected", append=True, workers=1, unit_bytes=15_000)
+        flat.prepare(corpus, tmp_path / out, workers=1, **SETTINGS)
+    flat.prepare(more, tmp_path / "expected", append=True, workers=1, unit_bytes=15_000)
 
-    jobs.plan(more, tmp_path / "out", append=True, unit_bytes=15_000)
+    flat.plan(more, tmp_path / "out", append=True, unit_bytes=15_000)
     run_rounds(tmp_path / "out", [JobPart(0, 2), JobPart(1, 2)])
     jobs.finish(tmp_path / "out", workers=1)
 
     assert files_of(tmp_path / "out") == files_of(tmp_path / "expected")
 
-    tokenmill.prepare(more, tmp_path / "alone", workers=1, **SETTINGS)
-    jobs.plan(more, tmp_path / "out", overwrite=True, **SETTINGS)
+    flat.prepare(more, tmp_path / "alone", workers=1, **SETTINGS)
+    flat.plan(more, tmp_path / "out", overwrite=True, **SETTINGS)
     run_rounds(tmp_path / "out", [JobPart(0, 1)])
     assert files_of(tmp_path / "out") == files_of(tmp_path / "expected")  # until it is finished
     jobs.finish(tmp_path / "out", workers=1)
@@ -146,13 +147,14 @@ def test_adding_and_replacing_can_be_shared(corpus, tmp_path):
 
 def test_a_driver_killed_and_started_again(corpus, expected, tmp_path):
     code = (
-        "import tokenmill\n"
-        f"tokenmill.prepare({str(corpus)!r}, {str(tmp_path / 'out')!r}, workers=2, **{SETTINGS!r})"
+        "import flat\n"
+        f"flat.prepare({str(corpus)!r}, {str(tmp_path / 'out')!r}, workers=2, **{SETTINGS!r})"
     )
     source = os.path.join(os.path.dirname(tokenmill.__file__), "..")
+    tests = os.path.dirname(flat.__file__)
     work = tmp_path / "out" / ".preparation"
     driver = subprocess.Popen(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": source}
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": f"{source}:{tests}"}
     )
     deadline = time.monotonic() + 60
     while driver.poll() is None and len(done_tasks(work, "units")) < 2:
@@ -161,13 +163,13 @@ def test_a_driver_killed_and_started_again(corpus, expected, tmp_path):
     driver.send_signal(signal.SIGKILL)
     driver.wait()
 
-    tokenmill.prepare(corpus, tmp_path / "out", workers=2, **SETTINGS)
+    flat.prepare(corpus, tmp_path / "out", workers=2, **SETTINGS)
 
     assert files_of(tmp_path / "out") == expected
 
 
 def test_work_after_the_end_has_nothing_to_do(corpus, tmp_path, capsys):
-    jobs.plan(corpus, tmp_path / "out", **SETTINGS)
+    flat.plan(corpus, tmp_path / "out", **SETTINGS)
     jobs.finish(tmp_path / "out", workers=1)
     before = files_of(tmp_path / "out")
 
@@ -182,7 +184,7 @@ def test_work_after_the_end_has_nothing_to_do(corpus, tmp_path, capsys):
 
 
 def test_status_names_what_is_missing(corpus, tmp_path, capsys):
-    jobs.plan(corpus, tmp_path / "out", **SETTINGS)
+    flat.plan(corpus, tmp_path / "out", **SETTINGS)
     for number in (0, 2, 3):
         jobs.work(tmp_path / "out", JobPart(number, 6))
 
@@ -194,7 +196,7 @@ def test_status_names_what_is_missing(corpus, tmp_path, capsys):
 
 
 def test_a_part_does_not_work_under_the_hands_of_a_local_run(corpus, tmp_path):
-    jobs.plan(corpus, tmp_path / "out", **SETTINGS)
+    flat.plan(corpus, tmp_path / "out", **SETTINGS)
 
     with (
         hold_lock(Workspace(tmp_path / "out").lock_file),
@@ -209,9 +211,9 @@ def test_what_cannot_be_is_refused_in_words(corpus, tmp_path, capsys):
     for wrong in ("3/3", "x/2", "1", "-1/2", "1/0"):
         with pytest.raises(ValueError, match=r"part"):
             JobPart.parse(wrong)
-    jobs.plan(corpus, tmp_path / "out", **SETTINGS)
+    flat.plan(corpus, tmp_path / "out", **SETTINGS)
     with pytest.raises(SettingsMismatchError, match="val_fraction"):
-        jobs.plan(corpus, tmp_path / "out", val_fraction=0.3, **SETTINGS)
+        flat.plan(corpus, tmp_path / "out", val_fraction=0.3, **SETTINGS)
     assert command("prepare", "work", tmp_path / "out") == 2
     assert "--part" in capsys.readouterr().err
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import flat
 import pytest
 from preparation.runs import done_tasks
 from small_corpus import files_of, write_corpus
@@ -66,26 +67,26 @@ class Stop(Progress):
 def test_a_cluster_makes_the_same_bytes_although_a_node_is_killed(cluster, tmp_path):
     cluster, nodes = cluster
     write_corpus(tmp_path / "corpus")
-    tokenmill.prepare(tmp_path / "corpus", tmp_path / "expected", workers=1, **SETTINGS)
+    flat.prepare(tmp_path / "corpus", tmp_path / "expected", workers=1, **SETTINGS)
     ray = {"engine": "ray", "ray_address": cluster.address, **SETTINGS}
 
     with pytest.raises(KeyboardInterrupt):
-        tokenmill.prepare(tmp_path / "corpus", tmp_path / "out", progress=Stop(), **ray)
+        flat.prepare(tmp_path / "corpus", tmp_path / "out", progress=Stop(), **ray)
     done = len(done_tasks(tmp_path / "out" / ".preparation", "units"))
     killer = KillNode(cluster, nodes[0])
-    tokenmill.prepare(tmp_path / "corpus", tmp_path / "out", progress=killer, **ray)
+    flat.prepare(tmp_path / "corpus", tmp_path / "out", progress=killer, **ray)
 
     assert done >= 3  # the second driver went on from there
     assert killer.node is None
     assert files_of(tmp_path / "out") == files_of(tmp_path / "expected")
 
     for name, where in (("here", {"workers": 1, **SETTINGS}), ("there", ray)):
-        tokenmill.prepare(tmp_path / "corpus", tmp_path / name, compress="zstd:1", **where)
+        flat.prepare(tmp_path / "corpus", tmp_path / name, compress="zstd:1", **where)
     assert files_of(tmp_path / "there") == files_of(tmp_path / "here")
 
     (tmp_path / "bad.jsonl").write_text('{"text": "fine"}\n{"text": broken\n')
     with pytest.raises(BadInputError, match=r"bad\.jsonl") as caught:
-        tokenmill.prepare(tmp_path / "bad.jsonl", tmp_path / "bad", **ray)
+        flat.prepare(tmp_path / "bad.jsonl", tmp_path / "bad", **ray)
     assert caught.value.source == "bad.jsonl"
 
 
@@ -127,7 +128,7 @@ def test_without_ray_the_message_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
 
     with pytest.raises(MissingExtraError, match=r"tokenmill\[ray\]"):
-        tokenmill.prepare(tmp_path / "a.txt", tmp_path / "out", engine="ray")
+        flat.prepare(tmp_path / "a.txt", tmp_path / "out", engine="ray")
 
 
 def test_a_cluster_that_is_not_there_is_named(tmp_path):
@@ -136,14 +137,14 @@ def test_a_cluster_that_is_not_there_is_named(tmp_path):
         address = f"127.0.0.1:{free.getsockname()[1]}"
 
     with pytest.raises(PrepareError, match=f"no Ray cluster answers at '{address}'"):
-        tokenmill.prepare(tmp_path / "a.txt", tmp_path / "out", engine="ray", ray_address=address)
+        flat.prepare(tmp_path / "a.txt", tmp_path / "out", engine="ray", ray_address=address)
 
 
 def test_engines_are_checked_before_anything_is_done(tmp_path):
     with pytest.raises(ValueError, match="known are: local, ray"):
-        tokenmill.prepare("a.txt", tmp_path / "out", engine="rya")
+        flat.prepare("a.txt", tmp_path / "out", engine="rya")
     with pytest.raises(ValueError, match="ray_address"):
-        tokenmill.prepare("a.txt", tmp_path / "out", ray_address="auto")
+        flat.prepare("a.txt", tmp_path / "out", ray_address="auto")
     assert not (tmp_path / "out").exists()
 
 

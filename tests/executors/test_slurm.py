@@ -12,11 +12,11 @@ import sys
 import time
 from pathlib import Path
 
+import flat
 import pytest
 from small_corpus import files_of, write_corpus
 
 import tokenmill
-from tokenmill.preparation import jobs
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "sinfo")
 MISSING = [name for name in PROGRAMS if shutil.which(name) is None]
@@ -112,9 +112,9 @@ def wait_until(condition, folder, seconds=100):
 def test_the_script_of_a_plan_makes_the_bytes_of_one_machine(slurm, tmp_path):
     write_corpus(tmp_path / "corpus", documents=100)
     settings = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 40_000}
-    tokenmill.prepare(tmp_path / "corpus", tmp_path / "expected", workers=1, **settings)
+    flat.prepare(tmp_path / "corpus", tmp_path / "expected", workers=1, **settings)
     out = tmp_path / "a run"
-    jobs.plan(tmp_path / "corpus", out, **settings)
+    flat.plan(tmp_path / "corpus", out, **settings)
     command = [sys.executable, "-m", "tokenmill", "prepare", "slurm", str(out), "--parts", "2"]
     script = output(*command, "--memory", "100M")
     (tmp_path / "job.sbatch").write_text(script)

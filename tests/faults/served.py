@@ -7,11 +7,11 @@ import shutil
 import threading
 from pathlib import Path
 
+import flat
 from hub.conftest import QUICK, REPO, llmc_shard
 from hub.fake_hub import FakeHub, describe
 from small_corpus import files_of
 
-import tokenmill
 from tokenmill.base.progress import Progress
 from tokenmill.errors import Stopped
 from tokenmill.hub.pull import download
@@ -103,9 +103,7 @@ def make_stopped(folder: Path) -> None:
     rows = [json.dumps({"text": f"document {n} of the mill\nsame line of all"}) for n in range(30)]
     (folder / "a.jsonl").write_text("\n".join(rows))
     try:
-        tokenmill.prepare(
-            folder / "a.jsonl", folder / "out", progress=StopAtTheShards(), **PREPARATION
-        )
+        flat.prepare(folder / "a.jsonl", folder / "out", progress=StopAtTheShards(), **PREPARATION)
     except Stopped:
         return
     raise AssertionError("it was not stopped")
@@ -115,7 +113,7 @@ def read_stopped(folder: Path, sound: dict[str, bytes]) -> None:
     """Resume it: the files of an undisturbed run, or an error; then again after --overwrite."""
     expected = _undisturbed(folder)
     try:
-        tokenmill.prepare(folder / "a.jsonl", folder / "out", **PREPARATION)
+        flat.prepare(folder / "a.jsonl", folder / "out", **PREPARATION)
         assert files_of(folder / "out") == expected, "the dataset is another"
     finally:
         shutil.rmtree(folder / "out", ignore_errors=True)
@@ -138,6 +136,6 @@ def _undisturbed(folder: Path) -> dict[str, bytes]:
     if not _expected:
         out = folder.parent / "undisturbed"
         shutil.rmtree(out, ignore_errors=True)
-        tokenmill.prepare(folder / "a.jsonl", out, **PREPARATION)
+        flat.prepare(folder / "a.jsonl", out, **PREPARATION)
         _expected.update(files_of(out))
     return _expected

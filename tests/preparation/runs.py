@@ -8,11 +8,12 @@ from pathlib import Path
 
 from preparation import oracle
 
+TESTS = Path(__file__).parents[1]
 PROGRAM = """
 import json, sys
 from tokenmill.base.progress import Progress
 from tokenmill.errors import TokenmillError
-from tokenmill.preparation.prepare import prepare
+from flat import prepare
 
 class Held(Progress):
     def begin(self, *arguments, **options):
@@ -21,7 +22,7 @@ class Held(Progress):
         return super().begin(*arguments, **options)
 
 try:
-    prepare(**json.loads(sys.argv[1]), progress=Held() if sys.argv[2:] else None)
+    prepare(**json.loads(sys.argv[1]), progress=Held() if sys.argv[2:] else Progress())
 except TokenmillError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
@@ -42,7 +43,7 @@ def _plain(value):
 def start(arguments, before=(), after=(), **options):
     return subprocess.Popen(
         [*before, *command(**arguments), *after],
-        env={**os.environ, "PYTHONPATH": str(oracle.SOURCE)},
+        env={**os.environ, "PYTHONPATH": f"{oracle.SOURCE}:{TESTS}"},
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -4,11 +4,10 @@ import json
 import tempfile
 from pathlib import Path
 
+from flat import prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from preparation import oracle
-
-from tokenmill.preparation.prepare import prepare
 
 SEPARATOR = "<|cut|>"
 

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 import xxhash
+from flat import prepare
 from preparation import oracle
 from preparation.oracle import accounts_of, hashes_of_files, read_dataset
 from preparation.runs import assert_nothing_stray, run
@@ -17,7 +18,6 @@ from tokenmill.errors import (
     SettingsMismatchError,
     TokenizerMismatchError,
 )
-from tokenmill.preparation.prepare import prepare
 
 
 def write_rows(path, texts):

@@ -6,6 +6,7 @@ import resource
 import stat
 
 import pytest
+from flat import prepare
 from preparation.oracle import hashes_of_files
 from preparation.runs import assert_nothing_stray, run
 from small_corpus import write_corpus
@@ -15,7 +16,6 @@ import tokenmill
 from tokenmill.base.progress import Progress
 from tokenmill.conversion.convert import convert
 from tokenmill.errors import BadInputError, PrepareError
-from tokenmill.preparation.prepare import prepare
 
 SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 15_000, "workers": 1}
 

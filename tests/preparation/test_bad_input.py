@@ -11,11 +11,11 @@ import sys
 
 import pytest
 import xxhash
+from flat import prepare
 from preparation import oracle
 from preparation.oracle import accounts_of, read_dataset
 
 from tokenmill.errors import BadInputError, PrepareError, SettingsMismatchError
-from tokenmill.preparation.prepare import prepare
 
 BYTES = {"tokenizer": "bytes", "workers": 1, "val_fraction": 0}
 

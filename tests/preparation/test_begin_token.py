@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from flat import prepare
 from manifests import rewrite, signed
 from preparation.oracle import hashes_of_files, read_dataset
 from special_tokens import BEGIN, END, write_tokenizer
@@ -11,7 +12,6 @@ from special_tokens import BEGIN, END, write_tokenizer
 import tokenmill
 from tokenmill.errors import BadInputError, FormatError, PrepareError, SettingsMismatchError
 from tokenmill.look.examine import examine
-from tokenmill.preparation.prepare import prepare
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify
 

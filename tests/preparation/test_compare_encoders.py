@@ -2,6 +2,7 @@
 
 import json
 
+import flat
 import numpy as np
 import pytest
 import tokenizers
@@ -58,7 +59,7 @@ def forgetful(monkeypatch):
 def prepare(trained, source, out, **options):
     said = Said()
     settings = {"tokenizer": str(trained), "clean": False, "dedup": "none", "val_fraction": 0}
-    tokenmill.prepare(source, out, progress=said, **settings, **options)
+    flat.prepare(source, out, progress=said, **settings, **options)
     return said.lines
 
 

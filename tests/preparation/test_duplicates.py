@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flat import prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from preparation.oracle import IN_MEMORY, hashes_of_files
 
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.stages.duplicates import MOST_FILES, Searched, write_runs
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.text.cleaning.dedup import hash_all

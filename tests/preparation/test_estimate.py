@@ -4,11 +4,10 @@ import gzip
 import json
 
 import pytest
+from flat import estimate, prepare
 
 from tokenmill.base.progress import Progress
 from tokenmill.preparation import estimate as module
-from tokenmill.preparation.estimate import estimate
-from tokenmill.preparation.prepare import prepare
 
 
 @pytest.mark.parametrize(("dedup", "compressed"), [("lines", False), ("none", True)])

@@ -3,9 +3,8 @@
 import json
 
 import pytest
+from flat import prepare
 from preparation.oracle import read_dataset
-
-from tokenmill.preparation.prepare import prepare
 
 PLAIN = {"val_fraction": 0, "workers": 1}
 

@@ -4,10 +4,10 @@ import gzip
 import os
 import shutil
 
+import flat
 import pytest
 from small_corpus import files_of, write_corpus
 
-import tokenmill
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
 from tokenmill.preparation.planning.disk_space import has_room_for_text
@@ -29,13 +29,13 @@ def corpus(tmp_path):
 
 @pytest.fixture
 def expected(corpus, tmp_path):
-    tokenmill.prepare(corpus, tmp_path / "expected", workers=1, **SETTINGS)
+    flat.prepare(corpus, tmp_path / "expected", workers=1, **SETTINGS)
     return files_of(tmp_path / "expected")
 
 
 def first_pass(corpus, out, *, keep_text):
     """All lines are hashed; then the preparation stops. The files of kept text."""
-    jobs.plan(corpus, out, **SETTINGS)
+    flat.plan(corpus, out, **SETTINGS)
     for unit in range(len(load_plan(str(out)).units)):
         hash_lines(str(out), unit, 0, keep_text)
     return sorted(out.rglob("*.text"))
@@ -85,5 +85,5 @@ def test_text_is_kept_only_where_there_is_room_for_it(tmp_path):
     with open(tmp_path / "large.txt", "wb") as file:
         file.truncate(shutil.disk_usage(tmp_path).free // 2)  # takes no room itself
     for name, room in [("small", True), ("large", False)]:
-        jobs.plan(tmp_path / f"{name}.txt", tmp_path / name, tokenizer="gpt2")
+        flat.plan(tmp_path / f"{name}.txt", tmp_path / name, tokenizer="gpt2")
         assert has_room_for_text(load_plan(str(tmp_path / name))) is room

@@ -7,11 +7,10 @@ import signal
 from pathlib import Path
 
 import pytest
+from flat import prepare
 from preparation.oracle import hashes_of_files
 from preparation.runs import assert_nothing_stray, children_of, done_tasks, run, start, wait_until
 from system_faults import RENAMES, injecting, needs_strace
-
-from tokenmill.preparation.prepare import prepare
 
 
 @pytest.fixture(scope="module")

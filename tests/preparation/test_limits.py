@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from flat import prepare
 from preparation import oracle
 from preparation.runs import children_of, has_open, run, start
 from system_faults import small_disk
@@ -26,14 +27,15 @@ from tokenmill.preparation.planning.memory_budget import (
     fit_into_memory,
     left_for_document,
 )
-from tokenmill.preparation.prepare import prepare
 from tokenmill.tokens.vocabulary import PROBE
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
 
 
 def test_too_little_memory_names_the_least():
-    with pytest.raises(ValueError, match=r'at least (\d+) MiB; pass max_ram="\1M"') as refused:
+    with pytest.raises(
+        ValueError, match=r'at least (\d+) MiB; pass run=Run\(max_ram="\1M"\)'
+    ) as refused:
         fit_into_memory(4, "20M")
     least = str(refused.value).split('max_ram="')[1].split('"')[0]
     assert fit_into_memory(4, least).workers == 1
@@ -62,7 +64,8 @@ def test_memory_stays_within_the_limit(tmp_path):
             file.write(text)
     code = (
         "import tokenmill, sys, pathlib;"
-        "tokenmill.prepare('line.txt', 'out', max_ram='430M', dedup='none', workers=1);"
+        "run = tokenmill.preparation.Run(max_ram='430M');"
+        "tokenmill.prepare('line.txt', 'out', run=run, dedup='none', workers=1);"
         "print(pathlib.Path('/proc/self/status').read_text())"
     )
 
@@ -126,7 +129,9 @@ def test_a_document_that_does_not_fit_is_refused_with_the_memory_that_is_enough(
 
     assert code == 1
     assert peak < LIMIT << 20
-    enough = re.search(r"more than [\d,]+ bytes.*\n\nhint: pass max_ram=.(\d+)M. or more", errors)
+    enough = re.search(
+        r"more than [\d,]+ bytes.*\n\nhint: pass run=Run\(max_ram=.(\d+)M.\) or more", errors
+    )
     code, errors, peak = peak_of(tmp_path, **given, max_ram=f"{enough[1]}M")
     assert (code, errors) == (0, "")
     assert peak < int(enough[1]) << 20

@@ -4,9 +4,9 @@ import gzip
 import re
 
 import pytest
+from flat import prepare
 
 from tokenmill.base.progress import Progress
-from tokenmill.preparation.prepare import prepare
 from tokenmill.text.cleaning.clean import clean
 
 CODE = "def  twice(x):\n    return  2 * x\n\n\n\nprint(twice(2))\n"

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 
+import flat
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -126,7 +127,7 @@ def test_many_are_read_in_order_without_being_in_memory_at_once(tmp_path, monkey
 def test_a_part_makes_again_what_is_gone_and_looks_only_at_its_own_files(tmp_path):
     (tmp_path / "a.txt").write_text("".join(f"line {n} of the text\n" for n in range(2000)))
     out = tmp_path / "out"
-    jobs.plan(tmp_path / "a.txt", out, tokenizer="bytes", document_is="line", **SMALL)
+    flat.plan(tmp_path / "a.txt", out, tokenizer="bytes", document_is="line", **SMALL)
     jobs.work(out, JobPart(0, 1))
     units = out / ".preparation" / "units"
     before = len(done_tasks(out / ".preparation", "units"))

@@ -7,12 +7,12 @@ import sys
 
 import numpy as np
 import pytest
+from flat import retokenize
 from preparation.oracle import hashes_of_files
 from preparation.runs import assert_nothing_stray, wait_until
 
 import tokenmill
 from tokenmill.errors import PrepareError, SettingsMismatchError, TokenmillError
-from tokenmill.preparation.retokenize import retokenize
 
 END_OF_BYTES = 256
 UNUSED = 188  # of gpt2: a byte of 0, which is in none of the texts
@@ -87,9 +87,10 @@ def test_begin_tokens_are_taken_off_and_put_on(source, tmp_path):
 
 COMMAND = """
 import sys
+from tokenmill.preparation import Run
 from tokenmill.preparation.retokenize import retokenize
-retokenize(sys.argv[1], sys.argv[2], tokenizer="gpt2", tokens_per_shard=4000, unit_bytes=3000,
-           workers=int(sys.argv[3]))
+retokenize(sys.argv[1], sys.argv[2], tokenizer="gpt2", tokens_per_shard=4000,
+           run=Run(unit_bytes=3000), workers=int(sys.argv[3]))
 """
 
 

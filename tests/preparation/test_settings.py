@@ -3,20 +3,29 @@
 import ast
 import inspect
 import itertools
+import re
 from dataclasses import fields
 from typing import get_type_hints
 
 import pytest
 
 import tokenmill
-from tokenmill.preparation import jobs
+from tokenmill.preparation import Details, Run, jobs
 from tokenmill.preparation.estimate import estimate
 from tokenmill.preparation.planning import settings
-from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
+from tokenmill.preparation.planning.settings import (
+    DETAILS,
+    Settings,
+    SettingsGiven,
+    SettingsKeywords,
+)
 
 
 def test_the_keywords_for_type_checkers_are_the_fields():
-    assert get_type_hints(SettingsKeywords) == get_type_hints(Settings)
+    hints = get_type_hints(Settings)
+
+    assert get_type_hints(SettingsGiven) == hints
+    assert get_type_hints(SettingsKeywords).keys() == hints.keys() - set(DETAILS)
 
 
 def test_every_setting_has_a_docstring_to_be_the_help_of_its_flag():
@@ -34,12 +43,56 @@ def test_every_setting_has_a_docstring_to_be_the_help_of_its_flag():
 
 
 @pytest.mark.parametrize("function", [tokenmill.prepare, estimate, jobs.plan])
-def test_signatures_show_every_setting_with_its_default(function):
-    shown = inspect.signature(function).parameters
+def test_signatures_show_every_setting_with_its_default_or_have_it_in_details(function):
+    shown = {n: p.default for n, p in inspect.signature(function).parameters.items()}
+    details = {field.name for field in fields(Details)}
 
-    assert {f.name: f.default for f in fields(Settings)}.items() <= {
-        name: parameter.default for name, parameter in shown.items()
-    }.items()
+    assert shown["details"] == Details()
+    assert not details & shown.keys()
+    assert {f.name for f in fields(Settings)} >= details
+    for field in fields(Settings):
+        assert field.name in details or shown[field.name] == field.default
+
+
+def test_prepare_has_at_most_twenty_arguments():
+    assert len(inspect.signature(tokenmill.prepare).parameters) <= 20
+
+
+@pytest.mark.parametrize(
+    ("name", "how"), [("max_ram", "run=Run(max_ram=...)"), ("long_line", "details=Details(long")]
+)
+def test_a_field_given_as_a_keyword_is_shown_its_object(name, how, tmp_path):
+    with pytest.raises(TypeError, match=re.escape(f"no argument {name!r}; give it as {how}")):
+        tokenmill.prepare("a.txt", tmp_path / "out", **{name: 1 << 30})
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (tokenmill.retokenize, {"run": Run(engine="ray")}),
+        (tokenmill.retokenize, {"details": Details(document_is="line")}),
+        (tokenmill.train_tokenizer, {"run": Run(work_dir="w")}),
+        (tokenmill.train_tokenizer, {"details": Details(token_pattern="gpt2")}),
+        (jobs.plan, {"run": Run(ray_address="auto")}),
+    ],
+)
+def test_a_field_that_a_function_does_not_use_is_refused(function, options, tmp_path):
+    with pytest.raises(ValueError, match=r"does not use \w+ of (Run|Details); leave it out"):
+        function("a.txt", tmp_path / "out", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_added_keeps_the_details_of_the_dataset_where_none_are_given(tmp_path):
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "b.txt").write_text("three\nfour\n")
+    by_line = Details(document_is="line")
+    tokenmill.prepare(tmp_path / "a.txt", tmp_path / "out", tokenizer="bytes", details=by_line)
+
+    added = tokenmill.prepare(
+        tmp_path / "b.txt", tmp_path / "out", append=True, details=Details(dedup_min_chars=3)
+    )
+
+    assert added.documents_written == 4
 
 
 @pytest.mark.parametrize("function", [tokenmill.prepare, estimate, jobs.plan])

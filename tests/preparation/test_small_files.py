@@ -3,12 +3,12 @@
 import gzip
 import json
 
+import flat
 import pytest
+from flat import prepare
 from preparation.oracle import hashes_of_files
 
 from tokenmill.errors import BadInputError
-from tokenmill.preparation import jobs
-from tokenmill.preparation.prepare import prepare
 from tokenmill.text.inputs.sources import find_sources
 from tokenmill.text.inputs.units import Unit, cut_into_units, group_small_files
 
@@ -91,6 +91,6 @@ def test_a_unit_is_small_files_together_or_part_of_a_large_one(tmp_path):
 def test_a_thousand_files_are_few_units(tmp_path):
     for number in range(1000):
         (tmp_path / f"{number}.txt").write_text(f"text {number}")
-    plan = jobs.plan(tmp_path, tmp_path / "out", tokenizer="bytes")
+    plan = flat.plan(tmp_path, tmp_path / "out", tokenizer="bytes")
     assert [unit.num_sources for unit in plan.units] == [1000]
     assert plan.name_of(0) == "1,000 files from 0.txt to 999.txt"

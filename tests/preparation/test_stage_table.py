@@ -4,6 +4,7 @@ import re
 from itertools import product
 from pathlib import Path
 
+import flat
 import pytest
 
 from tokenmill.base.progress import Progress
@@ -46,7 +47,7 @@ def test_the_stages_that_run_are_those_of_the_table(corpus, tmp_path, dedup, tok
     settings, out = {"dedup": dedup, "tokenizer": tokenizer}, tmp_path / "out"
     for adds, inputs in ((False, corpus), (True, tmp_path / "c.txt")):
         labels = Labels()
-        prepare.prepare(inputs, out, workers=1, append=adds, progress=labels, **settings)
+        flat.prepare(inputs, out, workers=1, append=adds, progress=labels, **settings)
 
         expected = [stage.name for stage in stages_for(plan_of(Settings(**settings), adds))]
         assert labels.seen == expected
@@ -54,7 +55,7 @@ def test_the_stages_that_run_are_those_of_the_table(corpus, tmp_path, dedup, tok
 
 def test_status_and_the_slurm_script_use_the_words_of_the_table(corpus, tmp_path):
     settings, out = Settings(tokenizer="bytes"), tmp_path / "out"
-    plan = jobs.plan(corpus, out, tokenizer="bytes")
+    plan = flat.plan(corpus, out, tokenizer="bytes")
     expected = [stage.name for stage in stages_for(plan_of(settings, adds=False))]
 
     script = jobs.make_slurm_script(str(out), plan, 2, 1, "1G")

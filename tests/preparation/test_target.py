@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from flat import estimate, prepare
 from preparation.oracle import hashes_of_files
 from preparation.runs import assert_nothing_stray, run, start, start_and_hold, wait_until
 from system_faults import RENAMES, injecting, needs_strace
@@ -24,8 +25,6 @@ from tokenmill.errors import (
     TokenmillError,
 )
 from tokenmill.preparation import jobs
-from tokenmill.preparation.estimate import estimate
-from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.workspace import work_folder
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
@@ -177,10 +176,11 @@ def test_what_is_added_can_be_corrected_and_the_dataset_is_not_touched(texts, tm
 
 @pytest.mark.parametrize("text", [b"another text\n", b"a text\n"])
 def test_another_standard_input_gives_way_where_little_was_done(tmp_path, monkeypatch, text):
-    for given, progress in ((b"a text\n", StopAtFirstStage()), (text, None)):
+    stopped = {"progress": StopAtFirstStage()}
+    for given, options in ((b"a text\n", stopped), (text, {})):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
-        with pytest.raises(StoppedHereError) if progress else nullcontext():
-            prepare("-", tmp_path / "out", **BYTES, progress=progress)
+        with pytest.raises(StoppedHereError) if options else nullcontext():
+            prepare("-", tmp_path / "out", **BYTES, **options)
 
     data = tokenmill.open(tmp_path / "out", "all")
     assert data.decode(data[: len(data)]).encode().startswith(text.rstrip())

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from functools import partial
 
+import flat
 import numpy as np
 import pytest
 import regex
@@ -50,7 +51,7 @@ def rows(tmp_path_factory):
 def trained(rows, tmp_path_factory):
     """A run that nobody disturbed, on one worker."""
     out = tmp_path_factory.mktemp("trained") / "tok"
-    tokenmill.train_tokenizer(rows, out, vocab_size=600, workers=1, unit_bytes=8000)
+    flat.train_tokenizer(rows, out, vocab_size=600, workers=1, unit_bytes=8000)
     return out
 
 
@@ -65,7 +66,7 @@ def test_merges_are_those_of_a_plain_trainer_for_every_pattern(tmp_path, pattern
     (tmp_path / "a.txt").write_text(text, "utf-8", newline="")
     as_it_is = {"clean": False, "dedup": "none", "unit_bytes": 4000}
 
-    tokenmill.train_tokenizer(
+    flat.train_tokenizer(
         tmp_path / "a.txt", tmp_path / "tok", vocab_size=290, pattern=pattern, **as_it_is
     )
 
@@ -84,20 +85,20 @@ def test_merges_are_those_of_a_plain_trainer_for_every_pattern(tmp_path, pattern
 )
 def test_a_pattern_that_means_several_things_is_refused(rows, tmp_path, pattern, message):
     with pytest.raises(FormatError, match=message):
-        tokenmill.train_tokenizer(rows, tmp_path / "tok", pattern=pattern)
+        flat.train_tokenizer(rows, tmp_path / "tok", pattern=pattern)
     assert not (tmp_path / "tok").exists()
 
 
 def test_a_pattern_that_leaves_text_out_is_refused(rows, tmp_path):
     with pytest.raises(BadInputError, match=r"matches \d+ of the \d+ characters of a text"):
-        tokenmill.train_tokenizer(rows, tmp_path / "tok", pattern=r"\p{L}+| ")
+        flat.train_tokenizer(rows, tmp_path / "tok", pattern=r"\p{L}+| ")
     assert not (tmp_path / "tok").exists()
 
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("dedup", ["lines", "documents", "none"])
 def test_merges_are_those_of_a_plain_trainer_on_the_same_documents(rows, tmp_path, clean, dedup):
-    done = tokenmill.train_tokenizer(
+    done = flat.train_tokenizer(
         rows, tmp_path / "tok", vocab_size=280, clean=clean, dedup=dedup, unit_bytes=8000
     )
 
@@ -121,7 +122,7 @@ def test_merges_are_those_of_a_plain_trainer_on_the_same_documents(rows, tmp_pat
 def test_any_number_of_workers_and_any_units_give_the_same_files(
     rows, trained, tmp_path, workers, unit_bytes
 ):
-    tokenmill.train_tokenizer(
+    flat.train_tokenizer(
         rows, tmp_path / "tok", vocab_size=600, workers=workers, unit_bytes=unit_bytes
     )
 
@@ -134,7 +135,7 @@ def test_a_document_larger_than_a_unit_is_counted_whole(tmp_path):
     (tmp_path / "one.txt").write_text(text, "utf-8")
     settings = {"clean": False, "dedup": "none", "vocab_size": 290}
 
-    tokenmill.train_tokenizer(
+    flat.train_tokenizer(
         tmp_path / "one.txt", tmp_path / "tok", unit_bytes=5000, long_line=2000, **settings
     )
 
@@ -151,21 +152,22 @@ def test_killed_and_started_again(rows, trained, tmp_path, stage, number):
     code = f"""if True:
         import os, signal, tokenmill
         from tokenmill.base.progress import Progress
+        from tokenmill.preparation import Run
         class Kill(Progress):
             def follow(self, what, results, **options):
                 for number, result in enumerate(results, 1):
                     if (what, number) == {(stage, number)!r}:
                         os.kill(os.getpid(), signal.SIGKILL)
                     yield result
-        tokenmill.train_tokenizer({str(rows)!r}, {str(out)!r}, vocab_size=600, workers=1,
-                                  unit_bytes=8000, progress=Kill())
+        run = Run(unit_bytes=8000, progress=Kill())
+        tokenmill.train_tokenizer({str(rows)!r}, {str(out)!r}, vocab_size=600, workers=1, run=run)
     """
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     assert sorted(path.name for path in out.iterdir()) == [".preparation"]
 
-    tokenmill.train_tokenizer(rows, out, vocab_size=600, workers=1, unit_bytes=8000)
+    flat.train_tokenizer(rows, out, vocab_size=600, workers=1, unit_bytes=8000)
 
     assert hashes_of_files(out) == hashes_of_files(trained)
 
@@ -176,7 +178,7 @@ def test_tokenizers_and_tiktoken_and_prepare_give_the_same_ids(rows, tmp_path, p
 
     specials = ["<|endoftext|>", "<|user|>"]
     out = tmp_path / "tok"
-    tokenmill.train_tokenizer(rows, out, vocab_size=700, pattern=pattern, special=specials)
+    flat.train_tokenizer(rows, out, vocab_size=700, pattern=pattern, special=specials)
     texts = [*MANUAL[30:40], PROBE.decode(), "x<|user|>y <|endoftext|>", "aaaaaaa  \n\n   b\n"]
 
     ours = load(str(out))
@@ -207,7 +209,7 @@ def test_tokenizers_and_tiktoken_and_prepare_give_the_same_ids(rows, tmp_path, p
 
 def test_prepare_takes_the_folder(rows, trained, tmp_path):
     as_it_is = {"clean": False, "dedup": "none", "val_fraction": 0}
-    tokenmill.prepare(rows, tmp_path / "data", tokenizer=str(trained), **as_it_is)
+    flat.prepare(rows, tmp_path / "data", tokenizer=str(trained), **as_it_is)
 
     tokenizer = load(str(trained))
     documents = read_dataset(tmp_path / "data")["train"]
@@ -218,7 +220,7 @@ def test_prepare_takes_the_folder(rows, trained, tmp_path):
 def test_the_same_again_is_left_as_it_is(rows, trained):
     before = {path.name: path.stat().st_mtime_ns for path in trained.iterdir()}
 
-    done = tokenmill.train_tokenizer(rows, trained, vocab_size=600)
+    done = flat.train_tokenizer(rows, trained, vocab_size=600)
 
     assert done.already_there
     assert done.vocab_size == 600
@@ -227,14 +229,14 @@ def test_the_same_again_is_left_as_it_is(rows, trained):
 
 def test_another_one_is_refused_unless_it_is_to_be_replaced(rows, trained, tmp_path):
     out = tmp_path / "tok"
-    tokenmill.train_tokenizer(rows, out, vocab_size=400)
+    flat.train_tokenizer(rows, out, vocab_size=400)
 
     with pytest.raises(SettingsMismatchError, match=r"vocab_size   400 -> 600") as refused:
-        tokenmill.train_tokenizer(rows, out, vocab_size=600)
+        flat.train_tokenizer(rows, out, vocab_size=600)
     assert "overwrite=True" in refused.value.hint
     assert len(tokens_in(out)) == 399
 
-    tokenmill.train_tokenizer(rows, out, vocab_size=600, overwrite=True)
+    flat.train_tokenizer(rows, out, vocab_size=600, overwrite=True)
     assert hashes_of_files(out) == hashes_of_files(trained)
 
 
@@ -249,11 +251,11 @@ def test_work_on_another_training_is_refused_or_thrown_away(rows, trained, tmp_p
             return super().follow(what, results, **options)
 
     with pytest.raises(KeyboardInterrupt):
-        tokenmill.train_tokenizer(rows, out, vocab_size=600, pattern="o200k", progress=Stop())
+        flat.train_tokenizer(rows, out, vocab_size=600, pattern="o200k", progress=Stop())
     (out / "notes.txt").write_text("mine")
     with pytest.raises(SettingsMismatchError, match="token_pattern"):
-        tokenmill.train_tokenizer(rows, out, vocab_size=600)
-    tokenmill.train_tokenizer(rows, out, vocab_size=600, overwrite=True)
+        flat.train_tokenizer(rows, out, vocab_size=600)
+    flat.train_tokenizer(rows, out, vocab_size=600, overwrite=True)
 
     found = hashes_of_files(out)
     assert found.pop("notes.txt")
@@ -263,7 +265,7 @@ def test_work_on_another_training_is_refused_or_thrown_away(rows, trained, tmp_p
 def test_too_little_text_gives_fewer_ids_and_says_so(tmp_path):
     (tmp_path / "a.txt").write_text("abab ab", "utf-8")
 
-    done = tokenmill.train_tokenizer(tmp_path / "a.txt", tmp_path / "tok", vocab_size=1000)
+    done = flat.train_tokenizer(tmp_path / "a.txt", tmp_path / "tok", vocab_size=1000)
 
     assert done.vocab_size == 258  # "ab" is the only pair that is there twice
     assert tokens_in(tmp_path / "tok")[256] == b"ab"
@@ -287,19 +289,19 @@ def test_too_little_text_gives_fewer_ids_and_says_so(tmp_path):
 )
 def test_bad_arguments_are_refused_before_anything_is_written(rows, tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
-        tokenmill.train_tokenizer(rows, tmp_path / "tok", **options)
+        flat.train_tokenizer(rows, tmp_path / "tok", **options)
     assert not (tmp_path / "tok").exists()
 
 
 def test_other_mistakes_are_named(rows, trained, tmp_path):
     with pytest.raises(TypeError, match="give a list of tokens"):
-        tokenmill.train_tokenizer(rows, tmp_path / "tok", special="<|a|>")
+        flat.train_tokenizer(rows, tmp_path / "tok", special="<|a|>")
     with pytest.raises(TypeError, match="no argument 'val_fraction'"):
-        tokenmill.train_tokenizer(rows, tmp_path / "tok", val_fraction=0.1)
+        flat.train_tokenizer(rows, tmp_path / "tok", val_fraction=0.1)
     with pytest.raises(ValueError, match="is a file"):
-        tokenmill.train_tokenizer(rows, rows / "a.jsonl")
+        flat.train_tokenizer(rows, rows / "a.jsonl")
     with pytest.raises(SettingsMismatchError, match=r"holds 2 files \(such as 'a.jsonl'\)"):
-        tokenmill.train_tokenizer(rows, rows, overwrite=True)
+        flat.train_tokenizer(rows, rows, overwrite=True)
     assert not (tmp_path / "tok").exists()
 
 
@@ -307,16 +309,16 @@ def test_other_mistakes_are_named(rows, trained, tmp_path):
 def test_inputs_without_text_are_refused(tmp_path, text):
     (tmp_path / "a.txt").write_text(text, "utf-8")
     with pytest.raises(BadInputError, match="no text"):
-        tokenmill.train_tokenizer(tmp_path / "a.txt", tmp_path / "tok", clean=True)
+        flat.train_tokenizer(tmp_path / "a.txt", tmp_path / "tok", clean=True)
     assert not (tmp_path / "tok").exists()
 
 
 def test_text_that_is_not_utf8(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"good words, good words\n\xff\xfebad \xc3\n" * 3)
     with pytest.raises(BadInputError, match="UTF-8"):
-        tokenmill.train_tokenizer(tmp_path / "a.txt", tmp_path / "tok")
+        flat.train_tokenizer(tmp_path / "a.txt", tmp_path / "tok")
 
-    done = tokenmill.train_tokenizer(tmp_path / "a.txt", tmp_path / "tok", on_bad_input="replace")
+    done = flat.train_tokenizer(tmp_path / "a.txt", tmp_path / "tok", on_bad_input="replace")
 
     assert done.documents == 1
     assert b" words" in tokens_in(tmp_path / "tok").values()
@@ -326,10 +328,10 @@ def test_two_runs_do_not_share_a_folder(rows, tmp_path):
     class Second(Progress):
         def follow(self, what, results, **options):
             with pytest.raises(LockedError):
-                tokenmill.train_tokenizer(rows, tmp_path / "tok")
+                flat.train_tokenizer(rows, tmp_path / "tok")
             return super().follow(what, results, **options)
 
-    tokenmill.train_tokenizer(rows, tmp_path / "tok", vocab_size=300, progress=Second())
+    flat.train_tokenizer(rows, tmp_path / "tok", vocab_size=300, progress=Second())
 
 
 class TestWordFiles:

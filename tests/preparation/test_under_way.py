@@ -4,9 +4,9 @@ import gzip
 import json
 
 import pytest
+from flat import prepare
 
 from tokenmill.base.progress import Progress
-from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.pretokenize import pretokenize
 from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import Workspace

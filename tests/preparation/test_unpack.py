@@ -8,7 +8,9 @@ import lzma
 import random
 import sys
 
+import flat
 import pytest
+from flat import prepare
 from preparation.oracle import hashes_of_files
 from preparation.runs import start, wait_until
 
@@ -16,7 +18,6 @@ from tokenmill.errors import BadInputError
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
 from tokenmill.preparation.planning.plan import load_plan
-from tokenmill.preparation.prepare import prepare
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import choose_unit_bytes, cut_into_units, worth_unpacking
 
@@ -66,7 +67,7 @@ def test_every_compression_gives_the_bytes_of_the_text(tmp_path, texts, kind, su
     found = {}
     for name, data in ((kind, texts[kind]), (f"{kind}.{suffix}", PACKERS[suffix](texts[kind]))):
         (tmp_path / f"a.{name}").write_bytes(data)
-        jobs.plan(tmp_path / f"a.{name}", tmp_path / name, **SETTINGS, **options)
+        flat.plan(tmp_path / f"a.{name}", tmp_path / name, **SETTINGS, **options)
         assert (num_unpacked(tmp_path / name) > 5) == name.endswith(suffix)
         prepare(tmp_path / f"a.{name}", tmp_path / name, workers=workers, **SETTINGS, **options)
         found[name] = shards(tmp_path / name)
@@ -89,7 +90,7 @@ def test_parts_of_a_preparation_unpack_it_once(tmp_path, texts):
     (tmp_path / "a.jsonl").write_bytes(texts["jsonl"])
     (tmp_path / "a.jsonl.gz").write_bytes(PACKERS["gz"](texts["jsonl"]))
     prepare(tmp_path / "a.jsonl", tmp_path / "text", workers=1, **SETTINGS)
-    jobs.plan(tmp_path / "a.jsonl.gz", tmp_path / "out", **SETTINGS)
+    flat.plan(tmp_path / "a.jsonl.gz", tmp_path / "out", **SETTINGS)
 
     while not jobs.status(tmp_path / "out").complete:
         for number in range(2):
@@ -104,7 +105,7 @@ def test_what_a_killed_run_had_unpacked_is_not_trusted(tmp_path, texts):
     path = tmp_path / "a.txt.gz"
     path.write_bytes(PACKERS["gz"](texts["txt"]))
     prepare(path, tmp_path / "alone", workers=1, **SETTINGS)
-    plan = jobs.plan(path, tmp_path / "out", **SETTINGS)
+    plan = flat.plan(path, tmp_path / "out", **SETTINGS)
     folder = plan.workspace.path("unpacked", "")
     folder.mkdir()
     (folder / "0.text").write_bytes(bytes(10_000_000))

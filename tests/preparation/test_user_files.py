@@ -4,12 +4,11 @@ import json
 import os
 
 import pytest
+from flat import estimate, prepare
 from preparation.oracle import hashes_of_files
 from preparation.runs import assert_nothing_stray
 
 from tokenmill.errors import PrepareError, SettingsMismatchError
-from tokenmill.preparation.estimate import estimate
-from tokenmill.preparation.prepare import prepare
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
 

@@ -7,8 +7,10 @@ import shlex
 import signal
 import sys
 
+import flat
 import pytest
 import xxhash
+from flat import prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from preparation.oracle import hashes_of_files, read_dataset
@@ -21,7 +23,6 @@ from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
 from tokenmill.preparation.planning.val_inputs import held_out_inputs, read_words
-from tokenmill.preparation.prepare import prepare
 
 RAW = {"tokenizer": "bytes", "clean": False, "workers": 1}
 
@@ -337,7 +338,7 @@ def test_many_parts_are_compared_in_groups_with_the_same_outcome(
 
 def test_numbered_jobs_make_the_same(arguments, untouched, tmp_path):
     out = tmp_path / "out"
-    plan = jobs.plan(out_dir=out, **arguments)
+    plan = flat.plan(out_dir=out, **arguments)
     assert "document-duplicates" in jobs.make_slurm_script(str(out), plan, 3, 1, "1G")
     for part in (2, 0, 1) * 8:
         jobs.work(out, JobPart(part, 3))

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import flat
 import numpy as np
 
 import tokenmill
@@ -53,18 +54,18 @@ Parts = Iterable[Any]
 
 def prepare(inputs, out, *, clean, dedup, **settings):
     """A dataset from texts; cleaning and dropping what is repeated are always said."""
-    tokenmill.prepare(inputs, out, clean=clean, dedup=dedup, workers=1, **settings)
+    flat.prepare(inputs, out, clean=clean, dedup=dedup, workers=1, **settings)
     return out
 
 
 def append(inputs, out, **settings):
     """More documents in a dataset, with the settings that it has."""
-    tokenmill.prepare(inputs, out, append=True, workers=1, **settings)
+    flat.prepare(inputs, out, append=True, workers=1, **settings)
     return out
 
 
 def retokenize(source, out, **settings):
-    tokenmill.retokenize(source, out, workers=1, **settings)
+    flat.retokenize(source, out, workers=1, **settings)
     return out
 
 
@@ -80,7 +81,7 @@ def convert(source, out, **options):
 
 
 def train_tokenizer(inputs, out, *, clean, dedup, **settings):
-    tokenmill.train_tokenizer(inputs, out, clean=clean, dedup=dedup, workers=1, **settings)
+    flat.train_tokenizer(inputs, out, clean=clean, dedup=dedup, workers=1, **settings)
     return out
 
 

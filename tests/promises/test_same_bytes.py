@@ -4,9 +4,8 @@ import json
 import pydoc_data.topics
 
 import pytest
+from flat import prepare
 from preparation.oracle import RANK_FILE, hashes_of_files
-
-from tokenmill.preparation.prepare import prepare
 
 
 @pytest.fixture(scope="module")

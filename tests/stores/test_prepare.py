@@ -6,12 +6,12 @@ import json
 import urllib.request
 from dataclasses import replace
 
+import flat
 import pytest
 from small_corpus import files_of, write_corpus
 from stores.proxy import Proxy
 from stores.servers import objects_of
 
-import tokenmill
 from tokenmill.errors import DownloadError, LockedError, PrepareError, SettingsMismatchError
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
@@ -31,7 +31,7 @@ def corpus(tmp_path):
 
 @pytest.fixture
 def expected(corpus, tmp_path):
-    tokenmill.prepare(corpus, tmp_path / "expected", **SETTINGS)
+    flat.prepare(corpus, tmp_path / "expected", **SETTINGS)
     return files_of(tmp_path / "expected")
 
 
@@ -45,9 +45,7 @@ def remote_corpus(corpus, bucket):
 def test_from_a_bucket_to_a_bucket_gives_the_bytes_of_a_folder(
     remote_corpus, bucket, expected, tmp_path
 ):
-    outcome = tokenmill.prepare(
-        remote_corpus, f"{bucket}/data", work_dir=tmp_path / "work", **SETTINGS
-    )
+    outcome = flat.prepare(remote_corpus, f"{bucket}/data", work_dir=tmp_path / "work", **SETTINGS)
 
     assert objects_of(f"{bucket}/data") == expected
     assert not (tmp_path / "work").exists()
@@ -57,7 +55,7 @@ def test_from_a_bucket_to_a_bucket_gives_the_bytes_of_a_folder(
 def test_workers_read_by_range_and_upload_in_processes_of_their_own(
     remote_corpus, bucket, expected, tmp_path
 ):
-    tokenmill.prepare(
+    flat.prepare(
         f"{remote_corpus}/",
         f"{bucket}/data",
         work_dir=tmp_path / "work",
@@ -70,7 +68,7 @@ def test_workers_read_by_range_and_upload_in_processes_of_their_own(
 def test_numbered_jobs_share_the_way_to_a_bucket(corpus, bucket, expected, tmp_path):
     settings = {name: value for name, value in SETTINGS.items() if name != "workers"}
     work = tmp_path / "work"
-    plan = jobs.plan(corpus, f"{bucket}/data", work_dir=work, **settings)
+    plan = flat.plan(corpus, f"{bucket}/data", work_dir=work, **settings)
     assert plan.destination == f"{bucket}/data"
 
     while not jobs.status(work).complete:
@@ -86,16 +84,16 @@ def test_the_same_command_again_says_that_it_is_there_and_another_is_refused(
     corpus, bucket, tmp_path
 ):
     for note in ([], ["it was there already, whole"]):
-        outcome = tokenmill.prepare(
+        outcome = flat.prepare(
             corpus, f"{bucket}/data", work_dir=tmp_path / "w", val_fraction=0, **SETTINGS
         )
         assert outcome.notes == note
     with pytest.raises(SettingsMismatchError, match="val_fraction"):
-        tokenmill.prepare(corpus, f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
+        flat.prepare(corpus, f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
     with pytest.raises(ValueError, match="work_dir"):
-        tokenmill.prepare(corpus, f"{bucket}/other", **SETTINGS)
+        flat.prepare(corpus, f"{bucket}/other", **SETTINGS)
     with pytest.raises(SettingsMismatchError, match=r"all 3 inputs are in s3://.* already"):
-        tokenmill.prepare(corpus, f"{bucket}/data", work_dir=tmp_path / "w", append=True)
+        flat.prepare(corpus, f"{bucket}/data", work_dir=tmp_path / "w", append=True)
 
 
 def test_stopped_at_the_manifest_it_resumes_with_what_was_uploaded(
@@ -108,7 +106,7 @@ def test_stopped_at_the_manifest_it_resumes_with_what_was_uploaded(
     with Proxy(moto_port, no_manifest) as proxy:
         endpoint(proxy.address)
         with pytest.raises(DownloadError, match=r"dataset_metadata\.json"):
-            tokenmill.prepare(corpus, f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
+            flat.prepare(corpus, f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
         puts = len([r for r in proxy.requests if r.method == "PUT" and ".bin" in r.path])
     endpoint()
     assert puts > 3
@@ -116,7 +114,7 @@ def test_stopped_at_the_manifest_it_resumes_with_what_was_uploaded(
 
     with Proxy(moto_port) as proxy:
         endpoint(proxy.address)
-        tokenmill.prepare(corpus, f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
+        flat.prepare(corpus, f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
         assert not [r for r in proxy.requests if r.method == "PUT" and ".bin" in r.path]
     endpoint()
     assert objects_of(f"{bucket}/data") == expected
@@ -135,7 +133,7 @@ def test_with_every_fifth_answer_wrong_the_bytes_are_right(
 
     with Proxy(moto_port, faults) as proxy:
         endpoint(proxy.address)
-        tokenmill.prepare(remote_corpus, f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
+        flat.prepare(remote_corpus, f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
     endpoint()
 
     assert objects_of(f"{bucket}/data") == expected
@@ -154,7 +152,7 @@ def test_large_objects_read_by_range_with_flipped_bits_give_the_right_bytes(
         (tmp_path / "corpus" / name).write_bytes(data)
         objects.put(f"{bucket}/corpus/{name}", data)
     assert len(corpus["large.txt"]) > BLOCK_BYTES
-    tokenmill.prepare(tmp_path / "corpus", tmp_path / "expected", **settings)
+    flat.prepare(tmp_path / "corpus", tmp_path / "expected", **settings)
     count = itertools.count()
 
     def faults(request):
@@ -162,7 +160,7 @@ def test_large_objects_read_by_range_with_flipped_bits_give_the_right_bytes(
 
     with Proxy(moto_port, faults) as proxy:
         endpoint(proxy.address)
-        tokenmill.prepare(f"{bucket}/corpus", tmp_path / "found", **settings)
+        flat.prepare(f"{bucket}/corpus", tmp_path / "found", **settings)
         assert next(count) > 14
     endpoint()
 
@@ -189,7 +187,7 @@ def test_a_dataset_that_somebody_else_finished_first_is_not_replaced(
     with Proxy(moto_port, somebody_else) as proxy:
         endpoint(proxy.address)
         with pytest.raises(LockedError, match="somebody else"):
-            tokenmill.prepare(corpus, f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
+            flat.prepare(corpus, f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
     endpoint()
 
     assert objects.read_all(theirs, at_most=10) == b"{}"

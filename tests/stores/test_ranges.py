@@ -3,6 +3,7 @@
 import itertools
 import os
 
+import flat
 import numpy as np
 import pytest
 import xxhash
@@ -32,10 +33,10 @@ def dataset(corpus, bucket):
     """Three shards of 4 MB in a bucket, and the same on a disk."""
     settings = {"tokenizer": "bytes", "tokens_per_shard": 2_000_000, "dedup": "none", "workers": 1}
     if corpus not in _made:
-        tokenmill.prepare(corpus / "corpus.txt", corpus / "disk", val_fraction=0, **settings)
+        flat.prepare(corpus / "corpus.txt", corpus / "disk", val_fraction=0, **settings)
         work = corpus / "work"
         address = f"{bucket}/data"
-        tokenmill.prepare(corpus / "corpus.txt", address, work_dir=work, val_fraction=0, **settings)
+        flat.prepare(corpus / "corpus.txt", address, work_dir=work, val_fraction=0, **settings)
         _made[corpus] = address
     return _made[corpus], corpus / "disk"
 
@@ -205,10 +206,10 @@ def test_what_is_added_has_hashes_of_its_blocks(dataset, corpus, bucket, tmp_pat
     (tmp_path / "a.txt").write_bytes((corpus / "corpus.txt").read_bytes()[:1_500_000])
     (tmp_path / "b.txt").write_bytes((corpus / "corpus.txt").read_bytes()[1_500_000:3_000_000])
     address, work = f"{bucket}/data", tmp_path / "w"
-    tokenmill.prepare(tmp_path / "a.txt", address, work_dir=work, val_fraction=0.3, **settings)
+    flat.prepare(tmp_path / "a.txt", address, work_dir=work, val_fraction=0.3, **settings)
     first = objects.read_all(blocks_file(address), at_most=MIB)
 
-    tokenmill.prepare(tmp_path / "b.txt", address, work_dir=work, append=True, workers=1)
+    flat.prepare(tmp_path / "b.txt", address, work_dir=work, append=True, workers=1)
 
     both = [path for path in objects.list_below(address) if "/block_hashes-" in path]
     assert len(both) == 2  # readers of the old manifest find theirs
@@ -224,10 +225,10 @@ def test_what_is_added_or_replaced_reads_as_on_a_disk(corpus, bucket, tmp_path):
     (tmp_path / "a.txt").write_bytes((corpus / "corpus.txt").read_bytes()[:1_500_000])
     (tmp_path / "b.txt").write_bytes((corpus / "corpus.txt").read_bytes()[1_500_000:2_000_000])
     address, work, folder = f"{bucket}/added", tmp_path / "w", tmp_path / "plain"
-    tokenmill.prepare(tmp_path / "a.txt", folder, val_fraction=0.3, **settings)
-    tokenmill.prepare(tmp_path / "b.txt", folder, append=True, workers=1)
-    tokenmill.prepare(tmp_path / "a.txt", address, work_dir=work, val_fraction=0.3, **settings)
-    tokenmill.prepare(tmp_path / "b.txt", address, work_dir=work, append=True, workers=1)
+    flat.prepare(tmp_path / "a.txt", folder, val_fraction=0.3, **settings)
+    flat.prepare(tmp_path / "b.txt", folder, append=True, workers=1)
+    flat.prepare(tmp_path / "a.txt", address, work_dir=work, val_fraction=0.3, **settings)
+    flat.prepare(tmp_path / "b.txt", address, work_dir=work, append=True, workers=1)
 
     for split in ("train", "val"):
         theirs, ours = (
@@ -239,7 +240,7 @@ def test_what_is_added_or_replaced_reads_as_on_a_disk(corpus, bucket, tmp_path):
         np.testing.assert_array_equal(theirs[5:20], ours[5:20])
         np.testing.assert_array_equal(batches(theirs, 2), batches(ours, 2))
 
-    tokenmill.prepare(
+    flat.prepare(
         tmp_path / "b.txt", address, work_dir=work, overwrite=True, val_fraction=0.0, **settings
     )
 

@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import flat
 import numpy as np
 import pytest
 from small_corpus import files_of, write_corpus
@@ -34,7 +35,7 @@ def corpora(tmp_path):
         write_corpus(tmp_path / name, documents=documents)
         for path in (tmp_path / name).rglob("*.*"):
             path.rename(path.with_name(f"{name}-{path.name}"))
-        tokenmill.prepare(tmp_path / name, tmp_path / f"{name}-out", **SETTINGS)
+        flat.prepare(tmp_path / name, tmp_path / f"{name}-out", **SETTINGS)
     return tmp_path
 
 
@@ -90,7 +91,7 @@ def test_of_two_processes_that_write_to_one_prefix_one_wins_and_the_other_says_s
         tokens_at(address, tmp_path / "cache"), tokens_of(corpora / f"{winner}-out")
     )
     # What the loser made is not lost: its work folder can still replace the dataset.
-    tokenmill.prepare(
+    flat.prepare(
         corpora / loser, address, work_dir=tmp_path / f"work-{loser}", overwrite=True, **SETTINGS
     )
     np.testing.assert_array_equal(
@@ -142,7 +143,7 @@ def test_a_killed_writer_keeps_its_claim_and_resumes(corpora, bucket, tmp_path, 
     assert MANIFEST not in objects_of(address)
 
     with pytest.raises(LockedError, match=r"another preparation writes to .*work folder .*/work"):
-        tokenmill.prepare(corpora / "two", address, work_dir=tmp_path / "other", **SETTINGS)
+        flat.prepare(corpora / "two", address, work_dir=tmp_path / "other", **SETTINGS)
     assert not (tmp_path / "other").exists()
     resumed = prepare_in_a_process(corpora / "one", address, tmp_path / "work")
 
@@ -153,12 +154,12 @@ def test_a_killed_writer_keeps_its_claim_and_resumes(corpora, bucket, tmp_path, 
 def test_a_claim_is_taken_over_only_by_force_and_then_its_owner_stops(corpora, bucket, tmp_path):
     address = f"{bucket}/data"
     plan = {name: value for name, value in SETTINGS.items() if name != "workers"}
-    given_up = jobs.plan(corpora / "one", address, work_dir=tmp_path / "old", **plan)
+    given_up = flat.plan(corpora / "one", address, work_dir=tmp_path / "old", **plan)
     jobs.work(tmp_path / "old", JobPart(0, 1))
     assert given_up.destination == address
     assert any(name.endswith(".bin") for name in objects_of(address))
 
-    outcome = tokenmill.prepare(
+    outcome = flat.prepare(
         corpora / "two", address, work_dir=tmp_path / "new", break_lock=True, **SETTINGS
     )
 
@@ -189,11 +190,11 @@ def test_an_object_that_is_changed_after_its_upload_is_noticed_and_made_again(
     with Proxy(moto_port, somebody_else) as proxy:
         endpoint(proxy.address)
         with pytest.raises(LockedError, match=r"no longer what was uploaded .*shard_00000\.bin"):
-            tokenmill.prepare(corpora / "one", address, work_dir=tmp_path / "w", **SETTINGS)
+            flat.prepare(corpora / "one", address, work_dir=tmp_path / "w", **SETTINGS)
     endpoint()
     assert MANIFEST not in objects_of(address)
 
-    tokenmill.prepare(corpora / "one", address, work_dir=tmp_path / "w", **SETTINGS)
+    flat.prepare(corpora / "one", address, work_dir=tmp_path / "w", **SETTINGS)
 
     assert objects_of(address) == files_of(corpora / "one-out")
 
@@ -201,7 +202,7 @@ def test_an_object_that_is_changed_after_its_upload_is_noticed_and_made_again(
 def test_a_list_that_is_old_does_not_stop_it(corpora, bucket, tmp_path, moto_port, endpoint):
     with Proxy(moto_port, lambda r: "empty" if "list-type" in r.path else None) as proxy:
         endpoint(proxy.address)
-        tokenmill.prepare(corpora / "one", f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
+        flat.prepare(corpora / "one", f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
     endpoint()
 
     assert objects_of(f"{bucket}/data") == files_of(corpora / "one-out")
@@ -211,7 +212,7 @@ def test_a_missing_bucket_is_noticed_before_anything_is_read(corpora, store, tmp
     calls = []
 
     with pytest.raises(DownloadError, match=r"'no-such-bucket-anywhere': 404 \w+"):
-        tokenmill.prepare(
+        flat.prepare(
             corpora / "one",
             f"{store.scheme}://no-such-bucket-anywhere/data",
             work_dir=tmp_path / "w",
@@ -238,7 +239,7 @@ def test_a_store_without_conditional_writes_is_refused(corpora, use_server, tmp_
     address = f"{server.make_bucket('without-conditions')}/data"
 
     with pytest.raises(PrepareError, match="ignores the conditions of a write"):
-        tokenmill.prepare(corpora / "one", address, work_dir=tmp_path / "w", **SETTINGS)
+        flat.prepare(corpora / "one", address, work_dir=tmp_path / "w", **SETTINGS)
 
     assert objects.list_below(address) == []
     for name, data in files_of(corpora / "one-out").items():  # as the hint says
@@ -250,7 +251,7 @@ def test_a_prefix_with_other_objects_is_not_filled(corpora, bucket, tmp_path):
     objects.put(f"{bucket}/data/holiday.jpg", b"x")
 
     with pytest.raises(LockedError, match=r"but no dataset \(such as .*holiday\.jpg"):
-        tokenmill.prepare(corpora / "one", f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
+        flat.prepare(corpora / "one", f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
 
     assert objects_of(f"{bucket}/data") == {"holiday.jpg": b"x"}
 
@@ -266,8 +267,8 @@ def test_what_is_added_in_a_store_is_what_is_added_on_a_disk(
     address, folder = f"{store_bucket}/data", tmp_path / "folder"
     settings = {**SETTINGS, "dedup": dedup}
     for place, where in ((address, {"work_dir": tmp_path / "w"}), (folder, {})):
-        tokenmill.prepare(corpora / "one", place, **where, **settings)
-        tokenmill.prepare(corpora / "two", place, append=True, workers=1, **where)
+        flat.prepare(corpora / "one", place, **where, **settings)
+        flat.prepare(corpora / "two", place, append=True, workers=1, **where)
 
     assert objects_of(address) == files_of(folder)
     assert tokenmill.open(address).fingerprint == tokenmill.open(folder).fingerprint
@@ -277,10 +278,10 @@ def test_numbered_jobs_add_to_a_dataset_in_a_bucket(corpora, bucket, tmp_path):
     address, work = f"{bucket}/data", tmp_path / "w"
     for name in ("folder", "bucket"):
         place, where = (address, {"work_dir": work}) if name == "bucket" else (tmp_path / name, {})
-        tokenmill.prepare(corpora / "one", place, **where, **SETTINGS)
-    tokenmill.prepare(corpora / "two", tmp_path / "folder", append=True, workers=1)
+        flat.prepare(corpora / "one", place, **where, **SETTINGS)
+    flat.prepare(corpora / "two", tmp_path / "folder", append=True, workers=1)
 
-    jobs.plan(corpora / "two", address, work_dir=work, append=True)
+    flat.plan(corpora / "two", address, work_dir=work, append=True)
     while not jobs.status(work).complete:
         jobs.work(work, JobPart(0, 1))
     jobs.finish(work, workers=1)
@@ -291,7 +292,7 @@ def test_numbered_jobs_add_to_a_dataset_in_a_bucket(corpora, bucket, tmp_path):
 def test_readers_see_the_old_dataset_or_the_new_one(corpora, bucket, tmp_path, moto_port, endpoint):
     address, caches = f"{bucket}/data", (tmp_path / f"cache-{n}" for n in itertools.count())
     old, new = (tokens_of(corpora / f"{name}-out") for name in ("one", "two"))
-    tokenmill.prepare(corpora / "one", address, work_dir=tmp_path / "w", **SETTINGS)
+    flat.prepare(corpora / "one", address, work_dir=tmp_path / "w", **SETTINGS)
     reader = tokenmill.open(address, split="all", cache_dir=next(caches))
     seen = []
 
@@ -316,9 +317,7 @@ def test_readers_see_the_old_dataset_or_the_new_one(corpora, bucket, tmp_path, m
 
     with Proxy(moto_port, read_meanwhile) as proxy:
         endpoint(proxy.address)
-        tokenmill.prepare(
-            corpora / "two", address, work_dir=tmp_path / "w", overwrite=True, **SETTINGS
-        )
+        flat.prepare(corpora / "two", address, work_dir=tmp_path / "w", overwrite=True, **SETTINGS)
     endpoint()
 
     assert len(seen) == 3
@@ -332,21 +331,21 @@ def test_readers_see_the_old_dataset_or_the_new_one(corpora, bucket, tmp_path, m
 def test_a_dataset_is_replaced_added_to_and_replaced_again(corpora, store_bucket, tmp_path):
     address, work = f"{store_bucket}/data", tmp_path / "w"
     settings = {**SETTINGS, "work_dir": work}
-    tokenmill.prepare(corpora / "one", address, **settings)
+    flat.prepare(corpora / "one", address, **settings)
 
-    tokenmill.prepare(corpora / "two", address, overwrite=True, **settings)
+    flat.prepare(corpora / "two", address, overwrite=True, **settings)
     assert tokenmill.open(address).fingerprint == tokenmill.open(corpora / "two-out").fingerprint
     assert "train/shard_00000.bin" in objects_of(address)  # for those who read it still
-    again = tokenmill.prepare(corpora / "two", address, **settings)
+    again = flat.prepare(corpora / "two", address, **settings)
     assert again.already_there
 
     added = {"append": True, "workers": 1, "dedup": "none"}
-    tokenmill.prepare(corpora / "one", address, work_dir=work, **added)
-    tokenmill.prepare(corpora / "two", tmp_path / "folder", **SETTINGS)
-    tokenmill.prepare(corpora / "one", tmp_path / "folder", **added)
+    flat.prepare(corpora / "one", address, work_dir=work, **added)
+    flat.prepare(corpora / "two", tmp_path / "folder", **SETTINGS)
+    flat.prepare(corpora / "one", tmp_path / "folder", **added)
     np.testing.assert_array_equal(tokens_at(address, tmp_path), tokens_of(tmp_path / "folder"))
 
-    tokenmill.prepare(corpora / "one", address, overwrite=True, **settings)
+    flat.prepare(corpora / "one", address, overwrite=True, **settings)
     np.testing.assert_array_equal(tokens_at(address, tmp_path), tokens_of(corpora / "one-out"))
     assert "train/shard_00000.bin" not in objects_of(address)
     assert len({name.partition("/")[0] for name in objects_of(address)} - {"README.md"}) == 3
@@ -358,7 +357,7 @@ def test_a_manifest_that_somebody_changed_is_not_replaced(
 ):
     address = f"{bucket}/data"
     where = f"http://127.0.0.1:{moto_port}/{address.removeprefix('s3://')}/{MANIFEST}"
-    tokenmill.prepare(corpora / "one", address, work_dir=tmp_path / "w", **SETTINGS)
+    flat.prepare(corpora / "one", address, work_dir=tmp_path / "w", **SETTINGS)
 
     def somebody_else(request):
         if request.method == "PUT" and MANIFEST in request.path:
@@ -368,7 +367,7 @@ def test_a_manifest_that_somebody_changed_is_not_replaced(
     with Proxy(moto_port, somebody_else) as proxy:
         endpoint(proxy.address)
         with pytest.raises(LockedError, match="somebody else"):
-            tokenmill.prepare(corpora / "two", address, work_dir=tmp_path / "w", append=True)
+            flat.prepare(corpora / "two", address, work_dir=tmp_path / "w", append=True)
     endpoint()
 
     assert objects.read_all(f"{address}/{MANIFEST}", at_most=9) == b"{}"
@@ -376,5 +375,5 @@ def test_a_manifest_that_somebody_changed_is_not_replaced(
 
 def test_nothing_is_added_to_nothing(corpora, bucket, tmp_path):
     with pytest.raises(NotADatasetError, match="there is no dataset at s3://"):
-        tokenmill.prepare(corpora / "one", f"{bucket}/x", work_dir=tmp_path / "w", append=True)
+        flat.prepare(corpora / "one", f"{bucket}/x", work_dir=tmp_path / "w", append=True)
     assert objects.list_below(bucket) == []

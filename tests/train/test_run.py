@@ -7,12 +7,12 @@ import re
 
 import numpy as np
 import pytest
+from flat import prepare
 from train_runs import TINY, losses, text, val_losses
 
 from tokenmill.compat.text_file import encode_text
 from tokenmill.dataset import open as open_tokens
 from tokenmill.errors import LockedError, MismatchError, MissingExtraError, TokenmillError
-from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.pretokenize import pretokenize
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.train import sample, train

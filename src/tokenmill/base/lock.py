@@ -136,7 +136,7 @@ def _probe(pid: object) -> str | None:
 
 
 def _locked(path: Path, holder: Holder, guards: Path | None = None) -> LockedError:
-    remedy = "pass break_lock=True" if guards is None else f"remove {path}"
+    remedy = "pass run=Run(break_lock=True)" if guards is None else f"remove {path}"
     return LockedError(
         f"{guards or path.parent.parent} is being written by process {holder.get('pid')} on "
         f"{holder.get('host')}",

@@ -8,7 +8,7 @@ names the closest. Type checkers see the same names through `Unpack` of a TypedD
 
 import functools
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar, cast
 
 from tokenmill.base.suggest import did_you_mean
@@ -36,7 +36,7 @@ def takes_keywords_of(
             for name in keywords:
                 if name not in params:
                     called = function.__qualname__.removesuffix(".__init__")
-                    suggestion = did_you_mean(name, params)
+                    suggestion = _field_of(name, params) or did_you_mean(name, params)
                     raise TypeError(f"{called}() has no argument {name!r}{suggestion}")
             return function(*args, **keywords)
 
@@ -45,3 +45,21 @@ def takes_keywords_of(
         return cast(Function, checked)
 
     return decorate
+
+
+def _field_of(name: str, params: Mapping[str, inspect.Parameter]) -> str:
+    """Say how to give `name` if it is a field of an object that is taken; else return nothing."""
+    for parameter in params.values():
+        if name in getattr(parameter.default, "__dataclass_fields__", ()):
+            kind = type(parameter.default).__name__
+            return f"; give it as {parameter.name}={kind}({name}=...)"
+    return ""
+
+
+def refuse_fields(called: str, options: object, *names: str) -> None:
+    """Refuse fields of `options` that were set, but mean nothing to the function `called`."""
+    usual = type(options)()
+    for name in names:
+        if getattr(options, name) != getattr(usual, name):
+            kind = type(options).__name__
+            raise ValueError(f"{called}() does not use {name} of {kind}; leave it out")

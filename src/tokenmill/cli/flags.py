@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 import click
 
 from tokenmill.base.human import parse_bytes, parse_count
+from tokenmill.base.progress import Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,6 +95,19 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were given; the rest is left to the library's defaults."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def as_keywords(options: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
+    """The options that were given, as `prepare` takes them: with `run` and `details`."""
+    from tokenmill.preparation import Details, Run
+
+    keywords = given(options)
+    if progress is not None:
+        keywords["progress"] = progress
+    for name, kind in {"run": Run, "details": Details}.items():
+        if named := keywords.keys() & {field.name for field in fields(kind)}:
+            keywords[name] = kind(**{field: keywords.pop(field) for field in named})
+    return keywords
 
 
 # Types of flags. An error is given to click by name, so that it says which flag is wrong.

@@ -3,6 +3,7 @@
     tokenmill.open("train.bin", dtype="uint16")   becomes   --dtype uint16
     tokenmill.open("data/corpus")                           data/corpus
     pass overwrite=True to replace it                       pass --overwrite to replace it
+    pass run=Run(max_ram="600M")                            pass --max_ram 600M
 
 Only what is a flag of the command is changed: another call is still the way, in Python.
 """
@@ -18,6 +19,7 @@ _VALUE = r'True|False|"[^"]*"|-?\d[\d_.]*|'
 _ARGUMENT = re.compile(rf"\b(\w+)=({_VALUE})")
 _CALL = rf'(?:tokenmill\.open|load)\("(?P<path>[^"]*)"(?P<arguments>(?:, \w+=(?:{_VALUE}))*)\)'
 _CALL_OR_ARGUMENT = re.compile(rf"{_CALL}|{_ARGUMENT.pattern}")
+_OPTIONS = re.compile(r"\b(?:(?:run=)?Run|(?:details=)?Details)\(([^()]*?)(?:\.\.\.)?\)")
 OTHER_NAMES = {"pattern": "token_pattern"}
 """Arguments of `load` whose flags have another name."""
 
@@ -46,7 +48,7 @@ def as_flags(text: str, command: click.Command, typed: Sequence[str] = ()) -> st
             words.insert(0, shlex.quote(path))
         return " ".join(words)
 
-    return _CALL_OR_ARGUMENT.sub(written, text)
+    return _CALL_OR_ARGUMENT.sub(written, _OPTIONS.sub(r"\1", text))
 
 
 def _is_given(path: str, typed: Sequence[str]) -> bool:

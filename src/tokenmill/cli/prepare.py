@@ -105,17 +105,18 @@ def run_command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Ou
     """
     if not estimate:
         start_workers([*options["inputs"], *options["input_files"]], flags.given(options))
-    inputs, settings = inputs_and_settings(options)
+    inputs = take_inputs(options)
     if estimate:
         from tokenmill.preparation.estimate import estimate as make_estimate
 
         known = {"workers", "val_input", *(field.name for field in fields(Settings))}
-        found = make_estimate(inputs, **{k: v for k, v in settings.items() if k in known})
+        given = {name: value for name, value in options.items() if name in known}
+        found = make_estimate(inputs, **flags.as_keywords(given))
         return Outcome(found.to_json(), results=[found.to_text()])
     from tokenmill.preparation.prepare import prepare
 
     with open_progress(quiet=quiet, words=in_flags) as progress:
-        summary = prepare(inputs, out_dir, progress=progress, **settings)
+        summary = prepare(inputs, out_dir, **flags.as_keywords(options, progress))
     return Outcome(summary.to_json(), notes=summary_lines(summary))
 
 
@@ -144,8 +145,8 @@ def plan(out_dir: str, quiet: bool, **options: Any) -> Outcome:
     from tokenmill.preparation.stages.accounts import Summary
     from tokenmill.text.inputs.open_input import printable
 
-    inputs, settings = inputs_and_settings(options)
-    made = jobs.plan(inputs, out_dir, **settings)
+    inputs = take_inputs(options)
+    made = jobs.plan(inputs, out_dir, **flags.as_keywords(options))
     if isinstance(made, Summary):
         done = f"{made.out_dir} is finished: there is nothing to plan"
         return Outcome(made.to_json(), notes=[done])
@@ -162,8 +163,8 @@ def plan(out_dir: str, quiet: bool, **options: Any) -> Outcome:
     )
 
 
-def inputs_and_settings(options: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """The inputs, and what was really given: the rest is the library's default, or OUT's own."""
+def take_inputs(options: dict[str, Any]) -> list[str]:
+    """Take the inputs out of the options, and put `val_input` and `dedup` there."""
     inputs = [*options.pop("inputs"), *options.pop("input_files")]
     options["val_input"] = _val_input()
     if not inputs and not (options["val_input"] and options["append"]):
@@ -172,7 +173,7 @@ def inputs_and_settings(options: dict[str, Any]) -> tuple[list[str], dict[str, A
             what = "all words after --val_input are held out: name the inputs to train on before it"
         raise click.UsageError(f"no input was given; {what}")
     drop_no_dedup(options)
-    return inputs, flags.given(options)
+    return inputs
 
 
 def drop_no_dedup(options: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import click
 
 from tokenmill.base.human import plural
 from tokenmill.base.progress import open_progress
-from tokenmill.cli.flags import count, value, work_options, workers_option
+from tokenmill.cli.flags import as_keywords, count, value, work_options, workers_option
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.cli.prepare import summary_lines
 
@@ -85,7 +85,7 @@ def finish(run: str, quiet: bool, **options: Any) -> Outcome:
     from tokenmill.preparation import jobs
 
     with open_progress(quiet=quiet) as progress:
-        summary = jobs.finish(run, progress=progress, **options)
+        summary = jobs.finish(run, **as_keywords(options, progress))
     if summary is None:
         done = {"out_dir": run, "already_there": True}
         return Outcome(done, notes=[f"{run} is finished: there is nothing to do"])

@@ -7,7 +7,7 @@ import click
 from tokenmill.base.progress import open_progress
 from tokenmill.cli.flags import (
     SectionedCommand,
-    given,
+    as_keywords,
     settings_flags,
     switch,
     work_options,
@@ -48,5 +48,5 @@ def command(src: str, out_dir: str, quiet: bool, **options: Any) -> Outcome:
     if options["tokenizer"] is None:
         raise click.UsageError("the new tokenizer is missing; name it: --tokenizer tok/")
     with open_progress(quiet=quiet, words=in_flags) as progress:
-        summary = retokenize(src, out_dir, progress=progress, **given(options))
+        summary = retokenize(src, out_dir, **as_keywords(options, progress))
     return Outcome(summary.to_json(), notes=summary_lines(summary))

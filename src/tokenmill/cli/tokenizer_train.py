@@ -10,7 +10,7 @@ from tokenmill.base.human import human_bytes, human_rate, plural
 from tokenmill.base.progress import open_progress
 from tokenmill.cli.flags import (
     SectionedCommand,
-    given,
+    as_keywords,
     settings_flags,
     switch,
     value,
@@ -80,7 +80,7 @@ def train(inputs: tuple[str, ...], out_dir: str, quiet: bool, **options: Any) ->
     drop_no_dedup(options)
     options["special"] = options["special"] or None
     with open_progress(quiet=quiet, words=in_flags) as progress:
-        done = train_tokenizer(inputs, out_dir, progress=progress, **given(options))
+        done = train_tokenizer(inputs, out_dir, **as_keywords(options, progress))
     return Outcome({"out_dir": out_dir, **asdict(done)}, notes=_lines(out_dir, done, options))
 
 

@@ -14,3 +14,7 @@ count_words.py      its two stages: count groups of parts, then add up what they
 word_runs.py        the file of counted words, sorted by hash, and the sum of many
 choose_words.py     the words that fit into the memory
 """
+
+from tokenmill.preparation.planning.settings import Details, Run
+
+__all__ = ["Details", "Run"]

@@ -64,6 +64,6 @@ def _least_count(files: Sequence[Path], max_ram: int) -> int:
     if at_least[-1] > room:
         raise PrepareError(
             f"the words that occur {HIGHEST_LIMIT:,} times or more do not fit into max_ram",
-            hint="allow more memory: max_ram=",
+            hint="allow more memory: run=Run(max_ram=...)",
         )
     return max(1, int(np.argmax(at_least <= room)))

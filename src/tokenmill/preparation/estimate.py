@@ -15,8 +15,16 @@ import numpy as np
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.preparation.planning.inputs import Inputs, ValInput, as_list, search_inputs
-from tokenmill.preparation.planning.plan import UNIT_BYTES, choose_dtype, load_tokenizer
-from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
+from tokenmill.preparation.planning.plan import choose_dtype, load_tokenizer
+from tokenmill.preparation.planning.settings import (
+    DETAILS,
+    NO_DETAILS,
+    UNIT_BYTES,
+    Details,
+    Settings,
+    SettingsKeywords,
+    with_details,
+)
 from tokenmill.preparation.planning.val_inputs import held_out_inputs
 from tokenmill.preparation.stages.duplicates import MOST_FILES
 from tokenmill.preparation.stages.hash_runs import ENTRY
@@ -86,16 +94,17 @@ class Estimate:
         )
 
 
-@takes_keywords_of(Settings)
+@takes_keywords_of(Settings, but=DETAILS)
 def estimate(
     inputs: Inputs,
     *,
     val_input: ValInput | None = None,
     workers: int | None = None,
+    details: Details = NO_DETAILS,
     **settings: Unpack[SettingsKeywords],
 ) -> Estimate:
     """Read pieces spread over all inputs, clean and encode them, and scale up."""
-    asked = Settings(**settings)
+    asked = Settings(**with_details(settings, details))
     wanted = as_list(inputs)
     held_out = held_out_inputs(val_input)
     if any("-" in entries for entries in (wanted, *held_out.values())):

@@ -22,15 +22,24 @@ from typing import Unpack
 from tokenmill.base.lock import hold_lock, refuse_locked
 from tokenmill.base.progress import Progress
 from tokenmill.base.signals import stop_on_signals
-from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.base.signatures import refuse_fields, takes_keywords_of
 from tokenmill.errors import NotADatasetError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.numbered import JobPart, NotReady, PartExecutor, StageReport
 from tokenmill.preparation.planning.disk_space import explain_bad_disk
 from tokenmill.preparation.planning.inputs import Inputs, ValInput
 from tokenmill.preparation.planning.memory_budget import decide_limits, fit_into_memory
-from tokenmill.preparation.planning.plan import UNIT_BYTES, Plan, read_plan
-from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
+from tokenmill.preparation.planning.plan import Plan, read_plan
+from tokenmill.preparation.planning.settings import (
+    DETAILS,
+    NO_DETAILS,
+    USUAL_RUN,
+    Details,
+    Run,
+    Settings,
+    SettingsKeywords,
+    with_details,
+)
 from tokenmill.preparation.prepare import publish, run_stages, start
 from tokenmill.preparation.stage_table import stage_of, stages_for
 from tokenmill.preparation.stages.accounts import Summary
@@ -38,7 +47,7 @@ from tokenmill.preparation.workspace.target import Swap, Target, open_target
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 
-Run = str | os.PathLike[str]
+Folder = str | os.PathLike[str]
 MOST_PARTS = 64
 
 SCRIPT = """\
@@ -95,26 +104,24 @@ class JobReport:
         return self.stages[-1].missing if self.stages else ()
 
 
-@takes_keywords_of(Settings)
+@takes_keywords_of(Settings, but=DETAILS)
 def plan(
     inputs: Inputs,
-    out_dir: Run,
+    out_dir: Folder,
     *,
     val_input: ValInput | None = None,
-    max_ram: int | str | None = None,
     append: bool = False,
     overwrite: bool = False,
-    break_lock: bool = False,
-    work_dir: Run | None = None,
-    unit_bytes: int = UNIT_BYTES,
+    details: Details = NO_DETAILS,
+    run: Run = USUAL_RUN,
     **settings: Unpack[SettingsKeywords],
 ) -> Plan | Summary:
     """Write the plan of a preparation; or say that it was done before. Arguments of `prepare`."""
-    memory = fit_into_memory(1, max_ram)
-    with open_target(
-        out_dir, work_dir, append=append, overwrite=overwrite, break_lock=break_lock
-    ) as target:
-        made = start(target, inputs, val_input, settings, memory, unit_bytes, Progress())
+    refuse_fields("plan", run, "engine", "ray_address")
+    memory = fit_into_memory(1, run.max_ram)
+    given = with_details(settings, details)
+    with open_target(out_dir, run, append=append, overwrite=overwrite) as target:
+        made = start(target, inputs, val_input, given, memory, run)
         if isinstance(made, Summary):
             return made
         target.workspace.share()
@@ -122,7 +129,7 @@ def plan(
 
 
 def work(
-    run: Run,
+    folder: Folder,
     part: JobPart,
     *,
     workers: int | None = 1,
@@ -133,7 +140,7 @@ def work(
 
     `wait` is for parts that run at the same time: so many seconds one waits for the others.
     """
-    if (found := open_run(run)) is None:
+    if (found := open_run(folder)) is None:
         return JobReport([], finished=True)
     target, plan = found
     refuse_locked(target.workspace.lock_file)
@@ -143,53 +150,52 @@ def work(
             executor = PartExecutor(local, part, wait=wait)
             return _run_part(plan, target, executor, progress or Progress())
         except FileNotFoundError:
-            if target.workspace.plan_file.exists() or open_run(run) is not None:
+            if target.workspace.plan_file.exists() or open_run(folder) is not None:
                 raise
             return JobReport([], finished=True)  # `finish` was quicker, and removed the work
 
 
-def status(run: Run) -> JobReport:
+def status(folder: Folder) -> JobReport:
     """What is done so far; a stage is counted when those before it are complete."""
-    if (found := open_run(run)) is None:
+    if (found := open_run(folder)) is None:
         return JobReport([], finished=True)
     target, plan = found
     return _run_part(plan, target, PartExecutor(LocalExecutor(1), None), Progress())
 
 
 def finish(
-    run: Run,
+    folder: Folder,
     *,
     workers: int | None = None,
-    max_ram: int | str | None = None,
-    break_lock: bool = False,
-    progress: Progress | None = None,
+    run: Run = USUAL_RUN,
 ) -> Summary | None:
     """Do whatever is missing, then write the manifest; None where that was done before."""
     started = time.monotonic()
-    if (found := open_run(run)) is None:
+    refuse_fields("finish", run, "engine", "ray_address", "work_dir", "unit_bytes")
+    if (found := open_run(folder)) is None:
         return None
     target, plan = found
-    memory = fit_into_memory(workers, max_ram)
+    memory = fit_into_memory(workers, run.max_ram)
     with (
         stop_on_signals(),
-        explain_bad_disk(Path(run)),
-        hold_lock(target.workspace.lock_file, break_lock=break_lock),
+        explain_bad_disk(Path(folder)),
+        hold_lock(target.workspace.lock_file, break_lock=run.break_lock),
     ):
         processes = memory.workers
         if memory.max_ram is not None:  # else the limits on documents stay those of the plan
             learned = plan.settings.tokenizer == "chars"
             processes = decide_limits(plan, memory, None if learned else plan.tokenizer)
         with LocalExecutor(processes) as executor:
-            outcome = run_stages(plan, target, executor, progress or Progress())
+            outcome = run_stages(plan, target, executor, run.progress)
         target.workspace.clean_temporary()
         summary = publish(plan, target, outcome)
     summary.seconds = round(time.monotonic() - started, 3)
     return summary
 
 
-def open_run(run: Run) -> tuple[Target, Plan] | None:
+def open_run(folder: Folder) -> tuple[Target, Plan] | None:
     """The preparation under way in a folder; None where it is finished."""
-    out = Path(run)
+    out = Path(folder)
     if plan := read_plan(Workspace(out)) or read_plan(Workspace(Swap(out).new)):
         return _target(out, plan), plan
     if (out / FILE_NAME).exists():

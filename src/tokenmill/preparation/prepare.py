@@ -44,8 +44,18 @@ from tokenmill.preparation.planning.inputs import (
     notes_on_inputs,
 )
 from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
-from tokenmill.preparation.planning.plan import UNIT_BYTES, Plan, begin, keep_tokenizer
-from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
+from tokenmill.preparation.planning.plan import Plan, begin, keep_tokenizer
+from tokenmill.preparation.planning.settings import (
+    DETAILS,
+    NO_DETAILS,
+    USUAL_RUN,
+    Details,
+    Run,
+    Settings,
+    SettingsGiven,
+    SettingsKeywords,
+    with_details,
+)
 from tokenmill.preparation.planning.shard_count import choose_shard_size, refuse_too_many_shards
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.stages.accounts import (
@@ -67,48 +77,42 @@ from tokenmill.text.inputs.units import (
 )
 
 
-@takes_keywords_of(Settings)
+@takes_keywords_of(Settings, but=DETAILS)
 def prepare(
     inputs: Inputs,
     out_dir: str | os.PathLike[str],
     *,
     val_input: ValInput | None = None,
     workers: int | None = None,
-    max_ram: int | str | None = None,
     append: bool = False,
     overwrite: bool = False,
-    break_lock: bool = False,
-    engine: str = "local",
-    ray_address: str | None = None,
-    work_dir: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-    unit_bytes: int = UNIT_BYTES,
+    details: Details = NO_DETAILS,
+    run: Run = USUAL_RUN,
     **settings: Unpack[SettingsKeywords],
 ) -> Summary:
     """Tokenize text files into a new dataset at `out_dir`, or resume a run that was stopped.
 
     `inputs` are files, folders or globs: .txt, .jsonl, .csv, .parquet, each also compressed, or
-    "-" for standard input. `settings` are the fields of `preparation.settings.Settings`, such as
-    `tokenizer="gpt2"`, `dedup="none"`, `val_fraction=0.1`. With `append=True` the documents are
-    added to the dataset that is there, whose own settings hold where none are given. `unit_bytes`
-    is how much one task reads; like `workers` and `engine`, it never changes the result.
+    "-" for standard input. `settings` are fields of `Settings`, such as `tokenizer="gpt2"`,
+    `dedup="none"`, `val_fraction=0.1`; those that few need are in `details`. With `append=True` the
+    documents are added to the dataset that is there, whose own settings hold where none are given.
 
     `val_input` are inputs that are held out whole, as the split `val`; or a dict of several such
     validation sets: {"code": "held/*.py", "law": [...]} makes `val_code` and `val_law`. What is in
     both is not trained on, and nothing else is held out unless `val_fraction` is given.
 
-    `engine="ray"` runs the tasks on the Ray cluster at `ray_address`. Inputs and `out_dir` may be
+    `run` says how: `Run(max_ram="4G")` stays within this memory, `Run(engine="ray")` runs the tasks
+    on a Ray cluster. Like `workers`, it never changes the result. Inputs and `out_dir` may be
     addresses at `s3://`, `gs://` or `az://` (inputs also at `https://`); the work on the way to one
-    is done in the folder `work_dir`.
+    is done in the folder `Run(work_dir=...)`. `Run` and `Details` are in `tokenmill.preparation`.
     """
-    started, progress = time.monotonic(), progress or Progress()
-    memory = fit_into_memory(workers, max_ram)
-    place = Engine(engine, workers, ray_address)
-    with open_target(
-        out_dir, work_dir, append=append, overwrite=overwrite, break_lock=break_lock
-    ) as target:
-        begun = start(target, inputs, val_input, settings, memory, unit_bytes, progress)
-        return carry_out(begun, target, place, progress, started)
+    started = time.monotonic()
+    memory = fit_into_memory(workers, run.max_ram)
+    engine = Engine(run.engine, workers, run.ray_address)
+    given = with_details(settings, details)
+    with open_target(out_dir, run, append=append, overwrite=overwrite) as target:
+        begun = start(target, inputs, val_input, given, memory, run)
+        return carry_out(begun, target, engine, run.progress, started)
 
 
 def carry_out(
@@ -148,12 +152,12 @@ def start(
     target: Target,
     inputs: Inputs,
     val_input: ValInput | None,
-    given: SettingsKeywords,
+    given: SettingsGiven,
     memory: Memory,
-    unit_bytes: int,
-    progress: Progress,
+    run: Run,
 ) -> tuple[Plan, int] | Summary:
     """The plan, written or found, and how many workers fit; or the outcome, if all was done."""
+    progress = run.progress
     held_out: HeldOut = {}
     if val_input is not None:
         from tokenmill.preparation.planning.val_inputs import check_splits, held_out_inputs
@@ -171,7 +175,7 @@ def start(
         settings = replace(settings, tokens_per_shard=choose_shard_size(settings, sources))
     if done := target.already_done(settings, sources):
         return done
-    unit_bytes = choose_unit_bytes(sources, unit_bytes)
+    unit_bytes = choose_unit_bytes(sources, run.unit_bytes)
     plan = Plan(
         target.workspace,
         settings,

@@ -39,8 +39,8 @@ from tokenmill.errors import (
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.planning.compare_encoders import choose_encoder
 from tokenmill.preparation.planning.disk_space import check_space, explain_bad_disk
-from tokenmill.preparation.planning.plan import UNIT_BYTES, Plan, begin, choose_dtype
-from tokenmill.preparation.planning.settings import Settings
+from tokenmill.preparation.planning.plan import Plan, begin, choose_dtype
+from tokenmill.preparation.planning.settings import UNIT_BYTES, Settings
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.write_npy import write_npy

@@ -7,25 +7,34 @@ gives the same bytes for any number of workers.
 
 import os
 import time
+from dataclasses import fields
 from typing import Unpack
 
-from tokenmill.base.progress import Progress
-from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.base.signatures import refuse_fields, takes_keywords_of
 from tokenmill.errors import SettingsMismatchError
 from tokenmill.executors.executor import Engine
 from tokenmill.preparation.planning.disk_space import check_space
 from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
-from tokenmill.preparation.planning.plan import UNIT_BYTES, Plan, begin
-from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
+from tokenmill.preparation.planning.plan import Plan, begin
+from tokenmill.preparation.planning.settings import (
+    NO_DETAILS,
+    USUAL_RUN,
+    Details,
+    Run,
+    Settings,
+    SettingsGiven,
+    SettingsKeywords,
+    with_details,
+)
 from tokenmill.preparation.prepare import carry_out
 from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.stages.token_inputs import cut_into_documents, find_splits
 from tokenmill.preparation.workspace.target import Target, open_target
 
-TAKEN = ("tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype", "tokens_per_shard",
-         "compress", "on_bad_input")  # fmt: skip
+TAKEN = ("tokenizer", "end_of_text", "begin_token", "dtype", "tokens_per_shard", "compress",
+         "on_bad_input")  # fmt: skip
 """The settings that have a meaning here: texts are neither read from files, nor cleaned."""
-_REFUSED = [name for name in SettingsKeywords.__annotations__ if name not in TAKEN]
+_REFUSED = [field.name for field in fields(Settings) if field.name not in TAKEN]
 
 
 @takes_keywords_of(Settings, but=_REFUSED)
@@ -34,38 +43,34 @@ def retokenize(
     out_dir: str | os.PathLike[str],
     *,
     workers: int | None = None,
-    max_ram: int | str | None = None,
     overwrite: bool = False,
-    break_lock: bool = False,
-    work_dir: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-    unit_bytes: int = UNIT_BYTES,
+    details: Details = NO_DETAILS,
+    run: Run = USUAL_RUN,
     **settings: Unpack[SettingsKeywords],
 ) -> Summary:
     """Write the documents of the dataset at `src` to a new dataset with another tokenizer.
 
     Splits stay splits, and documents keep their order. Each document is decoded from its new ids
     and compared with what it was by a hash of the text; one that differs is an error, and nothing
-    is published. `settings` are those fields of `preparation.settings.Settings` that concern tokens
-    and shards, such as `tokenizer="tok/"`; all other arguments are as in `tokenmill.prepare`.
+    is published. `settings` are those fields of `Settings` that concern tokens and shards, such as
+    `tokenizer="tok/"`; all other arguments are as in `tokenmill.prepare`.
     """
     started = time.monotonic()
-    progress = progress or Progress()
-    memory = fit_into_memory(workers, max_ram)
-    with open_target(
-        out_dir, work_dir, append=False, overwrite=overwrite, break_lock=break_lock
-    ) as target:
-        begun = _start(target, src, settings, memory, unit_bytes, progress)
-        return carry_out(begun, target, Engine(workers=workers), progress, started)
+    refuse_fields("retokenize", details, "dedup_min_chars", "document_is", "long_line")
+    refuse_fields("retokenize", run, "engine", "ray_address")
+    memory = fit_into_memory(workers, run.max_ram)
+    given = with_details(settings, details)
+    with open_target(out_dir, run, append=False, overwrite=overwrite) as target:
+        begun = _start(target, src, given, memory, run)
+        return carry_out(begun, target, Engine(workers=workers), run.progress, started)
 
 
 def _start(
     target: Target,
     src: str | os.PathLike[str],
-    given: SettingsKeywords,
+    given: SettingsGiven,
     memory: Memory,
-    unit_bytes: int,
-    progress: Progress,
+    run: Run,
 ) -> tuple[Plan, int] | Summary:
     """Return the plan and the number of workers that fit; or the outcome, if all was done."""
     if os.path.realpath(src) == os.path.realpath(target.out_dir):
@@ -82,7 +87,7 @@ def _start(
         target.workspace,
         settings,
         tuple(sources),
-        tuple(cut_into_documents(sources, unit_bytes)),
+        tuple(cut_into_documents(sources, run.unit_bytes)),
         memory.chunk_bytes,
         target.previous_hash,
         target.destination,
@@ -90,5 +95,5 @@ def _start(
     )
     check_space(plan)
     tokenizer = target.tokenizer(given)
-    plan = begin(plan, tokenizer, restart=target.replaces, say=progress.say)
+    plan = begin(plan, tokenizer, restart=target.replaces, say=run.progress.say)
     return plan, decide_limits(plan, memory, tokenizer)

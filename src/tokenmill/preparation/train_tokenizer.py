@@ -23,7 +23,7 @@ from typing import Any, Unpack
 from tokenmill.base.human import plural
 from tokenmill.base.progress import Progress
 from tokenmill.base.signals import stop_on_signals
-from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.base.signatures import refuse_fields, takes_keywords_of
 from tokenmill.errors import BadInputError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.choose_words import ChosenWords, choose_words
@@ -31,8 +31,17 @@ from tokenmill.preparation.count_words import count_all_words
 from tokenmill.preparation.planning.disk_space import check_space, explain_bad_disk, is_small_job
 from tokenmill.preparation.planning.inputs import Inputs, find_inputs
 from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
-from tokenmill.preparation.planning.plan import UNIT_BYTES, Plan, begin, list_differences, read_plan
-from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
+from tokenmill.preparation.planning.plan import Plan, begin, list_differences, read_plan
+from tokenmill.preparation.planning.settings import (
+    DETAILS,
+    NO_DETAILS,
+    USUAL_RUN,
+    Details,
+    Run,
+    Settings,
+    SettingsKeywords,
+    with_details,
+)
 from tokenmill.preparation.prepare import cut_inputs, find_documents
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.workspace.target import hold_workspace
@@ -77,7 +86,7 @@ class Training:
     seconds: float = 0.0
 
 
-@takes_keywords_of(Settings, but=NOT_TRAINING)
+@takes_keywords_of(Settings, but=(*NOT_TRAINING, *DETAILS))
 def train_tokenizer(
     inputs: Inputs,
     out_dir: str | os.PathLike[str],
@@ -86,51 +95,49 @@ def train_tokenizer(
     pattern: str = "gpt2",
     special: Sequence[str] = (END_OF_TEXT,),
     workers: int | None = None,
-    max_ram: int | str | None = None,
     overwrite: bool = False,
-    break_lock: bool = False,
-    progress: Progress | None = None,
-    unit_bytes: int = UNIT_BYTES,
+    details: Details = NO_DETAILS,
+    run: Run = USUAL_RUN,
     **settings: Unpack[SettingsKeywords],
 ) -> Training:
     """Train a byte-level BPE tokenizer, or resume a training that was stopped.
 
-    `inputs` and `settings` are those of `prepare`. `vocab_size` counts all ids: 256 bytes, the
-    merges, and the `special` tokens, which are last. `pattern` splits a text before anything is
-    merged: gpt2, cl100k, o200k, llama3, qwen2, qwen3.5, nemotron, deepseek3, nanochat, or a regular
-    expression. `prepare(..., tokenizer=out_dir)` takes the result.
+    `inputs`, `settings`, `details` and `run` are those of `prepare`. `vocab_size` counts all ids:
+    256 bytes, the merges, and the `special` tokens, which are last. `pattern` splits a text before
+    anything is merged: gpt2, cl100k, o200k, llama3, qwen2, qwen3.5, nemotron, deepseek3, nanochat,
+    or a regular expression. `prepare(..., tokenizer=out_dir)` takes the result.
 
     The pair with the highest count is merged first; of several, the one with the smaller left id,
     then the smaller right id.
     """
     started = time.monotonic()
     out = Path(out_dir)
-    progress = progress or Progress()
     num_merges = check_vocabulary(vocab_size, special)
     pattern = find_pattern(pattern)
     check_pattern(pattern)
-    memory = fit_into_memory(workers, max_ram)
-    asked = replace(
-        Settings(**settings), tokenizer="bytes", token_pattern=pattern, val_fraction=0.0
-    )
+    refuse_fields("train_tokenizer", details, "token_pattern")
+    refuse_fields("train_tokenizer", run, "engine", "ray_address", "work_dir")
+    memory = fit_into_memory(workers, run.max_ram)
+    given = with_details(settings, details)
+    asked = replace(Settings(**given), tokenizer="bytes", token_pattern=pattern, val_fraction=0.0)
     refuse_strange(out)
     with (
         stop_on_signals(),
         explain_bad_disk(out),
-        hold_workspace(out, break_lock=break_lock) as workspace,
+        hold_workspace(out, break_lock=run.break_lock) as workspace,
     ):
-        sources = find_inputs(inputs, {}, out, workspace, asked, progress)
+        sources = find_inputs(inputs, {}, out, workspace, asked, run.progress)
         wanted = what_is_wanted(asked, sources, vocab_size, special)
         if not overwrite and (found := find_trained(out, wanted, sources)) is not None:
             return Training(**found, already_there=True)
         if overwrite:
             _clear_other_work(workspace, asked, sources)
-        plan, processes = _begin(workspace, asked, sources, memory, unit_bytes, progress)
+        plan, processes = _begin(workspace, asked, sources, memory, run)
         if workers is None and is_small_job(plan):
             processes = 1
-        words, counted = _count(plan, processes, memory.max_ram, progress)
+        words, counted = _count(plan, processes, memory.max_ram, run.progress)
         steps = learn_merges(words.text, words.lengths, words.counts, num_merges)
-        merges = list(progress.follow("merges", steps, total=num_merges))
+        merges = list(run.progress.follow("merges", steps, total=num_merges))
         trained = TrainedTokenizer(pattern, merges, special)
         outcome = {
             "vocab_size": trained.vocab_size,
@@ -168,16 +175,15 @@ def _begin(
     settings: Settings,
     sources: Sequence[Source],
     memory: Memory,
-    unit_bytes: int,
-    progress: Progress,
+    run: Run,
 ) -> tuple[Plan, int]:
     """Write the plan, or take up the same one; return it and the number of workers that fit."""
     plan = Plan(workspace, settings, tuple(sources), (), memory.chunk_bytes)
-    plan = cut_inputs(plan, unit_bytes)
+    plan = cut_inputs(plan, run.unit_bytes)
     check_space(plan, shards=False)
     is_cut = settings.token_pattern in PATTERNS
     tokenizer = BytesTokenizer(whole_words=is_cut, whole_texts=not is_cut)
-    plan = begin(plan, tokenizer, say=progress.say)
+    plan = begin(plan, tokenizer, say=run.progress.say)
     workspace.take_up()
     return plan, decide_limits(plan, memory, tokenizer)
 

@@ -1,6 +1,6 @@
 """A preparation before it begins: what is read, by which settings, within which limits.
 
-settings.py          what may change a byte of the result
+settings.py          what may change a byte of the result; and Run, which may not
 inputs.py            which texts are read
 val_inputs.py        which of them are held out as validation sets
 compare_encoders.py  whether the fast encoder gives the right ids for them

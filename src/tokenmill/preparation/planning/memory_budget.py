@@ -73,7 +73,7 @@ def fit_into_memory(workers: int | None, max_ram: int | str | None) -> Memory:
         least = PER_DRIVER + PER_WORKER + PER_CHUNK_BYTE * SMALLEST_CHUNK
         raise ValueError(
             f"max_ram is {max_ram}, but a preparation needs at least {least >> 20} MiB; "
-            f'pass max_ram="{-(-least >> 20)}M" or more'
+            f'pass run=Run(max_ram="{-(-least >> 20)}M") or more'
         )
     return Memory(1, chunk, parse_bytes(max_ram))
 
@@ -123,7 +123,7 @@ class Limits:
         if error.size:
             enough = enough_for_document(error.size * self.cost(kind)) + (1 << 20)
             error.message += f" (it has {error.size:,})"
-            error.hint = f'pass max_ram="{enough >> 20}M" or more, or {error.hint}'
+            error.hint = f'pass run=Run(max_ram="{enough >> 20}M") or more, or {error.hint}'
 
 
 NO_LIMITS = Limits(None, "error", 0)

@@ -28,7 +28,6 @@ from tokenmill.tokens.load_tokenizer import from_state, load
 from tokenmill.tokens.tokenizer import Tokenizer
 
 PLAN_VERSION = 1
-UNIT_BYTES = 32 << 20
 CHUNK_BYTES = 1 << 20  # what fits a cache goes through it twice as fast
 
 

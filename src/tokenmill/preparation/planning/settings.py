@@ -1,35 +1,76 @@
-"""What a preparation is asked to do: all that may change a byte of its result."""
+"""What a preparation is asked to do.
+
+`Settings` may change bytes of the result. `Run` may not: memory, machines, folders.
+"""
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, cast
 
+from tokenmill.base.progress import Progress
 from tokenmill.base.suggest import one_of
 from tokenmill.shards.entries import checked_compression, level_of
 from tokenmill.text.reading.chunks import ReadRules
 
+UNIT_BYTES = 32 << 20
+
 
 class SettingsKeywords(TypedDict, total=False):
-    """The fields of `Settings` as keyword arguments, for type checkers."""
+    """The fields of `Settings` that are keyword arguments, for type checkers."""
 
     tokenizer: str
     end_of_text: str | None
     begin_token: str | None
-    token_pattern: str | None
     dtype: Literal["uint16", "uint32"] | None
     tokens_per_shard: int
     val_fraction: float
     compress: str | None
     clean: bool
     dedup: Literal["none", "lines", "documents"]
-    dedup_min_chars: int
-    document_is: Literal["file", "line", "paragraph"]
     separator: str | None
     text_field: str
     on_bad_input: Literal["error", "skip", "replace"]
+
+
+class SettingsGiven(SettingsKeywords, total=False):
+    """The same, with those of `Details`."""
+
+    token_pattern: str | None
+    dedup_min_chars: int
+    document_is: Literal["file", "line", "paragraph"]
     long_line: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Details:
+    """Settings that few need, for `prepare(..., details=Details(dedup_min_chars=40))`.
+
+    None leaves a setting as it is by default, or as it is in the dataset that is added to.
+    """
+
+    token_pattern: str | None = None
+    """Splitting pattern of a .tiktoken file that is not a published one: its name (gpt2, cl100k...)
+    or a regular expression."""
+    dedup_min_chars: int | None = None
+    """Lines with fewer characters are never duplicates; by default 16."""
+    document_is: Literal["file", "line", "paragraph"] | None = None
+    """What is one document in a text file; by default the whole file."""
+    long_line: int | None = None
+    """Lines of more bytes are never duplicates, and a document of more may be encoded in pieces; by
+    default 8 MiB."""
+
+
+NO_DETAILS = Details()
+DETAILS = tuple(one.name for one in fields(Details))
+"""Fields of `Settings` that are given as `details`."""
+
+
+def with_details(settings: SettingsKeywords, details: Details) -> SettingsGiven:
+    """Return all settings that were given."""
+    given = {name: value for name, value in asdict(details).items() if value is not None}
+    return cast(SettingsGiven, {**settings, **given})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,3 +165,29 @@ def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> l
         for name in {**ours, **theirs}
         if ours.get(name) != theirs.get(name)
     ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How a preparation runs, for `prepare(..., run=Run(max_ram="4G"))`; the result is the same.
+
+    `retokenize`, `train_tokenizer` and the jobs take it too.
+    """
+
+    max_ram: int | str | None = None
+    """Memory that all workers together stay within: bytes, or text such as "4G"."""
+    engine: str = "local"
+    """Where tasks run: `local` for processes of this machine, `ray` for a Ray cluster."""
+    ray_address: str | None = None
+    """The cluster: `auto`, or HOST:PORT. Without it, Ray is started on this machine alone."""
+    work_dir: str | os.PathLike[str] | None = None
+    """Folder for the work where the dataset goes to `s3://`, `gs://` or `az://`."""
+    break_lock: bool = False
+    """Take the output over from a machine that is gone."""
+    unit_bytes: int = UNIT_BYTES
+    """Bytes of input that one task reads."""
+    progress: Progress = field(default_factory=Progress, repr=False)
+    """Shows stages and notes while they happen; by default nothing is shown."""
+
+
+USUAL_RUN = Run()

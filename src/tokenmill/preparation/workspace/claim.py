@@ -95,7 +95,7 @@ class Claim:
                 f"{self.address} holds {len(others)} objects or folders but no dataset (such as "
                 f"{others[0]})",
                 hint="name a new prefix; or, where they are what a preparation left that was "
-                "given up, pass break_lock=True to replace them",
+                "given up, pass run=Run(break_lock=True) to replace them",
             )
 
     def _taken(self, theirs: bytes) -> LockedError:
@@ -107,5 +107,5 @@ class Claim:
         return LockedError(
             f"another preparation writes to {self.address} ({who})",
             hint="wait for it to end, or resume it from its work folder; if it was given up, pass "
-            "break_lock=True to take over",
+            "run=Run(break_lock=True) to take over",
         )

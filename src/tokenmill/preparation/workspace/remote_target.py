@@ -185,7 +185,7 @@ def open_remote_target(
     if work_dir is None:
         raise ValueError(
             f"the way to {address} needs a folder with room for the tokens, which all machines "
-            "that take part can see; pass work_dir="
+            "that take part can see; pass run=Run(work_dir=...)"
         )
     if Path(work_dir, FILE_NAME).exists() and not Workspace(Path(work_dir)).plan_file.exists():
         raise SettingsMismatchError(

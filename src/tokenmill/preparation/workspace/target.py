@@ -27,7 +27,12 @@ from tokenmill.preparation.planning.plan import (
     other_settings,
     read_plan,
 )
-from tokenmill.preparation.planning.settings import Settings, SettingsKeywords, list_other_settings
+from tokenmill.preparation.planning.settings import (
+    Run,
+    Settings,
+    SettingsGiven,
+    list_other_settings,
+)
 from tokenmill.preparation.stages.accounts import Summary, summarize
 from tokenmill.preparation.workspace.folder_contents import (
     is_ours,
@@ -139,7 +144,7 @@ class Target:
         """True if documents are added to a dataset that was split by hash."""
         return self.previous is not None and self.previous.settings.get("split") == "hash"
 
-    def settings(self, given: SettingsKeywords) -> Settings:
+    def settings(self, given: SettingsGiven) -> Settings:
         """Return the settings asked for; the others are as in the dataset that is added to."""
         if self.previous is None:
             return Settings(**given)
@@ -156,7 +161,7 @@ class Target:
         fixed = ("tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype")
         return Settings(**{**theirs, **{k: v for k, v in given.items() if k not in fixed}})
 
-    def tokenizer(self, given: SettingsKeywords) -> Tokenizer | None:
+    def tokenizer(self, given: SettingsGiven) -> Tokenizer | None:
         """Return the tokenizer asked for, or of the dataset; None if it is yet to be learned."""
         if self.previous is None:
             return load_tokenizer(Settings(**given))
@@ -258,12 +263,7 @@ class Target:
 
 @contextmanager
 def open_target(
-    out_dir: str | os.PathLike[str],
-    work_dir: str | os.PathLike[str] | None,
-    *,
-    append: bool,
-    overwrite: bool,
-    break_lock: bool,
+    out_dir: str | os.PathLike[str], run: Run, *, append: bool, overwrite: bool
 ) -> Iterator[Target]:
     """Look at the output and lock it before anything is done.
 
@@ -271,7 +271,8 @@ def open_target(
     """
     if append and overwrite:
         raise ValueError("append and overwrite exclude each other; give one of them")
-    options = {"append": append, "overwrite": overwrite, "break_lock": break_lock}
+    options = {"append": append, "overwrite": overwrite, "break_lock": run.break_lock}
+    work_dir = run.work_dir
     with stop_on_signals(), explain_bad_disk(Path(work_dir or out_dir)):
         if isinstance(out_dir, str) and is_remote(out_dir):
             from tokenmill.preparation.workspace.remote_target import open_remote_target

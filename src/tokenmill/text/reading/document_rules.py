@@ -27,7 +27,7 @@ _BLANK_LAST_LINE = re.compile(rb"(?:\A|\n)" + _BLANK + rb"\Z")
 _NO_BLANK = re.compile(_BLANK + rb"[^ \t\r\n]|[ \t\r]{%d}" % (BLANK_LIMIT + 1))
 
 
-CUT_TEXT_FILES = 'document_is="line" or document_is="paragraph"'
+CUT_TEXT_FILES = 'details=Details(document_is="line") or Details(document_is="paragraph")'
 """What errors and notes advise, where a text file is to be more than one document."""
 
 
