@@ -8,16 +8,12 @@ worker or sixty-four, run through or killed and started again: the same bytes.
     characters            the vocabulary of `chars`, from the input          stages/learn_chars.py
     existing-lines        hash the lines of the dataset that is added to     stages/duplicates.py
     lines                 read, clean, hash every line                       stages/line_hashes.py
-    merge-lines           one run of hashes from many, for large inputs      stages/duplicates.py
     line-duplicates       find the lines that were seen before               stages/duplicates.py
-    line-answers          what was found, by unit, for large inputs          stages/duplicates.py
     encode                clean, drop repeated lines, encode                 stages/encode.py
     join                  list all parts, long documents put together        stages/join.py
     existing-documents    hash the documents of that dataset                 stages/duplicates.py
     documents             hash every document                                stages/duplicates.py
-    merge-documents       as merge-lines                                     stages/duplicates.py
     document-duplicates   find the documents that were seen before           stages/duplicates.py
-    document-answers      as line-answers                                    stages/duplicates.py
     decide                train, val or dropped, for every document          stages/decide.py
     layout                prefix sums give every document its shard          shards/layout.py
     assemble              copy documents into shards, hash, read back        stages/assemble.py
@@ -242,18 +238,10 @@ def find_documents(this: Preparation) -> None:
         characters = set().union(*(receipt["characters"] for receipt in receipts))
         keep_tokenizer(plan.workspace, CharsTokenizer.build(characters))
 
-    if runs := [*filter(None, (run("existing-lines"), run("lines")))]:
-        this.search_lines(runs)
-        for name in ("merge-lines", "line-duplicates", "line-answers"):
-            run(name)
-
+    this.search_lines()
     run("encode")
     run("join")
-
-    if runs := [*filter(None, (run("existing-documents"), run("documents")))]:
-        this.search_documents(runs)
-        for name in ("merge-documents", "document-duplicates", "document-answers"):
-            run(name)
+    this.search_documents()
 
 
 def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:

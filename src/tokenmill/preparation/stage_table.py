@@ -9,7 +9,7 @@ imported when its stage runs.
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from tokenmill.preparation.workspace.work_folder import TaskWithReceipt, bytes_a
 from tokenmill.shards.manifest import Manifest
 
 if TYPE_CHECKING:
-    from tokenmill.preparation.stages.duplicates import Searched
+    from tokenmill.preparation.stages.duplicates import Search
     from tokenmill.preparation.stages.unpack import Unpacking
 
 FIXED = "when the file is fixed, the same command starts again"
@@ -45,9 +45,9 @@ class Preparation:
     """The dataset that is added to."""
     executor: Executor
     progress: Progress
-    lines: "Searched | None" = None
+    lines: "Search | None" = None
     """Where the repeated lines are, if they are to be dropped."""
-    documents: "Searched | None" = None
+    documents: "Search | None" = None
     """Where the repeated documents are, if they are to be dropped."""
     layout: Layout | None = None
     unpacking: "Unpacking | None" = None
@@ -57,27 +57,39 @@ class Preparation:
         self.out_dir = str(self.plan.workspace.out_dir.absolute())  # tasks may run elsewhere
         splits = self.previous.splits.values() if self.previous is not None else ()
         self.first = sum(len(split.shards) for split in splits)
-        """The number of the first new shard; and of the first run of hashes that is ours."""
+        """Number of the first new shard, and of the first new unit of a search."""
 
     @property
     def keep_text(self) -> bool:
         return has_room_for_text(self.plan)
 
-    def search_lines(self, runs: Sequence[Sequence[Receipt]]) -> None:
-        """Plan the search for repeated lines in runs of their hashes."""
-        from tokenmill.preparation.stages.duplicates import Searched
+    def search_lines(self) -> None:
+        """Hash all lines, and search for repeated ones, if that is asked for."""
+        if _compares_lines(self.plan):
+            from tokenmill.preparation.stages.duplicates import Search
 
-        self.lines = Searched.plan("lines", runs)
+            self.lines = Search("lines", self.first + len(self.plan.units))
+            num_hashes = self._hash_all("existing-lines", "lines")
+            self.lines = replace(self.lines, num_hashes=num_hashes)
+            self.run("line-duplicates")
 
-    def search_documents(self, runs: Sequence[Sequence[Receipt]]) -> None:
-        """Plan the search for repeated documents in runs of their hashes."""
-        from tokenmill.preparation.stages.duplicates import Searched
+    def search_documents(self) -> None:
+        """Hash all documents, and search for repeated ones, if that is needed."""
+        if _compares_documents(self.plan):
+            from tokenmill.preparation.stages.duplicates import Search
 
-        self.documents = Searched.plan("documents", runs, self._held_out_runs)
+            num_units = self.first + len(load_parts(self.out_dir))
+            self.documents = Search("documents", num_units, self._held_out_units)
+            num_hashes = self._hash_all("existing-documents", "documents")
+            self.documents = replace(self.documents, num_hashes=num_hashes)
+            self.run("document-duplicates")
+
+    def _hash_all(self, *stages: str) -> int:
+        return sum(receipt["hashes"] for stage in stages for receipt in self.run(stage))
 
     @property
-    def _held_out_runs(self) -> list[tuple[int, int]] | None:
-        """Which runs of documents are held out, as ranges; None where all repetitions count."""
+    def _held_out_units(self) -> list[tuple[int, int]] | None:
+        """Ranges of shards and parts that are held out; None where all repetitions count."""
         if self.plan.settings.dedup == "documents":
             return None
         from_files, found, start = recorded_held_out(self.previous), [], 0
@@ -92,7 +104,7 @@ class Preparation:
     @property
     def first_decision(self) -> Decision:
         """All documents by hash, to count what that would give."""
-        return Decision(by_hash=True, documents=self.documents, first_run=self.first)
+        return Decision(by_hash=True, documents=self.documents, first_unit=self.first)
 
     @cached_property
     def _unit_bytes(self) -> list[int]:
@@ -254,8 +266,6 @@ class Stage:
     """What all tasks are given."""
     in_bytes: bool = False
     """Progress is counted in bytes of input, not in tasks."""
-    is_for_many: bool = False
-    """It has tasks only where there are many units or parts (`duplicates.py`)."""
 
     @property
     def task(self) -> TaskWithReceipt:
@@ -268,44 +278,28 @@ ROOM = "tokenmill.preparation"
 UNIT = "unit of input"
 PART = "part of encoded documents"
 OLD_SHARD = "shard of the dataset that is added to"
-UNITS = "group of units"
-PARTS = "group of parts"
 STAGES = (
     Stage("unpack", "stages.unpack.unpack_file", "large compressed file", _has_packed_files),
     Stage(
         "characters", "stages.learn_chars.find_characters", UNIT, _learns_characters, in_bytes=True
     ),
-    Stage("existing-lines", "stages.duplicates.hash_existing_lines", OLD_SHARD, _adds_lines),
+    Stage(
+        "existing-lines", "stages.duplicates.hash_existing_lines", OLD_SHARD, _adds_lines, _lines
+    ),
     Stage(
         "lines",
         "stages.line_hashes.hash_lines",
         UNIT,
         _compares_lines,
-        lambda run: (run.first, run.keep_text),
+        lambda run: (run.first, run.lines, run.keep_text),
         in_bytes=True,
-    ),
-    Stage(
-        "merge-lines",
-        "stages.duplicates.merge_lines",
-        UNITS,
-        _compares_lines,
-        _lines,
-        is_for_many=True,
     ),
     Stage(
         "line-duplicates",
         "stages.duplicates.search_lines",
-        "million lines",
+        "partition of all lines",
         _compares_lines,
         _lines,
-    ),
-    Stage(
-        "line-answers",
-        "stages.duplicates.answer_lines",
-        UNITS,
-        _compares_lines,
-        _lines,
-        is_for_many=True,
     ),
     Stage(
         "encode",
@@ -320,36 +314,21 @@ STAGES = (
         "stages.duplicates.hash_existing_documents",
         OLD_SHARD,
         _adds_documents,
+        _documents,
     ),
     Stage(
         "documents",
         "stages.duplicates.hash_documents",
         PART,
         _compares_documents,
-        lambda run: (run.first,),
-    ),
-    Stage(
-        "merge-documents",
-        "stages.duplicates.merge_documents",
-        PARTS,
-        _compares_documents,
-        _documents,
-        is_for_many=True,
+        lambda run: (run.first, run.documents),
     ),
     Stage(
         "document-duplicates",
         "stages.duplicates.search_documents",
-        "million documents",
+        "partition of all documents",
         _compares_documents,
         _documents,
-    ),
-    Stage(
-        "document-answers",
-        "stages.duplicates.answer_documents",
-        PARTS,
-        _compares_documents,
-        _documents,
-        is_for_many=True,
     ),
     Stage(
         "decide",
@@ -365,20 +344,15 @@ NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
     UNIT: lambda run: len(run.plan.units),
     PART: lambda run: len(load_parts(run.out_dir)),
     OLD_SHARD: lambda run: run.first,
-    UNITS: lambda run: run.lines.num_groups if run.lines else 0,
-    PARTS: lambda run: run.documents.num_groups if run.documents else 0,
-    "million lines": lambda run: run.lines.partitions if run.lines else 0,
-    "million documents": lambda run: run.documents.partitions if run.documents else 0,
+    "partition of all lines": lambda run: run.lines.partitions if run.lines else 0,
+    "partition of all documents": lambda run: run.documents.partitions if run.documents else 0,
     "shard": lambda run: len(run.layout.shards) if run.layout else 0,
 }
 
 
 def stages_for(plan: Plan) -> list[Stage]:
-    """The stages that a preparation runs; some only where there are many units."""
-    from tokenmill.preparation.stages.duplicates import MOST_FILES
-
-    are_many = len(plan.units) > MOST_FILES
-    return [stage for stage in STAGES if stage.when(plan) and (are_many or not stage.is_for_many)]
+    """Return the stages that a preparation runs."""
+    return [stage for stage in STAGES if stage.when(plan)]
 
 
 def stage_of(task_name: str) -> str:
