@@ -53,7 +53,7 @@ from tokenmill.preparation.planning.settings import (
     with_details,
 )
 from tokenmill.preparation.planning.shard_count import choose_shard_size, refuse_too_many_shards
-from tokenmill.preparation.stage_table import Preparation
+from tokenmill.preparation.stage_table import Preparation, compares_documents, compares_lines
 from tokenmill.preparation.stages.accounts import (
     PreparationOutcome,
     Summary,
@@ -63,6 +63,7 @@ from tokenmill.preparation.stages.accounts import (
 from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
 from tokenmill.preparation.stages.encode import encode_unit
+from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.text.inputs.units import (
@@ -238,10 +239,12 @@ def find_documents(this: Preparation) -> None:
         characters = set().union(*(receipt["characters"] for receipt in receipts))
         keep_tokenizer(plan.workspace, CharsTokenizer.build(characters))
 
-    this.search_lines()
+    if compares_lines(plan):
+        this.find_repeated("line", len(plan.units))
     run("encode")
     run("join")
-    this.search_documents()
+    if compares_documents(plan):
+        this.find_repeated("document", len(load_parts(this.out_dir)))
 
 
 def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:

@@ -27,7 +27,7 @@ from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.hash_buckets import WORD, BucketWriter, read_bucket, write_table
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.work_folder import Workspace, leaves_receipt
+from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.entries import ShardEntry
 from tokenmill.shards.manifest import Manifest
 from tokenmill.text.cleaning.dedup import HASH, find_on_other_side, find_repeated, hash_all
@@ -186,20 +186,9 @@ def _in_batches(
         yield batch
 
 
-def _receipt_of_search(_: str, partition: int, search: Search) -> tuple[str, str]:
-    return search.stage, f"search-{partition}"
-
-
-@leaves_receipt(_receipt_of_search)
-def search_lines(out_dir: str, partition: int, search: Search) -> Receipt:
-    """Task: find the lines that are repeated in one partition."""
-    return search.run(Workspace(out_dir), partition)
-
-
-@leaves_receipt(_receipt_of_search)
-def search_documents(out_dir: str, partition: int, search: Search) -> Receipt:
-    """Task: find the documents that are repeated in one partition."""
-    return search.run(Workspace(out_dir), partition)
+def search_partition(out_dir: str, partition: int, search: Search) -> Receipt:
+    """Task: find what is repeated in one partition of all lines or documents."""
+    return search.run(load_plan(out_dir).workspace, partition)
 
 
 def shards_of(manifest: Manifest | None) -> list[tuple[Sequence[ShardEntry], int]]:
@@ -222,7 +211,6 @@ def check_gives_text_back(tokenizer: Tokenizer) -> None:
         )
 
 
-@leaves_receipt(lambda _, number, search: ("lines", str(number)))
 def hash_existing_lines(out_dir: str, number: int, search: Search) -> Receipt:
     """Task: hash the lines of the documents that end in one shard of the dataset."""
     plan = load_plan(out_dir)
@@ -236,7 +224,6 @@ def hash_existing_lines(out_dir: str, number: int, search: Search) -> Receipt:
     return _hash_shard(plan, search, number, hash_batch)
 
 
-@leaves_receipt(lambda _, number, search: ("documents", str(number)))
 def hash_existing_documents(out_dir: str, number: int, search: Search) -> Receipt:
     """Task: hash the documents that end in one shard of the dataset."""
 
@@ -257,7 +244,6 @@ def _hash_shard(
     return _leave_hashes(plan.workspace, search, number, hashed)
 
 
-@leaves_receipt(lambda _, part, first, search: ("documents", str(first + part)))
 def hash_documents(out_dir: str, part: int, first: int, search: Search) -> Receipt:
     """Task: leave the hashes of the documents of a part; part 0 is unit `first` of the search."""
     plan = load_plan(out_dir)
