@@ -13,7 +13,7 @@ from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
-    from tokenmill.look.tokenizers.compare_tokenizers import Comparison
+    from tokenmill.look.compare_tokenizers import Comparison
 
 
 @click.command()
@@ -42,7 +42,7 @@ def compare(
         tokenmill tokenizer compare gpt2 tok/ corpus/*.jsonl
         tokenmill tokenizer compare tok-32k/ tok-64k/ held/ --html compare.html
     """
-    from tokenmill.look.tokenizers.compare_tokenizers import compare_tokenizers
+    from tokenmill.look.compare_tokenizers import compare_tokenizers
 
     if html is not None and os.path.isdir(html):
         raise click.BadParameter(f"{html} is a folder; name a file", param_hint="--html")

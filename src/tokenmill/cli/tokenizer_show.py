@@ -28,7 +28,7 @@ def show(name: str, end_of_text: str | None, token_pattern: str | None, quiet: b
         tokenmill tokenizer show gpt2
         tokenmill tokenizer show tok/
     """
-    from tokenmill.look.tokenizers.tokenizer_facts import facts_of
+    from tokenmill.look.tokenizer_facts import facts_of
     from tokenmill.tokens.load_tokenizer import load
 
     is_id = end_of_text is not None and end_of_text.isdecimal()

@@ -90,8 +90,8 @@ def _serve(
 ) -> None:
     import webbrowser
 
+    from tokenmill.pages.routes import Site
     from tokenmill.pages.server import Server
-    from tokenmill.pages.site.routes import Site
 
     with Server(Site.open(path, **how), port) as server, interrupt_on_signals():
         if as_json:  # printed now and not at the end, for the program that waits for it

@@ -135,7 +135,7 @@ def _folder_format(folder: Path) -> str | None:
     index = folder / registry.SAMPLE_INDEX
     if not index.is_file():
         return None
-    fields = untrusted.read_json(index).names()
+    fields = untrusted.read_json(index, {})
     return next((name for name, key in registry.SAMPLE_KEYS.items() if key in fields), None)
 
 

@@ -8,12 +8,12 @@ import mmap
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from tokenmill.base.hashing import regular
-from tokenmill.base.strict_json import Reader, parse_object
+from tokenmill.base.strict_json import Form, check_fields, parse_object
 from tokenmill.errors import (
     CorruptShardError,
     FormatError,
@@ -101,9 +101,22 @@ def read_whole(path: Path, *, limit: int = JSON_LIMIT) -> bytes:
     return data
 
 
-def read_json(path: Path) -> Reader:
-    """Return a JSON object whose fields are asked for by name and type."""
-    return Reader(parse_object(read_whole(path), str(path)), str(path))
+def read_json(path: Path, form: Form) -> dict[str, Any]:
+    """Return a JSON object that has at least the fields of this form."""
+    tree = parse_object(read_whole(path), str(path))
+    check_fields(tree, form, str(path), others=True)
+    return tree
+
+
+def version_of(path: Path) -> tuple[str, str]:
+    """Return what names a file and its present content: address and ETag of what a mirror shows."""
+    if MIRRORED in str(path):
+        from tokenmill.formats.mirror import object_at
+
+        shown, _ = object_at(path)
+        return shown.address, shown.etag
+    about = path.stat()
+    return str(path), f"{about.st_size}-{about.st_mtime_ns}-{about.st_ino}"
 
 
 class Root:

@@ -23,9 +23,8 @@ from tokenmill.errors import (
     TruncatedShardError,
 )
 from tokenmill.hub.remote_files import OUR_FOLDER
-from tokenmill.look.examine import examine
-from tokenmill.look.token_sample import BUDGET, spread
-from tokenmill.look.trap import Examination, Trap
+from tokenmill.look.examine import Examination, examine
+from tokenmill.look.token_sample import BUDGET, Trap, spread
 from tokenmill.shards.entries import STATE_FILE_NAME
 from tokenmill.shards.manifest import Manifest, has_manifest
 from tokenmill.shards.verify import Finding, share_of

@@ -16,8 +16,7 @@ import numpy as np
 
 from tokenmill.base.human import one_line
 from tokenmill.errors import TokenmillError
-from tokenmill.look.token_sample import SplitSample, percent, spread_ranges
-from tokenmill.look.trap import Trap
+from tokenmill.look.token_sample import SplitSample, Trap, percent, spread_ranges
 
 LEAST_TOKENS = 1000  # from which shares mean something
 TOO_COMMON = 0.5  # share of one id; the space of character-level text has 0.18

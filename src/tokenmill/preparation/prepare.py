@@ -242,18 +242,10 @@ def find_documents(this: Preparation) -> None:
         characters = set().union(*(receipt["characters"] for receipt in receipts))
         keep_tokenizer(plan.workspace, CharsTokenizer.build(characters))
 
-    if runs := [*filter(None, (run("existing-lines"), run("lines")))]:
-        this.search_lines(runs)
-        for name in ("merge-lines", "line-duplicates", "line-answers"):
-            run(name)
-
+    this.find_repeated("line")
     run("encode")
     run("join")
-
-    if runs := [*filter(None, (run("existing-documents"), run("documents")))]:
-        this.search_documents(runs)
-        for name in ("merge-documents", "document-duplicates", "document-answers"):
-            run(name)
+    this.find_repeated("document")
 
 
 def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:

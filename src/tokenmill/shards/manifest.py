@@ -8,7 +8,7 @@ docs/format.md is the specification; base/strict_json.py reads the JSON.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,17 +23,16 @@ from tokenmill.base.strict_json import (
     COUNT,
     COUNT_FROM_1,
     HEX128,
+    OBJECT,
     TEXT,
-    AnyObject,
-    Fields,
-    FileName,
-    Kind,
-    ListOf,
-    NamedValues,
+    Maybe,
     Value,
+    check_fields,
+    is_plain_name,
     parse_object,
     wrong,
 )
+from tokenmill.base.strict_json import FILE_NAME as NAME
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
 from tokenmill.shards.entries import (
     PACKED_SUFFIX,
@@ -52,44 +51,32 @@ MAX_BYTES = 256 << 20
 ITEM_SIZE = {"uint16": 2, "uint32": 4}
 _LAST_LINE = b"\n}\n"
 
-_FILE: dict[str, Kind] = {"file": FileName(), "bytes": COUNT, "xxh3_128": HEX128}
-_PACKED: dict[str, Kind] = {"packed": Fields(_FILE)}
-_SHARD: dict[str, Kind] = {
-    **_FILE,
-    "tokens": COUNT,
-    "ends": Fields({**_FILE, "documents": COUNT, **_PACKED}, optional=_PACKED),
-    **_PACKED,
-}
-_SPLIT: dict[str, Kind] = {
-    "tokens": COUNT,
-    "documents": COUNT,
-    "shards": ListOf(Fields(_SHARD, optional=_PACKED)),
-}
-_TOKENIZER: dict[str, Kind] = {
+_FILE = {"file": NAME, "bytes": COUNT, "xxh3_128": HEX128}
+_PACKABLE = {**_FILE, "packed": Maybe(_FILE)}
+_SHARD = {**_PACKABLE, "tokens": COUNT, "ends": {**_PACKABLE, "documents": COUNT}}
+_SPLIT = {"tokens": COUNT, "documents": COUNT, "shards": [_SHARD]}
+_TOKENIZER = {
     "name": TEXT,
     "vocab_size": COUNT,
     "end_of_text_id": COUNT,
     "fingerprint": HEX128,
-    "state": Fields(_FILE),
-    "begin_token_id": COUNT,
+    "state": _FILE,
+    "begin_token_id": Maybe(COUNT),
 }
-_SOURCE: dict[str, Kind] = {"name": TEXT, "bytes": COUNT, "documents": COUNT, "files": COUNT_FROM_1}
-_MANIFEST = Fields(
-    {
-        "format": TEXT,
-        "format_version": COUNT_FROM_1,
-        "dtype": Value(ITEM_SIZE.__contains__, f"one of {', '.join(ITEM_SIZE)}"),
-        "tokenizer": Fields(_TOKENIZER, optional=["begin_token_id"]),
-        "tokens_per_shard": COUNT_FROM_1,
-        "splits": NamedValues(Fields(_SPLIT)),
-        "sources": ListOf(Fields(_SOURCE, optional=["files"])),
-        "sources_file": Fields(_FILE),
-        "settings": AnyObject(),
-        "accounts": AnyObject(),
-        "xxh3_128": HEX128,
-    },
-    optional=["sources_file"],
-)
+_SOURCE = {"name": TEXT, "bytes": COUNT, "documents": COUNT, "files": Maybe(COUNT_FROM_1)}
+_VERSION = {"format": TEXT, "format_version": COUNT_FROM_1}
+_MANIFEST = {
+    **_VERSION,
+    "dtype": Value(ITEM_SIZE.__contains__, f"one of {', '.join(ITEM_SIZE)}"),
+    "tokenizer": _TOKENIZER,
+    "tokens_per_shard": COUNT_FROM_1,
+    "splits": Value(lambda splits: isinstance(splits, dict), "an object"),
+    "sources": [_SOURCE],
+    "sources_file": Maybe(_FILE),
+    "settings": OBJECT,
+    "accounts": OBJECT,
+    "xxh3_128": HEX128,
+}
 
 
 def has_manifest(where: str | os.PathLike[str]) -> bool:
@@ -191,27 +178,82 @@ class Manifest:
         if len(data) > MAX_BYTES:
             raise FormatError(f"{where} is larger than {MAX_BYTES >> 20} MB, so it is no manifest")
         tree = parse_object(data, where)
-        _check_version(tree, where)
-        _MANIFEST.check(tree, where)
+        check_fields(tree, _VERSION, where, others=True)  # another version may have other fields
+        if tree["format"] != FORMAT:
+            raise FormatError(f"{where} says format {tree['format']!r}, not {FORMAT!r}")
+        if tree["format_version"] != FORMAT_VERSION:
+            raise UnsupportedVersionError(
+                f"{where} is of format version {tree['format_version']}; this tokenmill reads "
+                f"{FORMAT_VERSION}",
+                hint="pip install --upgrade tokenmill",
+            )
+        check_fields(tree, _MANIFEST, where)
+        for name, split in tree["splits"].items():
+            if "/" in name or not is_plain_name(name):
+                raise wrong(where, f"splits.{name}", name, "a plain name without '/'")
+            check_fields(split, _SPLIT, where, f"splits.{name}")
         _check_own_hash(data, tree["xxh3_128"], where)
+        listed = tree.get("sources_file")
         manifest = cls(
             dtype=tree["dtype"],
             tokenizer=TokenizerEntry.from_json(tree["tokenizer"]),
             tokens_per_shard=tree["tokens_per_shard"],
             splits={name: SplitEntry.from_json(split) for name, split in tree["splits"].items()},
-            sources=tuple(SourceEntry.from_json(source) for source in tree["sources"]),
-            sources_file=FileEntry.if_any(tree.get("sources_file")),
+            sources=tuple(map(SourceEntry.from_json, tree["sources"])),
+            sources_file=None if listed is None else FileEntry.from_json(listed),
             settings=tree["settings"],
             accounts=tree["accounts"],
         )
-        manifest._check(where)
+        for name, value, expected in manifest._contradictions():
+            raise wrong(where, name, value, expected)
+        manifest._check_names(where)
         return manifest
 
-    def _check(self, where: str) -> None:
-        """Refuse a manifest whose counts, sizes and names do not agree."""
-        _check_tokenizer(self.tokenizer, self.dtype, where)
+    def _contradictions(self) -> Iterator[tuple[str, object, str]]:
+        """Yield fields that contradict others: name, value, and what is expected."""
+        vocab_size = self.tokenizer.vocab_size
+        end = self.tokenizer.end_of_text_id
+        begin = self.tokenizer.begin_token_id
+        if begin is not None and (begin >= vocab_size or begin == end):
+            expected = f"less than vocab_size {vocab_size} and another than end_of_text_id"
+            yield "tokenizer.begin_token_id", begin, expected
+        if end >= vocab_size:
+            yield "tokenizer.end_of_text_id", end, f"less than vocab_size {vocab_size}"
+        if vocab_size > 256 ** ITEM_SIZE[self.dtype]:
+            yield "tokenizer.vocab_size", vocab_size, f"small enough for dtype {self.dtype}"
         for name, split in self.splits.items():
-            _check_split(split, ITEM_SIZE[self.dtype], self.tokens_per_shard, where, name)
+            for number, shard in enumerate(split.shards):
+                for key, value, expected in self._contradictions_in(shard):
+                    yield f"splits.{name}.shards[{number}].{key}", value, expected
+            tokens = sum(shard.num_tokens for shard in split.shards)
+            if split.num_tokens != tokens:
+                yield f"splits.{name}.tokens", split.num_tokens, f"{tokens}, the sum of its shards"
+            ends = sum(shard.ends.num_documents for shard in split.shards)
+            if split.num_documents != ends:
+                key = f"splits.{name}.documents"
+                yield key, split.num_documents, f"{ends}, the sum of its shards"
+
+    def _contradictions_in(self, shard: ShardEntry) -> Iterator[tuple[str, object, str]]:
+        """Yield the same of one shard."""
+        ends = shard.ends
+        tokens = shard.num_tokens
+        item_size = ITEM_SIZE[self.dtype]
+        if not 1 <= tokens <= self.tokens_per_shard:
+            expected = f"at least 1 and at most tokens_per_shard {self.tokens_per_shard}"
+            yield "tokens", tokens, expected
+        if shard.num_bytes != tokens * item_size:
+            yield "bytes", shard.num_bytes, f"{item_size} x {tokens} tokens"
+        if ends.num_bytes != 8 * ends.num_documents:
+            yield "ends.bytes", ends.num_bytes, f"8 x {ends.num_documents} documents"
+        if ends.num_documents > tokens:
+            yield "ends.documents", ends.num_documents, f"at most one for each of {tokens}"
+        if shard.packed and shard.packed.file != shard.file + PACKED_SUFFIX:
+            yield "packed.file", shard.packed.file, shard.file + PACKED_SUFFIX
+        if ends.packed and ends.packed.file != ends.file + PACKED_SUFFIX:
+            yield "ends.packed.file", ends.packed.file, ends.file + PACKED_SUFFIX
+
+    def _check_names(self, where: str) -> None:
+        """Refuse a file that is named twice."""
         # Without regard to case: on some disks `A.bin` and `a.bin` are one file.
         seen = {FILE_NAME.lower()}
         for name in self.files():
@@ -248,73 +290,6 @@ def _check_own_hash(data: bytes, stated: str, where: str) -> None:
 def _hash_field(digest: str) -> bytes:
     """Return the end of a manifest, from the comma before its last field on."""
     return f',\n  "xxh3_128": "{digest}"'.encode() + _LAST_LINE
-
-
-def _check_version(tree: Mapping[str, Any], where: str) -> None:
-    """Refuse another format, or another version, which may have other fields."""
-    stated = {key: tree[key] for key in ("format", "format_version") if key in tree}
-    Fields({"format": TEXT, "format_version": COUNT_FROM_1}).check(stated, where)
-    if tree["format"] != FORMAT:
-        raise FormatError(f"{where} says format {tree['format']!r}, not {FORMAT!r}")
-    if tree["format_version"] != FORMAT_VERSION:
-        raise UnsupportedVersionError(
-            f"{where} is of format version {tree['format_version']}; this tokenmill reads "
-            f"{FORMAT_VERSION}",
-            hint="pip install --upgrade tokenmill",
-        )
-
-
-def _check_tokenizer(tokenizer: TokenizerEntry, dtype: str, where: str) -> None:
-    end = tokenizer.end_of_text_id
-    begin = tokenizer.begin_token_id
-    vocab_size = tokenizer.vocab_size
-    if begin is not None and (begin >= vocab_size or begin == end):
-        expected = f"less than vocab_size {vocab_size} and another than end_of_text_id"
-        raise wrong(where, "tokenizer.begin_token_id", begin, expected)
-    if end >= vocab_size:
-        raise wrong(where, "tokenizer.end_of_text_id", end, f"less than vocab_size {vocab_size}")
-    if vocab_size > 256 ** ITEM_SIZE[dtype]:
-        expected = f"small enough for dtype {dtype}"
-        raise wrong(where, "tokenizer.vocab_size", vocab_size, expected)
-
-
-def _check_split(
-    split: SplitEntry, item_size: int, tokens_per_shard: int, where: str, name: str
-) -> None:
-    for number, shard in enumerate(split.shards):
-        if bad := _bad_field(shard, item_size, tokens_per_shard):
-            field, value, expected = bad
-            raise wrong(where, f"splits.{name}.shards[{number}].{field}", value, expected)
-    sums = SplitEntry.of(split.shards)
-    if split.num_tokens != sums.num_tokens:
-        expected = f"{sums.num_tokens}, the sum of its shards"
-        raise wrong(where, f"splits.{name}.tokens", split.num_tokens, expected)
-    if split.num_documents != sums.num_documents:
-        expected = f"{sums.num_documents}, the sum of its shards"
-        raise wrong(where, f"splits.{name}.documents", split.num_documents, expected)
-
-
-def _bad_field(
-    shard: ShardEntry, item_size: int, tokens_per_shard: int
-) -> tuple[str, object, str] | None:
-    """Return a field of a shard that contradicts another: its name, value, and what is expected."""
-    ends = shard.ends
-    tokens = shard.num_tokens
-    if tokens < 1:
-        return "tokens", tokens, "at least 1"
-    if tokens > tokens_per_shard:
-        return "tokens", tokens, f"at most tokens_per_shard {tokens_per_shard}"
-    if shard.num_bytes != tokens * item_size:
-        return "bytes", shard.num_bytes, f"{item_size} x {tokens} tokens"
-    if ends.num_bytes != 8 * ends.num_documents:
-        return "ends.bytes", ends.num_bytes, f"8 x {ends.num_documents} documents"
-    if ends.num_documents > tokens:
-        return "ends.documents", ends.num_documents, f"at most one for each of {tokens}"
-    if shard.packed and shard.packed.file != shard.file + PACKED_SUFFIX:
-        return "packed.file", shard.packed.file, shard.file + PACKED_SUFFIX
-    if ends.packed and ends.packed.file != ends.file + PACKED_SUFFIX:
-        return "ends.packed.file", ends.packed.file, ends.file + PACKED_SUFFIX
-    return None
 
 
 def _not_a_dataset(folder: Path) -> NotADatasetError:

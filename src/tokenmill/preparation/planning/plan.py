@@ -172,13 +172,13 @@ def begin(
             return found
         plan = replace(found, settings=plan.settings)  # what is done held no bad input
     elif earlier is Earlier.REPLACED:
-        plan.workspace.clear(keep=_kept_inputs(plan))
+        plan.workspace.clear(keep=_kept_inputs(plan), shards=True)
     elif earlier is Earlier.REPAIRED:
         say("an input could not be read, and the inputs changed since: starting again")
-        plan.workspace.clear_work(keep=_kept_inputs(plan))  # no shard was made yet
+        plan.workspace.clear(keep=_kept_inputs(plan))  # no shard was made yet
     elif earlier is Earlier.TRIFLING:
         say("little was done here, of other settings or inputs: starting again")
-        plan.workspace.clear_work(keep=_kept_inputs(plan))
+        plan.workspace.clear(keep=_kept_inputs(plan))
     if tokenizer is not None:
         keep_tokenizer(plan.workspace, tokenizer)
     with new_file(plan.workspace.plan_file) as file:

@@ -21,7 +21,7 @@ from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.parts import split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.work_folder import leaves_receipt, read_once
+from tokenmill.preparation.workspace.work_folder import read_once
 from tokenmill.shards.layout import ShardPlan, Stretch, lay_out
 from tokenmill.text.cleaning.dedup import in_hashes
 
@@ -61,7 +61,6 @@ class DecidedPart:
         )
 
 
-@leaves_receipt(lambda _, part, decision: ("decisions", str(part)))
 def count_decisions(out_dir: str, part: int, decision: Decision) -> Receipt:
     """Task: how many tokens and documents of a part go where."""
     plan = load_plan(out_dir)

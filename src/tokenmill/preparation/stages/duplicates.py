@@ -34,8 +34,8 @@ from tokenmill.preparation.stages.hash_runs import (
     write_places,
 )
 from tokenmill.preparation.stages.join import load_parts
-from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.work_folder import Workspace, leaves_receipt
+from tokenmill.preparation.workspace.receipt_log import Receipt, StageReceipts
+from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.entries import ShardEntry
 from tokenmill.shards.manifest import Manifest
 from tokenmill.text.cleaning.dedup import (
@@ -121,7 +121,7 @@ class Searched:
     def plan(
         cls,
         stage: str,
-        receipts: Sequence[Sequence[Receipt]],
+        receipts: Sequence[StageReceipts],
         held_out: list[tuple[int, int]] | None = None,
     ) -> "Searched":
         """So many partitions that each stays within its share of memory; `receipts` are those of
@@ -135,9 +135,6 @@ class Searched:
     @property
     def num_groups(self) -> int:
         return 0 if self.group == 1 else -(-self.num_units // self.group)
-
-    def name(self, partition: int) -> str:
-        return f"search-{partition}-of-{self.partitions}"
 
     def merge(self, workspace: Workspace, number: int) -> Receipt:
         """Make one run of those of a group, and a file of what the group itself repeats."""
@@ -177,11 +174,11 @@ class Searched:
             if self.held_out is None
             else find_on_other_side(hashes, places, self._are_held_out(places))
         )
-        file_name = f"{self.name(partition)}.duplicates"
+        file_name = f"search-{partition}.duplicates"
         with new_file(workspace.path(self.stage, file_name)) as file:
             write_places(file, [found], self._firsts)
         facts = {"duplicates": len(found)}
-        return workspace.leave_receipt(self.stage, self.name(partition), [file_name], facts)
+        return workspace.leave_receipt(self.stage, f"search-{partition}", [file_name], facts)
 
     def answer(self, workspace: Workspace, number: int) -> Receipt:
         """Leave the sorted places of what is repeated in a group, from all partitions.
@@ -242,7 +239,7 @@ class Searched:
     def _found(self, workspace: Workspace, group: int) -> Iterator[np.ndarray]:
         """Sorted places of a group, from each partition."""
         for partition in range(self.partitions):
-            path = workspace.path(self.stage, f"{self.name(partition)}.duplicates")
+            path = workspace.path(self.stage, f"search-{partition}.duplicates")
             with PlaceFile(path, len(self._firsts)) as places:
                 yield places.between(group)
 
@@ -265,48 +262,19 @@ def _sorted_places(scratch: tuple[np.uint64, IO[bytes]]) -> np.ndarray:
     return np.sort(np.frombuffer(file.read(), WORD))
 
 
-def _by(name: str) -> Callable[..., tuple[str, str]]:
-    return lambda _, number, searched: (searched.stage, f"{name}-{number}")
+def merge(out_dir: str, group: int, searched: Searched) -> Receipt:
+    """Task: merge the runs of a group of units or parts."""
+    return searched.merge(load_plan(out_dir).workspace, group)
 
 
-def _by_partition(_: str, partition: int, searched: Searched) -> tuple[str, str]:
-    return searched.stage, searched.name(partition)
+def search(out_dir: str, partition: int, searched: Searched) -> Receipt:
+    """Task: find what is repeated in one partition of the runs."""
+    return searched.search(load_plan(out_dir).workspace, partition)
 
 
-@leaves_receipt(_by("merged"))
-def merge_lines(out_dir: str, group: int, searched: Searched) -> Receipt:
-    """Task: merge the runs of lines of a group of units."""
-    return searched.merge(Workspace(out_dir), group)
-
-
-@leaves_receipt(_by_partition)
-def search_lines(out_dir: str, partition: int, searched: Searched) -> Receipt:
-    """Task: find the lines that are repeated in one partition of the runs."""
-    return searched.search(Workspace(out_dir), partition)
-
-
-@leaves_receipt(_by("answer"))
-def answer_lines(out_dir: str, group: int, searched: Searched) -> Receipt:
-    """Task: collect the repeated lines of a group of units."""
-    return searched.answer(Workspace(out_dir), group)
-
-
-@leaves_receipt(_by("merged"))
-def merge_documents(out_dir: str, group: int, searched: Searched) -> Receipt:
-    """Task: merge the runs of documents of a group of parts."""
-    return searched.merge(Workspace(out_dir), group)
-
-
-@leaves_receipt(_by_partition)
-def search_documents(out_dir: str, partition: int, searched: Searched) -> Receipt:
-    """Task: find the documents that are repeated in one partition of the runs."""
-    return searched.search(Workspace(out_dir), partition)
-
-
-@leaves_receipt(_by("answer"))
-def answer_documents(out_dir: str, group: int, searched: Searched) -> Receipt:
-    """Task: collect the repeated documents of a group of parts."""
-    return searched.answer(Workspace(out_dir), group)
+def answer(out_dir: str, group: int, searched: Searched) -> Receipt:
+    """Task: collect what is repeated in a group of units or parts."""
+    return searched.answer(load_plan(out_dir).workspace, group)
 
 
 def shards_of(manifest: Manifest | None) -> list[tuple[Sequence[ShardEntry], int]]:
@@ -329,7 +297,6 @@ def check_gives_text_back(tokenizer: Tokenizer) -> None:
         )
 
 
-@leaves_receipt(lambda _, number: ("lines", str(number)))
 def hash_existing_lines(out_dir: str, number: int) -> Receipt:
     """Task: hash the lines of the documents that end in one shard of the dataset."""
     plan = load_plan(out_dir)
@@ -343,7 +310,6 @@ def hash_existing_lines(out_dir: str, number: int) -> Receipt:
     return _hash_shard(plan, "lines", number, hash_batch)
 
 
-@leaves_receipt(lambda _, part, first: ("documents", str(first + part)))
 def hash_documents(out_dir: str, part: int, first: int) -> Receipt:
     """Task: leave the sorted hashes of the documents of a part; part 0 is run `first`."""
     plan = load_plan(out_dir)
@@ -354,7 +320,6 @@ def hash_documents(out_dir: str, part: int, first: int) -> Receipt:
     return plan.workspace.leave_receipt("documents", str(number), [f"{number}.runs"], facts)
 
 
-@leaves_receipt(lambda _, number: ("documents", str(number)))
 def hash_existing_documents(out_dir: str, number: int) -> Receipt:
     """Task: hash the documents that end in one shard of the dataset."""
 

@@ -14,13 +14,10 @@ from tokenmill.preparation.stages.cleaned_text import cleaned_chunks
 from tokenmill.preparation.stages.duplicates import Hashed, write_runs
 from tokenmill.preparation.stages.unit_text import naming_source
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.under_way import UnderWay
-from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.cleaning.clean_chunks import ChunkKeeper, lines_to_compare
 from tokenmill.text.cleaning.line_work import hash_selected
 
 
-@leaves_receipt(lambda _, unit, first, keep_text: ("lines", str(first + unit)))
 def hash_lines(out_dir: str, unit: int, first: int, keep_text: bool) -> Receipt:
     """Task: leave the sorted line hashes of one unit, perhaps its text; unit 0 is run `first`."""
     plan = load_plan(out_dir)
@@ -31,7 +28,7 @@ def hash_lines(out_dir: str, unit: int, first: int, keep_text: bool) -> Receipt:
 
     def hashed(keeper: ChunkKeeper | None) -> Iterator[Hashed]:
         chunks = cleaned_chunks(plan, unit)
-        for chunk in UnderWay(plan.workspace).noting(unit, chunks):
+        for chunk in plan.workspace.noting(unit, chunks):
             lines, which = lines_to_compare(chunk, min_chars=min_chars, long_line=long_line)
             if keeper is not None:
                 keeper.add(chunk, lines)

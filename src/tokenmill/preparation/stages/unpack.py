@@ -25,7 +25,6 @@ import numpy as np
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
@@ -42,17 +41,13 @@ def _units_of(plan: Plan, source: int) -> range:
     return range(first, bisect_right(plan.units, source, key=lambda unit: unit.source))
 
 
-def _receipt_name(out_dir: str, number: int, *_: object) -> tuple[str, str]:
-    return "unpacked", str(load_plan(out_dir).packed_sources[number])
-
-
-@leaves_receipt(_receipt_name)
 def unpack_file(out_dir: str, number: int, check: Callable[[], None] = lambda: None) -> Receipt:
     """Task: leave the text of one file; `check` is called now and then, and may raise."""
     plan = load_plan(out_dir)
-    stage, name = _receipt_name(out_dir, number)
-    source, units = plan.sources[int(name)], _units_of(plan, int(name))
-    plan.workspace.path(stage, "").mkdir(parents=True, exist_ok=True)
+    name = plan.packed_sources[number]
+    source = plan.sources[name]
+    units = _units_of(plan, name)
+    plan.workspace.path("unpacked", "").mkdir(parents=True, exist_ok=True)
     check_unchanged(source)
     with (
         open(_text_file(plan, name), "wb", opener=_without_emptying) as text,
@@ -72,7 +67,7 @@ def unpack_file(out_dir: str, number: int, check: Callable[[], None] = lambda: N
         text.truncate()
     check_unchanged(source)
     files = [_text_file(plan, name).name, _ends_file(plan, name).name]
-    return plan.workspace.leave_receipt(stage, name, files, {})
+    return plan.workspace.leave_receipt("unpacked", str(number), files, {})
 
 
 def _without_emptying(path: str, flags: int) -> int:
@@ -136,11 +131,11 @@ class StoppedError(Exception):
 class Unpacking:
     """Unpacks the files of a plan in threads of this process, as many as there are workers."""
 
-    def __init__(self, plan: Plan, out_dir: str, workers: int) -> None:
+    def __init__(self, plan: Plan, out_dir: str, workers: int, missing: list[int]) -> None:
         self._plan, self._out_dir = plan, out_dir
         self._rules = replace(plan.settings.read_rules, cuts=plan.cuts)
         files = plan.packed_sources
-        self._waiting = deque(unpack_file.missing([(out_dir, n) for n in range(len(files))]))
+        self._waiting = deque(missing)
         self._is_stopped = threading.Event()
         self._error: BaseException | None = None
         for number in self._waiting:
