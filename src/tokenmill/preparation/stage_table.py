@@ -16,7 +16,6 @@ from tokenmill.base.atomic import keep
 from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.executors.executor import Executor, Tasks, WorkerDiedError
-from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.planning.disk_space import has_room_for_text
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.decide import Decision, Layout
@@ -27,7 +26,6 @@ from tokenmill.shards.manifest import Manifest
 
 if TYPE_CHECKING:
     from tokenmill.preparation.stages.duplicates import Search
-    from tokenmill.preparation.stages.unpack import Unpacking
 
 ROOM = "tokenmill.preparation"
 FIXED = "when the file is fixed, the same command starts again"
@@ -52,8 +50,6 @@ class Preparation:
     searched: "dict[str, Search]" = field(default_factory=dict)
     """Where repeated lines (`line`) and documents (`document`) are, if they are to be dropped."""
     layout: Layout | None = None
-    unpacking: "Unpacking | None" = None
-    """Large compressed files being unpacked, next to the stages that read them."""
 
     def __post_init__(self) -> None:
         self.out_dir = str(self.plan.workspace.out_dir.absolute())  # tasks may run elsewhere
@@ -112,12 +108,6 @@ class Preparation:
         """Return the receipts of a stage, in the order of its tasks; none if it is not needed."""
         stage = next(stage for stage in STAGES if stage.name == name)
         num_tasks = NUM_TASKS[stage.per](self) if stage.when(self.plan) else 0
-        if num_tasks and name == "unpack" and isinstance(self.executor, LocalExecutor):
-            from tokenmill.preparation.stages.unpack import Unpacking
-
-            missing = self._missing(stage, [str(n) for n in range(num_tasks)])
-            self.unpacking = Unpacking(self.plan, self.out_dir, self.executor.workers, missing)
-            num_tasks = 0  # it runs in threads, while the stage that reads the text runs
         shared = [getattr(self, name) for name in stage.shared] if num_tasks else []
         return self.run_tasks(stage, num_tasks, *shared)
 
@@ -128,20 +118,12 @@ class Preparation:
             arguments = [(self.out_dir, number, *shared) for number in range(num_tasks)]
             missing = partial(self._missing, stage, names)
             tasks = Tasks(stage.name, stage.task, arguments, missing)
-            unpacking = self.unpacking if stage.per == UNIT else None
             try:
-                turns = unpacking.units_in_turn() if unpacking is not None else None
-                results = self.executor.run_missing(tasks, turns)
-                for _ in self._follow(stage, names, results):
+                for _ in self._follow(stage, names, self.executor.run_missing(tasks)):
                     pass
-                if unpacking is not None:
-                    unpacking.finish()
             except PrepareError as error:
                 self._explain(error, stage)
                 raise
-            finally:
-                if unpacking is not None:
-                    unpacking.stop()
         return self.plan.workspace.receipts(stage.folder, names)
 
     def _missing(
