@@ -75,7 +75,7 @@ def _sample(
         left = AT_A_PLACE
         with suppress(BadInputError):  # whoever reads all of it reports it
             for chunk in islice(chunks, CHUNKS_AT_A_PLACE):
-                for text in clean_chunk(chunk, normalize=normalize, long_line=None).texts:
+                for text in clean_chunk(chunk, normalize=normalize, long_line=None).lines.texts:
                     if left > 0:
                         yield source.name, text[:left].decode("utf-8", "ignore").encode()
                         left -= len(text)
