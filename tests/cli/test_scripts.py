@@ -160,7 +160,7 @@ def test_experiments_are_trained_in_turn_and_resumed(tmp_path):
         assert line.startswith(f"| {name} | 6 | ")
         assert line.endswith(f" | {val[-1][1]:.4f} | {min(v for _, v in val):.4f} |")
     picture = (out / "losses.svg").read_text()
-    assert picture.count("<path") == 2
+    assert picture.count("<path") == 4  # a curve and a line of the legend for each
     assert ">small " in picture
     assert ">wide " in picture
 
