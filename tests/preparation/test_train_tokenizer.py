@@ -23,8 +23,7 @@ from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, FormatError, LockedError, SettingsMismatchError
 from tokenmill.preparation import choose_words
 from tokenmill.preparation.planning.memory_budget import PER_DRIVER
-from tokenmill.preparation.word_runs import CountedWords, add_up
-from tokenmill.text.cleaning.dedup import partition_bounds
+from tokenmill.preparation.word_runs import CountedWords, add_up, partition_bounds
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.tiktoken_file import parse_ranks

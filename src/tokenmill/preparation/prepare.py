@@ -8,16 +8,12 @@ worker or sixty-four, run through or killed and started again: the same bytes.
     characters            the vocabulary of `chars`, from the input          stages/learn_chars.py
     existing-lines        hash the lines of the dataset that is added to     stages/duplicates.py
     lines                 read, clean, hash every line                       stages/line_hashes.py
-    merge-lines           one run of hashes from many, for large inputs      stages/duplicates.py
     line-duplicates       find the lines that were seen before               stages/duplicates.py
-    line-answers          what was found, by unit, for large inputs          stages/duplicates.py
     encode                clean, drop repeated lines, encode                 stages/encode.py
     join                  list all parts, long documents put together        stages/join.py
     existing-documents    hash the documents of that dataset                 stages/duplicates.py
     documents             hash every document                                stages/duplicates.py
-    merge-documents       as merge-lines                                     stages/duplicates.py
     document-duplicates   find the documents that were seen before           stages/duplicates.py
-    document-answers      as line-answers                                    stages/duplicates.py
     decide                train, val or dropped, for every document          stages/decide.py
     layout                prefix sums give every document its shard          shards/layout.py
     assemble              copy documents into shards, hash, read back        stages/assemble.py
@@ -57,7 +53,7 @@ from tokenmill.preparation.planning.settings import (
     with_details,
 )
 from tokenmill.preparation.planning.shard_count import choose_shard_size, refuse_too_many_shards
-from tokenmill.preparation.stage_table import Preparation
+from tokenmill.preparation.stage_table import Preparation, compares_documents, compares_lines
 from tokenmill.preparation.stages.accounts import (
     PreparationOutcome,
     Summary,
@@ -67,6 +63,7 @@ from tokenmill.preparation.stages.accounts import (
 from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
 from tokenmill.preparation.stages.encode import encode_unit
+from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.text.inputs.units import (
@@ -242,10 +239,12 @@ def find_documents(this: Preparation) -> None:
         characters = set().union(*(receipt["characters"] for receipt in receipts))
         keep_tokenizer(plan.workspace, CharsTokenizer.build(characters))
 
-    this.find_repeated("line")
+    if compares_lines(plan):
+        this.find_repeated("line", len(plan.units))
     run("encode")
     run("join")
-    this.find_repeated("document")
+    if compares_documents(plan):
+        this.find_repeated("document", len(load_parts(this.out_dir)))
 
 
 def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:
