@@ -266,6 +266,7 @@ def test_every_field_is_required(tree):
         (b'{"a": NaN}', "NaN is not a number"),
         (b'{"a": -Infinity}', "Infinity is not a number"),
         (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "not the JSON"),
+        (b'{"a": ' + b"[" * 300 + b"]" * 300 + b"}", "format is missing"),
         (b'{"a": ' + b"9" * 5000 + b"}", "not the JSON"),
         (b"\xff\xfe{}", "not the JSON"),
         (b"\xef\xbb\xbf{}", "not the JSON"),

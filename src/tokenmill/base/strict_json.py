@@ -89,7 +89,7 @@ def parse_object(data: bytes, where: str) -> dict[str, Any]:
         # comes twice and nothing is lost.
         tree = orjson.loads(data)
         is_ours = data == orjson.dumps(tree, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    except ValueError:
+    except (ValueError, TypeError):  # TypeError: nested too deep for orjson to write
         is_ours = False
     try:
         if not is_ours:

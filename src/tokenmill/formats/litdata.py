@@ -122,7 +122,7 @@ def _chunk(root: untrusted.Root, chunk: dict[str, Any], dtype: np.dtype[Any]) ->
     num_tokens = chunk["dim"]
     offset = 4 * (count + 2)
     size = offset + num_tokens * dtype.itemsize
-    path = root.sized(name, size)
+    path = root.path(name, size)
     _, table = map_samples(Path(path), count, only_table=True)
     if (table[0], table[-1]) != (offset, size):
         what = f"says items from byte {table[0]:,} to {table[-1]:,}; the index says "

@@ -264,10 +264,10 @@ class Samples:
         """Return the samples of an entry of the index; sizes are compared."""
         raw = entry["raw_data"]
         count = entry["samples"]
-        if root.look_at(raw["basename"])[1] is not None or not entry.get("zip_data"):
-            return cls(root.sized(raw["basename"], raw["bytes"]), count, column)
+        if not entry.get("zip_data") or (root.folder / raw["basename"]).exists():
+            return cls(root.path(raw["basename"], raw["bytes"]), count, column)
         check_fields(entry["zip_data"], FILE, str(root.index), "zip_data", others=True)
-        path = root.sized(entry["zip_data"]["basename"], entry["zip_data"]["bytes"])
+        path = root.path(entry["zip_data"]["basename"], entry["zip_data"]["bytes"])
         return cls(path, count, column, _packed_file(Path(path), entry), ask.cache())
 
     def first_code(self) -> int:

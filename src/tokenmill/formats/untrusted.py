@@ -130,14 +130,14 @@ class Root:
         self.folder = folder
         self.index = index
         self._real = os.path.realpath(folder)
-        self._inside = {""}
+        self._inside = {str(folder)}
 
-    def look_at(self, name: str) -> tuple[str, int | None]:
-        """Return the path of a named file, and its size; None when it is not there."""
+    def path(self, name: str, size: int) -> str:
+        """Return the path of a named file, which must be there and have this size."""
         path = f"{self.folder}/{name}"
-        parent = name.rpartition("/")[0]
+        parent = path.rpartition("/")[0]
         if parent not in self._inside:
-            self._refuse_link_out(name, f"{self.folder}/{parent}")
+            self._refuse_link_out(name, parent)
             self._inside.add(parent)
         try:
             about = os.lstat(path)
@@ -145,16 +145,9 @@ class Root:
                 self._refuse_link_out(name, path)
                 about = os.stat(path)
         except FileNotFoundError:
-            return path, None
-        return path, about.st_size
-
-    def sized(self, name: str, expected: int) -> str:
-        """Return the path of a named file that must be there and have this size."""
-        path, size = self.look_at(name)
-        if size is None:
-            raise missing(Path(path), self.index)
-        if size != expected:
-            expect_size(Path(path), size, expected, self.index.name)
+            raise missing(Path(path), self.index) from None
+        if about.st_size != size:
+            expect_size(Path(path), about.st_size, size, self.index.name)
         return path
 
     def _refuse_link_out(self, name: str, path: str) -> None:

@@ -72,6 +72,7 @@ from tokenmill.text.inputs.units import (
     group_small_files,
     worth_unpacking,
 )
+from tokenmill.tokens.tokenizer import say_if_slow
 
 
 @takes_keywords_of(Settings, but=DETAILS)
@@ -187,12 +188,8 @@ def start(
     plan = cut_inputs(plan, unit_bytes)
     check_space(plan)
     tokenizer = target.tokenizer(given)
-    if tokenizer is not None and tokenizer.reference() is not None:
-        from tokenmill.preparation.planning.compare_encoders import choose_encoder
-
-        tokenizer = choose_encoder(
-            tokenizer, sources, settings.read_rules, normalize=settings.clean, say=progress.say
-        )
+    if tokenizer is not None:
+        say_if_slow(tokenizer, progress.say)
     plan = begin(plan, tokenizer, restart=target.replaces, say=progress.say)
     return plan, decide_limits(plan, memory, tokenizer)
 

@@ -32,6 +32,9 @@ class Entry:
                 tree[key] = value.to_json()
             elif isinstance(value, tuple):
                 tree[key] = [entry.to_json() for entry in value]
+            elif isinstance(value, dict):
+                entries = value.items()
+                tree[key] = {k: v.to_json() if isinstance(v, Entry) else v for k, v in entries}
         return tree
 
     @classmethod
@@ -40,7 +43,7 @@ class Entry:
         values = []
         for name in cls.__slots__:
             value = tree.get(name.removeprefix("num_"))
-            if isinstance(value, dict):
+            if isinstance(value, dict) and name in _PARTS:
                 value = _PARTS[name].from_json(value)
             elif isinstance(value, list):
                 value = tuple(map(_PARTS[name].from_json, value))
@@ -48,8 +51,17 @@ class Entry:
         return cls(*values)
 
 
+class NamedFile(Entry):
+    """A file of the dataset, with its hash."""
+
+    __slots__ = ()
+    file: str
+    num_bytes: int
+    xxh3_128: str
+
+
 @dataclass(frozen=True, slots=True)
-class FileEntry(Entry):
+class FileEntry(NamedFile):
     """A file as it is on the disk."""
 
     file: str
@@ -57,20 +69,17 @@ class FileEntry(Entry):
     xxh3_128: str
 
 
-class PackableEntry(Entry):
+class PackableEntry(NamedFile):
     """A file that may be compressed."""
 
     __slots__ = ()
-    file: str
-    num_bytes: int
-    xxh3_128: str
     packed: FileEntry | None
     """The compressed file that is there instead; the other fields are of its content."""
 
     @property
-    def on_disk(self) -> FileEntry:
+    def on_disk(self) -> NamedFile:
         """The file that is there."""
-        return self.packed or FileEntry(self.file, self.num_bytes, self.xxh3_128)
+        return self.packed or self
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +105,7 @@ class ShardEntry(PackableEntry):
     packed: FileEntry | None = None
 
     @property
-    def files(self) -> tuple[FileEntry, FileEntry]:
+    def files(self) -> tuple[NamedFile, NamedFile]:
         """Both files of the shard, as they are there."""
         return self.on_disk, self.ends.on_disk
 
@@ -155,10 +164,13 @@ class SourceEntry(Entry):
 
 
 _PARTS: dict[str, type[Entry]] = {
+    "tokenizer": TokenizerEntry,
     "state": FileEntry,
     "packed": FileEntry,
     "ends": EndsEntry,
     "shards": ShardEntry,
+    "sources": SourceEntry,
+    "sources_file": FileEntry,
 }
 
 

@@ -36,6 +36,7 @@ from tokenmill.base.strict_json import FILE_NAME as NAME
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
 from tokenmill.shards.entries import (
     PACKED_SUFFIX,
+    Entry,
     FileEntry,
     ShardEntry,
     SourceEntry,
@@ -50,6 +51,7 @@ FORMAT_VERSION = 1
 MAX_BYTES = 256 << 20
 ITEM_SIZE = {"uint16": 2, "uint32": 4}
 _LAST_LINE = b"\n}\n"
+_HASH_FIELD = ',\n  "xxh3_128": "%s"\n}\n'  # how a manifest ends
 
 _FILE = {"file": NAME, "bytes": COUNT, "xxh3_128": HEX128}
 _PACKABLE = {**_FILE, "packed": Maybe(_FILE)}
@@ -79,22 +81,13 @@ _MANIFEST = {
 }
 
 
-def has_manifest(where: str | os.PathLike[str]) -> bool:
-    """Return True if a manifest is in this folder or at this address."""
-    if not is_remote(where):
-        return (Path(where) / FILE_NAME).is_file()
-    from tokenmill.stores import objects
-
-    return objects.find(join(os.fspath(where), FILE_NAME)) is not None
-
-
 def dtype_for(vocab_size: int) -> str:
     """The smallest stored type that holds every id: uint16 up to 65,536 ids, else uint32."""
     return "uint16" if vocab_size <= 1 << 16 else "uint32"
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Entry):
     """All of `dataset_metadata.json`."""
 
     dtype: str
@@ -110,7 +103,8 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """Return the bytes of the file: the content, with its hash as the last field."""
         content = self._content()
-        return content.removesuffix(_LAST_LINE) + _hash_field(xxhash.xxh3_128_hexdigest(content))
+        hash_field = _HASH_FIELD % xxhash.xxh3_128_hexdigest(content)
+        return content.removesuffix(_LAST_LINE) + hash_field.encode()
 
     @property
     def digest(self) -> str:
@@ -119,28 +113,18 @@ class Manifest:
 
     def _content(self) -> bytes:
         """Canonical JSON: fixed order of keys, UTF-8, a newline at the end; without the hash."""
-        tree = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "dtype": self.dtype,
-            "tokenizer": self.tokenizer.to_json(),
-            "tokens_per_shard": self.tokens_per_shard,
-            "splits": {name: split.to_json() for name, split in self.splits.items()},
-            "sources": [source.to_json() for source in self.sources],
-            **({"sources_file": self.sources_file.to_json()} if self.sources_file else {}),
-            "settings": dict(self.settings),
-            "accounts": dict(self.accounts),
-        }
+        tree = {"format": FORMAT, "format_version": FORMAT_VERSION, **self.to_json()}
         return orjson.dumps(tree, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+    @property
+    def shards(self) -> list[ShardEntry]:
+        """All shards, split after split."""
+        return [shard for split in self.splits.values() for shard in split.shards]
 
     @property
     def is_packed(self) -> bool:
         """True if some of the files are compressed."""
-        return any(
-            shard.packed or shard.ends.packed
-            for split in self.splits.values()
-            for shard in split.shards
-        )
+        return any(shard.packed or shard.ends.packed for shard in self.shards)
 
     def write(self, folder: Path | str) -> None:
         """Check, then put the manifest into its folder, whole or not at all."""
@@ -149,28 +133,27 @@ class Manifest:
         write_atomically(Path(folder) / FILE_NAME, data)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> "Manifest":
+    def load(cls, where: str | os.PathLike[str]) -> "Manifest":
         """Read and check the manifest of this folder, or of the dataset at this address."""
-        if is_remote(folder):
-            if (found := cls.find_at(os.fspath(folder))) is None:
-                raise NotADatasetError(f"there is no {join(os.fspath(folder), FILE_NAME)}")
-            return found
-        path = Path(folder) / FILE_NAME
-        try:
-            with open(path, "rb", opener=regular) as file:
-                data = file.read(min(os.fstat(file.fileno()).st_size, MAX_BYTES) + 1)
-        except (FileNotFoundError, NotADirectoryError):
-            raise _not_a_dataset(Path(folder)) from None
-        return cls.parse(data, where=str(path))
+        if (manifest := cls.find(where)) is None:
+            raise _not_a_dataset(where)
+        return manifest
 
     @classmethod
-    def find_at(cls, address: str) -> "Manifest | None":
-        """The manifest of the dataset at an address, if there is one."""
-        from tokenmill.stores import objects
+    def find(cls, where: str | os.PathLike[str]) -> "Manifest | None":
+        """The same; None where there is no manifest."""
+        file = join(os.fspath(where), FILE_NAME)
+        if is_remote(where):
+            from tokenmill.stores import objects
 
-        where = join(address, FILE_NAME)
-        data = objects.read_all(where, at_most=MAX_BYTES)
-        return None if data is None else cls.parse(data, where=where)
+            data = objects.read_all(file, at_most=MAX_BYTES)
+            return None if data is None else cls.parse(data, where=file)
+        try:
+            with open(file, "rb", opener=regular) as opened:
+                data = opened.read(min(os.fstat(opened.fileno()).st_size, MAX_BYTES) + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return cls.parse(data, where=file)
 
     @classmethod
     def parse(cls, data: bytes, *, where: str = FILE_NAME) -> "Manifest":
@@ -192,21 +175,24 @@ class Manifest:
             if "/" in name or not is_plain_name(name):
                 raise wrong(where, f"splits.{name}", name, "a plain name without '/'")
             check_fields(split, _SPLIT, where, f"splits.{name}")
-        _check_own_hash(data, tree["xxh3_128"], where)
-        listed = tree.get("sources_file")
-        manifest = cls(
-            dtype=tree["dtype"],
-            tokenizer=TokenizerEntry.from_json(tree["tokenizer"]),
-            tokens_per_shard=tree["tokens_per_shard"],
-            splits={name: SplitEntry.from_json(split) for name, split in tree["splits"].items()},
-            sources=tuple(map(SourceEntry.from_json, tree["sources"])),
-            sources_file=None if listed is None else FileEntry.from_json(listed),
-            settings=tree["settings"],
-            accounts=tree["accounts"],
-        )
+        stated = tree["xxh3_128"]
+        content = data.removesuffix((_HASH_FIELD % stated).encode()) + _LAST_LINE
+        if (digest := xxhash.xxh3_128_hexdigest(content)) != stated:
+            raise FormatError(
+                f"{where} was changed after it was written: its hash is {digest}, but it states "
+                f"{stated}",
+                hint="fetch this file again, or prepare the dataset again",
+            )
+        splits = {name: SplitEntry.from_json(split) for name, split in tree["splits"].items()}
+        manifest = cls.from_json({**tree, "splits": splits})
         for name, value, expected in manifest._contradictions():
             raise wrong(where, name, value, expected)
-        manifest._check_names(where)
+        # Without regard to case: on some disks `A.bin` and `a.bin` are one file.
+        seen = {FILE_NAME.lower()}
+        for name in manifest.files():
+            if name.lower() in seen:
+                raise FormatError(f"{where} names the file {name!r} twice")
+            seen.add(name.lower())
         return manifest
 
     def _contradictions(self) -> Iterator[tuple[str, object, str]]:
@@ -252,15 +238,6 @@ class Manifest:
         if ends.packed and ends.packed.file != ends.file + PACKED_SUFFIX:
             yield "ends.packed.file", ends.packed.file, ends.file + PACKED_SUFFIX
 
-    def _check_names(self, where: str) -> None:
-        """Refuse a file that is named twice."""
-        # Without regard to case: on some disks `A.bin` and `a.bin` are one file.
-        seen = {FILE_NAME.lower()}
-        for name in self.files():
-            if name.lower() in seen:
-                raise FormatError(f"{where} names the file {name!r} twice")
-            seen.add(name.lower())
-
     @property
     def files_beside_shards(self) -> list[FileEntry]:
         """The stored tokenizer, and the list of sources if there is one."""
@@ -269,30 +246,13 @@ class Manifest:
     def files(self) -> list[str]:
         """Every file that is there by the manifest, in order; the manifest itself is not one."""
         names = [entry.file for entry in self.files_beside_shards]
-        for split in self.splits.values():
-            names += [file.file for shard in split.shards for file in shard.files]
-        return names
+        return names + [file.file for shard in self.shards for file in shard.files]
 
 
-def _check_own_hash(data: bytes, stated: str, where: str) -> None:
-    """Refuse a manifest whose bytes are not those that its hash was made of."""
-    hash_field = _hash_field(stated)
-    found = xxhash.xxh3_128(memoryview(data)[: len(data) - len(hash_field)])
-    found.update(_LAST_LINE)
-    if not data.endswith(hash_field) or found.hexdigest() != stated:
-        raise FormatError(
-            f"{where} was changed after it was written: its hash is {found.hexdigest()}, but it "
-            f"states {stated}",
-            hint="fetch this file again, or prepare the dataset again",
-        )
-
-
-def _hash_field(digest: str) -> bytes:
-    """Return the end of a manifest, from the comma before its last field on."""
-    return f',\n  "xxh3_128": "{digest}"'.encode() + _LAST_LINE
-
-
-def _not_a_dataset(folder: Path) -> NotADatasetError:
+def _not_a_dataset(where: str | os.PathLike[str]) -> NotADatasetError:
+    if is_remote(where):
+        return NotADatasetError(f"there is no {join(os.fspath(where), FILE_NAME)}")
+    folder = Path(where)
     if not folder.exists():
         return NotADatasetError(f"{folder} does not exist")
     if not folder.is_dir():
