@@ -214,13 +214,12 @@ def run_stages(
     """
     this = Preparation(plan, target.previous, executor, progress)
     find_documents(this)
+    # Each document of a dataset that is added to keeps its split.
+    counts = this.run("decide")
     decision, decided = choose_split(
-        this.first_decision,
-        this.run("decide"),
-        plan.settings.val_fraction,
-        by_hash=target.splits_by_hash,  # each document of a dataset keeps its split
+        plan, this.first_decision, counts, by_hash=target.splits_by_hash
     )
-    this.layout = make_layout(plan, decision, decided, first=this.first)
+    this.layout = make_layout(plan, decision, decided.tokens, first=this.first)
     shards = this.run("assemble")
     return PreparationOutcome.of(plan, decision, decided, shards)
 
