@@ -5,9 +5,9 @@ worker or sixty-four, run through or killed and started again: the same bytes.
 
     plan                  list the inputs, cut them into units               plan.py
     unpack                large compressed files become text                 stages/unpack.py
-    characters            the vocabulary of `chars`, from the input          stages/learn_chars.py
+    characters            the vocabulary of `chars`, from the input          stages/unit_text.py
     existing-lines        hash the lines of the dataset that is added to     stages/duplicates.py
-    lines                 read, clean, hash every line                       stages/line_hashes.py
+    lines                 read, clean, hash every line                       stages/cleaned_text.py
     line-duplicates       find the lines that were seen before               stages/duplicates.py
     encode                clean, drop repeated lines, encode                 stages/encode.py
     join                  list all parts, long documents put together        stages/join.py
