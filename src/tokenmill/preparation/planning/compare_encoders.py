@@ -11,12 +11,11 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
-from tokenmill.base.address import is_remote
 from tokenmill.base.human import one_line
 from tokenmill.errors import BadInputError, MissingExtraError
 from tokenmill.text.cleaning.clean_chunks import clean_chunk
 from tokenmill.text.inputs.open_input import Source
-from tokenmill.text.inputs.units import Unit
+from tokenmill.text.inputs.units import cut_into_units
 from tokenmill.text.reading.chunks import ReadRules
 from tokenmill.text.reading.read import read_unit
 from tokenmill.tokens.cuts import AT_CHARACTERS
@@ -24,9 +23,9 @@ from tokenmill.tokens.same_ids import first_difference
 from tokenmill.tokens.tokenizer import Tokenizer
 
 PLACES = 16
-AT_A_PLACE = 16 << 10  # bytes of text
-READ_AT_ONCE = 64 << 10
-CHUNKS_AT_A_PLACE = 3  # a piece of a long document, whole ones, and a piece of another
+SAMPLE_BYTES = 16 << 10  # of text at each place
+CHUNK_BYTES = 64 << 10
+CHUNKS = 3  # a piece of a long document, whole ones, and a piece of another
 SHOWN_CHARACTERS = 60
 
 
@@ -38,7 +37,7 @@ def choose_encoder(
     normalize: bool,
     say: Callable[[str], None],
 ) -> Tokenizer:
-    """This tokenizer, or the same one through the package it is from, if ids of a text differ."""
+    """Return this tokenizer, or its package's own encoder if ids of a sample differ."""
     exact = tokenizer.reference()
     if exact is None:
         return tokenizer
@@ -62,44 +61,30 @@ def choose_encoder(
 def _sample(
     sources: Sequence[Source], rules: ReadRules, normalize: bool
 ) -> Iterator[tuple[str, bytes]]:
-    """Texts from places that are spread evenly over all bytes, each with the name of its file."""
+    """Yield texts from places that are spread over all inputs, each with the name of its file."""
     rules = replace(
         rules,
-        max_document_bytes=READ_AT_ONCE,
-        long_line=min(rules.long_line, READ_AT_ONCE),
+        max_document_bytes=CHUNK_BYTES,
+        long_line=min(rules.long_line, CHUNK_BYTES),
         cuts=AT_CHARACTERS,
-        chunk_bytes=READ_AT_ONCE,
+        chunk_bytes=CHUNK_BYTES,
     )
-    for source, unit in _places(sources):
-        chunks = read_unit(source, unit, rules)
-        left = AT_A_PLACE
+    readable = [source for source in sources if source.kind != "unreadable"]
+    num_bytes = sum(source.size for source in readable)
+    units = cut_into_units(readable, max(CHUNK_BYTES, num_bytes // PLACES))
+    for unit in units[:: -(-len(units) // PLACES)] if units else ():
+        source = readable[unit.source]
+        left = SAMPLE_BYTES
         with suppress(BadInputError):  # whoever reads all of it reports it
-            for chunk in islice(chunks, CHUNKS_AT_A_PLACE):
+            for chunk in islice(read_unit(source, unit, rules), CHUNKS):
                 for text in clean_chunk(chunk, normalize=normalize, long_line=None).texts:
                     if left > 0:
                         yield source.name, text[:left].decode("utf-8", "ignore").encode()
                         left -= len(text)
 
 
-def _places(sources: Sequence[Source]) -> Iterator[tuple[Source, Unit]]:
-    """Parts of files that are read in a moment; of a file that is not cut, its beginning."""
-    before, step = 0, max(READ_AT_ONCE, sum(source.size for source in sources) // PLACES)
-    for number, source in enumerate(sources):
-        is_cut = source.compression is None and source.kind in ("text", "jsonl")
-        first = -before % step  # the places are the multiples of `step`, over all files
-        before += source.size
-        if first >= source.size or source.kind == "unreadable":
-            continue
-        if is_cut:
-            for start in range(first, source.size, step):
-                yield source, Unit(number, start, min(source.size, start + READ_AT_ONCE))
-        elif not is_remote(source.path):
-            is_parquet = source.kind == "parquet"  # whose units are row groups
-            yield source, Unit(number, 0, 1 if is_parquet else source.size)
-
-
 def _shortest_difference(tokenizer: Tokenizer, exact: Tokenizer, text: bytes) -> str:
-    """A line that differs by itself, or else the beginning of the text."""
+    """Show a line that differs by itself, or else the beginning of the text."""
     lines = text.split(b"\n")
     number = first_difference(tokenizer.encode_batch, exact.encode_batch, lines)
     found = (text if number is None else lines[number]).decode()

@@ -36,8 +36,6 @@ from tokenmill.preparation.stages.hash_runs import (
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt, StageReceipts
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.shards.entries import ShardEntry
-from tokenmill.shards.manifest import Manifest
 from tokenmill.text.cleaning.dedup import (
     Run,
     find_duplicates,
@@ -277,12 +275,6 @@ def answer(out_dir: str, group: int, searched: Searched) -> Receipt:
     return searched.answer(load_plan(out_dir).workspace, group)
 
 
-def shards_of(manifest: Manifest | None) -> list[tuple[Sequence[ShardEntry], int]]:
-    """Every shard that is there, as (shards of its split, place in them): a run before ours."""
-    splits = manifest.splits.values() if manifest is not None else ()
-    return [(split.shards, at) for split in splits for at in range(len(split.shards))]
-
-
 def check_gives_text_back(tokenizer: Tokenizer) -> None:
     """Refuse to compare lines through a tokenizer that does not decode to the text it was given."""
     try:
@@ -332,10 +324,9 @@ def hash_existing_documents(out_dir: str, number: int) -> Receipt:
 def _hash_shard(
     plan: Plan, stage: str, number: int, hash_batch: Callable[[list[np.ndarray]], np.ndarray]
 ) -> Receipt:
-    from tokenmill.preparation.workspace.old_dataset import old_documents, old_manifest
+    from tokenmill.preparation.workspace.existing_dataset import old_documents
 
-    documents = old_documents(plan, *shards_of(old_manifest(plan))[number])
-    hashes = map(hash_batch, _in_batches(documents, len, TOKENS_AT_ONCE))
+    hashes = map(hash_batch, _in_batches(old_documents(plan, number), len, TOKENS_AT_ONCE))
     hashed = ((found, np.zeros(len(found), np.uint32)) for found in hashes)
     facts = {"runs": write_runs(plan.workspace, stage, number, hashed)}
     return plan.workspace.leave_receipt(stage, str(number), [f"{number}.runs"], facts)
