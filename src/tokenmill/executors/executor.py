@@ -49,18 +49,12 @@ class Executor:
     def get_ready(self, function: TaskFunction, num_tasks: int) -> None:
         """Start what takes time: `num_tasks` tasks of this function will come."""
 
-    def run_missing(
-        self, tasks: Tasks, turns: Iterable[int] | None = None
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield the same for tasks that were not run before; for the others first, with None.
-
-        `turns` gives the numbers of all tasks in the order to run them, each when it can be run.
-        """
+    def run_missing(self, tasks: Tasks) -> Iterator[tuple[int, Any]]:
+        """Yield the same for tasks that were not run before; for the others first, with None."""
         missing = set(tasks.missing())
         num_tasks = len(tasks.arguments)
         yield from done_before(missing, num_tasks)
-        order = range(num_tasks) if turns is None else turns
-        chosen = ((n, tasks.arguments[n]) for n in order if n in missing)
+        chosen = ((n, tasks.arguments[n]) for n in range(num_tasks) if n in missing)
         yield from self.run(tasks.function, chosen)
 
     def close(self) -> None:

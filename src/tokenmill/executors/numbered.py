@@ -74,9 +74,7 @@ class PartExecutor(Executor):
         self.wait = wait
         self.stages: list[StageReport] = []
 
-    def run_missing(
-        self, tasks: Tasks, turns: Iterable[int] | None = None
-    ) -> Iterator[tuple[int, Any]]:
+    def run_missing(self, tasks: Tasks) -> Iterator[tuple[int, Any]]:
         """Yield what is done, and run those of this part; raise NotReady if others are missing."""
         missing = tasks.missing(whose=self._is_mine)
         yield from done_before(set(missing), len(tasks.arguments))

@@ -15,9 +15,8 @@ from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stage_table import Preparation, Stage
 from tokenmill.preparation.stages.decide import DROPPED, Decision, decisions_on
 from tokenmill.preparation.stages.join import load_parts
-from tokenmill.preparation.word_runs import CountedWords, add_up
+from tokenmill.preparation.word_runs import CountedWords, add_up, partition_bounds
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.text.cleaning.dedup import partition_bounds
 from tokenmill.tokens.words import END, WordCounter
 
 MOST_PARTS_PER_GROUP = 8  # of 16 MB of text

@@ -8,16 +8,12 @@ worker or sixty-four, run through or killed and started again: the same bytes.
     characters            the vocabulary of `chars`, from the input          stages/learn_chars.py
     existing-lines        hash the lines of the dataset that is added to     stages/duplicates.py
     lines                 read, clean, hash every line                       stages/line_hashes.py
-    merge-lines           one run of hashes from many, for large inputs      stages/duplicates.py
     line-duplicates       find the lines that were seen before               stages/duplicates.py
-    line-answers          what was found, by unit, for large inputs          stages/duplicates.py
     encode                clean, drop repeated lines, encode                 stages/encode.py
     join                  list all parts, long documents put together        stages/join.py
     existing-documents    hash the documents of that dataset                 stages/duplicates.py
     documents             hash every document                                stages/duplicates.py
-    merge-documents       as merge-lines                                     stages/duplicates.py
     document-duplicates   find the documents that were seen before           stages/duplicates.py
-    document-answers      as line-answers                                    stages/duplicates.py
     decide                train, val or dropped, for every document          stages/decide.py
     layout                prefix sums give every document its shard          shards/layout.py
     assemble              copy documents into shards, hash, read back        stages/assemble.py
@@ -62,7 +58,7 @@ from tokenmill.preparation.planning.sizes import (
     has_room_for_text,
     is_small_job,
 )
-from tokenmill.preparation.stage_table import Preparation
+from tokenmill.preparation.stage_table import Preparation, compares_documents, compares_lines
 from tokenmill.preparation.stages.accounts import (
     PreparationOutcome,
     Summary,
@@ -72,6 +68,7 @@ from tokenmill.preparation.stages.accounts import (
 from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
 from tokenmill.preparation.stages.encode import encode_unit
+from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.shards.entries import SourceEntry
 from tokenmill.shards.manifest import Manifest
@@ -82,6 +79,7 @@ from tokenmill.text.inputs.units import (
     group_small_files,
     worth_unpacking,
 )
+from tokenmill.tokens.tokenizer import say_if_slow
 
 
 @takes_keywords_of(Settings, but=DETAILS)
@@ -169,12 +167,8 @@ def make_plan(
     check_space(plan)
     tokenizer = target.tokenizer(settings, given)
     say = run.progress.say
-    if tokenizer is not None and tokenizer.reference() is not None:
-        from tokenmill.preparation.planning.compare_encoders import choose_encoder
-
-        tokenizer = choose_encoder(
-            tokenizer, sources, settings.read_rules, normalize=settings.clean, say=say
-        )
+    if tokenizer is not None:
+        say_if_slow(tokenizer, say)
     plan = begin(plan, tokenizer, restart=target.replaces, say=say)
     if target.previous is not None:
         keep(plan.workspace.root / PREVIOUS_FILE, target.previous.to_bytes())
@@ -246,10 +240,12 @@ def find_documents(this: Preparation) -> None:
 
         characters = set().union(*(receipt["characters"] for receipt in receipts))
         keep_tokenizer(this.plan.workspace, CharsTokenizer.build(characters))
-    this.find_repeated("line")
+    if compares_lines(this.plan):
+        this.find_repeated("line", len(this.plan.units))
     this.run("encode")
     this.run("join")
-    this.find_repeated("document")
+    if compares_documents(this.plan):
+        this.find_repeated("document", len(load_parts(this.out_dir)))
 
 
 def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:

@@ -8,7 +8,7 @@ task is imported when its stage runs.
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from tokenmill.base.atomic import keep
 from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.executors.executor import Executor, Tasks, WorkerDiedError
-from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.planning.sizes import has_room_for_text
 from tokenmill.preparation.stages.decide import Decision, Layout
@@ -26,16 +25,15 @@ from tokenmill.preparation.workspace.receipt_log import Receipt, StageReceipts
 from tokenmill.shards.manifest import Manifest
 
 if TYPE_CHECKING:
-    from tokenmill.preparation.stages.duplicates import Searched
-    from tokenmill.preparation.stages.unpack import Unpacking
+    from tokenmill.preparation.stages.duplicates import Search
 
 ROOM = "tokenmill.preparation"
 FIXED = "when the file is fixed, the same command starts again"
 UNIT = "unit of input"
 PART = "part of encoded documents"
 OLD_SHARD = "shard of the dataset that is added to"
-UNITS = "group of units"
-PARTS = "group of parts"
+LINES = "partition of all lines"
+DOCUMENTS = "partition of all documents"
 SHARD = "shard"
 PACKED_FILE = "large compressed file"
 
@@ -49,24 +47,22 @@ class Preparation:
     """The dataset that is added to."""
     executor: Executor
     progress: Progress
-    searched: "dict[str, Searched]" = field(default_factory=dict)
+    searched: "dict[str, Search]" = field(default_factory=dict)
     """Where repeated lines (`line`) and documents (`document`) are, if they are to be dropped."""
     layout: Layout | None = None
-    unpacking: "Unpacking | None" = None
-    """Large compressed files being unpacked, next to the stages that read them."""
 
     def __post_init__(self) -> None:
         self.out_dir = str(self.plan.workspace.out_dir.absolute())  # tasks may run elsewhere
         splits = self.previous.splits.values() if self.previous is not None else ()
         self.first = sum(len(split.shards) for split in splits)
-        """The number of the first new shard; and of the first run of hashes that is ours."""
+        """Number of the first new shard, and of the first new unit of a search."""
 
     @property
-    def lines(self) -> "Searched | None":
+    def lines(self) -> "Search | None":
         return self.searched.get("line")
 
     @property
-    def documents(self) -> "Searched | None":
+    def documents(self) -> "Search | None":
         return self.searched.get("document")
 
     @property
@@ -76,22 +72,22 @@ class Preparation:
     @property
     def first_decision(self) -> Decision:
         """All documents by hash, to count what that would give."""
-        return Decision(by_hash=True, documents=self.documents, first_run=self.first)
+        return Decision(by_hash=True, documents=self.documents, first_unit=self.first)
 
-    def find_repeated(self, kind: str) -> None:
-        """Run the stages that find repeated lines or documents, if any of them is needed."""
-        runs = [self.run(f"existing-{kind}s"), self.run(f"{kind}s")]
-        if not any(map(len, runs)):
-            return
-        from tokenmill.preparation.stages.duplicates import Searched
+    def find_repeated(self, kind: str, num_units: int) -> None:
+        """Find repeated lines or documents, if that is needed, in `num_units` units or parts."""
+        from tokenmill.preparation.stages.duplicates import Search
 
-        held_out = self._held_out_runs() if kind == "document" else None
-        self.searched[kind] = Searched.plan(f"{kind}s", runs, held_out)
-        for name in (f"merge-{kind}s", f"{kind}-duplicates", f"{kind}-answers"):
-            self.run(name)
+        held_out = self._held_out_units() if kind == "document" else None
+        search = Search(f"{kind}s", self.first + num_units, held_out)
+        self.searched[kind] = search
+        receipts = [*self.run(f"existing-{kind}s"), *self.run(f"{kind}s")]
+        num_hashes = sum(receipt["hashes"] for receipt in receipts)
+        self.searched[kind] = replace(search, num_hashes=num_hashes)
+        self.run(f"{kind}-duplicates")
 
-    def _held_out_runs(self) -> list[tuple[int, int]] | None:
-        """Which runs of documents are held out, as ranges; None where all repetitions count."""
+    def _held_out_units(self) -> list[tuple[int, int]] | None:
+        """Return the ranges of shards and parts held out; None if all repetitions count."""
         if self.plan.settings.dedup == "documents":
             return None
         held_out = []
@@ -112,36 +108,22 @@ class Preparation:
         """Return the receipts of a stage, in the order of its tasks; none if it is not needed."""
         stage = next(stage for stage in STAGES if stage.name == name)
         num_tasks = NUM_TASKS[stage.per](self) if stage.when(self.plan) else 0
-        if num_tasks and name == "unpack" and isinstance(self.executor, LocalExecutor):
-            from tokenmill.preparation.stages.unpack import Unpacking
-
-            missing = self._missing(stage, [str(n) for n in range(num_tasks)])
-            self.unpacking = Unpacking(self.plan, self.out_dir, self.executor.workers, missing)
-            num_tasks = 0  # it runs in threads, while the stage that reads the text runs
         shared = [getattr(self, name) for name in stage.shared] if num_tasks else []
         return self.run_tasks(stage, num_tasks, *shared)
 
     def run_tasks(self, stage: "Stage", num_tasks: int, *shared: Any) -> StageReceipts:
         """Run all tasks of a stage; those done before are known by their receipts, and not run."""
-        names = [stage.receipt.format(number=n, run=self.first + n) for n in range(num_tasks)]
+        names = [stage.receipt.format(number=n, unit=self.first + n) for n in range(num_tasks)]
         if names:
             arguments = [(self.out_dir, number, *shared) for number in range(num_tasks)]
             missing = partial(self._missing, stage, names)
             tasks = Tasks(stage.name, stage.task, arguments, missing)
-            unpacking = self.unpacking if stage.per == UNIT else None
             try:
-                turns = unpacking.units_in_turn() if unpacking is not None else None
-                results = self.executor.run_missing(tasks, turns)
-                for _ in self._follow(stage, names, results):
+                for _ in self._follow(stage, names, self.executor.run_missing(tasks)):
                     pass
-                if unpacking is not None:
-                    unpacking.finish()
             except PrepareError as error:
                 self._explain(error, stage)
                 raise
-            finally:
-                if unpacking is not None:
-                    unpacking.stop()
         return self.plan.workspace.receipts(stage.folder, names)
 
     def _missing(
@@ -207,21 +189,22 @@ def _always(plan: Plan) -> bool:
     return True
 
 
-def _compares_lines(plan: Plan) -> bool:
+def compares_lines(plan: Plan) -> bool:
+    """Return True if repeated lines are dropped."""
     return plan.settings.dedup == "lines"
 
 
 def _adds_lines(plan: Plan) -> bool:
-    return plan.previous is not None and _compares_lines(plan)
+    return plan.previous is not None and compares_lines(plan)
 
 
-def _compares_documents(plan: Plan) -> bool:
-    """Also to keep validation sets apart from the rest."""
+def compares_documents(plan: Plan) -> bool:
+    """Return True if documents are compared, also to keep validation sets apart from the rest."""
     return plan.settings.dedup == "documents" or plan.keeps_apart
 
 
 def _adds_documents(plan: Plan) -> bool:
-    return plan.previous is not None and _compares_documents(plan)
+    return plan.previous is not None and compares_documents(plan)
 
 
 def _learns_characters(plan: Plan) -> bool:
@@ -248,7 +231,7 @@ class Stage:
     shared: tuple[str, ...] = ()
     """Attributes of `Preparation` that all tasks are given."""
     receipt: str = "{number}"
-    """Name of the receipt of a task: by its number, or by the number of its run of hashes."""
+    """Name of the receipt of a task: by its number, or by the number of its unit in a search."""
 
     @property
     def task(self) -> Callable[..., Receipt]:
@@ -257,46 +240,37 @@ class Stage:
         return task
 
 
-def _search_stages(
-    kind: str, groups: str, when: Callable[[Plan], bool]
-) -> tuple[Stage, Stage, Stage]:
-    """Return the stages that search the runs of hashes of lines or of documents."""
-    room = "stages.duplicates"
-    folder = f"{kind}s"
-    shared = (f"{kind}s",)
-    return (
-        Stage(f"merge-{kind}s", f"{room}.merge", groups, folder, when, shared, "merged-{number}"),
-        Stage(
-            f"{kind}-duplicates",
-            f"{room}.search",
-            f"million {kind}s",
-            folder,
-            when,
-            shared,
-            "search-{number}",
-        ),
-        Stage(f"{kind}-answers", f"{room}.answer", groups, folder, when, shared, "answer-{number}"),
-    )
-
-
 STAGES = (
     Stage("unpack", "stages.unpack.unpack_file", PACKED_FILE, "unpacked", _has_packed_files),
     Stage(
         "characters", "stages.learn_chars.find_characters", UNIT, "characters", _learns_characters
     ),
     Stage(
-        "existing-lines", "stages.duplicates.hash_existing_lines", OLD_SHARD, "lines", _adds_lines
+        "existing-lines",
+        "stages.duplicates.hash_existing_lines",
+        OLD_SHARD,
+        "lines",
+        _adds_lines,
+        ("lines",),
     ),
     Stage(
         "lines",
         "stages.line_hashes.hash_lines",
         UNIT,
         "lines",
-        _compares_lines,
-        ("first", "keep_text"),
-        "{run}",
+        compares_lines,
+        ("first", "lines", "keep_text"),
+        "{unit}",
     ),
-    *_search_stages("line", UNITS, _compares_lines),
+    Stage(
+        "line-duplicates",
+        "stages.duplicates.search_partition",
+        LINES,
+        "lines",
+        compares_lines,
+        ("lines",),
+        "search-{number}",
+    ),
     Stage("encode", "stages.encode.encode_unit", UNIT, "units", shared=("lines", "first")),
     Stage("join", "stages.join.join_units", "preparation", "joined"),
     Stage(
@@ -305,17 +279,26 @@ STAGES = (
         OLD_SHARD,
         "documents",
         _adds_documents,
+        ("documents",),
     ),
     Stage(
         "documents",
         "stages.duplicates.hash_documents",
         PART,
         "documents",
-        _compares_documents,
-        ("first",),
-        "{run}",
+        compares_documents,
+        ("first", "documents"),
+        "{unit}",
     ),
-    *_search_stages("document", PARTS, _compares_documents),
+    Stage(
+        "document-duplicates",
+        "stages.duplicates.search_partition",
+        DOCUMENTS,
+        "documents",
+        compares_documents,
+        ("documents",),
+        "search-{number}",
+    ),
     Stage("decide", "stages.decide.count_decisions", PART, "decisions", shared=("first_decision",)),
     Stage("assemble", "stages.assemble.assemble_shard", SHARD, "shards"),
 )
@@ -325,21 +308,12 @@ NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
     UNIT: lambda run: len(run.plan.units),
     PART: lambda run: len(load_parts(run.out_dir)),
     OLD_SHARD: lambda run: run.first,
-    UNITS: lambda run: run.searched["line"].num_groups,
-    PARTS: lambda run: run.searched["document"].num_groups,
-    "million lines": lambda run: run.searched["line"].partitions,
-    "million documents": lambda run: run.searched["document"].partitions,
+    LINES: lambda run: run.searched["line"].partitions,
+    DOCUMENTS: lambda run: run.searched["document"].partitions,
     SHARD: lambda run: len(run.layout.shards) if run.layout else 0,
 }
 
 
 def stages_for(plan: Plan) -> list[Stage]:
-    """Return the stages that a preparation runs; some only if there are many units."""
-    from tokenmill.preparation.stages.duplicates import MOST_FILES
-
-    are_many = len(plan.units) > MOST_FILES
-    return [
-        stage
-        for stage in STAGES
-        if stage.when(plan) and (are_many or stage.per not in (UNITS, PARTS))
-    ]
+    """Return the stages that a preparation runs."""
+    return [stage for stage in STAGES if stage.when(plan)]

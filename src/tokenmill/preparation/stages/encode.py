@@ -26,7 +26,7 @@ from tokenmill.text.reading.bad_input import MOST_PLACES, BadInputPlace
 from tokenmill.text.reading.chunks import ChunkFacts, Edge
 
 if TYPE_CHECKING:
-    from tokenmill.preparation.stages.duplicates import Searched
+    from tokenmill.preparation.stages.duplicates import Search
     from tokenmill.preparation.stages.long_documents import LongDocuments, Piece
 
 
@@ -69,9 +69,7 @@ def encoded_units(plan: Plan) -> Iterator[EncodedUnit]:
     return map(EncodedUnit.from_receipt, receipts)
 
 
-def encode_unit(
-    out_dir: str, unit: int, lines: "Searched | None" = None, first: int = 0
-) -> Receipt:
+def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None, first: int = 0) -> Receipt:
     """Task: leave the encoded documents of one unit, in one part or several.
 
     `lines` knows the repeated lines; there unit 0 is run `first`.

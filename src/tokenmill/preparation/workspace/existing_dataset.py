@@ -6,6 +6,8 @@ dataset or not, and opening a dataset does not read a million names.
 """
 
 import itertools
+import os
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
@@ -16,7 +18,9 @@ import numpy as np
 import orjson
 import xxhash
 
+from tokenmill.base.address import join
 from tokenmill.base.atomic import write_atomically
+from tokenmill.base.hashing import regular
 from tokenmill.errors import (
     CorruptShardError,
     FormatError,
@@ -34,9 +38,9 @@ from tokenmill.preparation.planning.plan import (
 from tokenmill.preparation.planning.settings import Settings, list_other_settings
 from tokenmill.preparation.stages import commit
 from tokenmill.preparation.stages.accounts import Summary, summarize
-from tokenmill.shards.entries import FileEntry, ShardEntry, SourceEntry
+from tokenmill.shards.entries import FileEntry, PackableEntry, ShardEntry, SourceEntry
 from tokenmill.shards.manifest import FILE_NAME, Manifest
-from tokenmill.shards.packed import PackedIds, open_ids, read_ends
+from tokenmill.shards.packed import unpacked
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.load_tokenizer import check_stated, from_bytes
 from tokenmill.tokens.tokenizer import Tokenizer
@@ -96,9 +100,8 @@ def _refuse_differences(
 
 def _refuse_damaged(target: "Target", found: Manifest) -> None:
     """Raise if files are missing or not of their size; nothing is read."""
-    files = [*found.files_beside_shards]
-    for split in found.splits.values():
-        files += [file for shard in split.shards for file in shard.files]
+    in_shards = [file for shard in found.shards for file in shard.files]
+    files = [*found.files_beside_shards, *in_shards]
     damaged = []
     for file in files:
         size = target.size_of(file.file)
@@ -295,13 +298,38 @@ def old_documents(plan: Plan, number: int) -> Iterator[np.ndarray]:
         before = []
 
 
-def _tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray | PackedIds, np.ndarray]:
+def _tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray, np.ndarray]:
     """Return the ids of an old shard, and the ends of its documents."""
-    if plan.destination is not None:
-        from tokenmill.preparation.workspace.uploads import fetch
+    return _content(plan, shard).view(plan.dtype), _content(plan, shard.ends).view("<i8")
 
-        folder = plan.workspace.root
-        tokens = fetch(plan.destination, shard, folder).view(plan.dtype)
-        return tokens, fetch(plan.destination, shard.ends, folder).view("<i8")
-    folder = plan.workspace.out_dir
-    return open_ids(folder, shard, plan.dtype), read_ends(folder, shard.ends).astype(np.int64)
+
+def _content(plan: Plan, entry: PackableEntry) -> np.ndarray:
+    """Map the bytes of a file; unpacked or fetched, they take no room once the array is gone."""
+    if entry.num_bytes == 0:
+        return np.empty(0, np.uint8)
+    path = plan.workspace.out_dir / entry.on_disk.file
+    if plan.destination is None and entry.packed is None:
+        return np.memmap(path, np.uint8, mode="r")
+    file: Any
+    if plan.destination is None:
+        file = os.fdopen(regular(path), "rb")
+    else:
+        from tokenmill.stores.object_file import ObjectFile
+
+        file = ObjectFile(join(plan.destination, entry.on_disk.file), hashed=True)
+    hasher = xxhash.xxh3_128()
+    with (
+        tempfile.TemporaryFile(dir=plan.workspace.root) as copy,
+        unpacked(file, entry) as source,
+    ):
+        while block := source.read(4 << 20):
+            hasher.update(block)
+            copy.write(block)
+        copy.flush()
+        if hasher.hexdigest() != entry.xxh3_128:
+            raise CorruptShardError(
+                f"{join(str(plan.destination or plan.workspace.out_dir), entry.on_disk.file)} is "
+                f"not what its manifest says (xxh3-128 {entry.xxh3_128})",
+                hint="the file was replaced or damaged; nothing was added",
+            )
+        return np.memmap(copy, np.uint8, mode="r")

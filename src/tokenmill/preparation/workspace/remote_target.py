@@ -156,7 +156,7 @@ def open_remote_target(
         )
     refuse_strange_folder(work_dir)  # what is made there is removed again, by name
     with hold_workspace(work_dir, break_lock=run.break_lock) as workspace:
-        found = Manifest.find_at(address)
+        found = Manifest.find(address)
         if append and found is None:
             raise NotADatasetError(
                 f"there is no dataset at {address}, so nothing can be added to it",
@@ -180,7 +180,7 @@ def resume_remote_target(plan: Plan) -> RemoteTarget:
     """Return the target of a plan that was made before, for numbered jobs."""
     assert plan.destination is not None
     append = plan.previous is not None
-    found = Manifest.find_at(plan.destination) if append or plan.folder else None
+    found = Manifest.find(plan.destination) if append or plan.folder else None
     return _target(plan.workspace, plan.destination, found, append=append, overwrite=not append)
 
 

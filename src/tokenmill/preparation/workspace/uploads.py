@@ -10,30 +10,24 @@ What the store called it (its ETag) is kept in the receipt, and compared before 
 written: an object that somebody else replaced is noticed.
 """
 
-import os
 import secrets
 import socket
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
-import numpy as np
 import orjson
-import xxhash
 
 from tokenmill.base.address import join, split
 from tokenmill.base.atomic import keep
-from tokenmill.errors import CorruptShardError, LockedError, PrepareError
+from tokenmill.errors import LockedError, PrepareError
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.block_hashes import file_name, hash_blocks, parse, to_bytes
-from tokenmill.shards.entries import EndsEntry, ShardEntry
+from tokenmill.shards.entries import ShardEntry
 from tokenmill.shards.manifest import Manifest
-from tokenmill.shards.packed import unpacked
 from tokenmill.stores import objects
-from tokenmill.stores.object_file import ObjectFile
 
 CLAIM = ".tokenmill-claim.json"
 _MAX_CLAIM_BYTES = 1 << 16
@@ -195,22 +189,3 @@ def refuse_changed(workspace: Workspace, address: str) -> None:
 def _is_there(address: str, size: int, etag: str) -> bool:
     found = objects.find(address)
     return found is not None and (found.size, found.etag) == (size, etag)
-
-
-def fetch(destination: str, entry: ShardEntry | EndsEntry, folder: Path) -> np.ndarray:
-    """Map the bytes of an object, in a file that takes no room once the array is gone."""
-    address = join(destination, entry.on_disk.file)
-    hasher = xxhash.xxh3_128()
-    with tempfile.TemporaryFile(dir=folder) as file:
-        with unpacked(cast(BinaryIO, ObjectFile(address, hashed=True)), entry) as remote:
-            while block := remote.read(4 << 20):
-                hasher.update(block)
-                file.write(block)
-        file.flush()
-        if hasher.hexdigest() != entry.xxh3_128:
-            raise CorruptShardError(
-                f"{address} is not what its manifest says (xxh3-128 {entry.xxh3_128})",
-                hint="the object was replaced or damaged; nothing was added",
-            )
-        size = os.fstat(file.fileno()).st_size
-        return np.memmap(file, np.uint8, mode="r") if size else np.empty(0, np.uint8)

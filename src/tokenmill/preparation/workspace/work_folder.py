@@ -9,7 +9,7 @@
     under-way            bytes read of each unit of the running stage, to be shown
     published            hash of the manifest, written right before the manifest itself
     unpacked/N.text      text of a large compressed input, with N.ends, where it is cut
-    lines/N.runs         hashes of the lines of unit N (only with line deduplication)
+    lines/N.hashes       hashes of the lines of unit N (only with line deduplication)
     lines/N.text         its cleaned text, if there is room, until it is encoded
     units/N.M.tokens     encoded documents of unit N, with N.M.rows, a table of them
     parts.json           all of these in order
