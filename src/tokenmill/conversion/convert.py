@@ -13,7 +13,7 @@ that only an index separates, documents without an end-of-text id.
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from tokenmill.conversion.document_stream import (
 )
 from tokenmill.conversion.repack import repack
 from tokenmill.conversion.staging import open_staging, remove_leftovers
-from tokenmill.dataset import OpenKeywords, TokenDataset, Where
+from tokenmill.dataset import TokenDataset, Where
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
 from tokenmill.formats.format import NO_LIMIT, TokenFormat, token_dtype
 from tokenmill.formats.held_out import is_named, stated
@@ -68,7 +68,7 @@ def convert(
     add_end_of_text: bool = False,
     allow_lost_documents: bool = False,
     overwrite: bool = False,
-    **how_to_open: Unpack[OpenKeywords],
+    **how_to_open: Any,
 ) -> Converted:
     """Write the dataset at `src` to the new folder `dst` in the format `to`.
 
@@ -134,7 +134,7 @@ def _is_ours(source: Path) -> bool:
     return (source / FILE_NAME).is_file()
 
 
-def _open_whole(src: Where | list[Where], **how_to_open: Unpack[OpenKeywords]) -> TokenDataset:
+def _open_whole(src: Where | list[Where], **how_to_open: Any) -> TokenDataset:
     """All splits; documents end with the id of a tokenizer that was named, if that id occurs."""
     whole = dataset.open(src, "all", **how_to_open)
     if whole.end_of_text_id is not None or how_to_open.get("tokenizer") is None:
