@@ -18,6 +18,7 @@ import numpy as np
 from tokenmill.errors import CorruptShardError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import Ask, FileFormat, FoundData
+from tokenmill.formats.not_tokens import unknown_dtype
 from tokenmill.formats.writing import RollingWriter, write_file
 from tokenmill.reading.token_file import Lazy
 
@@ -57,12 +58,8 @@ class Datatrove(FileFormat):
         tokenizer, stated, count = _metadata(tokens)
         dtype = ask.dtype if stated is None else ask.agreed(stated, tokens)
         if dtype is None:
-            why = f"has no {tokens.name}.metadata beside it"
-            hint = "datatrove writes uint16 up to 65,536 ids: "
-            hint += f'tokenmill.open("{tokens}", dtype="uint16")'
-            from tokenmill.formats.not_tokens import unknown_dtype
-
-            raise unknown_dtype(tokens, size, why, hint)
+            usual = "datatrove writes uint16 up to 65,536 ids, and a .metadata file that says it"
+            raise unknown_dtype(tokens, self.name, usual)
         if count is not None:
             untrusted.expect_size(tokens, size, count * dtype.itemsize, f"{tokens.name}.metadata")
         num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)

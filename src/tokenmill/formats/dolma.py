@@ -20,6 +20,7 @@ import numpy as np
 from tokenmill.errors import CorruptShardError, FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import Ask, FileFormat, FoundData
+from tokenmill.formats.not_tokens import unknown_dtype
 from tokenmill.formats.registry import NUMPY
 from tokenmill.formats.writing import RollingWriter, write_file
 from tokenmill.reading.token_file import Lazy
@@ -70,15 +71,8 @@ class Dolma(FileFormat):
             what = f"starts with {first_bytes[:6]!r}, then continues like the header of a .npy file"
             raise untrusted.damaged(path, what)
         if ask.dtype is None:
-            from tokenmill.formats.not_tokens import dtype_hint, unknown_dtype
-
-            raise unknown_dtype(
-                path,
-                size,
-                "has no header (dolma's .npy files have none)",
-                "dolma writes uint16 unless it is given another type; "
-                + dtype_hint(path, None if path.suffix == ".npy" else self.name),
-            )
+            usual = "dolma writes uint16 unless it is given another type"
+            raise unknown_dtype(path, self.name, usual)
         num_tokens = untrusted.whole_tokens(path, size, ask.dtype.itemsize, ask.dtype.name)
         table = path.with_suffix(".csv.gz")
         ends = Lazy(load_ends, (str(table), num_tokens)) if table.is_file() else None

@@ -61,18 +61,14 @@ def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
         ) from None
 
 
-def map_file(
-    path: Path, least: int, why: str, *, only_least: bool = False, unpacked: Lazy | None = None
-) -> mmap.mmap:
-    """Return a read-only map of a file that must have at least `least` bytes.
+def map_file(path: Path, length: int, why: str, file: BinaryIO | None = None) -> mmap.mmap:
+    """Return a read-only map of a file, of which the first `length` bytes will be looked at.
 
-    `only_least` if nothing after these is looked at; `unpacked` opens the content of a compressed
-    file.
+    `file` is what is mapped instead: the content of a compressed file.
     """
-    needed = least if only_least else HEAD_BYTES + 1
-    with unpacked() if unpacked else _open(path, needed) as file:
-        expect_at_least(path, os.fstat(file.fileno()).st_size, least, why)
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    with file or _open(path, length) as opened:
+        expect_at_least(path, os.fstat(opened.fileno()).st_size, length, why)
+        return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def ends_file(path: Path | str, count: int) -> Lazy:
