@@ -14,8 +14,7 @@ from tokenmill.reading.token_file import check_hash
 from tokenmill.shards.card import repacked_card
 from tokenmill.shards.entries import EndsEntry, ShardEntry, SplitEntry, level_of
 from tokenmill.shards.manifest import Manifest
-from tokenmill.shards.packed import read_blocks
-from tokenmill.shards.verify import verify
+from tokenmill.shards.verify import read_blocks, verify
 from tokenmill.shards.writer import NewFile
 
 CARD = "README.md"

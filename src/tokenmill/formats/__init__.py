@@ -9,7 +9,6 @@
     ours.py        tokenmill's datasets: a manifest that names shards
     ours_writer.py  the same, written by a conversion
     remote.py      datasets in a store: by their manifest, or through a mirror
-    mirror.py      other projects' files in a store, seen as a folder
     writing.py     how a stream of tokens becomes files
     samples.py     what MDS and litdata share
     llmc.py        llm.c, modded-nanogpt, FineWeb-Edu shards: a header with a magic number

@@ -3,13 +3,12 @@
   x.ds            ids and nothing else: uint16 or uint32
   x.ds.index      one u64 for each document: where it ends, in tokens
   x.ds.metadata   three lines: "tokenizer|bytes of a token", number of tokens, the same for people
-  x.ds.loss       one byte a token: a loss mask, which is not read (`details` says that it is there)
+  x.ds.loss       one byte a token: a loss mask, which is not read
 
 datatrove's own reader takes the token size as an argument and never looks at the metadata; here the
 metadata decides, and an argument that says otherwise is refused.
 """
 
-import os
 from pathlib import Path
 from typing import IO, Any
 
@@ -60,22 +59,16 @@ class Datatrove(FileFormat):
         if dtype is None:
             usual = "datatrove writes uint16 up to 65,536 ids, and a .metadata file that says it"
             raise unknown_dtype(tokens, self.name, usual)
-        if count is not None:
-            untrusted.expect_size(tokens, size, count * dtype.itemsize, f"{tokens.name}.metadata")
-        num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
-        details: dict[str, Any] = {"tokenizer": tokenizer} if tokenizer else {}
-        if Path(f"{tokens}.loss").exists():
-            details["loss_mask"] = tokens.name + ".loss"
         bundled = BUNDLED.get(tokenizer or "")
         return self.found(
             tokens,
             dtype,
-            num_tokens,
             size,
-            ends=_index(tokens, num_tokens),
+            count,
+            ends=_index(tokens, size // dtype.itemsize),
             tokenizer=bundled,
             vocab_size=50257 if bundled == "gpt2" else None,
-            details=details,
+            details={"tokenizer": tokenizer} if tokenizer else {},
         )
 
 
@@ -105,14 +98,10 @@ def _index(tokens: Path, num_tokens: int) -> Lazy | None:
     path = Path(f"{tokens}.index")
     if not path.is_file():
         return None
-    size = untrusted.file_size(path)
-    untrusted.expect_at_least(path, size, -(-size // 8) * 8, "a whole number of documents")
-    last = 0
-    if size:
-        with untrusted.open_whole(path) as index:
-            last = int.from_bytes(os.pread(index.fileno(), 8, size - 8), "little")
+    count = untrusted.whole_tokens(path, untrusted.file_size(path), np.dtype("<u8"))
+    last = int(untrusted.map_ends(str(path), count)[-1]) if count else 0
     if last != num_tokens:
         raise untrusted.mixed(
             path, f"ends at {last:,}, but {tokens.name} has {num_tokens:,} tokens"
         )
-    return untrusted.ends_file(path, size // 8)
+    return untrusted.ends_file(path, count)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.errors import MismatchError
+from tokenmill.formats.untrusted import expect_size, whole_tokens
 from tokenmill.reading.token_file import Lazy, TokenFile
 
 if TYPE_CHECKING:
@@ -144,14 +145,23 @@ class FileFormat(TokenFormat):
         self,
         path: Path,
         dtype: np.dtype[Any],
-        num_tokens: int,
-        file_bytes: int,
+        size: int,
+        count: int | None = None,
         offset: int = 0,
         ends: Lazy | None = None,
         **facts: Any,
     ) -> FoundData:
-        """Return what `read` returns; `facts` are other fields of FoundData."""
-        file = TokenFile(str(path), path.name, dtype, num_tokens, file_bytes, offset, ends=ends)
+        """Return what `read` returns; tokens must fill a file of `size` bytes from `offset` on.
+
+        `count` is how many tokens there are, where the files say it; `facts` are other fields of
+        FoundData.
+        """
+        if count is None:
+            count = whole_tokens(path, size - offset, dtype)
+        else:
+            expected = offset + count * dtype.itemsize
+            expect_size(path, size, expected, f"its header ({count:,} tokens)")
+        file = TokenFile(str(path), path.name, dtype, count, size, offset, ends=ends)
         return FoundData(self.name, (file,), **facts)
 
 

@@ -232,7 +232,7 @@ def _token_file(
 ) -> TokenFile:
     path = Path(samples.path)
     if width := samples.column.fixed_bytes:
-        in_each = untrusted.whole_tokens(path, width, dtype.itemsize, dtype.name)
+        in_each = untrusted.whole_tokens(path, width, dtype)
         num_tokens = samples.count * in_each
         needed = num_tokens * dtype.itemsize
         untrusted.expect_at_least(path, samples.num_bytes, needed, root.index.name)

@@ -98,7 +98,6 @@ class Megatron(FileFormat):
         return self.found(
             tokens,
             dtype,
-            untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name),
             size,
             ends=Lazy(tables.ends, (), bounds - 1, str(index)),
             details={"sequences": sequences},

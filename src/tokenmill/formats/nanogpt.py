@@ -66,8 +66,7 @@ class Nanogpt(FileFormat):
         dtype = ask.agreed(token_dtype(stated), path) if stated else ask.dtype
         if dtype is None:
             raise unknown_dtype(path, self.name, "nanoGPT writes uint16 for gpt2")
-        num_tokens = untrusted.whole_tokens(path, size, dtype.itemsize, dtype.name)
-        return self.found(path, dtype, num_tokens, size, **meta)
+        return self.found(path, dtype, size, **meta)
 
 
 FORMAT = Nanogpt()

@@ -80,17 +80,14 @@ class Npy(FileFormat):
                 "1-D array, or 2-D with rows of tokens",
                 hint="write it again with np.save(path, array.reshape(-1))",
             )
-        num_tokens = math.prod(shape)
-        expected = offset + num_tokens * dtype.itemsize
-        untrusted.expect_size(path, size, expected, f"its shape {shape}")
         # `tokenmill pretokenize` leaves its tokenizer beside the array.
         beside = path.with_name(f"{path.stem}.tokenizer_state.json")
         state = Lazy(untrusted.read_whole, (beside,), file=str(beside))
         return self.found(
             path,
             dtype,
-            num_tokens,
             size,
+            math.prod(shape),
             offset,
             tokenizer_state=state if beside.is_file() else None,
             details={"shape": list(shape)},

@@ -131,9 +131,6 @@ class SampleWriter(Writer):
         if start < len(tokens):
             self._started.append(tokens[start:])
 
-    def discard(self) -> None:
-        self._documents = []
-
     def close(self) -> int:
         assert not self._started, "a document without an end"
         if self._documents:

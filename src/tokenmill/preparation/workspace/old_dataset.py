@@ -15,7 +15,7 @@ from tokenmill.errors import CorruptShardError, SettingsMismatchError
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.shards.entries import PackableEntry, ShardEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
-from tokenmill.shards.packed import unpacked
+from tokenmill.shards.verify import unpacked
 
 KEPT = "previous.json"
 
