@@ -32,7 +32,7 @@ from tokenmill.errors import (
     TokenizerMismatchError,
     TokenmillError,
 )
-from tokenmill.formats.registry import WRITABLE
+from tokenmill.formats.format import WRITABLE
 from tokenmill.shards.verify import verify
 
 WRITABLE = WRITABLE

@@ -14,8 +14,7 @@ from tokenmill.preparation.planning.shard_count import choose_shard_size
 from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.workspace import recorded_sources
 from tokenmill.preparation.workspace.recorded_sources import by_folder
-from tokenmill.shards.entries import SourceEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, SourceEntry
 from tokenmill.shards.verify import verify
 from tokenmill.text.inputs.open_input import Source
 

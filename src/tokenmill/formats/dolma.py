@@ -19,9 +19,8 @@ import numpy as np
 
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
-from tokenmill.formats.format import Ask, FileFormat, FoundData
+from tokenmill.formats.format import NUMPY, Ask, FileFormat, FoundData
 from tokenmill.formats.not_tokens import unknown_dtype
-from tokenmill.formats.registry import NUMPY
 from tokenmill.formats.writing import RollingWriter, write_file
 from tokenmill.reading.token_file import Lazy
 

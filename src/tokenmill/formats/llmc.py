@@ -18,8 +18,7 @@ import numpy as np
 
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
-from tokenmill.formats.format import Ask, FileFormat, FoundData
-from tokenmill.formats.registry import LLMC_GPT2, LLMC_LLAMA3
+from tokenmill.formats.format import LLMC_GPT2, LLMC_LLAMA3, Ask, FileFormat, FoundData
 from tokenmill.formats.writing import RollingWriter
 
 HEADER_BYTES = 1024

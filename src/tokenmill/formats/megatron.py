@@ -27,9 +27,9 @@ import numpy as np
 from tokenmill.base.atomic import sync_open_file
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
+from tokenmill.formats.format import MEGATRON as MAGIC
 from tokenmill.formats.format import Ask, FileFormat, FoundData
 from tokenmill.formats.not_tokens import known_other
-from tokenmill.formats.registry import MEGATRON as MAGIC
 from tokenmill.formats.writing import RollingWriter
 from tokenmill.reading.token_file import Lazy
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tokenmill.errors import FormatError, NotADatasetError
-from tokenmill.formats.registry import (
+from tokenmill.formats.format import (
     FILE_SIGNS,
     LLMC_GPT2,
     LLMC_LLAMA3,

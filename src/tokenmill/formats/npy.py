@@ -18,9 +18,9 @@ from numpy.lib import format as numpy_format
 
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
+from tokenmill.formats.format import NUMPY as MAGIC
 from tokenmill.formats.format import Ask, FileFormat, FoundData, token_dtype
 from tokenmill.formats.not_tokens import dtype_hint
-from tokenmill.formats.registry import NUMPY as MAGIC
 from tokenmill.formats.writing import RollingWriter
 from tokenmill.reading.token_file import Lazy
 

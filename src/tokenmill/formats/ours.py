@@ -25,8 +25,7 @@ from tokenmill.reading.token_file import (
     TokenFile,
     check_hash,
 )
-from tokenmill.shards.entries import EndsEntry, FileEntry, PackableEntry
-from tokenmill.shards.manifest import FILE_NAME, Manifest
+from tokenmill.shards.manifest import FILE_NAME, EndsEntry, FileEntry, Manifest, PackableEntry
 
 if TYPE_CHECKING:
     from tokenmill.formats.writing import Writer

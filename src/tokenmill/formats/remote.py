@@ -35,16 +35,15 @@ from tokenmill.base.address import split as split_address
 from tokenmill.base.atomic import write_atomically
 from tokenmill.base.suggest import did_you_mean
 from tokenmill.errors import NotADatasetError, TokenmillError
-from tokenmill.formats import ours, registry
+from tokenmill.formats import ours
 from tokenmill.formats.detect import detect
-from tokenmill.formats.format import Ask, FoundData
+from tokenmill.formats.format import OURS, Ask, FoundData
 from tokenmill.formats.untrusted import HEAD_BYTES
 from tokenmill.reading.cached_file import CachedFile
 from tokenmill.reading.shard_cache import ShardCache
 from tokenmill.reading.token_file import Lazy
 from tokenmill.shards import block_hashes
-from tokenmill.shards.entries import EndsEntry, FileEntry
-from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
+from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, EndsEntry, FileEntry, Manifest
 from tokenmill.stores import globs, objects, store_client
 from tokenmill.stores.store_requests import StoreFailure
 
@@ -63,7 +62,7 @@ def detect_remote(
     addresses: Sequence[str], split: str | None, *, format: str | None, ask: Ask, cache: ShardCache
 ) -> FoundData:
     """Return the shards of a split, as `detect` does for paths."""
-    if len(addresses) == 1 and format in (None, registry.OURS):
+    if len(addresses) == 1 and format in (None, OURS):
         found = _read_ours(addresses[0], split, ask, cache)
         if found is not None:
             return found

@@ -15,9 +15,8 @@ import orjson
 from tokenmill.base.strict_json import Maybe, Value
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
-from tokenmill.formats.format import Ask, FolderFormat, FoundData
+from tokenmill.formats.format import SAMPLE_INDEX, SAMPLE_KEYS, Ask, FolderFormat, FoundData
 from tokenmill.formats.held_out import take
-from tokenmill.formats.registry import SAMPLE_INDEX, SAMPLE_KEYS
 from tokenmill.formats.writing import Writer, WriteTarget, write_file
 
 MAX_SHARD_BYTES = (1 << 32) - (1 << 20)

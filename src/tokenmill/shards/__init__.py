@@ -1,6 +1,5 @@
 """Our own format: ids become files that can be checked. docs/format.md is the specification.
 
-entries.py   what a manifest says about one file, shard, split, tokenizer or source
 manifest.py  dataset_metadata.json: what a dataset holds, file by file; read strictly
 layout.py    which tokens each shard holds, and its name
 writer.py    writes one shard with its index, compressed if asked for; gives its entry

@@ -30,8 +30,16 @@ from tokenmill.base.hashing import hash_file, regular
 from tokenmill.errors import CorruptShardError
 from tokenmill.reading.frames import open_frames, unpacked_stream
 from tokenmill.reading.token_file import FRAMED
-from tokenmill.shards.entries import EndsEntry, NamedFile, PackableEntry, ShardEntry
-from tokenmill.shards.manifest import FILE_NAME, ITEM_SIZE, PREPARATION_FOLDER, Manifest
+from tokenmill.shards.manifest import (
+    FILE_NAME,
+    ITEM_SIZE,
+    PREPARATION_FOLDER,
+    EndsEntry,
+    Manifest,
+    NamedFile,
+    PackableEntry,
+    ShardEntry,
+)
 
 _Positions = npt.NDArray[np.uint64]
 _FETCH = "fetch this file again, or prepare the dataset again"

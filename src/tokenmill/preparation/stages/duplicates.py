@@ -28,8 +28,7 @@ from tokenmill.preparation.stages.hash_buckets import WORD, BucketWriter, read_b
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.shards.entries import ShardEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, ShardEntry
 from tokenmill.text.cleaning.dedup import HASH, find_on_other_side, find_repeated, hash_all
 from tokenmill.text.cleaning.line_work import find_lines, hash_selected, lines_that_count
 from tokenmill.tokens.tokenizer import Tokenizer

@@ -10,8 +10,7 @@ from typing import Any
 from tokenmill.base.hashing import regular
 from tokenmill.errors import FormatError
 from tokenmill.preparation.planning.settings import Settings
-from tokenmill.shards.entries import SourceEntry
-from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER, Manifest
+from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER, Manifest, SourceEntry
 from tokenmill.text.inputs.open_input import Source
 
 _OUR_MANIFEST = re.compile(rb'\A\s*\{\s*"format"\s*:\s*"%s"' % FORMAT.encode())

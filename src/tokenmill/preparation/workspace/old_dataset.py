@@ -13,8 +13,7 @@ from tokenmill.base.atomic import keep
 from tokenmill.base.hashing import regular
 from tokenmill.errors import CorruptShardError, SettingsMismatchError
 from tokenmill.preparation.planning.plan import Plan
-from tokenmill.shards.entries import PackableEntry, ShardEntry
-from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
+from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest, PackableEntry, ShardEntry
 from tokenmill.shards.verify import unpacked
 
 KEPT = "previous.json"

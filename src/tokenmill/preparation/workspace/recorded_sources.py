@@ -13,8 +13,7 @@ import orjson
 import xxhash
 
 from tokenmill.errors import CorruptShardError, FormatError
-from tokenmill.shards.entries import FileEntry, SourceEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import FileEntry, Manifest, SourceEntry
 
 MOST_LISTED = 10_000
 ReadFile = Callable[[FileEntry], bytes]

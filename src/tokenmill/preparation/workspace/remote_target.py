@@ -40,8 +40,7 @@ from tokenmill.preparation.workspace.upload_shards import (
 )
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards import block_hashes
-from tokenmill.shards.entries import FileEntry
-from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
+from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, FileEntry, Manifest
 from tokenmill.stores import objects
 from tokenmill.text.inputs.open_input import Source
 

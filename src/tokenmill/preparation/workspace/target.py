@@ -42,8 +42,7 @@ from tokenmill.preparation.workspace.folder_contents import (
 )
 from tokenmill.preparation.workspace.recorded_sources import all_sources
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.shards.entries import FileEntry, SourceEntry
-from tokenmill.shards.manifest import FILE_NAME, Manifest
+from tokenmill.shards.manifest import FILE_NAME, FileEntry, Manifest, SourceEntry
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.load_tokenizer import check_stated, from_bytes
 from tokenmill.tokens.tokenizer import Tokenizer
