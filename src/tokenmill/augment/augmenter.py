@@ -23,7 +23,7 @@ from tokenmill.augment.augmentation import (
 from tokenmill.augment.known_ids import IdRules, KnownIds
 from tokenmill.augment.own_function import OwnFunction
 from tokenmill.augment.row_random import RowRandom
-from tokenmill.batches.batch import IGNORED, BannedRuns, Batch, WholeRows
+from tokenmill.batches.batch import IGNORED, Batch
 from tokenmill.batches.document_masks import DocumentMarks, mark_begins
 from tokenmill.dataset import TokenDataset
 
@@ -71,7 +71,7 @@ class Augmenter:
     ids: KnownIds
     seed: int
     max_documents: int | None = None
-    """As for `mark_documents`."""
+    """As for `mark_begins`."""
     hides_documents: bool = False
     """Documents were looked for on our behalf only: batches are not to show them."""
 
@@ -100,11 +100,11 @@ class Augmenter:
         self._apply(rows, MASKS)
         return replace(
             batch,
-            rows=WholeRows(rows.tokens.astype(batch.tokens.dtype, copy=False)),
+            rows=rows.tokens.astype(batch.tokens.dtype, copy=False),
             marks=marks,
             augmented_labels=rows.labels,
             labels_are_inputs=MASKS in stages,
-            banned_runs=None if rows.banned is None else BannedRuns.of(rows.banned),
+            banned=rows.banned,
         )
 
     def _apply(self, rows: Rows, stage: int) -> None:

@@ -4,22 +4,19 @@ Positions are computed for many steps at a time: the arithmetic of the order cos
 calls however many positions it is given. The first batch is computed alone, so that it comes
 immediately, then twice as many each time up to `POSITIONS_AT_ONCE`.
 
-Small batches are read several at a time, for the same reason, as long as that takes a moment only:
-where storage is slow, a loop is not to wait for batches it did not ask for yet.
+Small batches are read several at a time, for the same reason, as long as that takes at most
+`SECONDS_AT_ONCE`: where storage is slow, a loop is not to wait for batches it did not ask for yet.
 """
 
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.batches.batch import Batch, HalvedRows, WholeRows
-from tokenmill.batches.located import Located
-from tokenmill.errors import TokenmillError
+from tokenmill.batches.batch import Batch, Located
 from tokenmill.order.order import Order
 from tokenmill.order.spans import Spans
 from tokenmill.order.step_share import StepShare
@@ -27,26 +24,15 @@ from tokenmill.reading.span_reader import SpanReader
 
 if TYPE_CHECKING:  # of rows with documents
     from tokenmill.batches.document_masks import DocumentMarks
-    from tokenmill.batches.padding import Padding
-    from tokenmill.batches.window_documents import RowBegins
+
+    MarkDocuments = Callable[[Spans, np.ndarray], Sequence[DocumentMarks]]
+    """Finds where documents are in each of some batches; tokens are (batches, rows, length)."""
 
 POSITIONS_AT_ONCE = 1 << 16
 TOKENS_AT_ONCE = 1 << 19
-_A_MOMENT = 2e-3  # seconds
-_EPOCHS_AT_ONCE = 32  # a tiny dataset has many epochs in few steps, and each has its own keys
-_KEPT_UP_TO = 16 << 20  # bytes; glibc learns up to 32 MiB
-
-
-class DocumentFields(Protocol):
-    """Finds the fields of batches that say where documents are."""
-
-    def locate(self, spans: Spans) -> "RowBegins | None":
-        """What can be known without the tokens."""
-
-    def marks(
-        self, spans: Spans, tokens: np.ndarray, begins: "RowBegins | None"
-    ) -> "Sequence[DocumentMarks]":
-        """The fields of each batch; `tokens` are (batches, rows, length)."""
+SECONDS_AT_ONCE = 2e-3
+EPOCHS_AT_ONCE = 32  # a tiny dataset has many epochs in few steps, and each has its own keys
+KEPT_MEMORY = 16 << 20  # bytes; glibc learns up to 32 MiB
 
 
 class BatchMaker:
@@ -60,20 +46,20 @@ class BatchMaker:
         dtype: npt.DTypeLike,
         *,
         halves: bool = False,
-        fields: DocumentFields | None = None,
-        padding: "Padding | None" = None,
+        has_padding: bool = False,
+        mark_documents: "MarkDocuments | None" = None,
         changes: Sequence[Callable[[Batch], Batch]] = (),
     ) -> None:
-        """`halves`: inputs and targets are arrays of their own; then there are no `fields`."""
+        """`halves`: inputs and targets are arrays of their own, and documents are not marked."""
         self.order = order
         self.share = share
         self._reader = reader
         self._dtype = np.dtype(dtype)
         self._halves = halves
-        self._fields = fields
-        self._padding = padding
+        self._has_padding = has_padding
+        self._mark_documents = mark_documents
         self._changes = changes
-        self._most_together = max(1, TOKENS_AT_ONCE // (share.batch_size * order.block_size))
+        self._max_batches_at_once = max(1, TOKENS_AT_ONCE // (share.batch_size * order.block_size))
         self._coming: tuple[Located, int] | None = None  # the steps from a number on
         reader.follow(self.spans_to_come)
 
@@ -81,38 +67,34 @@ class BatchMaker:
         return {**self.__dict__, "_coming": None}
 
     def run(self, first: int, stop: int | None = None, stride: int = 1) -> Iterator[Batch]:
-        """The batches of the steps first, first + stride, ..., before `stop` if there is one."""
+        """Yield the batches of the steps first, first + stride, ..., before `stop` if given."""
         keep_freed_memory()
         step = first
         num_steps = 1
-        most = self._most_steps(stride)
+        max_steps = self._max_steps_at_once(stride)
         while stop is None or step < stop:
             after = step + num_steps * stride
             steps = range(step, after if stop is None else min(after, stop), stride)
             yield from self._batches(steps, self.locate(self.share.samples(steps)))
             step = after
-            num_steps = min(2 * num_steps, most)
+            num_steps = min(2 * num_steps, max_steps)
 
-    def _most_steps(self, stride: int) -> int:
+    def _max_steps_at_once(self, stride: int) -> int:
         """Steps to locate at a time."""
         smallest = min(source.samples_per_epoch for source in self.order.sources)
-        by_epochs = _EPOCHS_AT_ONCE * smallest // (self.share.samples_per_step * stride)
+        by_epochs = EPOCHS_AT_ONCE * smallest // (self.share.samples_per_step * stride)
         positions = int(POSITIONS_AT_ONCE / self.order.spans_per_row)
         return max(1, min(positions // self.share.batch_size, by_epochs))
 
     def locate(self, samples: np.ndarray) -> Located:
-        """Where the tokens of these samples are; (steps, rows) of samples."""
+        """Find where the tokens of these samples are; (steps, rows) of samples."""
         spans = self.order.rows(samples.reshape(-1))
-        begins = None
-        if self._fields is not None:
-            with suppress(TokenmillError):  # raised again at the step that needs what is wrong
-                begins = self._fields.locate(spans)
         copies = spans
         if self._halves:
             copies = spans.halved(samples.shape[1], self.order.block_size)
         sources = spans.row_sources.reshape(samples.shape)
         starts = spans.row_starts.reshape(samples.shape)
-        return Located(samples, spans, copies, sources, starts, begins)
+        return Located(samples, spans, copies, sources, starts)
 
     def spans_to_come(self) -> Spans:
         """The spans that were located and are read now or next."""
@@ -122,59 +104,50 @@ class BatchMaker:
 
     def _batches(self, steps: range, located: Located) -> Iterator[Batch]:
         number = 0  # of the next step to make
-        together = 1
+        at_once = 1
         while number < len(steps):
-            stop = min(number + together, len(steps))
+            stop = min(number + at_once, len(steps))
             began = time.perf_counter()
             try:
-                made = self._made(steps, located, number, stop)
+                made = self._make(steps, located, number, stop)
             except Exception:
-                if together == 1:
+                if at_once == 1:
                     raise
-                together = 1  # what is wrong with one batch is raised when its turn comes
+                at_once = 1  # what is wrong with one batch is raised when its turn comes
                 continue
             seconds = time.perf_counter() - began
             for batch in made:
-                for change in self._changes:
-                    batch = change(batch)
-                yield batch
+                yield self._changed(batch)
             del made, batch  # their memory is for the next ones
             number = stop
-            if seconds > _A_MOMENT:
-                together = max(1, together // 2)
-            elif seconds < _A_MOMENT / 2:
-                together = min(2 * together, self._most_together)
+            if seconds > SECONDS_AT_ONCE:
+                at_once = max(1, at_once // 2)
+            elif seconds < SECONDS_AT_ONCE / 2:
+                at_once = min(2 * at_once, self._max_batches_at_once)
 
     def batch_of(self, located: Located, number: int) -> Batch:
         """The samples of one located step as a batch of no step."""
-        (batch,) = self._made([-1] * (number + 1), located, number, number + 1)
+        (batch,) = self._make([-1] * (number + 1), located, number, number + 1)
+        return self._changed(batch)
+
+    def _changed(self, batch: Batch) -> Batch:
         for change in self._changes:
             batch = change(batch)
         return batch
 
-    def _made(self, steps: Sequence[int], located: Located, low: int, high: int) -> list[Batch]:
-        """The batches of the steps number low .. high-1, before `changes`."""
+    def _make(self, steps: Sequence[int], located: Located, low: int, high: int) -> list[Batch]:
+        """Make the batches of the steps number low .. high-1, before `changes`."""
         self._coming = located, low
-        num_rows = located.samples.shape[1]
-        length = self.order.block_size + 1
-        spans = located.copies_of(low, high)
-        rows: list[Any]
-        marks: Sequence[DocumentMarks | None] = [None] * (high - low)
+        block_size = self.order.block_size
+        shape: tuple[int, ...] = located.samples.shape[1], block_size + 1
         if self._halves:
-            halves = np.empty((high - low, 2, num_rows, length - 1), self._dtype)
-            self._reader.read(spans, halves.reshape(-1, length - 1))
-            rows = [HalvedRows(*pair) for pair in halves]
-        else:
-            tokens = np.empty((high - low, num_rows, length), self._dtype)
-            flat = tokens.reshape(-1, length)
-            if self._padding is not None:
-                self._padding.fill(spans, flat)
-            self._reader.read(spans, flat)
-            if self._padding is not None:
-                self._padding.check(spans, flat)
-            if self._fields is not None:
-                marks = self._fields.marks(spans, tokens, located.begins_of(low, high))
-            rows = [WholeRows(batch) for batch in tokens]
+            shape = 2, located.samples.shape[1], block_size
+        rows = np.empty((high - low, *shape), self._dtype)
+        spans = located.copies_of(low, high)
+        self._reader.read(spans, rows.reshape(-1, shape[-1]))
+        marks: Sequence[DocumentMarks | None] = [None] * (high - low)
+        if self._mark_documents is not None:
+            marks = self._mark_documents(spans, rows)
         return [
             Batch(
                 rows[i - low],
@@ -185,7 +158,7 @@ class BatchMaker:
                 located,
                 i,
                 marks[i - low],
-                self._padding is not None,
+                self._has_padding,
             )
             for i in range(low, high)
         ]
@@ -202,4 +175,4 @@ def keep_freed_memory() -> None:
     one is freed on purpose, never touched, so that the first batches are as fast as later ones. On
     other libraries this has no effect.
     """
-    np.empty(_KEPT_UP_TO, np.uint8)
+    np.empty(KEPT_MEMORY, np.uint8)

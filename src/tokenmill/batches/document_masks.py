@@ -1,8 +1,9 @@
 """Where documents are in a batch: ids, positions, sequence lengths and a loss mask.
 
 All of it follows from one question, asked of the tokens of each row: does it continue the
-document of the token before? window_documents.py answers it; `mark_documents` does the rest,
-for the rows of several batches at once: a NumPy call costs the same for one as for many.
+document of the token before? window_documents.py answers it for windows, spans for rows of
+documents; the rest is done here for several batches at once: a NumPy call costs the same for one
+as for many.
 
 A row begins in the middle of a document more often than not; that piece is document 0 of the row
 and its positions start at 0 like those of the others.
@@ -10,6 +11,7 @@ and its positions start at 0 like those of the others.
 
 import functools
 import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,11 +30,10 @@ class DocumentSpans:
         rows = places // length
         columns = places - rows * length
         inside = columns < length - 1  # the last target of a row is no input
-        self._columns: np.ndarray = columns[inside]
         self.begins = (places - rows)[inside]
         """Where each document begins among the inputs of all rows; then the end."""
         self.lengths = self.begins[1:] - self.begins[:-1]
-        (self.firsts,) = (self._columns == 0).nonzero()
+        (self.firsts,) = (columns[inside] == 0).nonzero()
         """The first document of each row; then the end."""
 
     @functools.cached_property
@@ -41,11 +42,6 @@ class DocumentSpans:
         numbers = np.arange(len(self.lengths))
         numbers -= self.firsts[:-1].repeat(self.firsts[1:] - self.firsts[:-1])
         return numbers.astype(np.int32)
-
-    @functools.cached_property
-    def columns(self) -> np.ndarray:
-        """The column where each document begins."""
-        return self._columns.astype(np.int32)
 
 
 @dataclass(eq=False)
@@ -64,7 +60,7 @@ class DocumentMarks:
     max_seqlen: int
     padding_from: np.ndarray | None = None
     """The column where the padding of each row begins; None: there is none in any row."""
-    # Not cached_property, which takes a lock: 2 us for both, of 90 for a batch.
+    # Not cached_property, which takes a lock: 2 us for both, of 10 for a small batch.
     _document_ids: np.ndarray | None = None
     _positions: np.ndarray | None = None
 
@@ -81,18 +77,25 @@ class DocumentMarks:
     @property
     def document_ids(self) -> np.ndarray:
         if self._document_ids is None:
-            self._document_ids = self._spread(self._spans.numbers)
+            # Filled document by document: the obvious cumulative sums take ten times as long.
+            numbers = self._spans.numbers[self._documents]
+            ids = self._document_ids = np.empty(self.loss_mask.shape, np.int32)
+            if kernel.compiled is None:
+                ids[:] = numbers.repeat(self._lengths).reshape(ids.shape)
+            else:
+                kernel.compiled.fill_spans(ids, self._lengths, numbers)
         return self._document_ids
 
     @property
     def positions(self) -> np.ndarray:
         if self._positions is None:
-            if kernel.compiled is not None:
-                self._positions = np.empty(self.loss_mask.shape, np.int32)
-                kernel.compiled.count_spans(self._positions, self._lengths)
+            positions = self._positions = np.empty(self.loss_mask.shape, np.int32)
+            if kernel.compiled is None:
+                begins = self._spans.begins[self._documents]
+                counted = np.arange(positions.size) - (begins - begins[0]).repeat(self._lengths)
+                positions[:] = counted.reshape(positions.shape)
             else:
-                self._positions = self._spread(self._spans.columns)
-                np.subtract(_columns(*self._positions.shape), self._positions, out=self._positions)
+                kernel.compiled.count_spans(positions, self._lengths)
         return self._positions
 
     @property
@@ -100,46 +103,30 @@ class DocumentMarks:
         lengths: np.ndarray = self._spans.lengths[self._documents]
         return lengths
 
-    def _spread(self, values: np.ndarray) -> np.ndarray:
-        """For each input, the value of its document.
 
-        Filled run by run: the obvious cumulative sums take ten times as long.
-        """
-        if kernel.compiled is not None:
-            spread = np.empty(self.loss_mask.shape, np.int32)
-            kernel.compiled.fill_spans(spread, self._lengths, values[self._documents])
-            return spread
-        return values[self._documents].repeat(self._lengths).reshape(self.loss_mask.shape)
-
-
-def mark_documents(
-    flags: np.ndarray,
-    begins: np.ndarray | None,
-    shape: tuple[int, int, int],
-    max_documents: int | None,
+def mark_windows(
+    flags: np.ndarray, shape: tuple[int, ...], max_documents: int | None
 ) -> list[DocumentMarks]:
-    """The fields of each batch of windows, from the flags of their tokens, of this shape.
+    """Return the fields of each batch of windows, (batches, rows, length).
 
-    `begins` are the tokens whose flag is False, if they are known.
+    `flags` are True for each token that continues the document of the one before it; those of the
+    first tokens of rows mean nothing. There is one for the end, and they are whole words of 8.
     """
-    num_batches, num_rows, length = shape
-    size = num_batches * num_rows * length
-    if begins is None:
-        flags[: size + 1 : length] = False  # each row begins a document, and so does the end
-        begins = _places_of_false(flags)
-    spans = DocumentSpans(begins, length)
+    *_, length = shape
+    size = math.prod(shape)
+    flags[size:] = True
+    flags[: size + 1 : length] = False  # each row begins a document, and so does the end
+    spans = DocumentSpans(_places_of_false(flags), length)
     # No loss where the target begins another document: nothing before it predicts that.
     return _marks(spans, flags[:size].reshape(shape)[:, :, 1:], max_documents, None)
 
 
-def mark_spans(
-    spans: Spans, shape: tuple[int, int, int], max_documents: int | None
-) -> list[DocumentMarks]:
-    """The fields of each batch of rows of documents, (batches, rows, length).
+def mark_spans(spans: Spans, tokens: np.ndarray, max_documents: int | None) -> list[DocumentMarks]:
+    """Return the fields of each batch of rows of documents; `tokens` are (batches, rows, length).
 
     Every span is a document of its row, with the begin token before it; padding is one more.
     """
-    num_batches, num_rows, length = shape
+    num_batches, num_rows, length = tokens.shape
     filled = spans.filled
     places = spans.row * length + spans.column - spans.after_begin  # (spans,) in the flat rows
     padded = np.flatnonzero(filled < length)
@@ -150,17 +137,17 @@ def mark_spans(
     targets = np.arange(length, dtype=np.int32)
     counted[padded] = targets < filled[padded].astype(np.int32)[:, None]
     counted.reshape(-1)[places] = False
-    counted = counted.reshape(shape)[:, :, 1:]
+    counted = counted.reshape(tokens.shape)[:, :, 1:]
     return _marks(documents, counted, max_documents, filled.reshape(num_batches, num_rows))
 
 
 def mark_begins(
     begins: np.ndarray, counted: np.ndarray, filled: np.ndarray, max_documents: int | None
 ) -> DocumentMarks:
-    """The fields of one batch of B rows of T inputs, from where its documents and padding begin.
+    """Return the fields of one batch of B rows of T inputs.
 
-    `begins` are places in the flat rows of T + 1 tokens; `counted` is (B, T) bool, the loss mask;
-    `filled` (B,) the tokens of each row before its padding.
+    `begins`: where documents and padding begin in the flat rows of T + 1 tokens; `counted` is
+    (B, T) bool, the loss mask; `filled` (B,) the tokens of each row before its padding.
     """
     num_rows, block_size = counted.shape
     places = np.append(begins, num_rows * (block_size + 1))
@@ -175,7 +162,7 @@ def _marks(
     max_documents: int | None,
     padding_from: np.ndarray | None,
 ) -> list[DocumentMarks]:
-    """The fields of each batch.
+    """Return the fields of each batch.
 
     `cu_seqlens` has n * max_documents + 1 entries, so that compiled code sees one shape; those not
     needed repeat the last. A batch with more documents is an error. If no number is given there is
@@ -214,9 +201,3 @@ def _places_of_false(flags: np.ndarray) -> np.ndarray:
     (found,) = (~words[some].view(bool)).nonzero()
     places: np.ndarray = some[found >> 3] * 8 + (found & 7)
     return places
-
-
-@functools.lru_cache(maxsize=4)
-def _columns(num_rows: int, block_size: int) -> np.ndarray:
-    """The column of each input; whole, which is faster than broadcasting a row."""
-    return np.tile(np.arange(block_size, dtype=np.int32), (num_rows, 1))

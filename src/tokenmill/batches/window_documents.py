@@ -1,151 +1,74 @@
-"""Where documents begin in windows: by an index, for many steps at once, or by looking for an id.
+"""Where documents begin in windows: by the end-of-text id, or by an index.
 
 The end-of-text id is looked for if it is known; it takes one comparison. A document that was cut
 short where a shard ends may lack it, so the index is asked too about rows across such an edge. Data
-without an id has an index, which needs no tokens: it is asked when rows are located.
+without an id has an index, which is asked about all rows.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from tokenmill.batches.document_masks import DocumentMarks, mark_documents, mark_spans
+from tokenmill.batches.document_masks import DocumentMarks, mark_windows
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.spans import Spans
 
-
-class RowBegins(NamedTuple):
-    """The tokens of some rows that begin a document; each row begins with one, and so does the end.
-
-    Counted over all rows, one after the other, and rising.
-    """
-
-    places: np.ndarray
-    length: int
-    """Tokens of a row."""
-
-    def between(self, low: int, high: int) -> "RowBegins":
-        """Those of the rows low .. high - 1, counted from the first of them."""
-        first, stop = low * self.length, high * self.length
-        i, j = self.places.searchsorted((first, stop))
-        return RowBegins(self.places[i : j + 1] - first, self.length)
+EndMark = tuple[int | None, str | None]
+"""The end-of-text id of a source, and where it is: "before" documents, or at their end."""
 
 
-class EndMark(NamedTuple):
-    """The id that is beside every document of a source."""
+class WindowDocuments:
+    """Marks the documents in windows of one dataset, or of several by turns."""
 
-    token_id: int
-    comes: str | None
-    """"before": the first token of a document; else its last one."""
-
-    def fill(self, rows: np.ndarray, flags: np.ndarray) -> None:
-        """Set the flags of all rows, and those after them: False where a document begins."""
-        flags[0] = True
-        flags[rows.size :] = True
-        # An id at the end of a document says that the token after it begins another.
-        flagged = flags[: rows.size] if self.comes == "before" else flags[1 : rows.size + 1]
-        np.not_equal(rows.reshape(-1), self.token_id, out=flagged)
-
-    def fill_some(self, rows: np.ndarray, chosen: np.ndarray, flags: np.ndarray) -> None:
-        """Set the flags of some rows; `chosen` is (rows,) bool."""
-        of_all = np.empty(rows.size + 1, bool)
-        self.fill(rows, of_all)
-        of_rows = flags[: rows.size].reshape(rows.shape)
-        of_rows[chosen] = of_all[:-1].reshape(rows.shape)[chosen]
-
-
-class PieceFields:
-    """Fields of rows of documents: every span is a document."""
-
-    def __init__(self, max_documents: int | None) -> None:
-        self._max_documents = max_documents
-
-    def locate(self, spans: Spans) -> None:
-        """Nothing: the spans say all."""
-
-    def marks(
-        self, spans: Spans, tokens: np.ndarray, begins: RowBegins | None
-    ) -> list[DocumentMarks]:
-        """The fields of each batch; `tokens` are (batches, rows, length)."""
-        return mark_spans(spans, tokens.shape, self._max_documents)
-
-
-class WindowFields:
-    """Fields of windows of one length, of one dataset or of several by turns."""
-
-    def __init__(
-        self, datasets: Sequence[TokenDataset], length: int, max_documents: int | None
-    ) -> None:
-        self._length = length
+    def __init__(self, datasets: Sequence[TokenDataset], max_documents: int | None) -> None:
         self._datasets = datasets
         self._max_documents = max_documents
-        self._by_index = [s for s, data in enumerate(datasets) if data.end_of_text_id is None]
-        self._by_id: dict[EndMark, list[int]] = {}  # the sources that have each mark
-        for s, data in enumerate(datasets):
-            if data.end_of_text_id is not None:
-                mark = EndMark(data.end_of_text_id, data.end_of_text_comes)
-                self._by_id.setdefault(mark, []).append(s)
+        self._sources: dict[EndMark, list[int]] = {}  # the sources that have each mark
+        for source, data in enumerate(datasets):
+            mark = data.end_of_text_id, data.end_of_text_comes
+            self._sources.setdefault(mark, []).append(source)
 
-    def locate(self, spans: Spans) -> RowBegins | None:
-        """Where documents begin, as far as the index is asked; None if no source needs it."""
-        if not self._by_index:
-            return None
-        starts = spans.start
-        tables = [np.arange(len(starts) + 1) * self._length]
-        for s in self._by_index:
-            (rows,) = (spans.source == s).nonzero()
-            which, ends = self._datasets[s].document_ends_in_rows(starts[rows], self._length)
-            tables.append(ends + (rows * self._length - starts[rows])[which])
-        places = np.concatenate(tables)
-        places.sort(kind="stable")  # each table is in order: they are merged
-        # Empty documents end where the one before them ends.
-        return RowBegins(places[np.diff(places, prepend=-1) > 0], self._length)
-
-    def marks(
-        self, spans: Spans, tokens: np.ndarray, begins: RowBegins | None
-    ) -> list[DocumentMarks]:
-        """The fields of each batch; `tokens` are (batches, rows, length)."""
-        rows = tokens.reshape(-1, self._length)
-        flags, places = self._find(spans, rows, self.locate(spans) if begins is None else begins)
-        shape = (*tokens.shape[:2], self._length)
-        return mark_documents(flags, places, shape, self._max_documents)
-
-    def _find(
-        self, spans: Spans, rows: np.ndarray, begins: RowBegins | None
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Flags: True for each token of the rows that continues the document before it.
-
-        With them, where they are False, if that is known; then the flag of the first token of a row
-        is False, and otherwise it means nothing. There is a flag for the end, and whole words of 8.
-        """
+    def __call__(self, spans: Spans, tokens: np.ndarray) -> list[DocumentMarks]:
+        """Return the fields of each batch; `tokens` are (batches, rows, length)."""
+        rows = tokens.reshape(-1, tokens.shape[-1])
         flags = np.empty(-(-(rows.size + 1) // 8) * 8, bool)
-        if begins is not None:
-            flags.fill(True)
-            flags[begins.places] = False
-            if not self._by_id:
-                return flags, begins.places
-        for mark, sources in self._by_id.items():
-            if len(sources) == len(self._datasets):
-                mark.fill(rows, flags)
-            else:
-                have_it = np.zeros(len(self._datasets), bool)
-                have_it[sources] = True
-                mark.fill_some(rows, have_it[spans.source], flags)
-            for s in sources:
-                self._ask_at_edges(s, spans, flags)
-        flags[rows.size :] = True
-        return flags, None
+        if len(self._sources) == 1:
+            _fill(next(iter(self._sources)), rows, flags)
+        else:
+            for mark, sources in self._sources.items():
+                of_mark = np.empty_like(flags)
+                _fill(mark, rows, of_mark)
+                chosen = np.isin(spans.source, sources)
+                flags[: rows.size].reshape(rows.shape)[chosen] = of_mark[: rows.size].reshape(
+                    rows.shape
+                )[chosen]
+        for source in range(len(self._datasets)):
+            self._ask_index(source, spans, rows.shape[1], flags)
+        return mark_windows(flags, tokens.shape, self._max_documents)
 
-    def _ask_at_edges(self, source: int, spans: Spans, flags: np.ndarray) -> None:
-        """Add what the index of a source says about its rows across an edge of shards."""
+    def _ask_index(self, source: int, spans: Spans, length: int, flags: np.ndarray) -> None:
+        """Add what the index of a source says, where the id does not suffice."""
         data = self._datasets[source]
         edges = data.shard_starts
-        if len(edges) == 2 or not data.has_index:
+        has_id = data.end_of_text_id is not None
+        if has_id and (len(edges) == 2 or not data.has_index):
             return
-        length = self._length
-        (mine,) = (spans.source == source).nonzero()
-        starts = spans.start[mine]
-        across = edges[edges.searchsorted(starts, side="right")] < starts + length
-        which, ends = data.document_ends_in_rows(starts[across], length)
-        flags[mine[across][which] * length + (ends - starts[across][which])] = False
+        (rows,) = (spans.source == source).nonzero()
+        starts = spans.start[rows]
+        if has_id:
+            across = edges[edges.searchsorted(starts, side="right")] < starts + length
+            rows = rows[across]
+            starts = starts[across]
+        which, ends = data.document_ends_in_rows(starts, length)
+        flags[rows[which] * length + (ends - starts[which])] = False
+
+
+def _fill(mark: EndMark, rows: np.ndarray, flags: np.ndarray) -> None:
+    """Set the flags of all tokens: False where one begins a document by its end-of-text id."""
+    token_id, comes = mark
+    if token_id is None:
+        flags.fill(True)
+        return
+    # An id at the end of a document says that the token after it begins another.
+    flagged = flags[: rows.size] if comes == "before" else flags[1 : rows.size + 1]
+    np.not_equal(rows.reshape(-1), token_id, out=flagged)

@@ -109,10 +109,11 @@ def _range(text: str, flag: str) -> tuple[int, int]:
 
 
 def _documents(text: str) -> Any:
-    """17,20-29 as numbers; anything else is the path of a file with a number in each line."""
+    """17,20-29 as ranges; anything else is the path of a file with a number in each line."""
     parts = [_RANGE.fullmatch(part.strip()) for part in text.split(",")]
     if all(parts):
-        return [n for part in parts if part for n in range(*_range(part[0], "--ban"))]
+        ranges = [_range(part, "--ban") for part in text.split(",")]
+        return [(first, stop - 1) for first, stop in ranges]
     if not Path(text).is_file():
         raise ValueError(
             f"--ban is {text!r}; expected numbers of documents such as 17,20-29, or a file of them"
