@@ -33,10 +33,9 @@ from tokenmill.conversion.repack import repack
 from tokenmill.conversion.staging import open_staging, remove_leftovers
 from tokenmill.dataset import OpenKeywords, TokenDataset, Where
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
-from tokenmill.formats.detect import format_to_write
 from tokenmill.formats.format import NO_LIMIT, TokenFormat, token_dtype
 from tokenmill.formats.held_out import is_named, stated
-from tokenmill.formats.registry import WRITABLE, load_format
+from tokenmill.formats.registry import WRITABLE, format_to_write, load_format
 from tokenmill.formats.writing import Writer, WriteTarget
 from tokenmill.shards.entries import checked_compression
 from tokenmill.shards.manifest import FILE_NAME

@@ -26,8 +26,6 @@ from tokenmill.preparation.planning.settings import (
     with_details,
 )
 from tokenmill.preparation.planning.val_inputs import held_out_inputs
-from tokenmill.preparation.stages.duplicates import MOST_FILES
-from tokenmill.preparation.stages.hash_runs import ENTRY
 from tokenmill.preparation.stages.parts import ROW
 from tokenmill.text.cleaning.clean_chunks import (
     PLACE_BYTES,
@@ -38,13 +36,14 @@ from tokenmill.text.cleaning.clean_chunks import (
 from tokenmill.text.cleaning.dedup import hash_all
 from tokenmill.text.cleaning.line_work import hash_selected, without_lines
 from tokenmill.text.inputs.open_input import Source
-from tokenmill.text.inputs.units import Unit, choose_unit_bytes, cut_into_units, worth_unpacking
+from tokenmill.text.inputs.units import Unit, cut_into_units, worth_unpacking
 from tokenmill.text.reading.chunks import Chunk, Edge
 from tokenmill.text.reading.read import read_unit
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 from tokenmill.tokens.tokenizer import Tokenizer
 
 SHARE = 0.01
+HASH_BYTES = 24  # of a line or document that is compared
 END_BYTES = 8  # of a document in the .ends file of its shard
 STRIDE_BYTES = 256 << 10  # read so much here and there, rather than one stretch
 FEWEST = 16  # pieces read: all of a small input
@@ -204,17 +203,14 @@ class _Sample:
     def peak(self, sources: list[Source], disk_bytes: int, itemsize: int, workers: int) -> int:
         """Bytes on the disk at the most: when units are encoded, or when all shards are there.
 
-        Hashes are there twice if those of many units are merged. The text that is kept for
-        the second pass is removed with the end of its unit; of the units that are in progress
-        together, half is done on average. Hashes, and what is unpacked, stay to the end.
+        The text that is kept for the second pass is removed with the end of its unit; of the units
+        that are in progress together, half is done on average. Hashes, and what is unpacked, stay
+        to the end.
         """
         expected = self.expected(sources)
-        unit_bytes = choose_unit_bytes(sources, UNIT_BYTES)
         unpacked = worth_unpacking(sources)
-        num_units = len(cut_into_units(sources, unit_bytes, unpacked=unpacked))
-        copies = 1 if num_units <= MOST_FILES else 2
         stays = round(UNPACKED_OF_TEXT * self.expected([sources[n] for n in unpacked]).text)
-        stays += copies * ENTRY.itemsize * expected.hashes
+        stays += HASH_BYTES * expected.hashes
         parts = itemsize * expected.encoded + ROW.itemsize * expected.documents
         if self.settings.dedup != "lines":
             return stays + parts + disk_bytes

@@ -15,7 +15,7 @@ import shlex
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
@@ -41,7 +41,7 @@ from tokenmill.preparation.planning.settings import (
     with_details,
 )
 from tokenmill.preparation.prepare import publish, run_stages, start
-from tokenmill.preparation.stage_table import stage_of, stages_for
+from tokenmill.preparation.stage_table import stages_for
 from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.workspace.target import Swap, Target, open_target
 from tokenmill.preparation.workspace.work_folder import Workspace
@@ -227,7 +227,7 @@ def _target(out: Path, plan: Plan) -> Target:
 def _run_part(plan: Plan, target: Target, executor: PartExecutor, progress: Progress) -> JobReport:
     with suppress(NotReady):
         run_stages(plan, target, executor, progress)
-    return JobReport([replace(stage, name=stage_of(stage.name)) for stage in executor.stages])
+    return JobReport(executor.stages)
 
 
 def usual_parts(plan: Plan) -> int:

@@ -8,16 +8,12 @@ worker or sixty-four, run through or killed and started again: the same bytes.
     characters            the vocabulary of `chars`, from the input          stages/learn_chars.py
     existing-lines        hash the lines of the dataset that is added to     stages/duplicates.py
     lines                 read, clean, hash every line                       stages/line_hashes.py
-    merge-lines           one run of hashes from many, for large inputs      stages/duplicates.py
     line-duplicates       find the lines that were seen before               stages/duplicates.py
-    line-answers          what was found, by unit, for large inputs          stages/duplicates.py
     encode                clean, drop repeated lines, encode                 stages/encode.py
     join                  list all parts, long documents put together        stages/join.py
     existing-documents    hash the documents of that dataset                 stages/duplicates.py
     documents             hash every document                                stages/duplicates.py
-    merge-documents       as merge-lines                                     stages/duplicates.py
     document-duplicates   find the documents that were seen before           stages/duplicates.py
-    document-answers      as line-answers                                    stages/duplicates.py
     decide                train, val or dropped, for every document          stages/decide.py
     layout                prefix sums give every document its shard          shards/layout.py
     assemble              copy documents into shards, hash, read back        stages/assemble.py
@@ -57,7 +53,7 @@ from tokenmill.preparation.planning.settings import (
     with_details,
 )
 from tokenmill.preparation.planning.shard_count import choose_shard_size, refuse_too_many_shards
-from tokenmill.preparation.stage_table import Preparation
+from tokenmill.preparation.stage_table import Preparation, compares_documents, compares_lines
 from tokenmill.preparation.stages.accounts import (
     PreparationOutcome,
     Summary,
@@ -67,6 +63,7 @@ from tokenmill.preparation.stages.accounts import (
 from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
 from tokenmill.preparation.stages.encode import encode_unit
+from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.folder_contents import recorded_held_out
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.text.inputs.units import (
@@ -75,6 +72,7 @@ from tokenmill.text.inputs.units import (
     group_small_files,
     worth_unpacking,
 )
+from tokenmill.tokens.tokenizer import say_if_slow
 
 
 @takes_keywords_of(Settings, but=DETAILS)
@@ -190,12 +188,8 @@ def start(
     plan = cut_inputs(plan, unit_bytes)
     check_space(plan)
     tokenizer = target.tokenizer(given)
-    if tokenizer is not None and tokenizer.reference() is not None:
-        from tokenmill.preparation.planning.compare_encoders import choose_encoder
-
-        tokenizer = choose_encoder(
-            tokenizer, sources, settings.read_rules, normalize=settings.clean, say=progress.say
-        )
+    if tokenizer is not None:
+        say_if_slow(tokenizer, progress.say)
     plan = begin(plan, tokenizer, restart=target.replaces, say=progress.say)
     return plan, decide_limits(plan, memory, tokenizer)
 
@@ -242,18 +236,12 @@ def find_documents(this: Preparation) -> None:
         characters = set().union(*(receipt["characters"] for receipt in receipts))
         keep_tokenizer(plan.workspace, CharsTokenizer.build(characters))
 
-    if runs := [*filter(None, (run("existing-lines"), run("lines")))]:
-        this.search_lines(runs)
-        for name in ("merge-lines", "line-duplicates", "line-answers"):
-            run(name)
-
+    if compares_lines(plan):
+        this.find_repeated("line", len(plan.units))
     run("encode")
     run("join")
-
-    if runs := [*filter(None, (run("existing-documents"), run("documents")))]:
-        this.search_documents(runs)
-        for name in ("merge-documents", "document-duplicates", "document-answers"):
-            run(name)
+    if compares_documents(plan):
+        this.find_repeated("document", len(load_parts(this.out_dir)))
 
 
 def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:

@@ -192,7 +192,7 @@ def _clear_other_work(workspace: Workspace, settings: Settings, sources: Sequenc
     """Remove the work of a training that was stopped, if it is not the one that is wanted."""
     found = read_plan(workspace)
     if found is not None and list_differences(settings, sources, found):
-        workspace.clear_work(keep=[os.path.basename(source.path) for source in sources])
+        workspace.clear(keep=[os.path.basename(source.path) for source in sources])
 
 
 def _count(

@@ -22,13 +22,10 @@ import xxhash
 from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
 from tokenmill.tokens.gigatoken import Encoder
-from tokenmill.tokens.library_failures import failures_of
 from tokenmill.tokens.newer_characters import with_exact
-from tokenmill.tokens.number_runs import in_pairs
-from tokenmill.tokens.same_ids import EncodeBatch
 from tokenmill.tokens.slow_ranks import SlowRanks
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION, PATTERNS, find_pattern
-from tokenmill.tokens.tokenizer import Ends, Ids
+from tokenmill.tokens.tokenizer import EncodeBatch, Ends, Ids, failures_of
 from tokenmill.tokens.vocabulary import (
     PROBE,
     SpelledTokenizer,
@@ -106,7 +103,12 @@ class TiktokenTokenizer(SpelledTokenizer):
     @property
     def backend(self) -> str:
         """`gigatoken` or `tiktoken`."""
-        return "gigatoken" if self.pattern in PATTERNS else "tiktoken"
+        return "tiktoken" if self._scheme is None else "gigatoken"
+
+    @property
+    def _scheme(self) -> str | None:
+        pattern = PATTERNS.get(self.pattern)
+        return pattern and pattern.scheme
 
     @property
     def cuts(self) -> re.Pattern[bytes] | None:
@@ -115,20 +117,18 @@ class TiktokenTokenizer(SpelledTokenizer):
     @property
     def memory_per_byte(self) -> int:
         """tiktoken was measured at 5 to 13."""
-        return 0 if self.pattern in PATTERNS else 20
+        return 20 if self._scheme is None else 0
 
     @functools.cached_property
     def _encode(self) -> EncodeBatch:
-        pattern = PATTERNS.get(self.pattern)
-        if pattern is None:
+        regex = ONE_EXPRESSION.get(self.pattern, self.pattern)
+        if self._scheme is None:
             why = f"the split pattern of {self.name}"
-            return SlowRanks(self.pattern, self._read_ranks, self.name, why).encode_batch
-        regex = ONE_EXPRESSION[self.pattern]
+            return SlowRanks(regex, self._read_ranks, self.name, why).encode_batch
         why = "a text with characters of Unicode 17"
-        encoder = Encoder(functools.partial(_build, self.data, pattern.scheme))
-        fast = in_pairs(encoder.encode_batch) if pattern.in_pairs else encoder.encode_batch
         exact = SlowRanks(regex, self._read_ranks, self.name, why).encode_batch
-        return with_exact(fast, exact, splits=(regex,), cuts=self.cuts, is_normalized=False)
+        fast = Encoder(functools.partial(_build, self.data, self._scheme)).encode_batch
+        return with_exact(fast, exact, splits=(regex,), is_normalized=False)
 
     @property
     def vocab_size(self) -> int:

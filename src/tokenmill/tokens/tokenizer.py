@@ -7,16 +7,19 @@ characters `<|endoftext|>` in a document are encoded like any others.
 """
 
 import re
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.errors import BadInputError
+from tokenmill.base.human import one_line
+from tokenmill.errors import BadInputError, FormatError, TokenmillError
 
 Ids = npt.NDArray[np.uint32]
 Ends = npt.NDArray[np.int64]
+EncodeBatch = Callable[[Sequence[bytes]], tuple[Ids, Ends]]
 
 
 class Tokenizer(Protocol):
@@ -64,10 +67,6 @@ class Tokenizer(Protocol):
     def backend(self) -> str:
         """The library that encodes; `tokenmill` itself for bytes and characters."""
 
-    def reference(self) -> "Tokenizer | None":
-        """The same tokenizer through the package that its file is from, where that is another
-        encoder: `prepare` compares the ids of both on a sample of the input."""
-
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """The text of these ids; an id outside the vocabulary is a ValueError."""
 
@@ -89,6 +88,13 @@ class Tokenizer(Protocol):
         """JSON that `from_state` turns into this tokenizer on another machine."""
 
 
+def say_if_slow(tokenizer: Tokenizer, say: Callable[[str], None]) -> None:
+    """Say so where the package that a file is from encodes, and not gigatoken."""
+    if tokenizer.backend not in ("gigatoken", "tokenmill"):
+        name = f"{tokenizer.name} is encoded by the package {tokenizer.backend}"
+        say(f"{name}: gigatoken, which is 10 times as fast, has no form of it with the same ids")
+
+
 def ends_of(parts: Sequence[Sized]) -> Ends:
     """Where each part ends when they are put one after another."""
     return np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)), dtype=np.int64)
@@ -107,3 +113,23 @@ def decode_texts(texts: Sequence[bytes], name: str) -> list[str]:
                 hint="the tokenizer `bytes` takes anything",
             ) from None
     return strings
+
+
+@contextmanager
+def failures_of(
+    library: str, doing: str, *, kind: type[TokenmillError] = FormatError
+) -> Iterator[None]:
+    """Raise an error of ours for whatever `library` raises; `doing` says what it was asked.
+
+    `tokenizers` raises bare Exceptions. A bug in what is written in Rust (gigatoken, tiktoken,
+    `tokenizers`) is a `PanicException`, which `except Exception` does not see.
+    """
+    try:
+        yield
+    except (TokenmillError, MemoryError):
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise  # Ctrl-C, an exit
+        reason = one_line(str(error).strip().partition("\n")[0])[:300] or type(error).__name__
+        raise kind(f"{library} cannot {doing}: {reason}") from None

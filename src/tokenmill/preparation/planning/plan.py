@@ -172,13 +172,13 @@ def begin(
             return found
         plan = replace(found, settings=plan.settings)  # what is done held no bad input
     elif earlier is Earlier.REPLACED:
-        plan.workspace.clear(keep=_kept_inputs(plan))
+        plan.workspace.clear(keep=_kept_inputs(plan), shards=True)
     elif earlier is Earlier.REPAIRED:
         say("an input could not be read, and the inputs changed since: starting again")
-        plan.workspace.clear_work(keep=_kept_inputs(plan))  # no shard was made yet
+        plan.workspace.clear(keep=_kept_inputs(plan))  # no shard was made yet
     elif earlier is Earlier.TRIFLING:
         say("little was done here, of other settings or inputs: starting again")
-        plan.workspace.clear_work(keep=_kept_inputs(plan))
+        plan.workspace.clear(keep=_kept_inputs(plan))
     if tokenizer is not None:
         keep_tokenizer(plan.workspace, tokenizer)
     with new_file(plan.workspace.plan_file) as file:
@@ -227,17 +227,14 @@ def _kept_inputs(plan: Plan) -> list[str]:
 
 def load_tokenizer(settings: Settings) -> Tokenizer | None:
     """The tokenizer by name or path; None when it is yet to be learned from the input."""
-    name, end_of_text = settings.tokenizer, settings.end_of_text
+    name = settings.tokenizer
     if name == "chars":
         if settings.begin_token is not None:
             raise ValueError(
                 f"begin_token={settings.begin_token!r}: chars has no special tokens; leave it out"
             )
         return None
-    # A rank file spells no special tokens: there the end of text is given by its number.
-    is_number = name.endswith(".tiktoken") and end_of_text is not None and end_of_text.isdecimal()
-    end = int(end_of_text) if end_of_text is not None and is_number else end_of_text
-    tokenizer = load(name, end_of_text=end, pattern=settings.token_pattern)
+    tokenizer = load(name, end_of_text=settings.end_of_text, pattern=settings.token_pattern)
     if settings.begin_token is not None:
         from tokenmill.tokens.begin_token import with_begin_token
 

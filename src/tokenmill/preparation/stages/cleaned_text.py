@@ -26,7 +26,7 @@ from tokenmill.text.cleaning.clean_chunks import (
 )
 
 if TYPE_CHECKING:
-    from tokenmill.preparation.stages.duplicates import Searched
+    from tokenmill.preparation.stages.duplicates import Search
 
 
 def cleaned_chunks(plan: Plan, unit: int) -> Iterator[CleanChunk]:
@@ -40,7 +40,7 @@ def cleaned_chunks(plan: Plan, unit: int) -> Iterator[CleanChunk]:
 class CleanedText:
     """Texts as they are after cleaning, without the lines that `lines` knows to be repeated."""
 
-    def __init__(self, plan: Plan, lines: "Searched | None", first: int) -> None:
+    def __init__(self, plan: Plan, lines: "Search | None", first: int) -> None:
         self._plan = plan
         self._lines = lines
         self._first = first

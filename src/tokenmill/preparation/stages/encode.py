@@ -20,15 +20,13 @@ from tokenmill.preparation.stages.unit_text import (
     naming_source,
     text_of,
 )
-from tokenmill.preparation.workspace.receipt_log import Receipt, StageReceipts
-from tokenmill.preparation.workspace.under_way import UnderWay
-from tokenmill.preparation.workspace.work_folder import leaves_receipt
+from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.text.inputs.open_input import TOKENS
 from tokenmill.text.reading.bad_input import MOST_PLACES, BadInputPlace
 from tokenmill.text.reading.chunks import ChunkFacts, Edge
 
 if TYPE_CHECKING:
-    from tokenmill.preparation.stages.duplicates import Searched
+    from tokenmill.preparation.stages.duplicates import Search
     from tokenmill.preparation.stages.long_documents import LongDocuments, Piece
 
 
@@ -67,16 +65,11 @@ class EncodedUnit:
 
 def encoded_units(plan: Plan) -> Iterator[EncodedUnit]:
     """The outcome of every unit, in order."""
-    logs = plan.workspace.receipts(FOLDER)
-    logs.refresh()
-    names = [str(unit) for unit in range(len(plan.units))]
-    return map(EncodedUnit.from_receipt, StageReceipts(logs, names))
+    receipts = plan.workspace.receipts(FOLDER, map(str, range(len(plan.units))))
+    return map(EncodedUnit.from_receipt, receipts)
 
 
-@leaves_receipt(lambda _, unit, *lines: (FOLDER, str(unit)))
-def encode_unit(
-    out_dir: str, unit: int, lines: "Searched | None" = None, first: int = 0
-) -> Receipt:
+def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None, first: int = 0) -> Receipt:
     """Task: leave the encoded documents of one unit, in one part or several.
 
     `lines` knows the repeated lines; there unit 0 is run `first`.
@@ -95,7 +88,7 @@ def encode_unit(
 
 def _encode(plan: Plan, unit: int, text: UnitText) -> EncodedUnit:
     with UnitEncoder(plan, unit, text) as encoder:
-        for chunk in UnderWay(plan.workspace).noting(unit, text.chunks(unit)):
+        for chunk in plan.workspace.noting(unit, text.chunks(unit)):
             encoder.add(chunk)
         return encoder.finish()
 

@@ -19,7 +19,7 @@ from tokenmill.text.reading.read import read_files, read_unit
 from tokenmill.text.reading.read_text import read_small_file
 
 if TYPE_CHECKING:
-    from tokenmill.preparation.stages.duplicates import Searched
+    from tokenmill.preparation.stages.duplicates import Search
 
 SEAM_BYTES = 64 << 10  # of the next unit that are read at a time, in search of a cut
 
@@ -55,7 +55,7 @@ class UnitText(Protocol):
         """The unit is encoded: nothing has to be kept for it any more."""
 
 
-def text_of(plan: Plan, lines: "Searched | None", first: int) -> UnitText:
+def text_of(plan: Plan, lines: "Search | None", first: int) -> UnitText:
     """The text of a plan; `lines` knows the repeated lines, and there unit 0 is run `first`."""
     if lines is None and not plan.settings.clean:
         return PlainText(plan)

@@ -6,7 +6,6 @@ last.
 
 work_folder.py      `.preparation/`: its files, tasks and their receipts
 receipt_log.py      finished tasks: each process writes a log, everyone reads all
-under_way.py        progress inside the units of the running stage
 target.py           a new folder, a dataset that is added to, or one that is replaced
 folder_contents.py  what is in the output folder already
 recorded_sources.py  the inputs of a dataset, one by one or by folder

@@ -33,11 +33,8 @@ def is_ours(folder: str | os.PathLike[str]) -> bool:
 
 def sizes_of_files(manifest: Manifest) -> dict[str, int]:
     """Size of every file that the manifest answers for."""
-    files = [*manifest.files_beside_shards]
-    for split in manifest.splits.values():
-        for shard in split.shards:
-            files += shard.files
-    return {file.file: file.num_bytes for file in files}
+    in_shards = (file for shard in manifest.shards for file in shard.files)
+    return {file.file: file.num_bytes for file in (*manifest.files_beside_shards, *in_shards)}
 
 
 def refuse_damaged(

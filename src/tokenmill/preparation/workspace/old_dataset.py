@@ -3,18 +3,19 @@
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, cast
+from typing import Any
 
 import numpy as np
 import xxhash
 
 from tokenmill.base.address import join
 from tokenmill.base.atomic import keep
+from tokenmill.base.hashing import regular
 from tokenmill.errors import CorruptShardError, SettingsMismatchError
 from tokenmill.preparation.planning.plan import Plan
-from tokenmill.shards.entries import EndsEntry, ShardEntry
+from tokenmill.shards.entries import PackableEntry, ShardEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
-from tokenmill.shards.packed import PackedIds, open_ids, read_ends, unpacked
+from tokenmill.shards.packed import unpacked
 
 KEPT = "previous.json"
 
@@ -63,32 +64,38 @@ def old_documents(plan: Plan, shards: Sequence[ShardEntry], at: int) -> Iterator
         before = []
 
 
-def _tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray | PackedIds, np.ndarray]:
+def _tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray, np.ndarray]:
     """Return the ids of an old shard, and the ends of its documents."""
-    if plan.destination is not None:
-        tokens = _fetch(plan, shard).view(plan.dtype)
-        return tokens, _fetch(plan, shard.ends).view("<i8")
-    folder = plan.workspace.out_dir
-    return open_ids(folder, shard, plan.dtype), read_ends(folder, shard.ends).astype(np.int64)
+    return _content(plan, shard).view(plan.dtype), _content(plan, shard.ends).view("<i8")
 
 
-def _fetch(plan: Plan, entry: ShardEntry | EndsEntry) -> np.ndarray:
-    """Map the bytes of an object, in a file that takes no room once the array is gone."""
-    from tokenmill.stores.object_file import ObjectFile
+def _content(plan: Plan, entry: PackableEntry) -> np.ndarray:
+    """Map the bytes of a file; unpacked or fetched, they take no room once the array is gone."""
+    if entry.num_bytes == 0:
+        return np.empty(0, np.uint8)
+    path = plan.workspace.out_dir / entry.on_disk.file
+    if plan.destination is None and entry.packed is None:
+        return np.memmap(path, np.uint8, mode="r")
+    file: Any
+    if plan.destination is None:
+        file = os.fdopen(regular(path), "rb")
+    else:
+        from tokenmill.stores.object_file import ObjectFile
 
-    assert plan.destination is not None
-    address = join(plan.destination, entry.on_disk.file)
+        file = ObjectFile(join(plan.destination, entry.on_disk.file), hashed=True)
     hasher = xxhash.xxh3_128()
-    with tempfile.TemporaryFile(dir=plan.workspace.root) as file:
-        with unpacked(cast(BinaryIO, ObjectFile(address, hashed=True)), entry) as remote:
-            while block := remote.read(4 << 20):
-                hasher.update(block)
-                file.write(block)
-        file.flush()
+    with (
+        tempfile.TemporaryFile(dir=plan.workspace.root) as copy,
+        unpacked(file, entry) as source,
+    ):
+        while block := source.read(4 << 20):
+            hasher.update(block)
+            copy.write(block)
+        copy.flush()
         if hasher.hexdigest() != entry.xxh3_128:
             raise CorruptShardError(
-                f"{address} is not what its manifest says (xxh3-128 {entry.xxh3_128})",
-                hint="the object was replaced or damaged; nothing was added",
+                f"{join(str(plan.destination or plan.workspace.out_dir), entry.on_disk.file)} is "
+                f"not what its manifest says (xxh3-128 {entry.xxh3_128})",
+                hint="the file was replaced or damaged; nothing was added",
             )
-        size = os.fstat(file.fileno()).st_size
-        return np.memmap(file, np.uint8, mode="r") if size else np.empty(0, np.uint8)
+        return np.memmap(copy, np.uint8, mode="r")

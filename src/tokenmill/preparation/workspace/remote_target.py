@@ -194,7 +194,7 @@ def open_remote_target(
         )
     refuse_strange_folder(Path(work_dir))  # what is made there is removed again, by name
     with hold_workspace(Path(work_dir), break_lock=break_lock) as workspace:
-        found = Manifest.find_at(address)
+        found = Manifest.find(address)
         if append and found is None:
             raise NotADatasetError(
                 f"there is no dataset at {address}, so nothing can be added to it",
@@ -224,7 +224,7 @@ def open_remote_target(
 def resume_remote_target(work_dir: Path, plan: Plan) -> RemoteTarget:
     """The target of a plan that was made before, for numbered jobs."""
     assert plan.destination is not None
-    found = Manifest.find_at(plan.destination) if plan.previous or plan.folder else None
+    found = Manifest.find(plan.destination) if plan.previous or plan.folder else None
     append = plan.previous is not None
     target = RemoteTarget(
         work_dir,

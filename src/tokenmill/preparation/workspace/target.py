@@ -198,7 +198,7 @@ class Target:
         begun = read_plan(self.workspace) if was_published_here else None
         is_same = begun is not None and not list_differences(wanted, sources, begun)
         if was_published_here and not is_same:
-            self.workspace.clear_work()
+            self.workspace.clear()
         if not is_same and not self.append:
             self._refuse_differences(self.found, wanted, sources)
         refuse_damaged(self.name, self.found, self.size_of, self.remedy)

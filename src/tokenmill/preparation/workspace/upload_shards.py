@@ -51,7 +51,7 @@ def upload_block_hashes(
     if before is not None:
         old = objects.read_all(join(address, file_name(before.to_bytes())), at_most=MAX_BLOCKS)
         known = parse(old, before) if old is not None else {}
-    for _, receipt in workspace.receipts("shards").items():
+    for _, receipt in workspace.logs("shards").items():
         known |= receipt.get(BLOCKS, {})
     if (data := to_bytes(manifest, known)) is not None:
         objects.put(join(address, file_name(manifest.to_bytes())), data)
@@ -86,7 +86,7 @@ def refuse_changed(workspace: Workspace, manifest: Manifest, address: str) -> No
     ]
     if not changed:
         return
-    workspace.receipts("shards").remove({receipts[file] for file in changed})
+    workspace.logs("shards").remove({receipts[file] for file in changed})
     raise LockedError(
         f"{len(changed)} of {len(uploaded)} uploaded objects are no longer what was uploaded (such "
         f"as {join(address, changed[0])})",
@@ -117,7 +117,7 @@ def _receipts(workspace: Workspace) -> tuple[Uploaded, dict[str, str]]:
     """What was uploaded by the receipts of all shards, and the name of the receipt of each file."""
     uploaded: Uploaded = {}
     receipts: dict[str, str] = {}
-    for name, receipt in workspace.receipts("shards").items():
+    for name, receipt in workspace.logs("shards").items():
         for file, (size, etag) in receipt.get(UPLOADED, {}).items():
             uploaded[file], receipts[file] = (size, etag), name
     return uploaded, receipts

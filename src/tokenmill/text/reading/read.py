@@ -20,16 +20,13 @@ damaged archive is always an error.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
-from tokenmill.text.reading.align import Aligner
 from tokenmill.text.reading.bad_input import UNREADABLE
 from tokenmill.text.reading.chunks import Chunk, Edge, ReadRules
-from tokenmill.text.reading.document_rules import BySeparator
 from tokenmill.text.reading.read_text import read_text
 
 
@@ -41,16 +38,11 @@ def read_unit(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         yield chunk
         return
     check_unchanged(source)
-    yield from read_part(source, unit, rules)
-    check_unchanged(source)
-
-
-def read_part(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
-    """The same of a file that nobody changes but by adding to it."""
     try:
         yield from _reader_for(source.kind)(source, unit, rules)
     except OSError as error:
         raise open_input.cannot_read(source.path, error) from error
+    check_unchanged(source)
 
 
 def _reader_for(kind: str) -> Callable[[Source, Unit, ReadRules], Iterator[Chunk]]:
@@ -68,13 +60,6 @@ def _reader_for(kind: str) -> Callable[[Source, Unit, ReadRules], Iterator[Chunk
     from tokenmill.text.reading.read_parquet import read_parquet
 
     return read_parquet
-
-
-def is_settled(source: Source, offset: int, rules: ReadRules) -> bool:
-    """Whether it is known where a unit ends that is planned to end here, while the file grows."""
-    if source.kind == "jsonl":
-        return Aligner(source, replace(rules, cuts=None), BySeparator(b"\n")).is_settled(offset)
-    return Aligner(source, rules, rules.document_rule()).is_settled(offset)
 
 
 def read_files(
