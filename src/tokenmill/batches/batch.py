@@ -42,6 +42,32 @@ class Located:
         return Located(self.samples[here], spans, spans, self.sources[here], self.starts[here])
 
 
+@dataclass(slots=True, eq=False)
+class RowGroup:
+    """The rows of several batches that are read together, one batch after the other.
+
+    Shapes: R rows in all, of T + 1 tokens each, T = block_size.
+    """
+
+    tokens: np.ndarray
+    """(R, T + 1)."""
+    samples: np.ndarray
+    """(batches, rows of a batch): the sample number of each row."""
+    filled: np.ndarray | None = None
+    """(R,) int64: tokens of each row before its padding; None: there is none."""
+    continues: np.ndarray | None = None
+    """(R, T + 1) bool: True for each token that continues the document of the token before it,
+    False if it begins one or is padding; the first of a row means nothing. None: not known."""
+    banned: np.ndarray | None = None
+    """(R, T + 1) bool: the tokens that must not become labels; None: there are none."""
+    labels: np.ndarray | None = None
+    """(R, T) int64: the labels, where an augmentation gives others than the tokens say."""
+
+    def cut(self, of_rows: np.ndarray) -> np.ndarray:
+        """An array of all rows as (batches, rows of a batch, ...)."""
+        return of_rows.reshape(*self.samples.shape, *of_rows.shape[1:])
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Batch:
     """What one rank trains on in one step, in its own memory; unpacks as `inputs, targets`.

@@ -16,17 +16,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.batches.batch import Batch, Located
+from tokenmill.batches.batch import Batch, Located, RowGroup
 from tokenmill.order.order import Order
 from tokenmill.order.spans import Spans
 from tokenmill.order.step_share import StepShare
 from tokenmill.reading.span_reader import SpanReader
 
-if TYPE_CHECKING:  # of rows with documents
+if TYPE_CHECKING:  # what most loaders have no use for
+    from tokenmill.augment.augmenter import Augmenter
     from tokenmill.batches.document_masks import DocumentMarks
 
-    MarkDocuments = Callable[[Spans, np.ndarray], Sequence[DocumentMarks]]
-    """Finds where documents are in each of some batches; tokens are (batches, rows, length)."""
+FindDocuments = Callable[[Spans, int], np.ndarray]
+"""(spans, length of a row) -> `RowGroup.continues`, as far as it is known without the tokens."""
+FindBanned = Callable[[Located, int, int, int], np.ndarray | None]
+"""(located, first step, stop, length of a row) -> `RowGroup.banned`."""
 
 POSITIONS_AT_ONCE = 1 << 16
 TOKENS_AT_ONCE = 1 << 19
@@ -47,19 +50,25 @@ class BatchMaker:
         *,
         halves: bool = False,
         has_padding: bool = False,
-        mark_documents: "MarkDocuments | None" = None,
-        changes: Sequence[Callable[[Batch], Batch]] = (),
+        find_documents: FindDocuments | None = None,
+        max_documents: int | None = None,
+        find_banned: FindBanned | None = None,
+        augmenter: "Augmenter | None" = None,
     ) -> None:
-        """`halves`: inputs and targets are arrays of their own, and documents are not marked."""
+        """`halves`: inputs and targets are arrays of their own; then nothing of what follows."""
         self.order = order
         self.share = share
         self._reader = reader
         self._dtype = np.dtype(dtype)
         self._halves = halves
         self._has_padding = has_padding
-        self._mark_documents = mark_documents
-        self._changes = changes
-        self._max_batches_at_once = max(1, TOKENS_AT_ONCE // (share.batch_size * order.block_size))
+        self._find_documents = find_documents
+        self._max_documents = max_documents
+        self._find_banned = find_banned
+        self._augmenter = augmenter
+        # Rows that are augmented, with their labels, should stay in the processor's cache.
+        tokens = TOKENS_AT_ONCE if augmenter is None else TOKENS_AT_ONCE // 4
+        self._max_batches_at_once = max(1, tokens // (share.batch_size * order.block_size))
         self._coming: tuple[Located, int] | None = None  # the steps from a number on
         reader.follow(self.spans_to_come)
 
@@ -116,9 +125,8 @@ class BatchMaker:
                 at_once = 1  # what is wrong with one batch is raised when its turn comes
                 continue
             seconds = time.perf_counter() - began
-            for batch in made:
-                yield self._changed(batch)
-            del made, batch  # their memory is for the next ones
+            yield from made
+            del made  # their memory is for the next ones
             number = stop
             if seconds > SECONDS_AT_ONCE:
                 at_once = max(1, at_once // 2)
@@ -128,26 +136,28 @@ class BatchMaker:
     def batch_of(self, located: Located, number: int) -> Batch:
         """The samples of one located step as a batch of no step."""
         (batch,) = self._make([-1] * (number + 1), located, number, number + 1)
-        return self._changed(batch)
-
-    def _changed(self, batch: Batch) -> Batch:
-        for change in self._changes:
-            batch = change(batch)
         return batch
 
     def _make(self, steps: Sequence[int], located: Located, low: int, high: int) -> list[Batch]:
-        """Make the batches of the steps number low .. high-1, before `changes`."""
+        """Make the batches of the steps number low .. high-1."""
         self._coming = located, low
-        block_size = self.order.block_size
-        shape: tuple[int, ...] = located.samples.shape[1], block_size + 1
+        nothing: Any = [None] * (high - low)
+        marks = nothing
+        labels = nothing
+        banned = nothing
         if self._halves:
-            shape = 2, located.samples.shape[1], block_size
-        rows = np.empty((high - low, *shape), self._dtype)
-        spans = located.copies_of(low, high)
-        self._reader.read(spans, rows.reshape(-1, shape[-1]))
-        marks: Sequence[DocumentMarks | None] = [None] * (high - low)
-        if self._mark_documents is not None:
-            marks = self._mark_documents(spans, rows)
+            rows = self._read_halves(located, low, high)
+        else:
+            group = self._read(located, low, high)
+            if self._augmenter is not None:
+                self._augmenter(group)
+            rows = group.cut(group.tokens)
+            if group.continues is not None:
+                marks = self._mark_documents(group)
+            if group.labels is not None:
+                labels = group.cut(group.labels)
+            if group.banned is not None:
+                banned = [flags if flags.any() else None for flags in group.cut(group.banned)]
         return [
             Batch(
                 rows[i - low],
@@ -159,9 +169,40 @@ class BatchMaker:
                 i,
                 marks[i - low],
                 self._has_padding,
+                labels[i - low],
+                self._augmenter is not None and self._augmenter.labels_are_inputs,
+                banned[i - low],
             )
             for i in range(low, high)
         ]
+
+    def _read_halves(self, located: Located, low: int, high: int) -> np.ndarray:
+        shape = high - low, 2, located.samples.shape[1], self.order.block_size
+        halves = np.empty(shape, self._dtype)
+        self._reader.read(located.copies_of(low, high), halves.reshape(-1, shape[-1]))
+        return halves
+
+    def _read(self, located: Located, low: int, high: int) -> RowGroup:
+        spans = located.copies_of(low, high)
+        length = self.order.block_size + 1
+        group = RowGroup(np.empty((spans.num_rows, length), self._dtype), located.samples[low:high])
+        if self._find_documents is not None:
+            group.continues = self._find_documents(spans, length)
+        if self._has_padding:  # every span is a document: the reader need not look for their ends
+            group.filled = spans.filled
+            self._reader.read(spans, group.tokens)
+        else:
+            self._reader.read(spans, group.tokens, group.continues)
+        if self._find_banned is not None:
+            group.banned = self._find_banned(located, low, high, length)
+        return group
+
+    def _mark_documents(self, group: RowGroup) -> "list[DocumentMarks]":
+        from tokenmill.batches.document_masks import mark_documents
+
+        assert group.continues is not None
+        filled = None if group.filled is None else group.cut(group.filled)
+        return mark_documents(group.cut(group.continues), filled, self._max_documents)
 
 
 @functools.cache

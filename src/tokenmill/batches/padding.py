@@ -24,12 +24,10 @@ class PaddedReader(SpanReader):
         self._begin_token = begin_token
         self._ids = np.array([data.end_of_text_id or 0 for data in datasets], np.int64)
 
-    def read(self, spans: Spans, out: np.ndarray) -> None:
-        if len(self._ids) == 1:
-            out.fill(self._ids[0])
-        else:
-            out[:] = self._ids[spans.row_sources, None]
-        self._reader.read(spans, out)
+    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+        padded = np.flatnonzero(spans.filled < out.shape[1])
+        out[padded] = self._ids[spans.row_sources[padded], None]
+        self._reader.read(spans, out, continues)
         if self._begin_token is not None:
             self._put_begin_tokens(spans, out)
 

@@ -6,16 +6,15 @@ A Run never changes. Edits make another one of it (edits/apply_edits.py).
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from tokenmill.base.suggest import one_of
-from tokenmill.batches.batch import Batch
 from tokenmill.batches.batch_form import BatchForm
-from tokenmill.batches.batch_maker import BatchMaker
+from tokenmill.batches.batch_maker import BatchMaker, FindBanned, FindDocuments
 from tokenmill.batches.id_check import IdCheck, check_dtype
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.arrangement import Arrangement
@@ -26,7 +25,6 @@ from tokenmill.reading.span_reader import MixedReader, SpanReader
 
 if TYPE_CHECKING:
     from tokenmill.augment.augmenter import Augmenter
-    from tokenmill.batches.batch_maker import MarkDocuments
     from tokenmill.batches.mixture import Mixture
     from tokenmill.order.mixture_order import MixtureStage
 
@@ -70,12 +68,12 @@ class RunSettings:
         from tokenmill.augment.known_ids import IdRules
 
         rules = IdRules(np.dtype(self.form.dtype), self.form.check_ids)
-        augmenter = make_augmenter(
-            self.augment, datasets, self.order.seed, self.order.begin_token, rules
-        )
-        return replace(
-            augmenter,
-            max_documents=self.form.max_documents,
+        return make_augmenter(
+            self.augment,
+            datasets,
+            self.order.seed,
+            self.order.begin_token,
+            rules,
             hides_documents=not self.shows_documents,
         )
 
@@ -106,8 +104,8 @@ class Run:
     """The weights of a mixture; None for one dataset."""
     settings: RunSettings
     order: Order
-    mask: Callable[[Batch], Batch] | None = None
-    """Masks the targets of a batch that an edit has banned."""
+    bans: FindBanned | None = None
+    """Finds the tokens that edits have banned."""
 
     @classmethod
     def of(cls, data: "TokenDataset | Mixture", settings: RunSettings) -> "Run":
@@ -185,36 +183,34 @@ class Run:
     def maker(self, share: StepShare, *, any_order: bool = False) -> BatchMaker:
         """What makes the batches of a rank; `any_order`: samples may be asked for in any order."""
         settings = self.settings
-        changes = [change for change in (self.mask, self.augmenter) if change is not None]
+        form = settings.form
         reader = self._reader(any_order)
-        if settings.order.of_documents:
+        has_padding = settings.order.of_documents
+        if has_padding:
             from tokenmill.batches.padding import PaddedReader
 
             reader = PaddedReader(reader, self.datasets, settings.order.begin_token)
-        mark_documents = self._mark_documents()
+        find_documents = self._find_documents()
         return BatchMaker(
             self.order,
             reader,
             share,
-            settings.form.dtype,
-            halves=settings.form.halves and mark_documents is None and not changes,
-            has_padding=settings.order.of_documents,
-            mark_documents=mark_documents,
-            changes=changes,
+            form.dtype,
+            halves=form.halves and not (find_documents or self.bans or self.augmenter),
+            has_padding=has_padding,
+            find_documents=find_documents,
+            max_documents=form.max_documents,
+            find_banned=self.bans,
+            augmenter=self.augmenter,
         )
 
-    def _mark_documents(self) -> "MarkDocuments | None":
-        """What finds the documents in batches, if they are to say where documents are."""
+    def _find_documents(self) -> FindDocuments | None:
+        """What finds the documents of rows, if that is needed."""
         if not self.settings.needs_documents(self.augmenter):
             return None
-        max_documents = self.settings.form.max_documents
-        if self.settings.order.of_documents:
-            from tokenmill.batches.document_masks import mark_spans
+        from tokenmill.batches.window_documents import FindByIndex, find_in_spans
 
-            return functools.partial(mark_spans, max_documents=max_documents)
-        from tokenmill.batches.window_documents import WindowDocuments
-
-        return WindowDocuments(self.datasets, max_documents)
+        return find_in_spans if self.settings.order.of_documents else FindByIndex(self.datasets)
 
     def _reader(self, any_order: bool) -> SpanReader:
         """The reader of each dataset, chosen for the order in which it will be read."""

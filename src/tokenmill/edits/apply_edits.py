@@ -94,7 +94,7 @@ class Editing:
             datasets=tuple(self.datasets),
             stages=tuple(self.stages) if self.is_mixture else None,
             order=EditedOrder(order, Skips(self.skips), end, self.bans),
-            mask=BanMask(self.bans) if self.bans else None,
+            bans=BanMask(self.bans) if self.bans else None,
         )
 
     # Stages

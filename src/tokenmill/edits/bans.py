@@ -4,7 +4,6 @@ A ban changes no row and no order: it only masks targets. So all that it needs a
 questions are answered for many of them at once, by binary search.
 """
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill.base.groups import groups_of
-from tokenmill.batches.batch import Batch, Located
+from tokenmill.batches.batch import Located
 from tokenmill.dataset import TokenDataset
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Ban
@@ -121,32 +120,33 @@ def banned_by(record: RecordedEdit, data: TokenDataset) -> TokenRanges:
 
 
 class BanMask:
-    """Marks the banned tokens of batches; what is found for many steps together is kept."""
+    """Finds the banned tokens of batches; what is found for many steps together is kept."""
 
     def __init__(self, bans: Mapping[int, SourceBans]) -> None:
         """`bans` of each source, by the sample numbers of the run from which they hold."""
         self._bans = bans
-        self._latest: tuple[Located, dict[int, Parts]] | None = None
+        self._latest: tuple[Located, np.ndarray, np.ndarray] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_latest": None}
 
-    def __call__(self, batch: Batch) -> Batch:
-        """The batch, with its `banned` tokens."""
-        latest = self._latest
-        shape = batch.samples.size, batch.inputs.shape[1] + 1
-        if latest is None or latest[0] is not batch.located:
-            latest = self._latest = batch.located, self._parts_of_steps(batch.located, shape[1])
-        if batch.number in latest[1]:
-            _, starts, stops = latest[1][batch.number]
-            flags = np.zeros(shape[0] * shape[1], bool)
-            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-                flags[start:stop] = True
-            batch.banned = flags.reshape(shape)
-        return batch
+    def __call__(self, located: Located, low: int, high: int, length: int) -> np.ndarray | None:
+        """(rows, length) bool: the banned tokens of steps low .. high-1; None: there are none."""
+        if self._latest is None or self._latest[0] is not located:
+            self._latest = located, *self._parts_in_rows(located, length)
+        _, starts, stops = self._latest
+        first, end = (step * located.samples.shape[1] * length for step in (low, high))
+        i, j = starts.searchsorted((first, end))
+        if i == j:
+            return None
+        flags = np.zeros(end - first, bool)
+        parts = ((edges[i:j] - first).tolist() for edges in (starts, stops))
+        for start, stop in zip(*parts, strict=True):
+            flags[start:stop] = True
+        return flags.reshape(-1, length)
 
-    def _parts_of_steps(self, located: Located, length: int) -> dict[int, Parts]:
-        """The banned parts of the flat rows of each step that has some."""
+    def _parts_in_rows(self, located: Located, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """The banned parts of the flat rows of all steps, ascending: first tokens, and ends."""
         spans = located.spans
         samples = located.samples.reshape(-1)[spans.row]
         parts = [NO_PARTS]
@@ -156,11 +156,5 @@ class BanMask:
             which, lows, highs = bans.inside(samples[here], start, start + spans.length[here])
             parts.append((here[which], lows, highs))
         span, lows, highs = _joined(parts)
-        column = spans.column[span] + (lows - spans.start[span])
-        in_step = located.samples.shape[1] * length  # tokens
-        step, first = np.divmod(spans.row[span] * length + column, in_step)
-        stop = first + (highs - lows)
-        steps, edges = np.unique(step, return_index=True)
-        bounds = itertools.pairwise([*edges.tolist(), len(step)])
-        parts = [(step[i:j], first[i:j], stop[i:j]) for i, j in bounds]
-        return dict(zip(steps.tolist(), parts, strict=True))
+        first = spans.row[span] * length + spans.column[span] + (lows - spans.start[span])
+        return first, first + (highs - lows)
