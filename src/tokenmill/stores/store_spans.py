@@ -31,13 +31,13 @@ class StoreSpans(SpanReader):
     def follow(self, coming: Callable[[], Spans]) -> None:
         self._coming = coming
 
-    def read(self, spans: Spans, out: np.ndarray) -> None:
+    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
         if self._rows_left <= 0:
             self._fetch_ahead(spans if self._coming is None else self._coming())
         self._rows_left -= spans.num_rows
         files = set(self._parts(spans)[:, 0].tolist())
         is_mapped = self._reader.backend == "mmap" and self._reader.are_here(files)
-        (self._mapped if is_mapped else self._by_range).read(spans, out)
+        (self._mapped if is_mapped else self._by_range).read(spans, out, continues)
 
     def _fetch_ahead(self, coming: Spans) -> None:
         parts = self._parts(coming)

@@ -12,8 +12,7 @@ def find_characters(out_dir: str, unit: int) -> Receipt:
     characters: set[str] = set()
     num_bytes = 0
     with naming_source(plan, unit):
-        chunks = text_of(plan, None, 0).chunks(unit)
-        for chunk in plan.workspace.noting(unit, chunks):
+        for chunk in plan.workspace.noting(unit, text_of(plan, unit, None, 0)):
             characters |= chars_of(chunk.texts)
             num_bytes += chunk.bytes_in
     facts = {"characters": "".join(sorted(characters)), "counts": {"bytes_in": num_bytes}}

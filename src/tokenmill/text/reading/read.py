@@ -20,6 +20,7 @@ damaged archive is always an error.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import open_input
@@ -76,7 +77,7 @@ def read_files(
         begun = 0
         for chunk in read(source):
             chunk.places = [
-                place._replace(source=number, number=place.number + lines * (place.kind == "line"))
+                replace(place, source=number, number=place.number + lines * (place.kind == "line"))
                 for place in chunk.places
             ]
             lines += chunk.lines
