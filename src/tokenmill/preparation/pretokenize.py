@@ -37,9 +37,9 @@ from tokenmill.errors import (
     TokenmillError,
 )
 from tokenmill.executors.local import LocalExecutor
-from tokenmill.preparation.planning.disk_space import check_space, explain_bad_disk
 from tokenmill.preparation.planning.plan import Plan, begin, choose_dtype
 from tokenmill.preparation.planning.settings import UNIT_BYTES, Settings
+from tokenmill.preparation.planning.sizes import check_space
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.write_npy import write_npy
@@ -259,7 +259,7 @@ def _hold_work_folder(folder: Path) -> Iterator[Workspace]:
     after success, and after any other error, which would come again.
     """
     try:
-        with explain_bad_disk(folder), hold_workspace(folder, break_lock=False) as workspace:
+        with hold_workspace(folder, break_lock=False) as workspace:
             try:
                 yield workspace
             except (OSError, Stopped):
