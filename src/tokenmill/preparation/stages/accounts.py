@@ -114,7 +114,6 @@ class UnitTotals:
         lines: Counter[int] = Counter()  # of each source, in the units so far
         for where, unit in zip(plan.units, encoded_units(plan), strict=True):
             totals.counts.update(unit.counts)
-            totals.counts["lines_dropped"] += unit.dropped_lines
             totals.dropped.update(unit.dropped)
             for source, number in zip(where.sources, unit.documents_by_source, strict=True):
                 totals.by_source[source] += number

@@ -4,7 +4,7 @@ Which tokens a shard holds is arithmetic on the totals of the parts (`shards/lay
 shard is a task of its own.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def _write_tokens(
         described = load_parts(plan.workspace.out_dir)[part]
         lengths = described.rows(plan)["length"].astype(np.int64)
         kept = decisions_on(plan, part, layout.decision) == shard.axis
-        runs = _runs_of_tokens(lengths, kept, begins, shard.stop - shard.start)
+        runs = [*_runs_of_tokens(lengths, kept, begins, shard.stop - shard.start)]
         for ids in _joined(_ids_of_runs(described.token_arrays(plan), runs)):
             writer.write(ids)
         stops = begins + np.cumsum(lengths[kept])
@@ -74,21 +74,18 @@ def _joined(runs: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         yield np.concatenate(some)
 
 
-def _ids_of_runs(arrays: Iterable[np.ndarray], runs: Iterable[slice]) -> Iterator[np.ndarray]:
-    """The ids of some ascending runs of one sequence, which comes as several arrays in order."""
-    remaining = iter(arrays)
-    ids = np.asarray(next(remaining))
+def _ids_of_runs(arrays: Iterable[np.ndarray], runs: Sequence[slice]) -> Iterator[np.ndarray]:
+    """Yield the ids of ascending runs of one sequence, which comes as arrays in order.
+
+    Only a long document has several arrays, and it is one run.
+    """
     first = 0  # where `ids` begin in the sequence
-    for run in runs:
-        start = run.start
-        while start < run.stop:
-            if start >= first + len(ids):
-                first += len(ids)
-                ids = np.asarray(next(remaining))
-                continue
-            own = ids[start - first : run.stop - first]
-            yield own
-            start += len(own)
+    for ids in map(np.asarray, arrays):
+        for run in runs:
+            own = ids[max(0, run.start - first) : max(0, run.stop - first)]
+            if len(own):
+                yield own
+        first += len(ids)
 
 
 def _runs_of_tokens(

@@ -44,7 +44,6 @@ class EncodedUnit:
     counts: dict[str, int]
     dropped: dict[str, int]
     """Documents that are not there, by reason."""
-    dropped_lines: int
     documents_by_source: list[int]
     bad_input: list[BadInputPlace]
     """The first bad inputs that were dropped or repaired."""
@@ -106,7 +105,6 @@ class UnitEncoder:
         """Made when the first piece of a long document is met."""
         self._bad_input: list[BadInputPlace] = []
         self._by_source: dict[int, int] = {}
-        self._dropped_lines = 0
         self._parts: list[Part] = []
         self._writer: PartWriter | None = None
 
@@ -140,7 +138,6 @@ class UnitEncoder:
             parts=tuple(self._parts),
             counts=dict(self._counts),
             dropped=dict(self._dropped),
-            dropped_lines=self._dropped_lines,
             documents_by_source=documents,
             bad_input=self._bad_input,
             changed_lines=self._changed_lines(),
@@ -174,7 +171,7 @@ class UnitEncoder:
         self._counts["bytes_in"] += chunk.bytes_in
         self._counts["characters"] += chunk.characters
         self._counts["replaced"] += chunk.replaced
-        self._dropped_lines += chunk.dropped_lines
+        self._counts["lines_dropped"] += chunk.dropped_lines
         self._dropped.update(chunk.dropped)
         self._counts["documents_in"] += sum(chunk.dropped.values())
         # Lines are counted from the beginning of the unit, or of their file.
@@ -195,7 +192,7 @@ class UnitEncoder:
                     self._encoder.drop_empty(had_text=number in chunk.shortened)
         if not full:
             return
-        ids, ends = self._encoder.encode_documents(full)
+        ids, ends = self._encoder.encode(full)
         if self._is_compared:
             self._encoder.check_same_text(full, ids, ends)
         if self._writer is None:
@@ -222,19 +219,14 @@ class TextEncoder:
         self.counts: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
 
-    def encode_documents(self, texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids of whole documents, and where each ends."""
-        return self._encode(texts, begins=True)
+    def encode(self, texts: list[bytes], *, begin: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Return ids of texts, and where each ends; documents `begin` with them.
 
-    def encode_piece(self, text: bytes, *, begins: bool) -> np.ndarray:
-        """Ids of a piece of a long document; `begins` if it is the first one."""
-        return self._encode([text], begins=begins)[0]
-
-    def _encode(self, texts: list[bytes], *, begins: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and ends; every id is sure to be one of the vocabulary: nothing ever wraps."""
+        Every id is sure to be one of the vocabulary: nothing ever wraps.
+        """
         ids, ends = self.tokenizer.encode_batch(texts)
         if self.begin_token_id is not None:
-            self._refuse_doubled_begin(texts if begins else [], ids)
+            self._refuse_doubled_begin(texts if begin else [], ids)
         largest = int(ids.max(initial=0))
         if largest >= self.tokenizer.vocab_size:
             raise PrepareError(
