@@ -12,8 +12,8 @@ from text.naive import naive_clean
 from tokenmill import kernel
 from tokenmill.text.cleaning.clean import clean, join_edge, nfc_table
 from tokenmill.text.cleaning.line_work import find_lines
-from tokenmill.text.reading.align import may_cut_inside
 from tokenmill.text.reading.chunks import Edge
+from tokenmill.text.reading.cut_pieces import may_cut_inside
 
 SETTINGS = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

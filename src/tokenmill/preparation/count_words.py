@@ -27,7 +27,7 @@ from tokenmill.preparation.planning.memory_budget import PER_DRIVER
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stage_table import Preparation, Stage
 from tokenmill.preparation.stages.decide import DROPPED, Decision, decisions_on
-from tokenmill.preparation.stages.join import load_parts
+from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.text.cleaning.dedup import HASH, hash_all, sort_hashes
 from tokenmill.tokens.words import END, WordCounter

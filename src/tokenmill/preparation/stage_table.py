@@ -19,7 +19,7 @@ from tokenmill.executors.executor import Executor, Tasks, WorkerDiedError
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.planning.sizes import has_room_for_text
 from tokenmill.preparation.stages.decide import Decision, Layout
-from tokenmill.preparation.stages.join import load_parts
+from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.stages.parts import split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt, StageReceipts
 from tokenmill.shards.manifest import Manifest
@@ -270,7 +270,7 @@ STAGES = (
         "search-{number}",
     ),
     Stage("encode", "stages.encode.encode_unit", UNIT, "units", shared=("lines", "first")),
-    Stage("join", "stages.join.join_units", "preparation", "joined"),
+    Stage("join", "stages.encode.join_units", "preparation", "joined"),
     Stage(
         "existing-documents",
         "stages.duplicates.hash_existing_documents",

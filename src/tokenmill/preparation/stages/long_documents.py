@@ -11,7 +11,7 @@ Both neighbours of a seam find the same cut, since it depends on the text of the
 it is looked for after the first word there, before which newlines depend on what comes earlier. A
 unit without any cut in its text answers for nothing, and the one before it reads on.
 
-`join.py` puts the stretches together: the document is then one part, with ids in several files.
+`join_units` puts the stretches together: the document is then one part, with ids in several files.
 """
 
 import re
@@ -159,7 +159,6 @@ class Stretch:
         self._pending = b""
         """Text after the last cut: not encoded yet."""
         self.had_text = False
-        self._hash = xxhash.xxh3_128()
         self._num_encoded = 0
         self._files: list[TokenFile] = []
         self._writer: TokenWriter | None = None
@@ -189,8 +188,6 @@ class Stretch:
         """Encode all of the text, which ends at a cut, or with the document."""
         begins = self._is_beginning and not self._num_encoded
         ids, _ = self._encoder.encode([self._pending], begin=begins)
-        if self._plan.needs_hashes and self._is_beginning:
-            self._hash.update(hashed_bytes(ids))
         if begins and self._plan.begin_token_id is not None:
             self._write(np.array([self._plan.begin_token_id]))
         self._write(ids)
@@ -221,25 +218,25 @@ class Stretch:
             self._writer.__exit__(*error)
 
     def part(self, num_documents: int) -> Part:
-        """The part; its table is of the document, or of a stretch until `join.py` knows all."""
+        """The part; its table is of the document, or of a stretch until all are joined."""
         self._close_file()
         part = Part(tuple(self._files), num_documents)
         if num_documents:
-            write_row(self._plan, part, self._hash.digest())
+            write_row(self._plan, part)
         return part
 
 
-def write_row(plan: Plan, part: Part, digest: bytes) -> None:
+def write_row(plan: Plan, part: Part) -> None:
     """Write the table of a part that is one document."""
     row = np.zeros(1, ROW)
     row["length"] = part.num_tokens
     if plan.needs_hashes:
-        row["hash"] = np.frombuffer(digest, HASH)
+        row["hash"] = np.frombuffer(_hash_document(plan, part), HASH)
     with new_file(plan.workspace.path(FOLDER, f"{part.name}.rows")) as file:
         file.write(row.data)
 
 
-def hash_document(plan: Plan, part: Part) -> bytes:
+def _hash_document(plan: Plan, part: Part) -> bytes:
     """The hash of the ids of a part that is one document, without begin token and end-of-text."""
     state = xxhash.xxh3_128()
     first = 0 if plan.begin_token_id is None else 1

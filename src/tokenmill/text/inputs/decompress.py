@@ -64,7 +64,6 @@ def _decompressor(kind: str) -> Any:
 
 
 def _faults() -> tuple[type[Exception], ...]:
-    """Errors that decompressors raise for damaged data."""
     import lzma
 
     zstd_error = zstd_library().ZstdError
