@@ -31,14 +31,13 @@ from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader
 from tokenmill.torch.world import Ranks
 from tokenmill.train import checkpoint
-from tokenmill.train.collectives import barrier, sum_over_ranks
+from tokenmill.train.collectives import barrier, sum_over_ranks, texts_of_ranks
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.edits_file import read_entries
+from tokenmill.train.edits_file import RunEdits, read_entries
 from tokenmill.train.metrics import RunRecord
 from tokenmill.train.model import GPT, generate, learning_rate_at, make_optimizer
 from tokenmill.train.run_data import TrainingData
 from tokenmill.train.run_page import trained_part
-from tokenmill.train.take_edits import RunEdits
 from tokenmill.train.validation import Validation
 
 
@@ -117,7 +116,13 @@ class Trainer:
             form=BatchForm(check_ids=config.fim_ids is None),
         )
         self._text_bytes = TextBytes(data.tokenizer, data.vocab_size)
-        self.edits = RunEdits(config.run_dir, self.loader, is_main=self.is_main, say=progress.say)
+        self.edits = RunEdits(
+            config.run_dir,
+            self.loader,
+            is_main=self.is_main,
+            share=texts_of_ranks,
+            say=progress.say,
+        )
         self.validations = {
             name: Validation(name, data, config) for name in data.held_out if config.eval_interval
         }
