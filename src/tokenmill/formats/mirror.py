@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import orjson
 import xxhash
@@ -25,9 +25,11 @@ from tokenmill.base.address import WRITABLE, is_remote, split
 from tokenmill.base.atomic import write_atomically
 from tokenmill.errors import NotADatasetError, TokenmillError
 from tokenmill.formats.untrusted import HEAD_BYTES
-from tokenmill.reading.cached_file import CachedFile
-from tokenmill.reading.shard_cache import ShardCache
+from tokenmill.reading.shard_cache import CachedFile, ShardCache
 from tokenmill.reading.token_file import TokenFile
+
+if TYPE_CHECKING:
+    from tokenmill.stores.store_requests import Part
 
 MARK = ".objects.json"
 UNUSED = 7 * 86400.0
@@ -186,13 +188,15 @@ def _fill(mirror: Mirror, wanted: Objects, folders: set[str]) -> None:
     for folder in folders:
         if _is_file_name(folder):
             (mirror.root / folder).mkdir(parents=True, exist_ok=True)
-    heads = {key: _begin_head(mirror.bucket, key, *known) for key, known in wanted.items()}
+    heads = {
+        key: _begin_head(mirror.bucket, key, *known) for key, known in wanted.items() if known[0]
+    }
     for key, (size, _) in mirror.objects.items():
         path = mirror.root / key
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
-            if key in heads and size:
-                file.write(heads[key].result())
+            if key in heads:
+                file.write(heads[key].result()[0])
             file.truncate(size)
     fields = {
         "bucket": mirror.bucket,
@@ -202,16 +206,12 @@ def _fill(mirror: Mirror, wanted: Objects, folders: set[str]) -> None:
     write_atomically(mirror.root / MARK, orjson.dumps(fields), durable=False)
 
 
-def _begin_head(bucket: str, key: str, size: int, etag: str) -> "Future[bytes]":
-    from tokenmill.stores import store_client
-    from tokenmill.stores.objects import ObjectStat, get_part
+def _begin_head(bucket: str, key: str, size: int, etag: str) -> "Future[Part]":
+    from tokenmill.stores.objects import begin_part
+    from tokenmill.stores.store_requests import ObjectStat
 
-    address = f"{bucket}/{key}"
-    known = ObjectStat(size, etag, 0)
     stop = min(size, HEAD_BYTES)
-    return store_client.begin(
-        lambda: get_part(address, 0, stop, known).data if stop else b"", "read", address
-    )
+    return begin_part(f"{bucket}/{key}", 0, stop, ObjectStat(size, etag))
 
 
 def _remove_unused(folder: Path) -> None:

@@ -17,14 +17,12 @@ from tokenmill.formats import ours, registry
 from tokenmill.formats.detect import detect
 from tokenmill.formats.format import Ask, FoundData
 from tokenmill.formats.mirror import make_mirror
-from tokenmill.reading.cached_file import CachedFile
-from tokenmill.reading.shard_cache import ShardCache
+from tokenmill.reading.shard_cache import CachedFile, ShardCache
 from tokenmill.reading.token_file import Lazy
 from tokenmill.shards import block_hashes
 from tokenmill.shards.entries import EndsEntry, FileEntry, ShardEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
-from tokenmill.stores import globs, objects
-from tokenmill.stores.store_requests import StoreFailure
+from tokenmill.stores import objects
 
 BLOCKS_AT_ONCE = 4 << 20
 """A file of block hashes up to this size is read whole, for a dataset of up to 500 GB."""
@@ -57,7 +55,7 @@ def _expand(address: str) -> list[str]:
     address = check_address(address)
     if not glob.has_magic(address):
         return [address]
-    if not (matching := globs.match(address)):
+    if not (matching := objects.list_matching(address)):
         raise NotADatasetError(f"no object matches {address!r}")
     return matching
 
@@ -103,27 +101,18 @@ class _Bucket:
 
 
 def load_blocks(address: str, start: int, stop: int, size: int, digest: str) -> np.ndarray | None:
-    """Return the hashes of the blocks of a shard, from the file of all; None without such a file.
-
-    For a thread that waits for a store: it sends requests itself.
-    """
+    """Return the hashes of the blocks of a shard, from the file of all; None without that file."""
     if size > BLOCKS_AT_ONCE:
-        entry = _read_blocks(address, start, stop, size)
+        entry = objects.read_if_there(address, start, stop, size)
         return None if entry is None else block_hashes.read_entry(entry, digest)
     with _reading_blocks:  # all threads need the same file
-        data = _read_blocks(address, 0, size, size)
+        data = _read_all_blocks(address, size)
     return None if data is None else block_hashes.read_entry(data[start:stop], digest)
 
 
-@functools.lru_cache(maxsize=4096)
-def _read_blocks(address: str, start: int, stop: int, size: int) -> bytes | None:
-    try:
-        about = objects.ObjectStat(size, "", 0)
-        return objects.get_part(address, start, stop, about, hashed=True).data
-    except StoreFailure as failure:
-        if failure.kind == "missing":
-            return None
-        raise
+@functools.lru_cache(maxsize=64)
+def _read_all_blocks(address: str, size: int) -> bytes | None:
+    return objects.read_if_there(address, 0, size, size)
 
 
 def fetch(cache: ShardCache, file: CachedFile) -> bytes:

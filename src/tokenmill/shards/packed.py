@@ -1,7 +1,7 @@
 """Read a shard of ours and its index as they are on disk, compressed or not.
 
 For what looks at files one by one: `verify`, and a preparation that adds to a dataset. A dataset
-that is opened is read by reading/packed_reader.py.
+that is opened is read by reading/block_reader.py.
 """
 
 from collections.abc import Iterator
